@@ -1,6 +1,6 @@
-// One call of the command line: finds the command, reads its flags, runs it, and turns what it
-// throws into a sentence and an exit code: 0 done, 1 failed, 2 called wrongly, 130 or 143 stopped
-// by a signal.
+// One call of the command line: finds the command, reads its flags, runs it, and turns an error
+// into a sentence and an exit code: 0 done, 1 failed, 2 called wrongly, 130 or 143 stopped by a
+// signal.
 import { RecuaError } from '../errors.js';
 import type { AnyCommand } from './command.js';
 import { parseArguments } from './flags/arguments.js';
@@ -30,11 +30,11 @@ export async function call(argv: readonly string[]): Promise<number> {
 async function dispatch(argv: readonly string[]): Promise<number> {
   if (argv.length === 0 && process.stdin.isTTY && isDrawable()) {
     const { openMenu } = await import('./menu/menu.js');
-    // What a choice calls tells its failures as it does by itself.
+    // The command behind a menu entry reports its failures itself.
     return await openMenu(call);
   }
   const word = argv[0] ?? 'help';
-  // A word that names none is looked up among all, to say what it may have meant.
+  // An unknown word is looked up among all commands, to suggest one.
   const first = await loadCommand(word) ?? findCommand(await allCommands(), word);
   return await runPlace({ command: first, path: first.name }, argv.slice(1));
 }
@@ -46,13 +46,13 @@ async function runPlace(place: Place, rest: readonly string[]): Promise<number> 
     await print(await helpOf(place));
     return 0;
   }
-  // A command without flags works whatever the config file holds.
+  // A command without settings works even if the config file is broken.
   const settings = Object.values(command.flags).some((flag) => !flag.perCall) ? await FlagSettings.read(allCommands) : undefined;
-  // Each command reads its own flags, whose types the table does not know.
+  // The table does not know the types of a command's flags; the command does.
   return await command.run(parseArguments(path, command.flags, rest, settings) as never);
 }
 
-/** `recua serve start`: the next word names the command. */
+/** A group such as `recua serve`: the next word names the command. */
 async function runInner(place: Place, inner: readonly AnyCommand[], rest: readonly string[]): Promise<number> {
   const [word, ...more] = rest;
   if (word === undefined || ['help', '--help', '-h'].includes(word)) {
@@ -69,10 +69,7 @@ async function helpOf(place: Place): Promise<string> {
   return commandHelp(place);
 }
 
-/**
- * `--help` after a command, and `-h` where the command has no flag of that name (`api -h` is the
- * host).
- */
+/** `--help` after a command; also `-h`, unless the command has that flag (`api -h` is the host). */
 function wantsHelp(command: AnyCommand, argv: readonly string[]): boolean {
   const end = argv.indexOf('--');
   const words = end < 0 ? argv : argv.slice(0, end);

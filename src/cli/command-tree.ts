@@ -1,5 +1,5 @@
-// Commands by the words that name them: `serve start` is a command in a command. Finding one, and
-// walking over all of them. Used by main, help, the settings, completion and the generated
+// The tree of commands: `serve start` is a command inside a command. Finds a command by its words,
+// and walks over all of them. Used by main, help, the settings, completion and the generated
 // reference.
 import type { AnyCommand } from './command.js';
 import { misuse } from './flags/flags.js';
@@ -11,7 +11,7 @@ export interface Place {
   path: string;
 }
 
-/** A command by its name or another way to call it. */
+/** A command by its name or an alias. */
 export function findCommand(all: readonly AnyCommand[], name: string, within = ''): AnyCommand {
   const found = all.find((one) => one.name === name || one.aliases.includes(name));
   if (found) return found;
@@ -20,7 +20,7 @@ export function findCommand(all: readonly AnyCommand[], name: string, within = '
   throw misuse(`There is no command ${group}${name}.${near ? ` Did you mean ${group}${near}?` : ''} All of them: recua help${within === '' ? '' : ` ${within}`}`);
 }
 
-/** The command that all of the words name together. */
+/** The command that the words name together. */
 export function findPlace(all: readonly AnyCommand[], words: readonly string[]): Place {
   let among = all;
   let path = '';
@@ -35,7 +35,7 @@ export function findPlace(all: readonly AnyCommand[], words: readonly string[]):
   return { command, path };
 }
 
-/** All commands in order, each followed by those inside it. */
+/** All commands in order, each followed by its subcommands. */
 export function allPlaces(all: readonly AnyCommand[], within = ''): Place[] {
   return all.flatMap((command) => {
     const path = `${within}${command.name}`;

@@ -1,5 +1,5 @@
-// What computes: `--list-devices` of the commands that load a model, and how they tell where one
-// computes.
+// Compute devices: `--list-devices` of the commands that load a model, and the sentence that says
+// where a model computes.
 import type { ModelDescription } from '../engine/protocol.js';
 import { RecuaError } from '../errors.js';
 import { sizeText } from '../models/byte-size.js';
@@ -9,11 +9,11 @@ import { on, perCall } from './flags/flags.js';
 import { print, say } from './terminal/output.js';
 
 export const deviceListing = {
-  listDevices: perCall(on(['--list-devices'], 'List the devices that can compute, and end')),
+  listDevices: perCall(on(['--list-devices'], 'List the devices that can compute, and exit')),
 } as const;
 
-/** For commands that print no JSON otherwise. */
-export const deviceListingJson = perCall(on(['--json'], 'Print JSON, with --list-devices'));
+/** For commands that otherwise print no JSON. */
+export const deviceListingJson = perCall(on(['--json'], 'With --list-devices, print JSON'));
 
 export async function listDevices(json: boolean): Promise<number> {
   const survey = await takeSurvey();
@@ -47,7 +47,7 @@ function skippedObjects({ optional }: Pick<Survey, 'optional'>): object[] {
   return optional.filter(({ loaded }) => !loaded).map(({ backend, package: name, file, reason }) => ({ backend, package: name === '' ? null : name, file, reason }));
 }
 
-/** Where a loaded model computes, in a sentence without its full stop. */
+/** Where a loaded model computes: a sentence without its period. */
 export function placeText({ offload, devices }: Pick<ModelDescription, 'offload' | 'devices'>): string {
   if (offload.devices.length === 0) return 'Computes on the CPU';
   const names = offload.devices.map((name) => {

@@ -1,5 +1,5 @@
-// `recua help [command]`: written from the table, so it can't be out of date. On a terminal it is
-// wrapped to its width.
+// `recua help [command]`: generated from the table of commands, so it is never out of date. On a
+// terminal the text is wrapped to the terminal's width.
 import stringWidth from 'string-width';
 import wrapAnsi from 'wrap-ansi';
 import type { AnyCommand } from './command.js';
@@ -10,7 +10,7 @@ import { variableNames } from './flags/flags.js';
 import { groupsOf } from './flags/groups.js';
 import type { FlagGroup } from './flags/groups.js';
 
-/** `help` needs the table it is in, which is not there yet when it is made. */
+/** Takes the table as a parameter: `help` is itself an entry of it. */
 export function overview(all: readonly AnyCommand[], width = terminalWidth()): string {
   return lines([
     ...wrapped('Recua serves GGUF models from this machine: an OpenAI-compatible HTTP API and a command line.', width),
@@ -20,25 +20,25 @@ export function overview(all: readonly AnyCommand[], width = terminalWidth()): s
     'Commands',
     ...columns(all.map((one) => [`${one.name} ${one.operands}`.trim(), `${one.summary}${others(one)}`]), width),
     '',
-    ...wrapped('A model is the path of a GGUF file, a name that recua list shows (an alias, owner/repo, owner/repo:Q4_K_M, a file of the store), or builtin for the small embedded one. A file that exists at the path wins over a name.', width),
-    'Flags of a command: recua help <command>',
-    ...wrapped('Flags can be set in a file and by variables: recua help environment, recua config', width),
+    ...wrapped('A model is the path of a GGUF file, a name that recua list shows (an alias, owner/repo, owner/repo:Q4_K_M, a file of the store), or builtin, the small embedded model. An existing file takes precedence over a name.', width),
+    'For the flags of a command: recua help <command>',
+    ...wrapped('Flags can also be set in a config file and by variables: see recua help environment and recua config', width),
     ...wrapped(`Exit codes: ${exitCodes.map(([code, meaning]) => `${code} ${meaning.replace(/[;:].*/, '')}`).join(', ')}`, width),
     '',
-    'Try: recua run builtin -p "Hello"; on a terminal, recua alone offers what to do.',
+    'Try: recua run builtin -p "Hello". On a terminal, recua alone opens a menu.',
   ]);
 }
 
 export function environmentHelp(width = terminalWidth()): string {
   return lines([
-    ...wrapped('A flag that is not given has the value of its variable, else of the command\'s section in the config file, '
-      + 'else of the file\'s general part, else its default. recua config shows which.', width),
+    ...wrapped('A flag that is not on the command line takes its value from its variable, else from the command\'s section of the config file, '
+      + 'else from the file\'s general part, else its default. recua config shows which.', width),
     '',
     ...wrapped('Config file: $RECUA_CONFIG, else $XDG_CONFIG_HOME/recua/config.json, else ~/.config/recua/config.json', width),
-    ...wrapped('Its keys are the long names of flags; a section is named after a command:', width),
+    ...wrapped('Its keys are the long names of flags; a section has the name of a command:', width),
     ...configExample.split('\n').map((line) => `  ${line}`),
     '',
-    ...wrapped('Variable of a flag: RECUA_ and its long name, so RECUA_CTX_SIZE for --ctx-size. A switch is 1 or 0; '
+    ...wrapped('A flag\'s variable is RECUA_ and its long name: RECUA_CTX_SIZE for --ctx-size. A switch takes 1 or 0: '
       + '--no-mmap is RECUA_MMAP=0, and "mmap": false in the file.', width),
     '',
     'Variables',
@@ -46,7 +46,7 @@ export function environmentHelp(width = terminalWidth()): string {
   ]);
 }
 
-/** An example of each form, for help and docs/cli.md; test/cli/commands/config.test.ts reads it. */
+/** One example of each form, for help and docs/cli.md; test/cli/commands/config.test.ts uses it. */
 export const configExample = `{
   "threads": 4,
   "run": { "temp": 0.2 },
@@ -81,17 +81,17 @@ export function commandHelp({ command: one, path }: Place, width = terminalWidth
     ...(first ? shown(first) : []),
     ...(examples.length === 0 ? [] : ['', 'Examples', ...examples.flatMap(([line, does]) => [`  ${line}`, ...wrapped(does, width, '      ')])]),
     ...groups.flatMap(shown),
-    ...(one.subcommands ? ['', `Flags of one of them: recua help ${path} <command>`] : []),
+    ...(one.subcommands ? ['', `For the flags of one of them: recua help ${path} <command>`] : []),
   ]);
 }
 
-/** A flag's names as people write them, short ones first, with its value. */
+/** A flag's names as users write them, short ones first, followed by its value. */
 export function flagNames(flag: Flag<unknown>): string {
   const names = [...flag.names].sort((a, b) => Number(a.startsWith('--')) - Number(b.startsWith('--'))).join(', ');
   return `${names}${flag.value === '' ? '' : ` <${flag.value}>`}`;
 }
 
-/** The default as text; '' where there is none worth telling. */
+/** The default as text; '' if there is none worth showing. */
 export function flagDefault({ value, fallback }: Flag<unknown>): string {
   return value !== '' && (typeof fallback === 'number' || (typeof fallback === 'string' && fallback !== '')) ? String(fallback) : '';
 }
@@ -102,10 +102,7 @@ function flagRow(flag: Flag<unknown>): [string, string] {
   return [flagNames(flag), `${flag.help}${fallback === '' ? '' : ` (default ${fallback})`}${variable === undefined ? '' : ` [${variable}]`}`];
 }
 
-/**
- * Columns of the terminal that reads stdout; Infinity where none does, so that scripts find whole
- * lines.
- */
+/** Width of the terminal on stdout. Infinity without one, so that scripts get whole lines. */
 function terminalWidth(): number {
   return process.stdout.isTTY ? Math.max(40, process.stdout.columns || 80) : Infinity;
 }
@@ -119,7 +116,7 @@ function wrapped(text: string, width: number, indent = ''): string[] {
   return wrapAnsi(text, width - indent.length, { hard: true }).split('\n').map((line) => `${indent}${line}`);
 }
 
-/** Columns of the names, so that texts stand below each other. */
+/** Width of the column of names, so that the texts are aligned. */
 function leftOf(rows: readonly (readonly [string, string])[]): number {
   return Math.min(34, Math.max(...rows.map(([name]) => stringWidth(name))));
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
-// The command line's front door. Forks the engine process of a command that will need one before it
-// imports anything else, so that the process is ready when the command has read its flags and found
-// its model.
+// Entry point of the command line. If the command will need an engine process, it forks the process
+// before it imports anything else, so that the process is ready once the command has read its flags
+// and found its model.
 import { realpathSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -11,12 +11,12 @@ import { findPlaces } from '../models/places.js';
 
 const withEngine = new Set(['run', 'chat', 'api']);
 /**
- * A call with one of these computes nothing. `-h` may be the host of `api`, which then starts as if
- * this file forked nothing.
+ * Calls with one of these compute nothing. `-h` may also be the host of `api`, which then starts
+ * without a process forked ahead.
  */
 const withoutEngine = ['--help', '-h', '--list-devices'];
 
-/** A call with one of these may want a process that drivers can do what they like in. */
+/** Calls with one of these may need an unconfined process, for GPU drivers. */
 const unconfined = /^(--gpu-layers|-ngl|--n-gpu-layers|--device|-dev|--require-gpu|--sandbox)\b/;
 
 /** Runs one command line (without node and script) and returns the exit code. */
@@ -32,7 +32,7 @@ export async function main(argv: readonly string[]): Promise<number> {
   }
 }
 
-/** What an engine of this call will probably read and write. */
+/** What this call's engine will probably read and write. */
 function likelyNeeds(argv: readonly string[]): Needs {
   const { hub, sessions } = findPlaces();
   return { reads: [hub, ...argv.filter((word) => word.endsWith('.gguf')).map((word) => resolve(word))], writes: argv[0] === 'chat' ? [sessions] : [], gpu: false };

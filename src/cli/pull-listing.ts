@@ -1,12 +1,12 @@
-// What pull shows of a repository before a download: its models with what is cached and what fits
-// this machine, and the plan of one download. As tables for people and as JSON.
+// What pull shows of a repository: its models, with what is cached and what fits this machine, and
+// the plan of a download. As tables for people and as JSON.
 import { totalmem } from 'node:os';
 import { sizeText } from '../models/byte-size.js';
 import type { DownloadPlan } from '../models/download/download-plan.js';
 import type { RemoteModel } from '../models/hub/gguf-files.js';
 import { memoryBytesOf } from '../models/hub/recommendation.js';
 
-/** What is listed, with where it is from. */
+/** Where a listing comes from. */
 export interface HubOrigin {
   repo: string;
   revision: string;
@@ -15,11 +15,11 @@ export interface HubOrigin {
 
 export interface HubModel {
   model: RemoteModel;
-  /** Bytes of it in the cache, whole or partial. */
+  /** Bytes of the model in the cache, complete or not. */
   storedBytes: number;
 }
 
-/** The machine's memory, or the container's where that is less. */
+/** The machine's memory, or the container's limit if that is lower. */
 export function machineBytes(): number {
   const allowed = process.constrainedMemory();
   return allowed > 0 && allowed < totalmem() ? allowed : totalmem();

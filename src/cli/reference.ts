@@ -1,5 +1,5 @@
-// The reference of the command line, written from the table: docs/cli.md and docs/recua.1. Run by
-// scripts/docs.mjs; a test compares the files with what this gives.
+// Generates the command line reference, docs/cli.md and docs/recua.1, from the table of commands.
+// scripts/docs.mjs runs it; a test compares the files with its output.
 import type { AnyCommand } from './command.js';
 import { allPlaces } from './command-tree.js';
 import type { Place } from './command-tree.js';
@@ -9,14 +9,14 @@ import { settingNames, variableNames } from './flags/flags.js';
 import { configExample, flagDefault, flagNames, usage } from './help.js';
 
 const settingRules = [
-  'Flags can be set in a config file and by environment variables. Of several, the first one counts: the flag on the command line, the variable, '
+  'Flags can also be set in a config file and by environment variables. The first of these that is set counts: the flag on the command line, the variable, '
   + 'the command\'s section of the config file, the file\'s general part, the default.',
   'The config file is JSON at $RECUA_CONFIG, else $XDG_CONFIG_HOME/recua/config.json, else ~/.config/recua/config.json. Its keys are the long names of '
-  + 'flags without dashes; a section is named after a command. A switch is true or false; --no-mmap is "mmap": false.',
-  'The variable of a flag is RECUA_ and its long name, as in RECUA_CTX_SIZE for --ctx-size. A switch is 1 or 0; --no-mmap is RECUA_MMAP=0. An empty '
-  + 'variable counts as none.',
-  'Flags about one call, such as --json, have no variable and no place in the file. On the command line a switch that is set elsewhere is taken back '
-  + 'by --flag=false. recua config shows what is set, and by what.',
+  + 'flags without dashes; a section has the name of a command. A switch is true or false: --no-mmap is "mmap": false.',
+  'A flag\'s variable is RECUA_ and its long name: RECUA_CTX_SIZE for --ctx-size. A switch takes 1 or 0: --no-mmap is RECUA_MMAP=0. An empty '
+  + 'variable counts as unset.',
+  'Flags that concern a single call, such as --json, have no variable and no key in the file. To turn off a switch that is set elsewhere, '
+  + 'give --flag=false. recua config shows what is set, and where.',
 ];
 
 export function markdown(all: readonly AnyCommand[]): string {
@@ -52,7 +52,7 @@ export function markdown(all: readonly AnyCommand[]): string {
     '|---|---|',
     ...exitCodes.map(([number, meaning]) => `| ${number} | ${cell(meaning)} |`),
     '',
-    '`recua ps` and `recua serve status` have codes of their own, above.',
+    '`recua ps` and `recua serve status` have exit codes of their own, listed above.',
   ].join('\n')}\n`;
 }
 
@@ -87,7 +87,7 @@ function cell(text: string): string {
   return prose(text).replaceAll('|', '\\|');
 }
 
-/** Plain text with what Markdown would read as its own made harmless. Backquotes are meant. */
+/** Escapes plain text for Markdown. Backquotes stay markup. */
 function prose(text: string): string {
   return text.replace(/[<>*_]/g, (sign) => ({ '<': '&lt;', '>': '&gt;' })[sign] ?? `\\${sign}`)
     .replace(/`[^`]*`/g, (quoted) => quoted.replaceAll('&lt;', '<').replaceAll('&gt;', '>').replaceAll(/\\([*_])/g, '$1'));
@@ -137,7 +137,7 @@ function manFlag(flag: Flag<unknown>): string[] {
   return ['.TP', `.B ${roff(flagNames(flag))}`, roff(`${flag.help}${fallback === '' ? '' : ` (default ${fallback})`}.${setting}`)];
 }
 
-/** Text that roff takes for nothing but text. */
+/** Escapes text for roff. */
 function roff(text: string): string {
   return text.replaceAll('\\', '\\e').replaceAll('-', '\\-').replaceAll('"', '\\(dq').replace(/^([.'])/, '\\&$1')
     .replace(/[^\n -~]/gu, (sign) => `\\[u${sign.codePointAt(0)!.toString(16).toUpperCase().padStart(4, '0')}]`);

@@ -1,4 +1,4 @@
-// One prompt, one answer, and out: the whole of `recua run`, and `recua chat` with -p or without a
+// One prompt, one answer, then exit: all of `recua run`, and `recua chat` with -p or without a
 // terminal. Only the answer goes to stdout.
 import { addAbortSignal } from 'node:stream';
 import { defaults } from '../settings/config.js';
@@ -19,15 +19,15 @@ export interface Given {
   finish: Finish;
 }
 
-/** Where a file does not tell its tokens. */
+/** Used if a file does not list its tokens. */
 const anyTokenBytes = 1024;
 /**
- * However large the context is: more than any model reads, and text that JavaScript still takes as
- * one.
+ * A limit for any context size: more than any model reads, and still short enough for one
+ * JavaScript string.
  */
 const mostPromptBytes = 256 * 1024 * 1024;
 
-/** The longest text that can be that many tokens of a model. */
+/** The longest text that can fit a context of this many tokens. */
 export function mostTextBytes(file: Pick<ModelFile, 'contextTrain' | 'longestTokenBytes'>, contextSize: number): number {
   const trained = file.contextTrain || defaults.contextSize;
   const tokens = contextSize > 0 ? Math.min(contextSize, trained) : trained;
@@ -35,8 +35,8 @@ export function mostTextBytes(file: Pick<ModelFile, 'contextTrain' | 'longestTok
 }
 
 /**
- * A prompt of the command line, of stdin, or of both with a blank line between. What cannot fit is
- * not read to its end. `places`: where the command line may have it.
+ * The prompt from the command line, from stdin, or from both with a blank line between. Text that
+ * cannot fit is not read to its end. `places` says where the command line takes a prompt.
  */
 export async function readPrompt(given: string, mostBytes: number, signal: AbortSignal, places = 'with -p <text>'): Promise<string> {
   const piped = process.stdin.isTTY ? '' : (await readStdin(mostBytes, signal)).replace(/\r?\n$/, '');
@@ -53,21 +53,21 @@ async function readStdin(mostBytes: number, signal: AbortSignal): Promise<string
       chunks.push(chunk as Buffer);
       bytes += (chunk as Buffer).length;
       if (bytes > mostBytes) {
-        throw new RecuaError('context_length_exceeded', `Expected a prompt that the context can hold, which is ${sizeText(mostBytes)} of text at the very most; stdin has more, `
-          + 'and was not read further. Send less of it, or raise the context size with -c.');
+        throw new RecuaError('context_length_exceeded', `Expected a prompt that fits the context, which holds at most ${sizeText(mostBytes)} of text; stdin has more, `
+          + 'and the rest was not read. Send less, or raise the context size with -c.');
       }
     }
   } catch (cause) {
-    if (signal.aborted) throw new RecuaError('cancelled', 'Stopped while the prompt was read.', { cause });
-    // A closed stdin (`<&-`) is the same as an empty one.
+    if (signal.aborted) throw new RecuaError('cancelled', 'Stopped while reading the prompt.', { cause });
+    // A closed stdin (`<&-`) counts as an empty one.
     if ((cause as NodeJS.ErrnoException).code !== 'EBADF') throw cause;
   }
   return Buffer.concat(chunks).toString('utf8');
 }
 
 /**
- * Asks and prints the answer as it comes, rendered on a terminal unless it is to be `raw`; with
- * `json` nothing is printed. An abort throws `cancelled`.
+ * Sends the request and prints the answer as it comes, rendered on a terminal unless `raw`. With
+ * `json`, it prints nothing. An abort throws `cancelled`.
  */
 export async function answerOnce(answerer: Pick<Answerer, 'chat'>, request: ChatRequest, { json, raw }: { json: boolean; raw: boolean }, signal: AbortSignal): Promise<Given> {
   const printer = json ? silent : await openPrinter(raw);
@@ -103,8 +103,7 @@ export async function printJson({ text, reasoning, finish }: Given, more: Record
 }
 
 /**
- * Of the tokens after the first, which are those that the time of generating is for; null where
- * there are none.
+ * Counts only the tokens after the first: the generation time covers these. Null if there are none.
  */
 export function tokensPerSecond({ usage, timings }: Pick<Finish, 'usage' | 'timings'>): number | null {
   const tokens = usage.completionTokens - 1;
@@ -120,16 +119,16 @@ export function speedLine({ usage, timings }: Pick<Finish, 'usage' | 'timings'>)
   return `recua: read ${read} of ${promptTokens} tokens${readRate}, wrote ${completionTokens}${rate === null ? '' : ` at ${rate} tokens/s`}.`;
 }
 
-/** What a person should know of how it ended. */
+/** Reports warnings, and an answer that was cut off. */
 export function sayEnd({ finish }: Given, quiet: boolean): void {
   for (const warning of finish.warnings) say(`recua: ${warning}`);
   if (finish.finishReason === 'length' && !quiet) say(`recua: the answer was cut off after ${finish.usage.completionTokens} token${finish.usage.completionTokens === 1 ? '' : 's'}.`);
 }
 
-/** Who prints an answer as it comes. */
+/** Prints an answer as it comes. */
 interface Printer {
   push(text: string): Promise<void>;
-  /** Ends the last line, whatever came. */
+  /** Ends the last line, if it is open. */
   end(): Promise<void>;
 }
 
@@ -158,7 +157,7 @@ async function openRenderer(): Promise<Printer> {
     waiting = '';
     if (text !== '') await print(text);
   };
-  // While it was stopped others have written, at least the shell.
+  // While this process was stopped, others wrote to the terminal, at least the shell.
   const resumed = () => writer.giveWay();
   process.on('SIGCONT', resumed);
   return {

@@ -1,10 +1,10 @@
-// The one table of commands. Finding a command, its flags, its help, its settings, the shells'
-// completion and the reference in docs/ all derive from it. A command's module is imported when it
-// is called: all of them take longer to import than most of them take to work.
+// The one table of commands. Command lookup, flags, help, settings, shell completion and the
+// reference in docs/ all derive from it. A command's module is imported when the command is called:
+// importing all of them takes longer than most commands take to run.
 import type { AnyCommand } from './command.js';
 
 interface Entry {
-  /** Its name and the other ways to call it, as the command itself says them. */
+  /** The name and the aliases, the same as in the command itself. */
   readonly names: readonly string[];
   load(): Promise<AnyCommand>;
 }
@@ -29,7 +29,7 @@ const entries: readonly Entry[] = [
   { names: ['cp'], load: async () => (await import('./commands/alias.js')).cp },
   { names: ['rm', 'remove'], load: async () => (await import('./commands/rm.js')).rm },
   { names: ['version', '--version', '-v'], load: async () => (await import('./commands/version.js')).version },
-  // Those that are about the table itself.
+  // Commands that need the table itself.
   { names: ['config'], load: async () => (await import('./commands/config.js')).makeConfigCommand(allCommands) },
   { names: ['doctor'], load: async () => (await import('./commands/doctor.js')).makeDoctor(allCommands) },
   { names: ['completion'], load: async () => (await import('./commands/completion.js')).makeCompletion(allCommands) },
@@ -44,7 +44,7 @@ export async function allCommands(): Promise<readonly AnyCommand[]> {
   return await Promise.all(entries.map((entry) => entry.load()));
 }
 
-/** The command of this name alone; undefined if there is none. */
+/** Loads only the command of this name; undefined if there is none. */
 export async function loadCommand(name: string): Promise<AnyCommand | undefined> {
   return await entries.find(({ names }) => names.includes(name))?.load();
 }

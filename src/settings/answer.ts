@@ -1,109 +1,115 @@
-// How an answer is made: what a request may say of it, in each of the ways to ask (`recua run` and
-// `chat`, the library, HTTP). Defaults are "off" where a sampler can be off, else llama-server's
-// values.
+// How an answer is made: the settings that a request may give, through `recua run` and `chat`, the
+// library or HTTP. Samplers that can be off are off by default; other defaults are llama-server's.
 import { maxCount, type Settings } from './kinds.js';
 
-/** What has a default of the server or the program beside that of the request. */
+/** The server or the program can set its own default for these. */
 export const answerSettings = {
-  /** Most tokens to generate. Default 2048. */
+  /** Maximum tokens to generate. Default 2048. */
   maxTokens: {
     kind: 'integer', fallback: 2048, min: 1, max: maxCount,
-    flag: { names: ['--max-tokens', '-n'], help: 'Most tokens per answer' },
+    flag: { names: ['--max-tokens', '-n'], help: 'Generate at most this many tokens per answer' },
   },
-  /** 0 always takes the likeliest token. Default 0.7. */
+  /** Sampling temperature; 0 always takes the likeliest token. Default 0.7. */
   temperature: {
-    // OpenAI ends at 2; users of min_p and XTC go further.
+    // OpenAI's limit is 2; users of min_p and XTC go higher.
     kind: 'number', fallback: 0.7, min: 0, max: 100, fields: ['temperature'],
     flag: {
       names: ['--temp', '--temperature'],
-      help: 'Temperature; 0 always takes the likeliest token',
+      help: 'Sample at this temperature; 0 always takes the likeliest token',
     },
   },
 } as const satisfies Settings;
 
-/** Numbers of the samplers alone. */
+/** The numeric settings of the samplers. */
 export const samplerSettings = {
-  /** Keep the likeliest tokens that add up to this probability; 1 is off. Default 0.95. */
+  /** Keep the likeliest tokens whose probabilities add up to this; 1 is off. Default 0.95. */
   topP: {
     kind: 'number', fallback: 0.95, min: 0, max: 1, fields: ['top_p'],
     flag: {
       names: ['--top-p'],
-      help: 'Keep the likeliest tokens that add up to this probability; 1 is off',
+      help: 'Keep the likeliest tokens whose probabilities add up to this; 1 means off',
     },
   },
   /** Keep this many of the likeliest tokens; 0 is off. Default 40. */
   topK: {
     kind: 'integer', fallback: 40, min: -1, max: maxCount, fields: ['top_k'],
-    flag: { names: ['--top-k'], help: 'Keep this many of the likeliest tokens; 0 is off', min: 0 },
+    flag: {
+      names: ['--top-k'], help: 'Keep this many of the likeliest tokens; 0 means off', min: 0,
+    },
   },
-  /** Drop tokens below this share of the likeliest one's probability; 0 is off. Default 0.05. */
+  /**
+   * Drop tokens less likely than this fraction of the likeliest token's probability; 0 is off.
+   * Default 0.05.
+   */
   minP: {
     kind: 'number', fallback: 0.05, min: 0, max: 1, fields: ['min_p'],
     flag: {
       names: ['--min-p'],
-      help: 'Drop tokens below this share of the likeliest one\'s probability; 0 is off',
+      help: 'Drop tokens below this fraction of the likeliest token\'s probability; 0 means off',
     },
   },
-  /** Locally typical sampling; 1, the default, is off. */
+  /** Locally typical sampling. Default 1: off. */
   typicalP: { kind: 'number', fallback: 1, min: 0, max: 1, fields: ['typical_p'] },
-  /** Keep tokens within so many standard deviations of the best; −1, the default, is off. */
+  /** Keep tokens within this many standard deviations of the best logit. Default −1: off. */
   topNSigma: { kind: 'number', fallback: -1, min: -1, max: 100, fields: ['top_n_sigma'] },
-  /** Penalty on tokens that came already; 1, the default, is off. */
+  /** Penalty on tokens that already occurred. Default 1: off. */
   repeatPenalty: {
     kind: 'number', fallback: 1, min: 0.01, max: 100,
     fields: ['repeat_penalty', 'repetition_penalty'],
-    flag: { names: ['--repeat-penalty'], help: 'Penalty on tokens that came already; 1 is off' },
+    flag: {
+      names: ['--repeat-penalty'], help: 'Penalize tokens that already occurred; 1 means off',
+    },
   },
-  /** Tokens the penalties look back at; −1 is the whole context. Default 64. */
+  /** How many tokens back the penalties look; −1 means the whole context. Default 64. */
   penaltyLastN: {
     kind: 'integer', fallback: 64, min: -1, max: maxCount,
     fields: ['repeat_last_n', 'penalty_last_n'],
   },
-  /** Penalty for each time that a token came, −2 to 2. Default 0. */
+  /** Penalty for each occurrence of a token, −2 to 2. Default 0. */
   frequencyPenalty: { kind: 'number', fallback: 0, min: -2, max: 2, fields: ['frequency_penalty'] },
-  /** Penalty on tokens that came at all, −2 to 2. Default 0. */
+  /** Penalty on every token that occurred at least once, −2 to 2. Default 0. */
   presencePenalty: { kind: 'number', fallback: 0, min: -2, max: 2, fields: ['presence_penalty'] },
-  /** DRY, against repeated phrases; 0, the default, is off. */
+  /** Strength of DRY, which penalizes repeated phrases. Default 0: off. */
   dryMultiplier: { kind: 'number', fallback: 0, min: 0, max: 100, fields: ['dry_multiplier'] },
-  /** Default 1.75. */
+  /** Base of DRY's penalty, which grows with the length of the repetition. Default 1.75. */
   dryBase: { kind: 'number', fallback: 1.75, min: 1, max: 100, fields: ['dry_base'] },
-  /** Default 2. */
+  /** Tokens that DRY lets repeat without penalty. Default 2. */
   dryAllowedLength: {
     kind: 'integer', fallback: 2, min: 0, max: maxCount,
     fields: ['dry_allowed_length'],
   },
-  /** Default −1, the whole context. */
+  /** How many tokens back DRY looks. Default −1: the whole context. */
   dryPenaltyLastN: {
     kind: 'integer', fallback: -1, min: -1, max: maxCount,
     fields: ['dry_penalty_last_n'],
   },
-  /** XTC, which drops the likeliest tokens at times; 0, the default, is off. */
+  /** Probability that XTC drops the likeliest tokens. Default 0: off. */
   xtcProbability: { kind: 'number', fallback: 0, min: 0, max: 1, fields: ['xtc_probability'] },
-  /** Default 0.1. */
+  /** Probability above which a token counts for XTC. Default 0.1. */
   xtcThreshold: { kind: 'number', fallback: 0.1, min: 0, max: 1, fields: ['xtc_threshold'] },
-  /** Default 5. */
+  /** The entropy that Mirostat aims at. Default 5. */
   mirostatTau: { kind: 'number', fallback: 5, min: 0, max: 100, fields: ['mirostat_tau'] },
-  /** Default 0.1. */
+  /** Learning rate of Mirostat. Default 0.1. */
   mirostatEta: { kind: 'number', fallback: 0.1, min: 0, max: 1, fields: ['mirostat_eta'] },
   /**
-   * How far the temperature moves to both sides, lower where the model is sure; 0, the default, is
-   * off.
+   * How far the temperature may move up and down; it is lower where the model is certain. Default
+   * 0: off.
    */
   dynatempRange: { kind: 'number', fallback: 0, min: 0, max: 100, fields: ['dynatemp_range'] },
-  /** How it depends on the distribution's entropy. Default 1. */
+  /** How the dynamic temperature follows the distribution's entropy. Default 1. */
   dynatempExponent: {
     kind: 'number', fallback: 1, min: -100, max: 100,
     fields: ['dynatemp_exponent'],
   },
-  /** Probability that the sampler `adaptive_p` aims at; −1, the default, is off. */
+  /** Probability that the sampler `adaptive_p` aims at. Default −1: off. */
   adaptiveTarget: { kind: 'number', fallback: -1, min: -1, max: 1, fields: ['adaptive_target'] },
-  /** How slowly it forgets, 0 to 0.99. Default 0.9. */
+  /** How slowly `adaptive_p` forgets, 0 to 0.99. Default 0.9. */
   adaptiveDecay: { kind: 'number', fallback: 0.9, min: 0, max: 0.99, fields: ['adaptive_decay'] },
-  /** Tokens that each sampler leaves at least. Default 0. */
+  /** Minimum number of tokens that each sampler keeps. Default 0. */
   minKeep: { kind: 'integer', fallback: 0, min: 0, max: maxCount, fields: ['min_keep'] },
   /**
-   * Neither its own end nor a stop string ends the answer before so many tokens; the end of a
-   * grammar does. Default 0.
+   * Before this many tokens, neither an end-of-text token nor a stop string ends the answer; the
+   * end of a grammar still does. Default 0.
    */
   minTokens: { kind: 'integer', fallback: 0, min: 0, max: maxCount, fields: ['min_tokens'] },
 } as const satisfies Settings;

@@ -1,42 +1,42 @@
-// What a setting is. Each is one entry of a table of this folder: engine.ts (how a model is
-// loaded), server.ts, answer.ts (how an answer is made, which a request may say). From the entry
-// derive its type and default (config.ts), what travels to the engine process, its flag with help,
-// variable and key in the config file (cli/flags), and the library's option. The comment above an
-// entry is the option's description in docs/api.md.
+// What a setting is. Each setting is one entry of a table in this folder: engine.ts (how a model is
+// loaded), server.ts, or answer.ts (how an answer is made, which a request may set). Its type and
+// default (config.ts), its place in the engine's options, its flag with help, variable and config
+// file key (cli/flags), and the library's option all derive from that entry. The comment above an
+// entry becomes the option's description in docs/api.md.
 
 /**
- * How the command line gives a setting. The variable and the key in the config file follow from the
- * long names.
+ * A setting's flag. The environment variable and the key in the config file derive from the long
+ * names.
  */
 export interface FlagWords {
   /** As typed, the long name first. */
   readonly names: readonly [string, ...string[]];
   readonly help: string;
-  /** What its value is called in help; numbers have a name without it. */
+  /** The value's name in help. Numbers have a default name. */
   readonly value?: string;
-  /** The flag's key among a command's values, where it says the setting in another way. */
+  /** The flag's key among a command's values, if the flag expresses the setting in another way. */
   readonly key?: string;
-  /** The flag counts in units of so many. */
+  /** The flag's unit, in the setting's unit. */
   readonly unit?: number;
-  /** Where the flag takes less than the setting does, in the flag's unit. */
+  /** The flag's range, in the flag's unit, if it is narrower than the setting's. */
   readonly min?: number;
   readonly max?: number;
-  /** Never shown: neither by `recua config` nor in a list of processes. */
+  /** Never shown, neither by `recua config` nor in a process list. */
   readonly secret?: true;
   /** The flag names a file that holds the text. */
   readonly file?: true;
   /**
-   * At the top of the config file, an object may say what the file would: the config file itself is
-   * the value then.
+   * The top level of the config file may hold an object in place of the file. The value is then the
+   * path of the config file itself.
    */
   readonly inline?: true;
 }
 
 interface Entry {
   readonly flag?: FlagWords;
-  /** The field of an HTTP request; the first one that is present counts. */
+  /** The field of an HTTP request. If several are present, the first in this list counts. */
   readonly fields?: readonly [string, ...string[]];
-  /** Of a server's settings: programs that mount the HTTP API give it, too. */
+  /** A server setting that programs which mount the HTTP API can set too. */
   readonly library?: true;
 }
 
@@ -46,7 +46,7 @@ interface Numeric extends Entry {
   readonly max: number;
 }
 
-/** `words` mean a number, or themselves. */
+/** `words` stand for a number or for themselves. */
 interface IntegerSetting extends Numeric {
   readonly kind: 'integer';
   readonly words?: Readonly<Record<string, string | number>>;
@@ -67,7 +67,7 @@ interface ChoiceSetting extends Entry {
   readonly fallback: string;
 }
 
-/** What is on until then has a flag `--no-…`. */
+/** A switch that is on by default has a flag `--no-…`. */
 interface SwitchSetting extends Entry {
   readonly kind: 'switch';
   readonly fallback: boolean;
@@ -76,7 +76,7 @@ interface SwitchSetting extends Entry {
 export type Setting = IntegerSetting | NumberSetting | TextSetting | ChoiceSetting | SwitchSetting;
 export type Settings = Readonly<Record<string, Setting>>;
 
-/** A setting's type. */
+/** The type of a setting's value. */
 export type ValueOf<S> =
   S extends { kind: 'integer'; words: infer Words } ? number | Extract<Words[keyof Words], string>
   : S extends { kind: 'integer' | 'number' } ? number
@@ -90,7 +90,7 @@ export type ValuesOf<T> = { -readonly [K in keyof T]: ValueOf<T[K]> };
 /** The same as options of the library. */
 export type OptionsOf<T> = { -readonly [K in keyof T]?: ValueOf<T[K]> | undefined };
 
-/** The settings of a table that have this in their entry. */
+/** The settings of a table whose entry has these properties. */
 export type KeysWith<T, Has> = { [K in keyof T]: T[K] extends Has ? K : never }[keyof T];
 
 export function defaultsOf<T extends Settings>(table: T): Readonly<ValuesOf<T>> {
@@ -98,12 +98,12 @@ export function defaultsOf<T extends Settings>(table: T): Readonly<ValuesOf<T>> 
   return Object.freeze(Object.fromEntries(values)) as ValuesOf<T>;
 }
 
-/** The values of a table's settings among others. */
+/** Picks the values of a table's settings from a larger object. */
 export function valuesOf<T extends Settings>(table: T, values: Readonly<ValuesOf<T>>): ValuesOf<T> {
   const own = Object.keys(table).map((key) => [key, values[key as keyof T]]);
   return Object.fromEntries(own) as ValuesOf<T>;
 }
 
-/** Counts that llama.cpp keeps in 32 bits. */
 export const secondMs = 1_000;
+/** llama.cpp keeps counts as 32-bit signed integers. */
 export const maxCount = 2 ** 31 - 1;

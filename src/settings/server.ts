@@ -1,5 +1,5 @@
-// The server's own settings: flags of `recua api` and `recua serve start`, and, where `library`
-// says so, options of createServer().
+// The server's own settings: flags of `recua api` and `recua serve start`. Those marked `library`
+// are options of createServer() too.
 import { answerSettings } from './answer.js';
 import { sharingSettings } from './engine.js';
 import { maxCount, secondMs, type KeysWith, type Setting, type Settings } from './kinds.js';
@@ -7,59 +7,60 @@ import { maxCount, secondMs, type KeysWith, type Setting, type Settings } from '
 const mebibyte = 1024 * 1024;
 const { maxTokens, temperature } = answerSettings;
 
-/** How models of several come and go. */
+/** How a server of several models loads and unloads them. */
 export const poolSettings = {
   /**
-   * How long a model stays loaded after its last request; below 0 for ever. Default 600,000: ten
-   * minutes.
+   * How long a model stays loaded after its last request; below 0 means forever. Default 600,000:
+   * ten minutes.
    */
   keepAliveMs: {
     kind: 'integer', fallback: 600 * secondMs, min: -secondMs, max: 31_536_000 * secondMs,
     flag: {
       names: ['--keep-alive'], value: 'seconds', key: 'keepAliveSeconds', unit: secondMs,
-      help: 'With several models: how long one stays loaded after its last request; 0 is no longer, '
-        + '-1 for ever',
+      help: 'With several models: unload a model this long after its last request; 0 means at '
+        + 'once, -1 never',
     },
   },
-  /** Most models that are loaded at once; 0, the default, is as many as memory holds. */
+  /** Maximum models loaded at once. Default 0: as many as memory holds. */
   maxModels: {
     kind: 'integer', fallback: 0, min: 0, max: 1024,
     flag: {
       names: ['--max-models'],
-      help: 'With several models: most that are loaded at once; 0 is as many as memory holds',
+      help: 'With several models: load at most this many at once; 0 means as many as memory holds',
     },
   },
-  /** Memory that they may take together; 0, the default, is what the machine has free. */
+  /** Memory that loaded models may take together. Default 0: what the machine has free. */
   maxMemoryBytes: {
     kind: 'integer', fallback: 0, min: 0, max: 2 ** 30 * mebibyte,
     flag: {
       names: ['--max-memory'], value: 'MiB', key: 'maxMemoryMib', unit: mebibyte,
-      help: 'With several models: memory that they may take together; 0 is what the machine has free',
+      help: 'With several models: use at most this much memory for all of them; 0 means what the '
+        + 'machine has free',
     },
   },
   /**
-   * Disk space for the conversations of models that are unloaded, in bytes, which go on where they
-   * were when their model is back; 0 keeps none, below 0, the default, is a tenth of what is free,
-   * at most 8 GiB.
+   * Disk space for the conversations of unloaded models, in bytes. They continue where they stopped
+   * when their model is loaded again. 0 keeps none; below 0, the default, means a tenth of the free
+   * space, at most 8 GiB.
    */
   sleepCacheBytes: {
     kind: 'integer', fallback: -mebibyte, min: -mebibyte, max: 2 ** 24 * mebibyte,
     flag: {
       names: ['--sleep-cache'], value: 'MiB', key: 'sleepCacheMib', unit: mebibyte,
-      help: 'With several models: disk space for conversations whose model is unloaded, so that it '
-        + 'goes on where it was; 0 keeps none, -1 is a tenth of what is free, at most 8 GiB',
+      help: 'With several models: keep conversations of unloaded models in this much disk space, '
+        + 'to continue them later; 0 keeps none, -1 means a tenth of the free space, at most 8 GiB',
     },
   },
   /**
-   * Disk space for conversations that outlive the server, in bytes: it goes on where it was after a
-   * restart. 0, the default, keeps none.
+   * Disk space, in bytes, for conversations that outlive the server, which continues them after a
+   * restart. Default 0: none are kept.
    */
   cacheDiskBytes: {
     kind: 'integer', fallback: 0, min: 0, max: 2 ** 24 * mebibyte,
     flag: {
       names: ['--cache-disk'], value: 'MiB', key: 'cacheDiskMib', unit: mebibyte,
-      help: 'Disk space for conversations that outlive the server, so that their next turn reads '
-        + 'nothing again after a restart; 0 keeps none',
+      help: 'Keep conversations across restarts in this much disk space, so that their next turn '
+        + 'reads nothing twice; 0 keeps none',
     },
   },
 } as const satisfies Settings;
@@ -71,54 +72,60 @@ export const serverSettings = {
     kind: 'text', fallback: '',
     flag: {
       names: ['--model', '-m'], value: 'model',
-      help: 'The model, instead of the first argument',
+      help: 'Serve this model; the same as naming it as the first argument',
     },
   },
   port: {
     kind: 'integer', fallback: 8080, min: 0, max: 65_535,
-    flag: { names: ['--port', '-p'], help: 'Port to listen on; 0 takes a free one' },
+    flag: { names: ['--port', '-p'], help: 'Listen on this port; 0 picks a free one' },
   },
   host: {
     kind: 'text', fallback: '127.0.0.1',
     flag: {
       names: ['--host', '-h'], value: 'address',
-      help: 'Address to listen on, or a socket in the file system: unix:/run/recua.sock',
+      help: 'Listen on this address, or on a Unix socket such as unix:/run/recua.sock',
     },
   },
-  /** Who may open a socket of `--host`, as the rights of its file. */
+  /** File mode of a `--host` socket, which decides who may open it. */
   socketMode: {
     kind: 'choice', fallback: '600', choices: ['600', '660', '666'],
     flag: {
       names: ['--socket-mode'],
-      help: 'Rights of the socket of --host: 600 is for its user alone, 660 for its group, too',
+      help: 'Set the file mode of a --host socket: 600 for its user, 660 for its group too, 666 '
+        + 'for everyone',
     },
   },
-  /** Certificate and key, each in PEM; both or none. Read again when they change. */
+  /** Certificate and key, each in PEM; both or neither. Reloaded when they change. */
   tlsCert: {
     kind: 'text', fallback: '',
     flag: {
       names: ['--tls-cert'], value: 'file',
-      help: 'Speak HTTPS with this certificate, and those that it was signed by behind it, in PEM; '
-        + 'read again when the file changes',
+      help: 'Serve HTTPS with this PEM certificate, followed by the certificates that signed it; '
+        + 'reloaded when the file changes',
     },
   },
   tlsKey: {
     kind: 'text', fallback: '',
-    flag: { names: ['--tls-key'], value: 'file', help: 'Its private key, in PEM, not encrypted' },
+    flag: {
+      names: ['--tls-key'], value: 'file',
+      help: 'Use this private key for --tls-cert, in PEM and unencrypted',
+    },
   },
-  /** Most tokens of an answer whose request sets no bound. Default 2048. */
+  /** Maximum tokens of an answer whose request sets no limit. Default 2048. */
   maxTokens: { ...maxTokens, library: true },
-  /** Temperature of requests that name none. Default 0.7. */
+  /** Temperature of requests that set none. Default 0.7. */
   temperature: {
     ...temperature, library: true,
-    flag: { ...temperature.flag, help: 'Temperature where a request names none', max: 2 },
+    flag: {
+      ...temperature.flag, help: 'Sample at this temperature if the request sets none', max: 2,
+    },
   },
-  /** The model's name for clients, instead of its own; that still finds it. */
+  /** The name that clients see instead of the model's own, which still finds the model. */
   alias: {
     kind: 'text', fallback: '', library: true,
     flag: {
       names: ['--alias', '-a'], value: 'name',
-      help: 'The model\'s name for clients instead of its file\'s',
+      help: 'Show the model to clients under this name instead of its file\'s',
     },
   },
   ...sharingSettings,
@@ -126,115 +133,116 @@ export const serverSettings = {
     kind: 'integer', fallback: 10 * secondMs, min: 0, max: 86_400 * secondMs,
     flag: {
       names: ['--drain-timeout'], value: 'seconds', key: 'drainSeconds', unit: secondMs,
-      help: 'How long a stop waits for running answers',
+      help: 'Wait this long for running answers when stopping',
     },
   },
   /**
-   * The key that requests must carry (`Authorization: Bearer …` or `x-api-key`), or several with
-   * commas between them. Default: none is asked for.
+   * The key that requests must carry (`Authorization: Bearer …` or `x-api-key`), or several,
+   * comma-separated. Default: none is required.
    */
   apiKey: {
     kind: 'text', fallback: '', library: true,
     flag: {
       names: ['--api-key'], value: 'key', secret: true,
-      help: 'Key that requests must carry, or several with commas between them; a variable or '
-        + '--api-key-file keeps it out of the list of processes',
+      help: 'Require this key in requests, or one of several, comma-separated; the variable or '
+        + '--api-key-file keeps it out of the process list',
     },
   },
-  /** More keys: one in each line, or JSON as in docs/security.md. */
+  /** More keys: one per line, or JSON as in docs/security.md. */
   apiKeyFile: {
     kind: 'text', fallback: '',
     flag: {
       names: ['--api-key-file'], value: 'file', file: true,
-      help: 'File with such keys: one in each line, or JSON that gives each a name and rights',
+      help: 'Read such keys from this file: one per line, or JSON that gives each a name and '
+        + 'rights',
     },
   },
-  /**
-   * Web pages that may use the server: origins with commas between them. Default `'*'`, any page.
-   */
+  /** Web pages that may use the server: origins, comma-separated. Default `'*'`: any page. */
   corsOrigins: {
     kind: 'text', fallback: '*', library: true,
     flag: {
       names: ['--cors-origins'], value: 'origins',
-      help: 'Web pages that may use the server, such as https://chat.example.com; several with '
-        + 'commas between them, * is any page',
+      help: 'Allow web pages from these origins, comma-separated, such as '
+        + 'https://chat.example.com; * allows any',
     },
   },
   /**
-   * Names that requests may call the server by (`Host`), with commas between them, beside its
-   * addresses, `localhost` and the machine's name. Default `'*'`, any name.
+   * Names by which requests may address the server (`Host`), comma-separated, besides its
+   * addresses, `localhost` and the machine's name. Default `'*'`: any name.
    */
   allowedHosts: {
     kind: 'text', fallback: '*', library: true,
     flag: {
       names: ['--allowed-hosts'], value: 'names',
-      help: 'Names that requests may call the server by, beside its addresses and localhost; '
-        + 'several with commas between them, .example.com with all below it, * is any name',
+      help: 'Accept requests that address the server by these names, comma-separated, besides its '
+        + 'addresses and localhost; .example.com accepts all subdomains, * any name',
     },
   },
-  /** Largest request body in bytes. Default 32 MiB. */
+  /** Maximum size of a request body, in bytes. Default 32 MiB. */
   bodyLimitBytes: {
     kind: 'integer', fallback: 32 * mebibyte, min: 1, max: 1024 * mebibyte, library: true,
     flag: {
       names: ['--body-limit'], value: 'MiB', key: 'bodyLimitMib', unit: mebibyte, min: 1,
-      help: 'Largest request body',
+      help: 'Refuse request bodies larger than this',
     },
   },
   /**
-   * Memory for the bodies of all requests together, in bytes, 4 for each of theirs; more get a 503.
-   * 0, the default, is a quarter of what V8 may use.
+   * Memory for all request bodies together, in bytes. Each byte of a body counts as 4; requests
+   * beyond the limit get a 503. Default 0: a quarter of V8's heap limit, at most an eighth of the
+   * machine's memory.
    */
   bodyMemoryBytes: {
     kind: 'integer', fallback: 0, min: 0, max: 1_048_576 * mebibyte, library: true,
     flag: {
       names: ['--body-memory'], value: 'MiB', key: 'bodyMemoryMib', unit: mebibyte,
-      help: 'Memory for the bodies of all requests together, 4 bytes for each of theirs; 0 is a '
-        + 'quarter of what V8 may use',
+      help: 'Hold request bodies in at most this much memory, counting each byte as 4; 0 means a '
+        + 'quarter of V8\'s heap limit, at most an eighth of the machine\'s memory',
     },
   },
-  /** Folder for `POST /slots/:id?action=save`. Default: none, and the route is refused. */
+  /** Folder for `POST /slots/:id?action=save`. Default: none, which disables the route. */
   slotSavePath: {
     kind: 'text', fallback: '',
     flag: {
       names: ['--slot-save-path'], value: 'folder',
-      help: 'Folder where POST /slots/0?action=save keeps what was computed of a conversation',
+      help: 'Let POST /slots/0?action=save write a conversation\'s KV cache to this folder',
     },
   },
   /**
-   * How many days responses of `/v1/responses` are kept on the disk, so that a later request can go
-   * on from them; 0 keeps none. Default 30.
+   * Days that responses of `/v1/responses` stay on disk, so that a later request can continue them;
+   * 0 keeps none. Default 30.
    */
   responseDays: {
     kind: 'integer', fallback: 30, min: 0, max: 36_500, library: true,
     flag: {
       names: ['--response-days'], value: 'days',
-      help: 'How long responses of /v1/responses are kept on the disk, for previous_response_id; '
-        + '0 keeps none',
+      help: 'Keep responses of /v1/responses on disk this long, for previous_response_id; 0 keeps '
+        + 'none',
     },
   },
   /**
-   * An empty chunk after so much silence on an event stream, so that clients keep it open; 0 is
-   * off. Default 10,000.
+   * Milliseconds of silence on an event stream after which the server sends an empty chunk, so that
+   * clients keep the stream open; 0 is off. Default 10,000.
    */
   pingIntervalMs: {
     kind: 'integer', fallback: 10 * secondMs, min: 0, max: maxCount, library: true,
     flag: {
       names: ['--ping-interval'], value: 'seconds', key: 'pingSeconds', unit: secondMs, max: 86_400,
-      help: 'Empty chunk on a stream silent for so long, so that clients keep it open; 0 is off',
+      help: 'Send an empty chunk on a stream that was silent this long, so that clients keep it '
+        + 'open; 0 means off',
     },
   },
-  /** The page for people at `/`. Default `false`: what is at `/` is the program's own business. */
+  /** Whether to serve the web page at `/`. Default `false`: `/` belongs to your program. */
   ui: {
     kind: 'switch', fallback: true, library: true,
-    flag: { names: ['--no-ui'], help: 'Serve no page at /, only the API' },
+    flag: { names: ['--no-ui'], help: 'Serve only the API, without the page at /' },
   },
-  /** The chats that `recua chat` saves, in the page. */
+  /** Whether the page shows the chats that `recua chat` saves. */
   uiSessions: {
     kind: 'switch', fallback: false,
     flag: {
       names: ['--ui-sessions'],
-      help: 'Show the chats that recua chat saved on the page, and save there; to clients on this '
-        + 'machine, or with an admin key',
+      help: 'Let the page show the chats that recua chat saved, and save its own there; for '
+        + 'clients on this machine or with an admin key',
     },
   },
   /** A file with the models to serve. */
@@ -242,42 +250,43 @@ export const serverSettings = {
     kind: 'text', fallback: '',
     flag: {
       names: ['--models'], value: 'file', inline: true,
-      help: 'JSON file with the models to serve and the settings of each; with operands, those of '
-        + 'these models. As an object in the config file it gives models their settings, and '
-        + 'without operands the rest of the store is served, too',
+      help: 'Serve the models of this JSON file, each with its settings; with arguments, only the '
+        + 'models named. As an object in the config file, it gives models their settings; without '
+        + 'arguments, the rest of the store is served too',
     },
   },
   ...poolSettings,
   logLevel: {
     kind: 'choice', fallback: 'info', choices: ['debug', 'info', 'warn', 'error', 'silent'],
-    flag: { names: ['--log-level'], help: 'How much to tell' },
+    flag: { names: ['--log-level'], help: 'Log messages of this level and above' },
   },
-  /** Lines for people, or JSON with fields for programs that collect logs. */
+  /** Text lines for people, or JSON objects for programs that collect logs. */
   logFormat: {
     kind: 'choice', fallback: 'text', choices: ['text', 'json'],
-    flag: { names: ['--log-format'], help: 'Log lines as text, or as JSON objects with what is known of each request' },
+    flag: {
+      names: ['--log-format'],
+      help: 'Write log lines as text, or as JSON objects with fields for each request',
+    },
   },
   logFile: {
     kind: 'text', fallback: '',
     flag: {
       names: ['--log-file'], value: 'file',
-      help: 'Log to this file instead of stderr; it is kept in up to 5 pieces of 10 MiB',
+      help: 'Log to this file instead of stderr, rotated into up to 5 files of 10 MiB',
     },
   },
-  /**
-   * Where OpenTelemetry's spans go; without it where `OTEL_EXPORTER_OTLP_ENDPOINT` says.
-   */
+  /** The collector for OpenTelemetry spans. Default: `OTEL_EXPORTER_OTLP_ENDPOINT`. */
   traces: {
     kind: 'text', fallback: '',
     flag: {
       names: ['--traces'], value: 'url',
-      help: 'Send a trace of each request to this collector, by OTLP over HTTP, such as '
-        + 'http://127.0.0.1:4318; needs OpenTelemetry\'s SDK, see docs/watching.md',
+      help: 'Send a trace of each request to this OTLP/HTTP collector, such as '
+        + 'http://127.0.0.1:4318; needs the OpenTelemetry SDK, see docs/watching.md',
     },
   },
 } as const satisfies Settings;
 
-/** What a program gives that mounts the HTTP API: the options of createServer(). */
+/** The settings that a program can give when it mounts the HTTP API: options of createServer(). */
 export const appSettings = Object.fromEntries(
   Object.entries<Setting>(serverSettings).filter(([, { library }]) => library),
 ) as unknown as Pick<typeof serverSettings, KeysWith<typeof serverSettings, { library: true }>>;

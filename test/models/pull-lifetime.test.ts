@@ -62,7 +62,7 @@ t.test('Ctrl-C keeps what arrived and says how to go on', async (t) => {
   running.child.kill('SIGINT');
   const result = await running.ended;
   t.equal(result.code, 130);
-  t.match(result.stderr, /Stopped\. What arrived is kept; the same command goes on from there: recua pull owner\/model --file m-Q8_0\.gguf\n$/);
+  t.match(result.stderr, /Stopped\. The part that arrived is kept; to resume: recua pull owner\/model --file m-Q8_0\.gguf\n$/);
   t.equal(result.stdout, '');
   t.strictSame(blobs(folder), [`${hashOf(file)}.recua-partial`, `${hashOf(file)}.recua-partial.json`]);
   hub.onSend = () => undefined;

@@ -70,7 +70,7 @@ for (const browser of ['chromium', 'firefox'] satisfies BrowserName[]) {
 
     await t.test('and the page, which does not know of it yet, writes nothing over it', async (t) => {
       await say(page, 'And Ica?');
-      await page.getByRole('status').getByText(/went on elsewhere/).waitFor();
+      await page.getByRole('status').getByText(/changed elsewhere/).waitFor();
       await page.locator('article.user .said').getByText('And Puno?').waitFor();
       await page.waitForFunction("document.querySelector('.composer textarea').value === 'And Ica?'");
       t.equal(file().messages.length, 6);

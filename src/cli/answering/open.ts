@@ -1,5 +1,5 @@
-// Finds who answers for a model: a running server that has its file loaded, else an engine of this
-// command's own. Called by run and chat.
+// Finds what answers for a model: a running server that has its file loaded, else an engine of this
+// process. Called by run and chat.
 import type { Config } from '../../settings/config.js';
 import type { EngineSettings } from '../../engine/api.js';
 import { dropSpare } from '../../engine/gateway/spare-process.js';
@@ -13,37 +13,37 @@ import { findRunningModel } from './running-models.js';
 import { ServedModel } from './served-model.js';
 
 export const localFlag = {
-  local: on(['--local'], 'Load the model here, even where a running server has it loaded'),
+  local: on(['--local'], 'Load the model in this process, even if a running server has it loaded'),
 } as const;
 
-/** A model that was found and read, and how it is loaded. */
+/** A model that was found and read, and how to load it. */
 export interface ReadModel {
-  /** As a session names it. */
+  /** The name used in a session. */
   name: string;
   id: string;
   path: string;
   file: ModelFile;
   config: Config;
-  /** KV of one token; undefined where nobody asks or knows. */
+  /** Size of the KV cache per token; undefined if unknown or not needed. */
   bytesPerToken?: number | undefined;
 }
 
 export interface OpenOptions {
-  /** No server will do. */
+  /** Use no server. */
   own: boolean;
   quiet: boolean;
-  /** A model that only embeds is refused at once. */
+  /** Refuse an embedding-only model at once. */
   chats: boolean;
   /** Where an engine's log goes. */
   settings: EngineSettings;
 }
 
-/** Whether flags, variables or the config file ask for what a running server cannot be told. */
+/** Whether flags, variables or the config file set what a running server cannot change. */
 export function asksForOwnEngine(values: { local: boolean }, given: ReadonlySet<string>): boolean {
   return values.local || Object.keys(engineFlags).some((key) => given.has(key));
 }
 
-/** Resolves when questions are answered; an abort throws `cancelled`. */
+/** Resolves when the model can answer. An abort throws `cancelled`. */
 export async function openAnswerer(model: ReadModel, options: OpenOptions, signal: AbortSignal): Promise<Answerer> {
   const running = options.own ? undefined : await findRunningModel(model.file);
   if (!running) {
@@ -51,12 +51,12 @@ export async function openAnswerer(model: ReadModel, options: OpenOptions, signa
     const { settings, quiet, chats } = options;
     return await OwnEngine.start({ ...names, options: engineOptions(path, config, file), settings, bytesPerToken, quiet, chats }, signal);
   }
-  // Started before the flags were read; nothing will be computed here.
+  // The spare process was started before the flags were read, and is not needed.
   dropSpare();
   return new ServedModel(model, running);
 }
 
-/** Tells a person on a terminal that a server answers, and how to do without it. */
+/** On a terminal, says that a server answers, and how to avoid it. */
 export function sayServer({ url, contextSize }: Answerer, quiet: boolean): void {
   if (url === undefined || quiet || !process.stderr.isTTY) return;
   const text = tame(`The running server ${url} answers, with a context of ${contextSize} tokens; --local loads the model here.`);

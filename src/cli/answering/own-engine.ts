@@ -1,4 +1,4 @@
-// An engine process of this command's own, as one who answers. Started by open.ts.
+// An answerer with its own engine process. Started by open.ts.
 import type { Answer, Engine, EngineSettings } from '../../engine/api.js';
 import { startEngine } from '../../engine/gateway/client.js';
 import type { ChatRequest, EngineOptions, ModelDescription } from '../../engine/protocol.js';
@@ -15,7 +15,7 @@ export interface OwnEngineOptions {
   settings: EngineSettings;
   bytesPerToken: number | undefined;
   quiet: boolean;
-  /** A model that only embeds is refused once it is loaded, not with the first question. */
+  /** Refuse an embedding-only model once it is loaded, not at the first message. */
   chats: boolean;
 }
 
@@ -29,7 +29,7 @@ export class OwnEngine implements Answerer {
   readonly place: string | undefined;
   readonly #engine: Engine;
 
-  /** Resolves when the model is loaded; an abort throws `cancelled`. */
+  /** Resolves when the model is loaded. An abort throws `cancelled`. */
   static async start(given: OwnEngineOptions, signal: AbortSignal): Promise<OwnEngine> {
     const engine = startEngine(given.options, given.settings);
     try {

@@ -1,5 +1,5 @@
-// Which of this user's running servers has a model, the very file, and what it tells of it. Names
-// do not count for that: two servers may call two files the same.
+// Finds the running server of this user that has a model's file loaded, and what it says about the
+// model. Compares files by fingerprint, not by name: two servers may use one name for two files.
 import { checkedFiles, fingerprintOf } from '../../models/gguf/model-file.js';
 import type { ModelFile } from '../../models/gguf/model-file.js';
 import { runningServers } from '../servers/registry.js';
@@ -9,21 +9,21 @@ import { ServerClient } from '../servers/server-client.js';
 /** A model that a server has loaded, and that can chat. */
 export interface RunningModel {
   url: string;
-  /** For a server that asks for one. */
+  /** The API key, if the server requires one. */
   key: string | undefined;
   certificate: string | undefined;
-  /** Its name there. */
+  /** Its name on the server. */
   id: string;
-  /** In a line, e.g. "llama 135M Q8_0". */
+  /** One line, e.g. "llama 135M Q8_0". */
   description: string;
-  /** Tokens that a request can hold there. */
+  /** Tokens that a request can hold on the server. */
   contextSize: number;
 }
 
-/** A server that takes longer to say what it has is passed over. */
+/** A server that takes longer to list its models is skipped. */
 const answerMs = 2_000;
 
-/** Undefined where no server has this file loaded. */
+/** Undefined if no server has this file loaded. */
 export async function findRunningModel(file: ModelFile): Promise<RunningModel | undefined> {
   const servers = await runningServers();
   if (servers.length === 0) return undefined;
@@ -33,8 +33,8 @@ export async function findRunningModel(file: ModelFile): Promise<RunningModel | 
 }
 
 /**
- * Has a server load this file, where it serves a model of that name; undefined where it has none,
- * or another file. Throws why it does not load.
+ * Makes a server load this file, if it serves a model of that name. Undefined if it has no such
+ * model, or another file under that name. Throws why the model does not load.
  */
 export async function loadThere(server: Address, id: string, file: ModelFile, signal: AbortSignal): Promise<RunningModel | undefined> {
   const client = new ServerClient(server);
@@ -64,7 +64,7 @@ function entriesOf(list: unknown): Entry[] {
   return Array.isArray(data) ? data.filter((entry): entry is Entry => typeof entry === 'object' && entry !== null) : [];
 }
 
-/** Undefined for one that is not loaded or cannot chat, and of servers that say too little. */
+/** Undefined for a model that is not loaded or cannot chat, and if the server says too little. */
 function readEntry({ url, key, certificate }: Address, entry: unknown): { fingerprint: string; model: RunningModel } | undefined {
   const { id, status, capabilities, meta = {} } = (entry ?? {}) as Entry;
   const { fingerprint, description, n_ctx: contextSize } = meta;

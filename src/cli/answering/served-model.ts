@@ -1,6 +1,6 @@
-// A model of a running server, as one who answers: questions go there over HTTP, answers come back
-// as they are made. Opened by open.ts. The request states all that the command line or its defaults
-// say, so that answers are those of an engine of one's own.
+// An answerer that uses a model of a running server: requests go there over HTTP, answers stream
+// back. Opened by open.ts. The request states every value of the command line and its defaults, so
+// that answers are the same as from an engine of this process.
 import { randomInt } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Answer } from '../../engine/api.js';
@@ -13,7 +13,7 @@ import { ServerClient } from '../servers/server-client.js';
 import type { Answerer, Recovery, TokenCounts } from './answerer.js';
 import type { RunningModel } from './running-models.js';
 
-/** Nobody there will answer again, or not this model. */
+/** After these, the server or the model will not answer again. */
 const gone: ReadonlySet<ErrorCode> = new Set(['server_unreachable', 'shutting_down', 'model_not_found']);
 const lookMs = 200;
 
@@ -26,10 +26,10 @@ export class ServedModel implements Answerer {
   readonly key: string | undefined;
   readonly certificate: string | undefined;
   readonly place = undefined;
-  /** The server keeps what it evaluated. */
+  /** The server keeps its KV cache itself. */
   readonly kv = undefined;
   readonly #client: ServerClient;
-  /** Its name there. */
+  /** Its name on the server. */
   readonly #served: string;
 
   constructor({ name, id }: { name: string; id: string }, { url, key, certificate, id: served, description, contextSize }: RunningModel) {
@@ -60,7 +60,7 @@ export class ServedModel implements Answerer {
   }
 
   async forget(): Promise<void> {
-    // Nothing is held for this command alone; what nobody asks for again makes room for others.
+    // The server keeps nothing for this command alone, and evicts what is not used again.
   }
 
   async recover({ code }: RecuaError, signal: AbortSignal): Promise<Recovery> {
@@ -79,11 +79,11 @@ export class ServedModel implements Answerer {
   }
 
   async close(): Promise<void> {
-    // The model stays loaded for as long as the server keeps it.
+    // The server decides how long the model stays loaded.
   }
 
   async #answer(request: ChatRequest, answer: RunningAnswer, signal: AbortSignal): Promise<void> {
-    // Drawn here, so that it can be told: the wire does not have it.
+    // Drawn here, so that it can be reported: the response does not contain it.
     const seed = request.sampling.seed ?? randomInt(1, 2 ** 32 - 1);
     const body = writeChatBody({ ...request, sampling: { ...request.sampling, seed } }, this.#served);
     const askedMs = performance.now();
@@ -99,7 +99,7 @@ export class ServedModel implements Answerer {
       }
       const finish = reader.finish();
       if (!finish) throw this.#cutOff();
-      // What a person waited beyond the reading of the prompt, the way there and back included.
+      // The wait before the prompt was read, including the network.
       const queueMs = Math.max(0, (firstMs ?? performance.now()) - askedMs - finish.timings.promptMs);
       answer.accept(finish.usage.promptTokens, 0);
       answer.end({ ...finish, seed, timings: { ...finish.timings, queueMs } });

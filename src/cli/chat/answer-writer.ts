@@ -1,5 +1,5 @@
-// Shows an answer as it comes: tamed, rendered or broken between words, with what the model thinks
-// set apart from what it says. One per answer, or per answer that is shown again.
+// Shows an answer as it comes: without control characters, rendered or wrapped between words, and
+// with thinking set apart from the answer. One per answer, or per answer that is shown again.
 import type { Delta } from '../../engine/protocol.js';
 import { MarkdownWriter, widestRule } from '../markdown/markdown-writer.js';
 import type { Rendering } from '../markdown/rendering.js';
@@ -7,15 +7,15 @@ import { tame } from '../terminal/output.js';
 import { WordWrap } from './word-wrap.js';
 
 export interface AnswerLook {
-  /** Thinking may be dimmed; else it is marked with words. */
+  /** Whether thinking is dimmed; otherwise words mark it. */
   styles: boolean;
-  /** It is shown on a terminal, which the model's text must not drive. */
+  /** Whether it is shown on a terminal, which the model's text must not control. */
   terminal: boolean;
-  /** Columns to wrap at; Infinity where nothing is wrapped. */
+  /** Columns to wrap at; Infinity for no wrapping. */
   columns(): number;
-  /** How Markdown is rendered; undefined where it is shown as it is. */
+  /** How to render Markdown; undefined to show it unchanged. */
   markdown?: Rendering | undefined;
-  /** The answer's bytes as they are, on a terminal too. */
+  /** Write the answer's bytes unchanged, even on a terminal. */
   raw?: boolean;
 }
 
@@ -41,7 +41,7 @@ export class AnswerWriter {
     if (content) this.#say(content);
   }
 
-  /** Ends the line, whatever came. */
+  /** Ends the last line, if it is open. */
   end(): void {
     this.#endThinking();
     this.#markdown?.end();
@@ -49,7 +49,7 @@ export class AnswerWriter {
     this.#lineOpen = false;
   }
 
-  /** Something else is to be written in between, from the beginning of a row on. */
+  /** Call before other output, which then starts at the beginning of a row. */
   giveWay(): void {
     this.#markdown?.giveWay();
     if (this.#lineOpen) this.#show('\n');
@@ -99,7 +99,7 @@ export class AnswerWriter {
   }
 }
 
-/** The line between two turns; '' where answers are not rendered. */
+/** The line between two turns; '' if answers are not rendered. */
 export function turnRule({ markdown }: AnswerLook): string {
   if (!markdown) return '';
   const { dim } = markdown.looks;

@@ -1,6 +1,6 @@
-// The model that answers in a chat, and changing it: for another, or for the same one by other
-// means where a server went away or cannot do what is asked. The old one answers on where the new
-// one does not come. Made by commands/chat.ts, asked by the dialogue.
+// The model that answers in a chat, and how to replace it: by another model, or by another way to
+// run the same model, if a server went away or cannot do what the chat needs. If the new model does
+// not load, the old one keeps answering. Created by commands/chat.ts, used by the dialogue.
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { makeConfig } from '../../settings/config.js';
@@ -21,14 +21,14 @@ import { bytesPerToken, chooseContext, hasRoomFor } from './context-size.js';
 import type { ContextChoice } from './context-size.js';
 
 export interface ChatModel extends ReadModel {
-  /** Undefined where the context was asked for. */
+  /** Undefined if the user set the context size. */
   context: ContextChoice | undefined;
 }
 
-/** How this chat loads models: what the command line says of it. */
+/** How this chat loads models, from the command line. */
 export interface LoadSettings {
   config: Partial<Config>;
-  /** The context is as large as memory allows. */
+  /** Make the context as large as memory allows. */
   choosesContext: boolean;
   open: OpenOptions;
 }
@@ -37,9 +37,9 @@ export class ChatModels {
   readonly #settings: LoadSettings;
   readonly #hasRoomFor: typeof hasRoomFor;
   #current: Answerer | undefined;
-  /** Of the model that answers. */
+  /** File of the current model. */
   #path = '';
-  /** Who answered is gone for good: another is needed before the next turn. */
+  /** The answerer is gone for good: the next turn needs another. */
   #isGone = false;
 
   constructor(settings: LoadSettings, hasRoom = hasRoomFor) {
@@ -47,13 +47,13 @@ export class ChatModels {
     this.#hasRoomFor = hasRoom;
   }
 
-  /** Who answers. Throws where nobody was opened yet. */
+  /** The current answerer. Throws if none was opened yet. */
   get current(): Answerer {
     if (!this.#current) throw new RecuaError('closed', 'No model was opened.');
     return this.#current;
   }
 
-  /** Finds and reads a model, so that its name and its file are known to be good. */
+  /** Finds and reads a model, which shows that its name and its file are valid. */
   async read(name: string): Promise<ChatModel> {
     const { config, choosesContext } = this.#settings;
     const model = await findModel(name);
@@ -68,12 +68,12 @@ export class ChatModels {
     };
   }
 
-  /** The first model of this chat. */
+  /** Opens the first model of this chat. */
   async open(model: ChatModel, own: boolean, signal: AbortSignal): Promise<Answerer> {
     return await this.#replace(model, await openAnswerer(model, this.#options(own), signal));
   }
 
-  /** What `switchTo` can be given: the models of the store, and the embedded one; aliases, too. */
+  /** Names for `switchTo`: the models in the store, the embedded one, and all aliases. */
   async names(): Promise<string[]> {
     const inventory = await readInventory(findPlaces());
     const models = await runnableModels(inventory);
@@ -81,9 +81,8 @@ export class ChatModels {
   }
 
   /**
-   * Has another model answer from now on. The server that answers now is asked for it first, since
-   * it may load it; then any other that has it loaded. Resolves to undefined where that model
-   * answers already.
+   * Makes another model answer from now on. First asks the current server, which may load it; then
+   * any server that has it loaded. Resolves to undefined if that model already answers.
    */
   async switchTo(name: string, own: boolean, signal: AbortSignal): Promise<Answerer | undefined> {
     const model = await this.read(name);
@@ -94,14 +93,14 @@ export class ChatModels {
     return await this.#openBeside(before, model, own, signal);
   }
 
-  /** Who answered is gone for good. */
+  /** Call when the answerer is gone for good. */
   lose(): void {
     this.#isGone = true;
   }
 
   /**
-   * Sees to it that somebody can answer: the same model by other means where who did is gone, or is
-   * a server where only an engine of one's own will do. Resolves to who is new.
+   * Makes sure that the model can answer. Opens it again if the answerer is gone, or if it is a
+   * server and only an engine of this process will do. Resolves to the new answerer, if any.
    */
   async ensure(own: boolean, signal: AbortSignal): Promise<Answerer | undefined> {
     const { name, url } = this.current;
@@ -127,7 +126,7 @@ export class ChatModels {
     return next;
   }
 
-  /** Where two engines have no room beside each other, the old one leaves before the new comes. */
+  /** If memory has no room for two engines, closes the old one before it opens the new one. */
   async #openBeside(before: Answerer, model: ChatModel, own: boolean, signal: AbortSignal): Promise<Answerer> {
     const wanted = model.context ? { ...model.config, contextSize: 0 } : model.config;
     if (before.url !== undefined || this.#hasRoomFor(model.file, wanted)) {
@@ -136,19 +135,18 @@ export class ChatModels {
     await before.close();
     this.#isGone = true;
     try {
-      // Read again: in the room that the old one left, the context may be larger.
+      // Read again: with the old model's memory free, the context may be larger.
       const roomy = await this.read(model.name);
       return await this.#replace(roomy, await openAnswerer(roomy, this.#options(own), signal));
     } catch (thrown) {
-      // At once, so that the next message is answered as if nothing had been; if it fails, that one
-      // tries again.
+      // Bring the old model back at once. If that fails, the next message tries again.
       await this.ensure(false, new AbortController().signal).catch(() => undefined);
       throw thrown;
     }
   }
 }
 
-/** Undefined where the server that answers now cannot load it, or where none does. */
+/** Undefined if the current server cannot load the model, or if no server answers. */
 async function loadBy({ url, key, certificate }: Answerer, { id, file }: ChatModel, signal: AbortSignal): Promise<RunningModel | undefined> {
   return url === undefined ? undefined : await loadThere({ url, key, certificate }, id, file, signal).catch((thrown: unknown) => {
     if (['server_unreachable', 'shutting_down', 'model_fixed'].includes(RecuaError.from(thrown).code)) return undefined;
@@ -156,7 +154,7 @@ async function loadBy({ url, key, certificate }: Answerer, { id, file }: ChatMod
   });
 }
 
-/** A path holds in any folder only if it is absolute; any other name is as good as it was typed. */
+/** Paths are made absolute, so that they work in any folder; other names stay as typed. */
 function nameToKeep(name: string, model: StoredModel): string {
   return name !== 'builtin' && (existsSync(resolve(name)) || existsSync(`${resolve(name)}.gguf`)) ? model.path : name;
 }

@@ -1,5 +1,5 @@
-// How large a chat's context is where nobody says: what the model was trained with, as far as this
-// machine's memory goes. Used by chat-models.ts.
+// The default context size of a chat: the model's training size, as far as this machine's memory
+// allows. Used by chat-models.ts.
 import { defaults } from '../../settings/config.js';
 import { estimateMemory, largestContext } from '../../models/needs/memory.js';
 import { machineMemory } from '../../system/machine-memory.js';
@@ -9,12 +9,12 @@ import type { ModelFile } from '../../models/gguf/model-file.js';
 export interface ContextChoice {
   /** Tokens. */
   size: number;
-  /** Why it is that, in a sentence. */
+  /** The reason for this size, in a sentence. */
   reason: string;
 }
 
 const least = 512;
-/** For other programs. */
+/** Left free for other programs. */
 const reserveBytes = 512 * 1024 * 1024;
 
 type ContextSettings = Omit<MemoryOptions, 'contextSize' | 'parallel'>;
@@ -31,14 +31,14 @@ export function chooseContext(model: ModelFile, settings: ContextSettings, avail
   return { size: fitting, reason: `Context: ${fitting} of the ${trained} tokens the model was trained with, which is what this machine's free memory holds; -c sets another size.` };
 }
 
-/** KV of one token in all layers; undefined where the file does not say enough. */
+/** KV cache size per token, in all layers; undefined if the file does not say enough. */
 export function bytesPerToken(model: ModelFile, settings: ContextSettings): number | undefined {
   const contextSize = Math.min(model.contextTrain || defaults.contextSize, defaults.contextSize);
   const { kvBytes } = estimateMemory(model, { ...settings, parallel: 1, contextSize });
   return kvBytes > 0 ? kvBytes / contextSize : undefined;
 }
 
-/** Whether there is room for a model beside all that is loaded now, with other programs' share. */
+/** Whether a model fits into memory besides everything loaded now, with some left for others. */
 export function hasRoomFor(model: ModelFile, settings: MemoryOptions, availableBytes = machineMemory().availableBytes): boolean {
   return estimateMemory(model, { ...settings, parallel: 1 }).totalBytes <= availableBytes - reserveBytes;
 }

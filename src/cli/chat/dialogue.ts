@@ -1,6 +1,6 @@
-// A running chat: reads a message, has it answered, saves the turn, and again. What goes wrong with
-// one message leaves the chat standing and the message with the person. The commands of
-// in-chat-commands.ts work on it.
+// A running chat: reads a message, gets the answer, saves the turn, and repeats. If a message
+// fails, the chat goes on and the user keeps the message. The commands of in-chat-commands.ts work
+// on it.
 import { statSync } from 'node:fs';
 import type { ChatRequest, Constraint } from '../../engine/protocol.js';
 import { RecuaError } from '../../errors.js';
@@ -23,7 +23,7 @@ import { kvPathOf, loadSession } from './sessions/session-store.js';
 import type { SessionKeeper } from './sessions/session-keeper.js';
 import { Statistics } from './sessions/statistics.js';
 
-/** A KV state larger than this is evaluated again sooner than read. */
+/** For a larger KV state, evaluating again is faster than reading it from disk. */
 const largestKvBytes = 2 * 1024 ** 3;
 
 export interface DialogueParts {
@@ -38,7 +38,7 @@ export interface DialogueParts {
   others: Session['others'];
 }
 
-/** What became of a message. */
+/** The outcome of a message. */
 type Outcome = 'answered' | 'refused' | 'nothing';
 
 export class Dialogue {
@@ -50,22 +50,22 @@ export class Dialogue {
   conversation: SavedConversation;
   settings: AnswerSettings;
   template: TemplateName;
-  /** What the answers must be like; `firstConstraint` is that of the command line. */
+  /** The current constraint on answers; `firstConstraint` is that of the command line. */
   constraint: Constraint;
   readonly firstConstraint: Constraint;
-  /** Each answer tells how fast it was. */
+  /** Print the speed after each answer. */
   verbose = false;
-  /** The model may think, if it can. */
+  /** Let the model think, if it can. */
   thinks = true;
-  /** Stands in the next message to be edited. */
+  /** Initial text of the next message, to be edited. */
   draft = '';
-  /** The next message takes the place of the last exchange. */
+  /** The next message replaces the last exchange. */
   replacing = false;
   #createdAt: string;
   #others: Session['others'];
   #code: number | undefined;
   #retries = 0;
-  /** KV that is not on disk yet. */
+  /** The KV cache has changes that are not on disk yet. */
   #unsavedKv = false;
 
   constructor(parts: DialogueParts, input: Input) {
@@ -94,7 +94,7 @@ export class Dialogue {
     return this.models.current;
   }
 
-  /** Until the person leaves; returns the exit code. */
+  /** Runs until the user leaves; returns the exit code. */
   async run(): Promise<number> {
     while (this.#code === undefined) {
       const entry = await this.input.read(this.draft);
@@ -137,23 +137,23 @@ export class Dialogue {
   }
 
   /**
-   * Sends a message. If nothing comes back, it stands there again, and Enter asks once more. One
-   * that was refused would only be refused again: the prompt is free for what helps, such as
-   * /clear, and the message is in the history.
+   * Sends a message. If no answer comes, the message is back at the prompt, and Enter sends it
+   * again. A refused message would only be refused again: the prompt stays empty for a command that
+   * helps, such as /clear, and the message is in the history.
    */
   async send(message: string): Promise<void> {
     const replaced = this.replacing ? this.conversation.undo() : undefined;
     this.replacing = false;
     this.#retries = 0;
     this.conversation.ask(message, new Date().toISOString());
-    // Before the answer, so that whatever ends this process leaves the message.
+    // Saved before the answer, so that the message survives the end of this process.
     await this.save();
     const outcome = await this.#answer(this.settings);
     if (outcome === 'answered') return;
     this.conversation.undo();
     if (replaced) this.conversation.redo(replaced);
-    // The file has the message as the last one: it must not come back as one that only lacks its
-    // answer, nor in the old one's place.
+    // The file still has the message. It must not come back as an unanswered one, nor replace the
+    // old message.
     if (replaced || outcome === 'refused') await this.save();
     if (outcome === 'refused') {
       if (replaced) this.input.say('The old message stays.');
@@ -164,13 +164,13 @@ export class Dialogue {
     this.draft = message;
   }
 
-  /** Asks the last message again. The answer it had stays where no other comes. */
+  /** Sends the last message again. If no answer comes, the old answer stays. */
   async retry(): Promise<void> {
     const { last } = this.conversation;
     if (!last) return this.input.say('There is nothing to ask again yet.');
     const before = this.conversation.unanswer();
     this.#retries++;
-    // The same seed would only say the same again.
+    // The same seed would give the same answer.
     const { seed } = this.settings;
     const settings = { ...this.settings, seed: seed === 0 ? 0 : (seed + this.#retries) % 2 ** 32 };
     if (await this.#answer(settings) === 'answered' || !before) return;
@@ -186,12 +186,9 @@ export class Dialogue {
     }
   }
 
-  /**
-   * Goes on with another saved chat; this one is saved already. Resolves to the model that it was
-   * held with.
-   */
+  /** Continues another saved chat; this one is already saved. Resolves to the model it used. */
   async open(path: string): Promise<string> {
-    // Once to know that it is sound, and again when nobody else can change it any more.
+    // Read once to validate it, and again under the lock, when nobody else can change it.
     await loadSession(path);
     await this.saveKv();
     await this.keeper.moveTo(path);
@@ -208,7 +205,7 @@ export class Dialogue {
     return session.model;
   }
 
-  /** Begins another conversation with nothing evaluated. The old one stays saved as it is. */
+  /** Starts a new conversation with an empty KV cache. The old one stays saved. */
   async clear(): Promise<void> {
     await this.saveKv();
     await this.#answerer.forget();
@@ -221,8 +218,8 @@ export class Dialogue {
   }
 
   /**
-   * Has another model answer from the next message on, with all that was said. Throws why it does
-   * not load; the old one answers then.
+   * Makes another model answer from the next message on, with the whole conversation. If it does
+   * not load, throws the reason, and the old model keeps answering.
    */
   async switchModel(name: string): Promise<void> {
     await this.saveKv();
@@ -231,7 +228,7 @@ export class Dialogue {
     if (next && this.conversation.exchanges.length > 0) await this.save();
   }
 
-  /** A chat that ended while it waited for an answer has its message back. */
+  /** Puts back the message of a chat that ended while it waited for an answer. */
   offerUnanswered(): void {
     const { last } = this.conversation;
     if (!last || last.reply) return;
@@ -241,8 +238,8 @@ export class Dialogue {
   }
 
   /**
-   * What the model has evaluated goes beside the saved chat. Failing costs time later, no data: so
-   * it is told, no more.
+   * Saves the KV cache next to the saved chat. A failure costs time later but no data, so it is
+   * only reported.
    */
   async saveKv(): Promise<void> {
     const { kvPath, automatic } = this.keeper;
@@ -250,7 +247,7 @@ export class Dialogue {
     if (!automatic || kvPath === undefined || !this.#unsavedKv || !kv) return;
     const bytes = (this.statistics.used ?? 0) * (kv.bytesPerToken ?? 0);
     if (bytes > largestKvBytes) {
-      return this.input.say(`What the model has read is not saved, since it takes ${(bytes / 1024 ** 3).toFixed(1)} GiB: going on with this chat will read it again.`);
+      return this.input.say(`The KV cache of this chat is not saved, because it takes ${(bytes / 1024 ** 3).toFixed(1)} GiB; the model will read the chat again when you resume it.`);
     }
     try {
       if (await kv.save(kvPath)) this.#unsavedKv = false;
@@ -259,12 +256,12 @@ export class Dialogue {
     }
   }
 
-  /** The chat has another file now, beside which nothing stands yet. */
+  /** Call when the chat got another file, which has no saved KV cache yet. */
   keepKv(): void {
     this.#unsavedKv = this.statistics.used !== undefined;
   }
 
-  /** Reads what `saveKv` wrote, if it is there and fits. If not, /stats says why. */
+  /** Reads what `saveKv` wrote, if it exists and fits. If not, /stats says why. */
   async restoreKv(path: string): Promise<void> {
     const kvPath = kvPathOf(path);
     const { kv } = this.#answerer;
@@ -278,7 +275,7 @@ export class Dialogue {
     }
   }
 
-  /** Has the last message answered. If nothing came, the person was told why. */
+  /** Gets the answer to the last message. If none comes, tells the user why. */
   async #answer(settings: AnswerSettings): Promise<Outcome> {
     if (!await this.#ensureAnswerer()) return 'nothing';
     const controller = new AbortController();
@@ -305,7 +302,7 @@ export class Dialogue {
       reply = { ...so, ended, usage, timings, seed };
       this.statistics.add({ ...usage, timings, seed, ended });
       full = ended === 'length' && usage.completionTokens < settings.maxTokens;
-      if (full) this.input.say('recua: the answer was cut off because the context is full. /undo takes the last exchange back, /clear begins anew.');
+      if (full) this.input.say('recua: the answer was cut off because the context is full. /undo removes the last exchange, /clear starts over.');
       else if (ended === 'length') this.input.say(`recua: the answer was cut off after ${usage.completionTokens} tokens (--max-tokens).`);
     } catch (error) {
       writer.end();
@@ -324,7 +321,7 @@ export class Dialogue {
     return 'answered';
   }
 
-  /** An answer that did not come to its end: what came is kept. */
+  /** Handles an incomplete answer: keeps the part that came. */
   async #broken(thrown: unknown, request: ChatRequest, so: { text: string; reasoning: string }, stopped: boolean): Promise<SavedReply | undefined> {
     const error = RecuaError.from(thrown);
     if (error.code === 'context_length_exceeded') this.input.say(tooLongText(error));
@@ -338,11 +335,11 @@ export class Dialogue {
     const counted = await this.#answerer.count(request, so.text);
     if (counted) this.statistics.add({ ...counted, ended });
     else this.statistics.addUncounted();
-    this.input.say(stopped ? '(stopped; /retry asks again)' : 'What came before the error is kept; /retry asks again.');
+    this.input.say(stopped ? '(stopped; /retry asks again)' : 'The part before the error is kept; /retry asks again.');
     return { ...so, ended };
   }
 
-  /** Whether somebody can answer; if not, the person was told why. */
+  /** Whether the model can answer; if not, tells the user why. */
   async #ensureAnswerer(): Promise<boolean> {
     try {
       await this.#withInterrupt(async (signal) => {
@@ -358,7 +355,7 @@ export class Dialogue {
     }
   }
 
-  /** Somebody else answers now, who has evaluated nothing of what was said. */
+  /** A new answerer took over, with an empty KV cache. */
   #meet(next: Answerer): void {
     this.statistics.model = next;
     this.statistics.reset();
@@ -371,7 +368,7 @@ export class Dialogue {
       if (outcome === 'back') this.input.say('The model is back.');
       if (outcome !== 'gone') return;
       this.models.lose();
-      this.input.say('With the next message the model is looked for again, and loaded here if no other server has it.');
+      this.input.say('The next message looks for the model again, and loads it here if no other server has it.');
     } catch (thrown) {
       if (RecuaError.from(thrown).code !== 'cancelled') this.complain(thrown);
     }
@@ -392,7 +389,7 @@ export class Dialogue {
     await this.saveKv();
     const { name, automatic } = this.keeper;
     if (automatic && name !== undefined && this.conversation.exchanges.length > 0) {
-      this.input.say(`Saved as ${name}. To go on: recua chat --resume ${/[ ]/.test(name) ? `"${name}"` : name}`);
+      this.input.say(`Saved as ${name}. Continue: recua chat --resume ${/[ ]/.test(name) ? `"${name}"` : name}`);
     }
   }
 }

@@ -1,5 +1,5 @@
-// The commands inside of a chat, in one table: finding one, /help and completion all derive from
-// it. Each works on the dialogue.
+// The commands inside a chat, in one table, from which lookup, /help and completion derive. Each
+// works on the dialogue.
 import { templateNames } from '../../models/chat-templates.js';
 import { misuse } from '../flags/flags.js';
 import { nearest } from '../../models/names/nearest.js';
@@ -11,42 +11,42 @@ import { set, setChoices, show, showChoices } from './set-command.js';
 import { exportTo } from './sessions/transcript.js';
 
 interface InChatCommand {
-  /** How it is called; further names do the same. */
+  /** Its name, and aliases. */
   names: readonly [string, ...string[]];
-  /** What follows it, as help writes it. */
+  /** Its argument, as help shows it. */
   operand: string;
   does: string;
   run(chat: Dialogue, operand: string): Promise<void> | void;
-  /** What the operand can be. */
+  /** Possible values of the operand. */
   choices?(chat: Dialogue, operand: string): Promise<readonly string[]> | readonly string[];
 }
 
 const sessionNames = async (chat: Dialogue) => (await listSessions(chat.keeper.folder)).map(({ name }) => name);
 
 const commands: readonly InChatCommand[] = [
-  { names: ['/help', '/?'], operand: '', does: 'Show this', run: (chat) => chat.input.say(help(chat.input.columns)) },
+  { names: ['/help', '/?'], operand: '', does: 'Show this help', run: (chat) => chat.input.say(help(chat.input.columns)) },
   { names: ['/quit', '/exit', '/bye'], operand: '', does: 'Leave the chat; so does exit or quit alone', run: (chat) => chat.quit() },
   {
-    names: ['/clear'], operand: '', does: 'Forget the conversation, and what the model has evaluated of it; a saved one stays saved',
+    names: ['/clear'], operand: '', does: 'Forget the conversation and its KV cache; a saved one stays saved',
     async run(chat) {
       const { name, automatic } = chat.keeper;
       await chat.clear();
-      chat.input.say(`Cleared; the next message begins a new conversation.${name === undefined || !automatic ? '' : ` The old one is saved as ${name}.`}`);
+      chat.input.say(`Cleared; the next message starts a new conversation.${name === undefined || !automatic ? '' : ` The old one is saved as ${name}.`}`);
     },
   },
-  { names: ['/retry'], operand: '', does: 'Ask the last message again', run: (chat) => chat.retry() },
+  { names: ['/retry'], operand: '', does: 'Send the last message again', run: (chat) => chat.retry() },
   {
-    names: ['/undo'], operand: '', does: 'Take the last exchange back',
+    names: ['/undo'], operand: '', does: 'Remove the last exchange',
     async run(chat) {
       const gone = chat.conversation.undo();
-      if (!gone) return chat.input.say('There is nothing to take back.');
+      if (!gone) return chat.input.say('There is nothing to remove.');
       chat.statistics.reset();
       await chat.save();
-      chat.input.say(`Taken back: ${firstLine(gone.message)}`);
+      chat.input.say(`Removed: ${firstLine(gone.message)}`);
     },
   },
   {
-    names: ['/edit'], operand: '', does: 'Edit the last message and send it in place of the old one',
+    names: ['/edit'], operand: '', does: 'Edit the last message and send it again in place of the old one',
     run(chat) {
       const { last } = chat.conversation;
       if (!last) return chat.input.say('There is no message to edit yet.');
@@ -61,8 +61,8 @@ const commands: readonly InChatCommand[] = [
       const reply = chat.conversation.last?.reply;
       if (!reply) return chat.input.say('There is no answer to copy yet.');
       const how = await copy(reply.text, chat.look.terminal ? (sequence) => chat.input.write(sequence) : undefined);
-      if (how === undefined) throw misuse('There is no clipboard within reach; /export writes the conversation to a file.');
-      chat.input.say(how === 'system' ? 'Copied.' : 'Handed to the terminal\'s clipboard.');
+      if (how === undefined) throw misuse('There is no clipboard available; /export writes the conversation to a file.');
+      chat.input.say(how === 'system' ? 'Copied.' : 'Sent to the terminal\'s clipboard.');
     },
   },
   {
@@ -74,14 +74,14 @@ const commands: readonly InChatCommand[] = [
     },
   },
   {
-    names: ['/save'], operand: '<name>', does: 'Give the chat a name; one that you chose before stays as a chat of its own',
+    names: ['/save'], operand: '<name>', does: 'Save the chat under a name; a chat that you named before stays as it is',
     async run(chat, operand) {
       const { keeper } = chat;
       if (operand === '' && keeper.name === undefined) throw misuse('Expected a name: /save <name>.');
       if (!keeper.automatic) {
         if (operand === '') throw misuse('Expected a name: /save <name>.');
         await keeper.saveCopy(operand, chat.session());
-        return chat.input.say(`Saved as ${operand}, as it is now; --no-save holds for what follows.`);
+        return chat.input.say(`Saved as ${operand}, as it is now; later turns are not saved (--no-save).`);
       }
       const stays = operand === '' ? undefined : await keeper.rename(operand, chat.session());
       await keeper.save(chat.session());
@@ -92,12 +92,12 @@ const commands: readonly InChatCommand[] = [
     choices: sessionNames,
   },
   {
-    names: ['/load'], operand: '<name>', does: 'Go on with a saved chat',
+    names: ['/load'], operand: '<name>', does: 'Continue a saved chat',
     async run(chat, operand) {
       if (operand === '') throw misuse('Expected the name of a saved chat: /load <name>. /sessions lists them.');
       const model = await chat.open(await findSession(chat.keeper.folder, operand));
       const count = chat.conversation.exchanges.length;
-      chat.input.say(`Loaded ${chat.keeper.name ?? operand}: ${count} ${count === 1 ? 'exchange' : 'exchanges'}.${model === chat.modelName ? '' : ` It was held with ${model}; ${chat.modelName} answers now.`}`);
+      chat.input.say(`Loaded ${chat.keeper.name ?? operand}: ${count} ${count === 1 ? 'exchange' : 'exchanges'}.${model === chat.modelName ? '' : ` It was with ${model}; ${chat.modelName} answers now.`}`);
     },
     choices: sessionNames,
   },
@@ -110,7 +110,7 @@ const commands: readonly InChatCommand[] = [
     },
   },
   {
-    names: ['/system'], operand: '[text]', does: 'Set the system prompt; without a text show it, with - remove it',
+    names: ['/system'], operand: '[text]', does: 'Set the system prompt; without text show it, with - remove it',
     async run(chat, operand) {
       const { conversation } = chat;
       if (operand === '') return chat.input.say(conversation.system === '' ? 'There is no system prompt.' : conversation.system);
@@ -120,7 +120,7 @@ const commands: readonly InChatCommand[] = [
     },
   },
   {
-    names: ['/template'], operand: '[name]', does: `Switch the chat template: ${templateNames.join(', ')}; auto is the model's own`,
+    names: ['/template'], operand: '[name]', does: `Switch the chat template: ${templateNames.join(', ')}; auto means the model's own`,
     async run(chat, operand) {
       if (operand === '') return chat.input.say(`The template is ${chat.template}. There are ${templateNames.join(', ')}.`);
       const found = templateNames.find((name) => name === operand);
@@ -135,7 +135,7 @@ const commands: readonly InChatCommand[] = [
     choices: () => templateNames,
   },
   {
-    names: ['/model'], operand: '[name]', does: 'Go on with another model; without a name show which one answers, and which can',
+    names: ['/model'], operand: '[name]', does: 'Switch to another model; without a name, show the current one and all others',
     async run(chat, operand) {
       if (operand !== '') await chat.switchModel(operand);
       const { id, url, contextSize } = chat.models.current;
@@ -145,10 +145,10 @@ const commands: readonly InChatCommand[] = [
     },
     choices: (chat) => chat.models.names(),
   },
-  { names: ['/set'], operand: '[what] [value]', does: 'Set parameters of the answers, the system prompt, JSON, and more; alone it lists them', run: set, choices: (_, operand) => setChoices(operand) },
-  { names: ['/show'], operand: '[what]', does: `Show what the chat goes by: ${showChoices.join(', ')}`, run: show, choices: () => showChoices },
+  { names: ['/set'], operand: '[what] [value]', does: 'Set sampling parameters, the system prompt, JSON answers and more; alone it lists them', run: set, choices: (_, operand) => setChoices(operand) },
+  { names: ['/show'], operand: '[what]', does: `Show settings of the chat: ${showChoices.join(', ')}`, run: show, choices: () => showChoices },
   { names: ['/tokens'], operand: '', does: 'Show how many tokens the last answer took, and how full the context is', run: (chat) => chat.input.say(chat.statistics.tokens(chat.input.columns)) },
-  { names: ['/stats'], operand: '', does: 'Show how fast the last answer came, and with which settings', run: (chat) => chat.input.say(chat.statistics.stats(chat.template, chat.settings, chat.input.columns)) },
+  { names: ['/stats'], operand: '', does: 'Show the speed and the settings of the last answer', run: (chat) => chat.input.say(chat.statistics.stats(chat.template, chat.settings, chat.input.columns)) },
 ];
 
 /** Runs a line that begins with a slash. Throws `invalid_usage` with the nearest name. */
@@ -157,13 +157,13 @@ export async function runCommand(chat: Dialogue, line: string): Promise<void> {
   const command = find(name!);
   if (!command) {
     const near = nearest(name!, commands.flatMap(({ names }) => names));
-    throw misuse(`There is no command ${name!}.${near === undefined ? '' : ` Did you mean ${near}?`} /help lists them; a message that begins with a slash is sent with two.`);
+    throw misuse(`There is no command ${name!}.${near === undefined ? '' : ` Did you mean ${near}?`} /help lists all; to send a message that begins with a slash, type two slashes.`);
   }
   if (operand!.trim() !== '' && command.operand === '') throw misuse(`${name!} takes nothing after it, got ${JSON.stringify(operand!.trim())}.`);
   await command.run(chat, operand!.trim());
 }
 
-/** What a half-typed command can become. */
+/** Completions of a half-typed command. */
 export async function complete(chat: Dialogue, text: string): Promise<readonly string[]> {
   const [, name, gap, operand] = /^(\/\S*)(\s*)(.*)$/.exec(text) ?? [];
   if (name === undefined) return [];
@@ -179,10 +179,10 @@ function help(columns: number): string {
   return [
     table(commands.map(({ names, operand, does }) => [`${names.join(', ')}${operand === '' ? '' : ` ${operand}`}`, does]), columns),
     '',
-    'Alt-Enter or a backslash at the end of a line begins another line; """ opens and closes several.',
+    'Alt-Enter, or a backslash at the end of a line, starts a new line; """ opens and closes several lines.',
     'Ctrl-X Ctrl-E opens the message in your editor (VISUAL or EDITOR).',
     'Ctrl-C stops an answer and clears a message; Ctrl-R searches earlier messages; Ctrl-D leaves.',
-    'A message that begins with a slash is sent with two.',
+    'To send a message that begins with a slash, type two slashes.',
   ].join('\n');
 }
 

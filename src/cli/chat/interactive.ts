@@ -1,5 +1,5 @@
-// A dialogue on this process's own terminal: chooses how messages are read, and ends it in order on
-// signals. Called by chat.ts.
+// A dialogue on this process's terminal: chooses how messages are read, and ends the chat in order
+// on signals. Called by chat.ts.
 import { AnswerWriter, turnRule } from './answer-writer.js';
 import type { AnswerLook } from './answer-writer.js';
 import { Dialogue } from './dialogue.js';
@@ -15,17 +15,17 @@ import type { StopName } from '../terminal/signals.js';
 import { Terminal } from './terminal.js';
 
 export interface Surroundings {
-  /** Where history is kept; undefined keeps none. */
+  /** Folder of the input history; undefined keeps none. */
   stateFolder: string | undefined;
-  /** The file of the saved chat that goes on. */
+  /** File of the saved chat that is resumed. */
   resumed: string | undefined;
-  /** How the engine's log speaks: as long as the chat runs, through it. */
+  /** Prints the engine's log. While the chat runs, the log goes through the chat. */
   voice: { say(text: string): void };
-  /** Answers are shown as the bytes that they are. */
+  /** Show the bytes of answers unchanged. */
   raw: boolean;
 }
 
-/** Lines of the last exchange shown when a chat goes on. */
+/** Lines of the last exchange shown when a chat is resumed. */
 const shownLines = 12;
 
 export async function chatOnTerminal(parts: DialogueParts, { stateFolder, resumed, voice, raw }: Surroundings): Promise<number> {
@@ -33,7 +33,7 @@ export async function chatOnTerminal(parts: DialogueParts, { stateFolder, resume
   const drawable = isDrawable();
   const look: AnswerLook = {
     styles: drawable && !process.env['NO_COLOR'], terminal: process.stdout.isTTY,
-    // Where nothing can be erased, the terminal breaks lines.
+    // A terminal that cannot erase wraps lines itself.
     columns: () => (drawable ? input.columns : Infinity),
     markdown: raw ? undefined : await loadRendering(), raw,
   };
@@ -49,8 +49,8 @@ export async function chatOnTerminal(parts: DialogueParts, { stateFolder, resume
     input.onInterrupt();
     input.leave();
   };
-  // They stay until the process ends: the closing of a terminal often tells twice, and must not cut
-  // off what is still to be done.
+  // These handlers stay until the process ends: closing a terminal often sends SIGHUP twice, which
+  // must not cut off the cleanup.
   process.on('SIGINT', onInterrupt);
   process.on('SIGTERM', onStop);
   process.once('SIGHUP', onStop);
@@ -69,7 +69,7 @@ export async function chatOnTerminal(parts: DialogueParts, { stateFolder, resume
   }
 }
 
-/** The end of a conversation that goes on, so that it is clear where it was left. */
+/** Shows the end of a resumed conversation, so that the user sees where it stopped. */
 function showLast({ conversation, input, look }: Dialogue): void {
   const last = conversation.exchanges.findLast(({ reply }) => reply !== undefined);
   if (!last) return;
@@ -79,10 +79,10 @@ function showLast({ conversation, input, look }: Dialogue): void {
   const head = [...(from > 0 ? ['…'] : []), ...lines.slice(from, asked.length)];
   if (head.length > 0) input.say(head.join('\n'));
   const shown = lines.slice(Math.max(from, asked.length));
-  // What is cut off may have opened a block of code.
+  // The part that is cut off may have opened a code block.
   const fences = lines.slice(asked.length, Math.max(from, asked.length)).filter((line) => /^\s*(```|~~~)/.test(line));
   const text = [...(fences.length % 2 === 1 ? [fences.at(-1)!] : []), ...shown].join('\n');
-  // As it was shown when it came.
+  // Shown the same way as a new answer.
   const writer = new AnswerWriter((piece) => input.write(piece), look);
   writer.push({ content: text });
   writer.end();

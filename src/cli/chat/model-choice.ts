@@ -1,5 +1,5 @@
-// The model of a `recua chat` that names none: that of the newest saved chat, else the only one of
-// the store, else one that a person picks from a list. Called by commands/chat.ts.
+// Chooses the model for a `recua chat` that names none: the model of the newest saved chat, else
+// the only one in the store, else one that the user picks from a list. Called by commands/chat.ts.
 import { sizeText } from '../../models/byte-size.js';
 import { isWhole } from '../../models/cache/cached-models.js';
 import type { Places } from '../../models/places.js';
@@ -11,12 +11,12 @@ import { plain } from '../terminal/wording.js';
 import { pick } from './model-picker.js';
 import { listSessions, loadSession } from './sessions/session-store.js';
 
-/** Names shown to who is not asked. */
+/** Number of names in the error message. */
 const mostNames = 5;
 
 /**
- * `asks`: a person can be asked. Throws `invalid_usage` where nothing says which one, `cancelled`
- * where the person leaves the list.
+ * `asks`: the user can be asked. Throws `invalid_usage` if the choice is unclear, `cancelled` if
+ * the user leaves the list.
  */
 export async function chooseModel(places: Places, asks: boolean): Promise<string> {
   const last = await lastModel(places);
@@ -24,15 +24,15 @@ export async function chooseModel(places: Places, asks: boolean): Promise<string
   const models = (await scanStore(places)).filter(isWhole).sort((a, b) => (b.lastUsedMs ?? 0) - (a.lastUsedMs ?? 0));
   if (models.length === 0) {
     throw misuse('Expected a model: recua chat <model>, and there is none on this machine yet. '
-      + 'recua pull <owner/repo> gets one; recua chat builtin tries the small embedded one.');
+      + 'recua pull <owner/repo> downloads one; recua chat builtin uses the small embedded one.');
   }
   if (models.length === 1) return models[0]!.name;
   if (asks && process.stdout.isTTY && process.env['TERM'] !== 'dumb') return await askPerson(models);
   const names = models.slice(0, mostNames).map(({ name }) => name).join(', ');
-  throw misuse(`Expected a model: recua chat <model>. There are ${names}${models.length > mostNames ? ' and others (recua list)' : ''}. With --continue or --resume it is that of the saved chat.`);
+  throw misuse(`Expected a model: recua chat <model>. There are ${names}${models.length > mostNames ? ' and others (recua list)' : ''}. --continue and --resume use the model of the saved chat.`);
 }
 
-/** Of the newest chat that is sound and whose model is still there. */
+/** The model of the newest chat, if the chat is valid and the model still exists. */
 export async function lastModel(places: Places): Promise<string | undefined> {
   const [newest] = await listSessions(places.sessions);
   const session = newest && await loadSession(newest.path).catch(() => undefined);
@@ -47,7 +47,7 @@ export function modelRow({ name, quantization, sizeBytes, aliases }: ListedModel
 }
 
 async function askPerson(models: readonly ListedModel[]): Promise<string> {
-  say('Which model? Up and Down or a number choose, Enter takes it, Esc leaves.');
+  say('Which model? Choose with Up and Down or a number; Enter confirms, Esc leaves.');
   const at = await pick([...models.map(modelRow), 'builtin (the small embedded one)']);
   return models[at]?.name ?? 'builtin';
 }

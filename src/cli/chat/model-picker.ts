@@ -1,5 +1,5 @@
-// A list on the terminal that a person picks one row of, with the same keys as the message line. It
-// is taken away again when it is over. Called by model-choice.ts and by the menu.
+// A list on the terminal to pick a row from, with the same keys as the message line. It is erased
+// afterwards. Called by model-choice.ts and by the menu.
 import { RecuaError } from '../../errors.js';
 import { shorten } from '../terminal/rows.js';
 import { watchSignals } from '../terminal/signals.js';
@@ -8,13 +8,13 @@ import { Terminal } from './terminal.js';
 import type { Key } from './terminal.js';
 
 interface PickOptions {
-  /** A key for each row, which takes it at once. */
+  /** A key for each row, which picks the row at once. */
   letters?: readonly string[];
-  /** What is said of who leaves. */
+  /** The message if the user leaves. */
   what?: string;
 }
 
-/** Resolves to the index of the row; throws `cancelled` where the person leaves. */
+/** Resolves to the index of the row; throws `cancelled` if the user leaves. */
 export async function pick(rows: readonly string[], options?: PickOptions): Promise<number>;
 /** The same, but Esc and Ctrl-D resolve to undefined. */
 export async function pick(rows: readonly string[], options: PickOptions & { mayLeave: true }): Promise<number | undefined>;
@@ -33,7 +33,7 @@ export async function pick(rows: readonly string[], { letters = [], what = 'No m
 
 class Picker {
   readonly picked: Promise<number | undefined>;
-  /** Esc is no failure. */
+  /** Esc is not a failure. */
   mayLeave = false;
   readonly #letters: readonly string[];
   readonly #what: string;
@@ -41,7 +41,7 @@ class Picker {
   readonly #terminal: Terminal;
   readonly #onResize = () => this.#draw();
   #at = 0;
-  /** What has been typed of a number. */
+  /** The digits typed so far. */
   #number = '';
   #drawnRows = 0;
   #settle!: { resolve(at: number | undefined): void; reject(error: RecuaError): void };
@@ -85,7 +85,7 @@ class Picker {
     }
   }
 
-  /** A further digit goes on with the number, where there are so many rows. */
+  /** Another digit continues the number, if the list has enough rows. */
   #type(number: string): void {
     if (number === '') return;
     const digits = Number(number) <= this.#rows.length ? number : number.at(-1)!;
@@ -99,7 +99,7 @@ class Picker {
     this.#draw();
   }
 
-  /** As many rows around the chosen one as the screen holds. */
+  /** Draws as many rows around the chosen one as the screen holds. */
   #draw(): void {
     const { columns, rows: height } = this.#terminal;
     const room = Math.max(1, Math.min(this.#rows.length, height - 2));

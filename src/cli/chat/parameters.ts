@@ -1,5 +1,5 @@
-// What `/set parameter` sets, by the names that Ollama's users type, those of the HTTP API and our
-// own. Used by set-command.ts, and by session.ts for those that have no flag.
+// The parameters of `/set parameter`, under the names of Ollama, of the HTTP API and our own. Used
+// by set-command.ts, and by session.ts for parameters without a flag.
 import { answerSettings, samplerSettings } from '../../settings/answer.js';
 import { maxCount } from '../../settings/kinds.js';
 import { nearest } from '../../models/names/nearest.js';
@@ -9,9 +9,9 @@ import { integer, misuse, real } from '../flags/flags.js';
 import type { Flag } from '../flags/flags.js';
 
 interface Parameter {
-  /** As it is shown and saved. */
+  /** The name shown and saved. */
   name: string;
-  /** Other ways to write it. */
+  /** Other accepted names. */
   others: readonly string[];
   /** The key of the settings. */
   key: Exclude<keyof AnswerSettings, 'more' | 'stop'> | keyof MoreSettings;
@@ -36,7 +36,7 @@ export const parameters: readonly Parameter[] = [
   describe('mirostat', mirostat, ['mirostat']),
 ];
 
-/** Those that no flag sets, which a saved chat has only where they were set. */
+/** Parameters without a flag. A saved chat contains them only if they were set. */
 export const moreParameters = parameters.filter(({ isMore }) => isMore);
 
 type Numeric = { kind: 'integer' | 'number'; fallback: number; min: number; max: number; flag?: { names: readonly string[]; min?: number } };
@@ -51,7 +51,7 @@ function describe(key: string, setting: Numeric, [name, ...fields]: readonly str
   };
 }
 
-/** What is no matter of an answer: it is settled when the model is loaded. */
+/** Ollama parameters that are fixed when the model is loaded, and our flags for them. */
 const ofLoading: Readonly<Record<string, string>> = {
   num_ctx: '-c <n>', num_gpu: '-ngl <n>', num_thread: '--threads <n>', num_batch: '--batch-size <n>', use_mmap: '--no-mmap', use_mlock: '--mlock',
 };
@@ -60,12 +60,12 @@ export function valueOf(settings: AnswerSettings, { key, isMore, fallback }: Par
   return (isMore ? settings.more?.[key as keyof MoreSettings] : settings[key as 'seed']) ?? fallback;
 }
 
-/** Throws `invalid_usage` for what is none, with the nearest name. */
+/** Throws `invalid_usage`, with the nearest name, for an unknown parameter. */
 export function findParameter(given: string): Parameter {
   const found = parameters.find(({ name, others }) => name === given || others.includes(given));
   if (found) return found;
   const flag = ofLoading[given];
-  if (flag !== undefined) throw misuse(`${given} is settled when the model is loaded. Leave the chat and go on with it: recua chat --continue ${flag}`);
+  if (flag !== undefined) throw misuse(`${given} is fixed when the model is loaded. Leave the chat and continue it with: recua chat --continue ${flag}`);
   const near = nearest(given, ['stop', ...parameters.flatMap(({ name, others }) => [name, ...others])]);
   throw misuse(`There is no parameter ${JSON.stringify(given)}.${near === undefined ? '' : ` Did you mean ${near}?`} /set parameter lists them.`);
 }
@@ -73,7 +73,7 @@ export function findParameter(given: string): Parameter {
 /** The settings with this one changed. */
 export function withParameter(settings: AnswerSettings, parameter: Parameter, text: string): AnswerSettings {
   const { key, isMore, flag } = parameter;
-  // Ollama's words for "as many as there is room for".
+  // Ollama's values for "as many as fit".
   const value = key === 'maxTokens' && /^-[12]$/.test(text) ? maxCount : flag.read(text);
   return isMore ? { ...settings, more: { ...settings.more, [key]: value } } : { ...settings, [key]: value };
 }

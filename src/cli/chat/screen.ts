@@ -1,5 +1,4 @@
-// Draws a draft on the terminal and keeps it up to date: each drawing replaces the one before,
-// wherever the cursor stands in it.
+// Draws the draft on the terminal. Each drawing replaces the one before, wherever the cursor is.
 import stringWidth from 'string-width';
 import { layOut, windowOf } from './input/layout.js';
 import type { Layout } from './input/layout.js';
@@ -22,13 +21,13 @@ export class Screen {
     this.#drawn = layout;
   }
 
-  /** Takes the drawing away, so that something else can be written in its place. */
+  /** Erases the drawing, so that something else can be written in its place. */
   erase(): void {
     this.#terminal.write(this.#eraser());
     this.#drawn = undefined;
   }
 
-  /** Leaves the drawing where it is and goes to the line below. */
+  /** Leaves the drawing in place and moves to the line below. */
   finish(prompt: string, draft: Draft): void {
     this.draw(prompt, { ...draft, cursor: draft.text.length });
     this.#terminal.write('\r\n');
@@ -38,7 +37,7 @@ export class Screen {
   #eraser(): string {
     if (!this.#drawn) return '\r\x1b[J';
     const { columns } = this.#terminal;
-    // A terminal that became narrower has broken the rows drawn before it.
+    // A terminal that became narrower has wrapped the rows drawn before.
     const broken = (row: string) => Math.max(1, Math.ceil(stringWidth(row) / columns));
     const { rows, cursorRow, cursorColumn } = this.#drawn;
     const above = rows.slice(0, cursorRow).reduce((sum, row) => sum + broken(row), 0) + Math.floor(cursorColumn / columns);

@@ -11,28 +11,28 @@ const anyObject = { kind: 'schema', schema: '{"type":"object"}', strict: false, 
 
 interface Thing {
   name: string;
-  /** What follows it. */
+  /** Its argument, as help shows it. */
   operand: string;
   does: string;
   set(chat: Dialogue, operand: string): Promise<void> | void;
 }
 
 const things: readonly Thing[] = [
-  { name: 'parameter', operand: '<name> <value>', does: 'Set a setting of the answers; alone it lists them', set: setParameter },
+  { name: 'parameter', operand: '<name> <value>', does: 'Set a sampling parameter; alone it lists them', set: setParameter },
   { name: 'system', operand: '"<text>"', does: 'Set the system prompt, as /system does', set: setSystem },
-  { name: 'format', operand: 'json', does: 'Every answer is a JSON object', set: setFormat },
-  { name: 'noformat', operand: '', does: 'Answers are free again', set: (chat) => freeFormat(chat) },
-  { name: 'verbose', operand: '', does: 'Show how fast each answer was', set: (chat) => speeds(chat, true) },
-  { name: 'quiet', operand: '', does: 'Do not', set: (chat) => speeds(chat, false) },
-  { name: 'think', operand: '', does: 'A model that can thinks before it answers', set: (chat) => thinks(chat, true) },
-  { name: 'nothink', operand: '', does: 'It answers at once', set: (chat) => thinks(chat, false) },
-  { name: 'history', operand: '', does: 'What you type is kept for the Up key', set: (chat) => keeps(chat, true) },
-  { name: 'nohistory', operand: '', does: 'It is not', set: (chat) => keeps(chat, false) },
+  { name: 'format', operand: 'json', does: 'Make every answer a JSON object', set: setFormat },
+  { name: 'noformat', operand: '', does: 'Allow any answer again', set: (chat) => freeFormat(chat) },
+  { name: 'verbose', operand: '', does: 'Show the speed of each answer', set: (chat) => speeds(chat, true) },
+  { name: 'quiet', operand: '', does: 'Do not show it', set: (chat) => speeds(chat, false) },
+  { name: 'think', operand: '', does: 'Let the model think before it answers, if it can', set: (chat) => thinks(chat, true) },
+  { name: 'nothink', operand: '', does: 'Let it answer at once', set: (chat) => thinks(chat, false) },
+  { name: 'history', operand: '', does: 'Keep what you type for the Up key', set: (chat) => keeps(chat, true) },
+  { name: 'nohistory', operand: '', does: 'Do not keep it', set: (chat) => keeps(chat, false) },
   {
-    name: 'wordwrap', operand: '', does: 'Lines are broken between words, as they always are',
-    set: (chat) => chat.input.say('On a terminal lines are always broken between words; recua chat --raw leaves them as they are.'),
+    name: 'wordwrap', operand: '', does: 'Wrap lines between words, which is always on',
+    set: (chat) => chat.input.say('On a terminal, lines are always wrapped between words; recua chat --raw leaves them as they are.'),
   },
-  { name: 'nowordwrap', operand: '', does: 'Not in a chat: recua chat --raw', set: () => { throw misuse('A chat that runs cannot stop breaking lines. Leave it and go on with it: recua chat --continue --raw'); } },
+  { name: 'nowordwrap', operand: '', does: 'Not available inside a chat: recua chat --raw', set: () => { throw misuse('A running chat cannot turn off wrapping. Leave it and continue it with: recua chat --continue --raw'); } },
 ];
 
 export async function set(chat: Dialogue, operand: string): Promise<void> {
@@ -50,7 +50,7 @@ export async function set(chat: Dialogue, operand: string): Promise<void> {
   await thing.set(chat, rest);
 }
 
-/** What can stand behind /set. */
+/** Completions of the argument of /set. */
 export function setChoices(operand: string): string[] {
   if (operand.startsWith('parameter ')) return ['stop', ...parameters.map(({ name }) => name)].map((name) => `parameter ${name} `);
   return things.map(({ name, operand: more }) => (name === 'format' ? 'format json' : more === '' ? name : `${name} `));
@@ -68,7 +68,7 @@ export function show(chat: Dialogue, operand: string): void {
     case 'parameters': return listParameters(chat);
     case 'system': return input.say(conversation.system === '' ? 'There is no system prompt.' : conversation.system);
     case 'template': return input.say(`The template is ${chat.template}${chat.template === 'auto' ? ', the model\'s own' : ''}.`);
-    default: throw misuse(`Expected one of ${showChoices.join(', ')} behind /show, got ${JSON.stringify(operand)}. recua show ${id} tells all of a model.`);
+    default: throw misuse(`Expected one of ${showChoices.join(', ')} after /show, got ${JSON.stringify(operand)}. For everything about a model: recua show ${id}`);
   }
 }
 
@@ -101,24 +101,24 @@ async function setParameter(chat: Dialogue, operand: string): Promise<void> {
   chat.input.say(`${parameter.name} is ${valueOf(chat.settings, parameter)} now.`);
 }
 
-/** Each a word, or in quotes as JSON writes a text: `"\n\n"`. */
+/** Each stop text is a word, or a quoted JSON string: `"\n\n"`. */
 async function setStops(chat: Dialogue, value: string): Promise<void> {
   const words = [...value.matchAll(/"(?:\\.|[^"\\])*"|\S+/g)].map(([word]) => word);
   const texts = words.map((word) => (word.startsWith('"') ? readQuoted(word) : word));
   if (texts.length > mostStops || texts.some((text) => text === '' || text.length > longestStop)) {
-    throw misuse(`Expected at most ${mostStops} texts of 1 to ${longestStop} letters behind stop, got ${JSON.stringify(value.slice(0, 60))}.`);
+    throw misuse(`Expected at most ${mostStops} texts of 1 to ${longestStop} letters after stop, got ${JSON.stringify(value.slice(0, 60))}.`);
   }
   const { stop, ...settings } = chat.settings;
   chat.settings = texts.length === 0 ? settings : { ...settings, stop: texts };
   await saved(chat);
-  chat.input.say(texts.length === 0 ? `No text of yours ends an answer${stop ? ' any more' : ''}.` : `An answer ends before ${texts.map((text) => JSON.stringify(text)).join(' or ')} now.`);
+  chat.input.say(texts.length === 0 ? `No stop text is set${stop ? ' any more' : ''}.` : `An answer ends before ${texts.map((text) => JSON.stringify(text)).join(' or ')} now.`);
 }
 
 function readQuoted(word: string): string {
   try {
     return JSON.parse(word) as string;
   } catch {
-    throw misuse(`Expected a text in quotes, got ${word}. A quote or a backslash in it is written with a backslash before it.`);
+    throw misuse(`Expected a text in quotes, got ${word}. Put a backslash before a quote or a backslash in it.`);
   }
 }
 
@@ -130,30 +130,30 @@ async function setSystem(chat: Dialogue, operand: string): Promise<void> {
 }
 
 function setFormat(chat: Dialogue, operand: string): void {
-  if (operand !== 'json') throw misuse(`Expected /set format json, got ${JSON.stringify(operand)}. /set noformat takes it back.`);
+  if (operand !== 'json') throw misuse(`Expected /set format json, got ${JSON.stringify(operand)}. /set noformat turns it off.`);
   chat.constraint = anyObject;
-  chat.input.say('Every answer is a JSON object now. Say in the message what it should hold.');
+  chat.input.say('Every answer is a JSON object now. Say in the message what it should contain.');
 }
 
 function freeFormat(chat: Dialogue): void {
   chat.constraint = chat.firstConstraint;
-  chat.input.say(chat.constraint.kind === 'none' ? 'Answers are free now.' : 'The grammar of the command line holds for the answers.');
+  chat.input.say(chat.constraint.kind === 'none' ? 'Any answer is allowed now.' : 'The grammar of the command line applies to answers.');
 }
 
 function speeds(chat: Dialogue, on: boolean): void {
   chat.verbose = on;
-  chat.input.say(on ? 'Each answer tells how fast it was now.' : 'Answers no longer tell how fast they were.');
+  chat.input.say(on ? 'The speed is shown after each answer now.' : 'The speed is no longer shown.');
 }
 
 function thinks(chat: Dialogue, on: boolean): void {
   chat.thinks = on;
-  chat.input.say(on ? 'The model thinks before it answers, if it can.' : 'The model does not think before it answers, if its template can tell it so.');
+  chat.input.say(on ? 'The model thinks before it answers, if it can.' : 'The model does not think before it answers, if its template supports that.');
 }
 
 function keeps({ input, keeper }: Dialogue, on: boolean): void {
   input.keepsHistory = on;
   if (!on) return input.say('What you type from now on is not kept.');
-  input.say(keeper.automatic ? 'What you type is kept for the Up key, in later chats too.' : 'What you type is kept for the Up key until the chat ends: --no-save holds.');
+  input.say(keeper.automatic ? 'What you type is kept for the Up key, in later chats too.' : 'What you type is kept for the Up key until the chat ends, because of --no-save.');
 }
 
 async function saved(chat: Dialogue): Promise<void> {

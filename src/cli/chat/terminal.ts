@@ -1,6 +1,6 @@
-// The terminal of an interactive chat: raw mode and bracketed paste while it runs, its own state
-// again whenever it ends or stops, by whatever way but SIGKILL. Keys come from here, everything
-// shown goes through here.
+// The terminal of an interactive chat: raw mode and bracketed paste while the chat runs, and the
+// terminal's own state again whenever it ends or stops, in any way except SIGKILL. Keys come from
+// here; all output goes through here.
 import { writeSync } from 'node:fs';
 import { emitKeypressEvents } from 'node:readline';
 import type { Key } from 'node:readline';
@@ -24,13 +24,13 @@ export class Terminal {
   #onResize: () => void = () => {};
   readonly #restore = () => this.#leaveRaw();
   readonly #continue = () => {
-    // The chat may have ended while it was stopped: the shell keeps the terminal as it likes it. So
-    // does who has borrowed it.
+    // If the chat ended while it was stopped, the terminal belongs to the shell; if it is lent, to
+    // the borrower.
     if (!this.#open || this.#lent) return;
     this.#enterRaw();
     this.#onResume();
   };
-  /** The terminal was closed: there is nobody left to ask. */
+  /** The terminal was closed. */
   readonly #gone = () => {
     if (this.#open) process.kill(process.pid, 'SIGHUP');
   };
@@ -49,7 +49,7 @@ export class Terminal {
     return Math.max(2, this.#output.rows || 24);
   }
 
-  /** From here to `close` keys come one by one. */
+  /** From here until `close`, keys arrive one by one. */
   open(handlers: { key(text: string | undefined, key: Key): void; resized(): void; resumed(): void }): void {
     this.#open = true;
     this.#onKey = handlers.key;
@@ -82,18 +82,18 @@ export class Terminal {
     this.#output.write(text);
   }
 
-  /** Ctrl-Z: the whole job stops, and the shell has its terminal as it was. */
+  /** Ctrl-Z: the whole job stops, and the shell gets its terminal back as it was. */
   suspend(): void {
     if (process.platform === 'win32') return;
     this.#leaveRaw();
     process.kill(0, 'SIGTSTP');
-    // Where nobody can continue a job, it was not stopped either.
+    // Without job control, nothing was stopped, so go on.
     setTimeout(() => {
       if (!this.#raw) this.#continue();
     }, 50);
   }
 
-  /** Another program has the terminal, as it was, until it is done. */
+  /** Lends the terminal, in its original state, to another program until that is done. */
   async lend<T>(use: () => Promise<T>): Promise<T> {
     this.#lent = true;
     this.#leaveRaw();
@@ -120,7 +120,7 @@ export class Terminal {
     if (!this.#raw) return;
     this.#raw = false;
     try {
-      // In an exit handler only what is written at once is written at all.
+      // An exit handler can only write synchronously.
       writeSync(this.#output.fd, pasteOff);
       this.#input.setRawMode(false);
     } catch {

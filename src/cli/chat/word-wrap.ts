@@ -1,32 +1,32 @@
-// Breaks a text that comes in pieces into lines of a terminal, between words: what is shown already
-// of a word that does not fit is taken away and written again on the next line. A word longer than
-// a line is broken where the line ends. Used by answer-writer.ts; what is whole already, as what
-// chat itself says, needs `inLines` alone.
+// Wraps a streamed text between words. If a word turns out not to fit, the part already shown is
+// erased and written again on the next line. A word longer than a line is broken at the end of the
+// line. Used by answer-writer.ts. For complete texts, such as the chat's own messages, `inLines` is
+// enough.
 import stringWidth from 'string-width';
 import wrapAnsi from 'wrap-ansi';
 
 const tabWidth = 8;
 const pieces = new Intl.Segmenter();
 
-/** A whole text, broken between words; the blank behind a full line is the break itself. */
+/** Wraps a complete text between words; a space after a full line becomes the line break. */
 export function inLines(text: string, columns: number): string {
   return text.split('\n').map((line) => wrapAnsi(line, columns, { hard: true, trim: false }).replaceAll('\n ', '\n')).join('\n');
 }
 
 export class WordWrap {
   readonly #columns: () => number;
-  /** Columns of the line that are taken. */
+  /** Columns used in the current line. */
   #column = 0;
-  /** The word at its end, and where that begins. */
+  /** The word at the end of the line, and the column where it begins. */
   #word = '';
   #wordColumn = 0;
 
-  /** `columns`: of the terminal as it is now; Infinity breaks nothing. */
+  /** `columns`: the terminal's current width; Infinity turns wrapping off. */
   constructor(columns: () => number) {
     this.#columns = columns;
   }
 
-  /** What to write for the next piece of text, which begins where the one before ended. */
+  /** Returns what to write for the next piece of text. */
   push(text: string): string {
     const columns = this.#columns();
     if (columns === Infinity) return text;
@@ -52,7 +52,7 @@ export class WordWrap {
     return `${erase}${line}${this.#word}`;
   }
 
-  /** A space at the end of a full line is the break itself. */
+  /** A space after a full line becomes the line break. */
   #space(letter: string, columns: number): string {
     const next = letter === ' ' ? this.#column + 1 : (Math.floor(this.#column / tabWidth) + 1) * tabWidth;
     const full = this.#column >= columns;

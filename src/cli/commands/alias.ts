@@ -1,4 +1,4 @@
-// `recua alias` and `recua cp`: further names for models of the store.
+// `recua alias` and `recua cp`: more names for models in the store.
 import { readInventory } from '../../models/lookup.js';
 import { forgetNames, namedModels, nameModel } from '../../models/naming.js';
 import type { NamedModel } from '../../models/naming.js';
@@ -9,23 +9,23 @@ import { misuse, on, perCall } from '../flags/flags.js';
 import { print, say } from '../terminal/output.js';
 import { plain } from '../terminal/wording.js';
 
-const force = perCall(on(['--force', '-F'], 'Move an alias that names another model already'));
+const force = perCall(on(['--force', '-F'], 'Move an alias that already names another model'));
 const json = perCall(on(['--json'], 'Print JSON'));
 
 export const alias = command({
   name: 'alias',
   aliases: [],
   operands: '[name] [model]',
-  summary: 'Give models of the store names of your own, or list these',
-  details: 'With a name and a model it adds the name; no bytes are copied. Without arguments it lists the aliases. All commands and requests take an alias. '
+  summary: 'Give models in the store names of your own, or list these names',
+  details: 'With a name and a model, it adds the name and copies nothing. Without arguments, it lists the aliases. All commands and requests accept an alias. '
     + 'recua rm of an alias also removes only the name, not the model.',
   examples: [
-    ['recua alias chat owner/repo:Q4_K_M', 'From now on: recua run chat'],
-    ['recua alias', 'All of them, with their models'],
-    ['recua alias --rm chat', 'Take the name away; the model stays'],
+    ['recua alias chat owner/repo:Q4_K_M', 'Name a model chat; from now on: recua run chat'],
+    ['recua alias', 'List all aliases with their models'],
+    ['recua alias --rm chat', 'Remove the name; the model stays'],
   ],
   flags: {
-    rm: perCall(on(['--rm'], 'Take the names away that follow')),
+    rm: perCall(on(['--rm'], 'Remove the names that follow')),
     force,
     json,
   },
@@ -34,7 +34,7 @@ export const alias = command({
     if (values.rm) {
       if (operands.length === 0) throw misuse('Expected an alias: recua alias --rm <name>…');
       await forgetNames(await readInventory(places), operands);
-      for (const name of operands) say(`${plain(name)} is no name any more; its model stays.`);
+      for (const name of operands) say(`${plain(name)} is no longer an alias; its model stays.`);
       return 0;
     }
     if (operands.length === 0) return await list(namedModels(await readInventory(places)), values.json);
@@ -48,9 +48,9 @@ export const cp = command({
   name: 'cp',
   aliases: [],
   operands: '<model> <name>',
-  summary: 'Give a model of the store a second name, without copying it',
-  details: 'The new name is an alias of the same file: no bytes are copied, and it takes no room. The same as recua alias <name> <model>.',
-  examples: [['recua cp owner/repo:Q4_K_M chat', 'From now on: recua run chat']],
+  summary: 'Give a model in the store a second name, without copying it',
+  details: 'The new name is an alias of the same file: nothing is copied, and it takes no space. The same as recua alias <name> <model>.',
+  examples: [['recua cp owner/repo:Q4_K_M chat', 'Name a model chat; from now on: recua run chat']],
   flags: { force, json },
   async run({ values, operands }) {
     const [model, name, ...surplus] = operands;
@@ -70,7 +70,7 @@ async function give(named: NamedModel, asJson: boolean): Promise<number> {
 
 async function list(all: readonly NamedModel[], asJson: boolean): Promise<number> {
   if (asJson) await print(`${JSON.stringify({ aliases: all.map(objectOf) }, null, 2)}\n`);
-  else if (all.length === 0) say('There are no aliases. Give one: recua alias <name> <model>');
+  else if (all.length === 0) say('There are no aliases. To add one: recua alias <name> <model>');
   else {
     const { rows } = await import('../terminal/rows.js');
     await print(rows([['ALIAS', 'MODEL', 'STATE'], ...all.map(({ alias: name, model, repo, file }) => [name, model ?? `${repo}/${file}`, model === undefined ? 'no longer in the store' : ''])]));

@@ -1,5 +1,4 @@
-// `recua api`: the HTTP server over one model or several, from the first listening to the last
-// answer.
+// `recua api`: the HTTP server over one model or several, from start to shutdown.
 import { resolve } from 'node:path';
 import { configSettings, makeConfig } from '../../settings/config.js';
 import { RecuaError } from '../../errors.js';
@@ -15,12 +14,12 @@ import type { Registration } from '../serve/state-file.js';
 import { watchSignals } from '../terminal/signals.js';
 import { recuaVersion } from './version.js';
 
-/** Of every command that starts a server. */
+/** The flags of every command that starts a server. */
 export const serverFlags = settingFlags(configSettings);
 
 export type ServerValues = Values<typeof serverFlags>;
 
-/** Of all commands that serve. */
+/** The most used flags of every command that serves. */
 export const oftenServed = ['model', 'port', 'host', 'contextSize', 'gpuLayers', 'parallel', 'maxTokens', 'temperature', 'apiKeyFile', 'keepAliveSeconds', 'ui'] as const;
 
 export const api = command({
@@ -28,24 +27,24 @@ export const api = command({
   aliases: [],
   operands: '[model...]',
   summary: 'Start the HTTP API server',
-  details: 'It listens at once; while the model loads, /health answers 503. With models it serves only these and loads them at once. '
-    + 'Without any it serves every model that recua list shows, and those of "models" in the config file, each loaded when a request names it. '
-    + 'A request has 4,096 tokens of context unless --ctx-size says otherwise (2,048 with recua serve start). '
-    + 'An idle model is unloaded after --keep-alive, or when another needs its memory. Ctrl-C or SIGTERM lets running answers finish and exits with 0; '
-    + 'a second one stops at once. Prompts and answers are never logged. To run it in the background: recua serve.',
+  details: 'The server listens at once; /health answers 503 while the model loads. If you name models, it serves only these and loads them at start. '
+    + 'Otherwise it serves every model that recua list shows, and those of "models" in the config file, and loads each when a request names it. '
+    + 'A request has 4,096 tokens of context by default (2,048 with recua serve start); --ctx-size changes that. '
+    + 'An idle model is unloaded after --keep-alive, or when another model needs its memory. Ctrl-C or SIGTERM lets running answers finish and exits with 0; '
+    + 'a second one stops at once. Prompts and answers are never logged. To run in the background: recua serve.',
   examples: [
     ['recua api builtin', 'Serve the small embedded model on http://127.0.0.1:8080'],
-    ['recua api model.gguf -c 8192 -np 2 -ngl -1', 'A model of your own: two requests of 8192 tokens at once, all layers on the GPU'],
-    ['recua api', 'Serve every model on this machine, each when it is asked for'],
-    ['recua api chat.gguf embed.gguf --keep-alive -1', 'Two models through one port; requests without a name mean the first'],
-    ['recua api -m model.gguf --host 0.0.0.0 --api-key-file keys', 'For other machines, too, which need one of the keys in the file'],
+    ['recua api model.gguf -c 8192 -np 2 -ngl -1', 'Serve your own file: two requests of 8192 tokens at once, all layers on the GPU'],
+    ['recua api', 'Serve every model on this machine, and load each on demand'],
+    ['recua api chat.gguf embed.gguf --keep-alive -1', 'Serve two models on one port; requests that name none get the first'],
+    ['recua api -m model.gguf --host 0.0.0.0 --api-key-file keys', 'Serve other machines too; they need one of the keys in the file'],
   ],
   often: oftenServed,
   flags: {
     ...serverFlags,
     ...deviceListing,
     json: deviceListingJson,
-    stateFile: perCall(text(['--state-file'], 'file', 'Tell there, as JSON, what runs at which address, as recua serve has it')),
+    stateFile: perCall(text(['--state-file'], 'file', 'Write to this file, as JSON, what runs at which address, as recua serve does')),
   },
   async run(given) {
     const { values } = given;
@@ -55,7 +54,7 @@ export const api = command({
     const serving = await servingOf(namedModels(given), config);
     const output = await openOutput(config, values.logFile, values.stateFile !== '');
     let registration: Registration | undefined;
-    // Before the record is there: a server that is stopped has not crashed.
+    // Watched before the record is written: a server that was stopped must not look crashed.
     const stop = watchSignals();
     try {
       if (values.stateFile !== '') {
@@ -76,13 +75,13 @@ export const api = command({
   },
 });
 
-/** The models that operands, flag or setting name; operands go before a setting. */
+/** The models named by operands, flag or setting; operands override a setting. */
 export function namedModels({ values, operands, origins }: Pick<Arguments<Pick<typeof serverFlags, 'model'>>, 'values' | 'operands' | 'origins'>): string[] {
   const flagged = values.model !== '' && (origins.model.from === 'flag' || operands.length === 0);
   return [...(flagged ? [values.model] : []), ...operands];
 }
 
-/** Values by their flags' long names. */
+/** Values by the long names of their flags. */
 function settingsOf(values: ServerValues): Record<string, unknown> {
   return Object.fromEntries(Object.entries(serverFlags).map(([key, flag]) => [settingNames(flag)[0]!, values[key as keyof ServerValues]]));
 }

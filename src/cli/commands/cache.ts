@@ -1,5 +1,5 @@
-// `recua cache`: conversations that outlive servers (`--cache-disk`), by model; `clear` removes
-// them.
+// `recua cache`: lists the conversations that outlive servers (`--cache-disk`), by model; `clear`
+// removes them.
 import { lastingFolder } from '../../engine/sleep/sleep-cache.js';
 import { clearKept, listKept, type KeptModel } from '../../engine/sleep/kept.js';
 import { sizeText } from '../../models/byte-size.js';
@@ -14,11 +14,11 @@ export const cache = command({
   aliases: [],
   operands: '[ls | clear [model]]',
   summary: 'List or remove conversations kept for the next server',
-  details: 'A server with --cache-disk keeps what it computed of conversations, so that their next turn reads nothing again after a restart. '
-    + 'They are as private as the conversations. clear removes them, or those of one model; a server that runs evaluates what it misses again.',
+  details: 'A server with --cache-disk keeps the computed state of conversations on disk, so that after a restart their next turn reads nothing twice. '
+    + 'These files are as private as the conversations. clear removes all of them, or those of one model; a running server evaluates again what it misses.',
   examples: [
-    ['recua cache', 'What is kept, by model'],
-    ['recua cache clear', 'Remove it all'],
+    ['recua cache', 'List what is kept, by model'],
+    ['recua cache clear', 'Remove all of it'],
   ],
   flags: {
     json: perCall(on(['--json'], 'Print JSON')),

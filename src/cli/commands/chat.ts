@@ -1,5 +1,5 @@
-// `recua chat <model>`: a conversation on the terminal, saved as it goes; or one turn of it with -p
-// or from stdin.
+// `recua chat <model>`: a conversation on the terminal, saved after each turn; or a single turn,
+// with -p or from stdin.
 import { existsSync } from 'node:fs';
 import { engineSettings } from '../../settings/engine.js';
 import { RecuaError } from '../../errors.js';
@@ -34,40 +34,40 @@ export const chat = command({
   operands: '[model]',
   summary: 'Chat with a model on the terminal',
   details: [
-    'Without <model> it takes the model of the newest saved chat, else the only one in the store; of several, a terminal offers a list.',
-    'If a running server of yours has the model loaded, that server answers, unless you give --local or a flag that says how to load.',
-    'Each turn is saved when it ends; /help lists the commands inside. With -p, or where stdin is no terminal, it answers once and ends;',
-    'that one turn, unlike a conversation on a terminal, is saved only with --resume or --continue, which also know the model.',
+    'Without <model>, it uses the model of the newest saved chat, else the only one in the store. If there are several, a terminal shows a list.',
+    'If one of your running servers has the model loaded, that server answers, unless you give --local or a flag that controls loading.',
+    'Each turn is saved when it ends; /help lists the commands inside a chat. With -p, or if stdin is not a terminal, it answers once and exits.',
+    'Such a single turn is saved only with --resume or --continue, which also determine the model.',
   ].join('\n'),
   examples: [
-    ['recua chat builtin', 'Begin a conversation'],
-    ['recua chat builtin -s "Answer in one sentence." --temp 0', 'With a system prompt, always the likeliest answer'],
-    ['recua chat --continue', 'Go on with the newest saved chat'],
-    ['recua chat builtin -p "Hello" --json', 'One turn, with usage and timings'],
+    ['recua chat builtin', 'Start a conversation'],
+    ['recua chat builtin -s "Answer in one sentence." --temp 0', 'Use a system prompt, and always the likeliest token'],
+    ['recua chat --continue', 'Continue the newest saved chat'],
+    ['recua chat builtin -p "Hello" --json', 'Run one turn, and print usage and timings too'],
   ],
   often: ['system', 'continue', 'resume', 'prompt', 'temperature', 'maxTokens', 'contextSize', 'gpuLayers', 'json', 'raw', 'quiet'],
   flags: {
     ...answerFlags(chatDefaults),
-    template: choice(['--template', '-t'], 'Chat template by family; auto is the model\'s own', templateNames),
-    prompt: perCall(text(['--prompt', '-p'], 'text', 'Answer this and end; text from stdin follows it after a blank line')),
-    save: off(['--no-save'], 'Keep neither the chat nor what was typed'),
-    resume: perCall(text(['--resume'], 'session', 'Go on with a saved chat, by its name or the path of its file')),
-    continue: perCall(on(['--continue'], 'Go on with the newest saved chat')),
+    template: choice(['--template', '-t'], 'Use the chat template of this model family; auto means the model\'s own', templateNames),
+    prompt: perCall(text(['--prompt', '-p'], 'text', 'Answer this prompt and exit; text from stdin is appended after a blank line')),
+    save: off(['--no-save'], 'Save neither the chat nor the input history'),
+    resume: perCall(text(['--resume'], 'session', 'Continue a saved chat, given by its name or the path of its file')),
+    continue: perCall(on(['--continue'], 'Continue the newest saved chat')),
     ...localFlag,
     ...engineFlags,
     ...deviceListing,
-    // What differs from the other commands: -t is the template, and the context is as large as it
-    // can be.
+    // Different from the other commands: -t is the template, and the context is as large as
+    // possible.
     threads: settingFlag(engineSettings.threads, { names: ['--threads'] }),
     contextSize: settingFlag(engineSettings.contextSize, {
       names: ['--context-size', '-c', '--ctx-size'], fallback: 0,
-      help: 'Tokens the conversation can hold; 0 is the model\'s training size, and without the flag as much of that as memory allows',
+      help: 'Give the conversation a context of this many tokens; 0 means the model\'s training size; by default as much of that as memory allows',
     }),
   },
   async run({ values, operands, given }) {
     if (values.listDevices) return await listDevices(values.json);
     const single = values.prompt !== '' || !process.stdin.isTTY;
-    if (values.json && !single) throw misuse('Expected a prompt for --json, with -p <text> or on stdin: a conversation is no JSON object.');
+    if (values.json && !single) throw misuse('Expected a prompt for --json, with -p <text> or on stdin: a conversation is not a JSON object.');
     if (values.json && values.raw) throw misuse('Expected --raw or --json, got both.');
     if (values.resume !== '' && values.continue) throw misuse('Expected --resume or --continue, got both.');
     if (operands.length > 1) throw misuse(`Expected one model, got also ${operands.slice(1).join(' ')}. Put a prompt of several words in quotes after -p.`);
@@ -75,10 +75,10 @@ export const chat = command({
     const constraint = await readConstraint(values);
     const places = findPlaces();
     const path = await resumedPath(places, values);
-    // Once to know the model, and again when nobody else can change it any more.
+    // Read once to learn the model, and again under the lock, when nobody else can change it.
     let session = path === undefined ? undefined : await loadSession(path);
     const name = operands[0] ?? session?.model ?? await chooseModel(places, !single);
-    // What the engine has to say must not land in a message half typed.
+    // The engine's messages must not land in a half-typed message.
     const voice = { say };
     const held = new HeldErrors();
     const log = (level: string, line: string) => {
@@ -99,15 +99,15 @@ export const chat = command({
         await keeper.moveTo(path);
         session = await loadSession(path);
       }
-      // What the command line says counts, then what the saved chat had.
+      // The command line counts first, then the saved chat.
       const merged = merge(values, given, session);
       const answerer = await models.open(model, merged.template !== 'auto', stop.signal);
       sayServer(answerer, values.quiet);
       if (!values.quiet) {
         const hasTemplate = model.file.hasChatTemplate || model.config.chatTemplate !== '';
-        if (!hasTemplate && merged.template === 'auto') tell('Note: The model brings no chat template, so ChatML is used; -t names another.');
+        if (!hasTemplate && merged.template === 'auto') tell('Note: The model has no chat template, so ChatML is used; -t selects another.');
         if (model.context && answerer.url === undefined) tell(model.context.reason);
-        if (session && session.model !== model.name) tell(`The saved chat was with ${session.model}; it goes on with ${model.name}.`);
+        if (session && session.model !== model.name) tell(`The saved chat was with ${session.model}; it continues with ${model.name}.`);
       }
       const parts: DialogueParts = {
         models, conversation: new SavedConversation(merged.system, session?.exchanges ?? []),
@@ -153,7 +153,7 @@ function merge(values: ChatValues, given: ReadonlySet<string>, session: Session 
   };
 }
 
-/** What stands above a conversation, in lines of its terminal. */
+/** Prints a text above the conversation, wrapped to the terminal. */
 function tell(text: string): void {
   say(process.stderr.isTTY ? inLines(text, process.stderr.columns) : text);
 }
@@ -161,17 +161,17 @@ function tell(text: string): void {
 function greet({ id, description, place }: Answerer, resumed: string | undefined): void {
   if (place !== undefined) tell(`${place}.`);
   tell(`${id}: ${description}. /help lists commands, Ctrl-D leaves.`);
-  if (resumed !== undefined) tell(`Going on with ${resumed}.`);
+  if (resumed !== undefined) tell(`Continuing ${resumed}.`);
 }
 
-/** One turn without a person: of a saved chat if one is named, else of none. */
+/** One non-interactive turn: of a saved chat if one is named, else of an unsaved one. */
 async function answerSingle(parts: DialogueParts, prompt: string, values: ChatValues, signal: AbortSignal): Promise<number> {
   const { keeper, conversation, constraint, settings, template } = parts;
   const answerer = parts.models.current;
   const { kv } = answerer;
   if (conversation.last && !conversation.last.reply) {
     const dropped = conversation.undo()!;
-    if (!values.quiet) say(`The last message had no answer; this one takes its place: ${JSON.stringify(dropped.message.slice(0, 60))}`);
+    if (!values.quiet) say(`The last message had no answer; this one replaces it: ${JSON.stringify(dropped.message.slice(0, 60))}`);
   }
   const session = (): Session => ({
     model: answerer.name, system: conversation.system, template, settings,

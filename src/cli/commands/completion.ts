@@ -1,5 +1,5 @@
-// `recua completion <shell>`: a script for the shell that completes commands, flags and values,
-// written from the table.
+// `recua completion <shell>`: a shell script that completes commands, flags and values, generated
+// from the table of commands.
 import type { AnyCommand } from '../command.js';
 import { command } from '../command.js';
 import { bashScript } from '../completion/bash.js';
@@ -19,17 +19,17 @@ export function makeCompletion(whole: () => Promise<readonly AnyCommand[]>): Any
     name: 'completion',
     aliases: [],
     operands: `<${Object.keys(scripts).join('|')}>`,
-    summary: 'Print a script that completes recua\'s commands, flags and models in a shell',
-    details: 'Load it in the shell\'s start file; it then follows updates of Recua. It completes the models that are in the store at that moment, by `recua completion --models`.',
+    summary: 'Print a shell script that completes commands, flags and models',
+    details: 'Load it in the shell\'s startup file, so that it follows updates of Recua. It calls `recua completion --models` to complete the models that are in the store at that moment.',
     examples: [
-      ['source <(recua completion bash)', 'In ~/.bashrc'],
-      ['source <(recua completion zsh)', 'In ~/.zshrc, after compinit'],
-      ['recua completion fish | source', 'In ~/.config/fish/config.fish'],
+      ['source <(recua completion bash)', 'Put this in ~/.bashrc'],
+      ['source <(recua completion zsh)', 'Put this in ~/.zshrc, after compinit'],
+      ['recua completion fish | source', 'Put this in ~/.config/fish/config.fish'],
     ],
-    flags: { models: perCall(on(['--models'], 'Print the names of the models of the store instead, a line for each')) },
+    flags: { models: perCall(on(['--models'], 'Print the names of the models in the store instead, one per line')) },
     async run({ values, operands }) {
       if (values.models) {
-        // Into a line that is being typed, no error belongs.
+        // An error must not show up in a line that is being typed.
         const names = await storedNames(findPlaces()).catch(() => []);
         await print(`${names.join('\n')}\n`);
         return 0;

@@ -1,5 +1,5 @@
-// `recua config [command]`: what the flags of a command are set to and by what, and where Recua
-// keeps things.
+// `recua config [command]`: what the flags of a command are set to, what set them, and where Recua
+// keeps its files.
 import { existsSync } from 'node:fs';
 import { RecuaError } from '../../errors.js';
 import { findPlaces } from '../../models/places.js';
@@ -23,12 +23,12 @@ export function makeConfigCommand(whole: () => Promise<readonly AnyCommand[]>): 
     name: 'config',
     aliases: [],
     operands: '[command]',
-    summary: 'Show what flags are set to, by what, and where things are kept',
-    details: 'With a command, it shows each of its flags; with path, only where the config file is. recua help environment says how to set flags.',
+    summary: 'Show the values of flags, what set them, and where Recua keeps its files',
+    details: 'With a command, it shows each of its flags; with path, only where the config file is. recua help environment explains how to set flags.',
     examples: [
-      ['recua config', 'Places, and all that is set by the config file and by variables'],
-      ['recua config serve start', 'Every flag of recua serve start, with where its value comes from'],
-      ['RECUA_THREADS=2 recua config api', 'What a variable changes'],
+      ['recua config', 'Show the folders, and everything set by the config file and by variables'],
+      ['recua config serve start', 'Show every flag of recua serve start, and where its value comes from'],
+      ['RECUA_THREADS=2 recua config api', 'Show what a variable changes'],
     ],
     flags: { json: perCall(on(['--json'], 'Print one JSON object')) },
     async run({ values, operands }) {
@@ -53,11 +53,11 @@ function commandOf(all: readonly AnyCommand[], words: readonly string[]): AnyCom
   try {
     return findPlace(all, words).command;
   } catch (thrown) {
-    throw misuse(`Expected the name of a command, or path, after recua config, which shows what is set: recua help environment tells how to set it. ${RecuaError.from(thrown).message}`);
+    throw misuse(`Expected the name of a command, or path, after recua config, which only shows settings. How to set them: recua help environment. ${RecuaError.from(thrown).message}`);
   }
 }
 
-/** Paths of a group's commands begin with the group's own. */
+/** The paths of a group's commands begin with the group's own path. */
 function within(operands: readonly string[]): (place: Place) => Place {
   const before = operands.slice(0, -1).map((word) => `${word} `).join('');
   return ({ command: one, path }) => ({ command: one, path: `${before}${path}` });
@@ -85,12 +85,12 @@ async function asText(settings: FlagSettings, tables: readonly Table[], brief: b
   const lines: string[] = [];
   if (brief) {
     lines.push('Places', ...await aligned(keptPlaces(settings).map(([name, path]) => [name, path, existsSync(path) ? '' : 'not there yet'])), '');
-    if (shown.length === 0) lines.push('Nothing is set by a config file or a variable: every flag has its default.', '');
+    if (shown.length === 0) lines.push('No config file or variable sets anything: every flag has its default.', '');
   }
   for (const { path, rows } of shown) {
     lines.push(`recua ${path}`, ...await aligned(rows.map(({ name, value, origin }) => [name, valueText(value), originText(origin)])), '');
   }
-  if (brief) lines.push('All flags of a command: recua config <command>');
+  if (brief) lines.push('For all flags of a command: recua config <command>');
   else lines.pop();
   return `${lines.join('\n')}\n`;
 }
@@ -121,7 +121,7 @@ async function aligned(rows: readonly (readonly string[])[]): Promise<string[]> 
   const columns = process.stdout.isTTY ? process.stdout.columns : Infinity;
   const { shorten } = await import('../terminal/rows.js');
   return rows.map((row) => {
-    // On a screen the longest cell gives way, mostly a path; the first one is a name.
+    // On a terminal the longest cell, usually a path, is shortened; the first is a name and stays.
     const longest = Math.max(...row.slice(1).map((cell) => cell.length));
     const wide = row.reduce((sum, cell, at) => sum + Math.max(cell.length, widths[at]!) + 2, 0);
     const fitted = wide <= columns ? row : row.map((cell, at) => (at > 0 && cell.length === longest ? shorten(cell, columns - wide + cell.length) : cell));

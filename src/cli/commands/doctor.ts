@@ -1,5 +1,5 @@
 // `recua doctor`: what this installation has, what it can compute on, and what is wrong. doctor/
-// has the examination and the report.
+// has the checks and the report.
 import type { AnyCommand } from '../command.js';
 import { command } from '../command.js';
 import { examine } from '../doctor/examination.js';
@@ -12,11 +12,11 @@ export function makeDoctor(whole: () => Promise<readonly AnyCommand[]>): AnyComm
     name: 'doctor',
     aliases: [],
     operands: '',
-    summary: 'Tell what this installation can compute on, and what is wrong with it',
+    summary: 'Check what this installation can compute on, and what is wrong with it',
     details: 'It checks the native addon and its backends, GPUs and their drivers, the model store, the config file and the managed server. '
-      + 'Each GPU backend is tried in its own process. Exit code 0 if Recua can work, 1 if it cannot.',
-    examples: [['recua doctor', 'The whole report, problems last'], ['recua doctor --json', 'For programs, or to attach to a report of a fault']],
-    // None that a broken config file could keep from being read.
+      + 'It tries each GPU backend in its own process. Exit codes: 0 Recua can work, 1 it cannot.',
+    examples: [['recua doctor', 'Print the whole report, problems last'], ['recua doctor --json', 'Print it for programs, or to attach to a bug report']],
+    // Only per-call flags: a broken config file must not keep the doctor from running.
     flags: { json: perCall(on(['--json'], 'Print one JSON object')) },
     async run({ values, operands }) {
       if (operands.length > 0) throw misuse(`Expected no argument, got ${operands.join(' ')}.`);

@@ -1,4 +1,4 @@
-// `recua help [command]`: the command alone; help.ts has the texts.
+// `recua help [command]`: only the command; help.ts has the texts.
 import type { AnyCommand } from '../command.js';
 import { command } from '../command.js';
 import { findPlace } from '../command-tree.js';
@@ -14,7 +14,7 @@ export function makeHelp(whole: () => Promise<readonly AnyCommand[]>): AnyComman
     flags: {},
     async run({ operands }) {
       const all = await whole();
-      // Loaded when first needed: measuring text takes longer to load than most commands.
+      // Loaded on demand: the library that measures text loads slower than most commands.
       const { commandHelp, environmentHelp, overview } = await import('../help.js');
       if (operands.length === 0) await print(overview(all));
       else if (operands.length === 1 && operands[0] === 'environment') await print(environmentHelp());

@@ -1,5 +1,5 @@
-// `recua import`: takes a GGUF file of this machine into the store, so that it can be named like a
-// model of the hub.
+// `recua import`: adds a GGUF file of this machine to the store, so that it has a name like a model
+// of the hub.
 import type { SingleBar } from 'cli-progress';
 import { sizeText } from '../../models/byte-size.js';
 import { checkAlias } from '../../models/aliases.js';
@@ -19,26 +19,26 @@ export const importCommand = command({
   aliases: [],
   operands: '<path>',
   summary: 'Import a GGUF file into the store',
-  details: 'The file is checked first. Without --copy or --symlink it is hard-linked where the file system allows, so it takes no extra space; else it is copied. '
+  details: 'The file is checked first. Without --copy or --symlink, it is hard-linked if the file system allows, which takes no extra space; otherwise it is copied. '
     + 'For a split model, give the first part; the others are imported with it.',
   examples: [
-    ['recua import model-Q4_K_M.gguf', 'take it in as local/model-Q4_K_M'],
-    ['recua import model.gguf -a tiny', 'and call it tiny: recua run tiny -p "Hello"'],
-    ['recua import /data/big-00001-of-00004.gguf --symlink', 'leave all four parts where they are'],
+    ['recua import model-Q4_K_M.gguf', 'Import it as local/model-Q4_K_M'],
+    ['recua import model.gguf -a tiny', 'Import it and call it tiny: recua run tiny -p "Hello"'],
+    ['recua import /data/big-00001-of-00004.gguf --symlink', 'Leave all four parts where they are'],
   ],
   flags: {
-    copy: perCall(on(['--copy'], 'Copy the file, so that later changes to it do not reach the store')),
-    symlink: perCall(on(['--symlink', '--link'], 'Only link to the file where it is; it has to stay there')),
-    alias: perCall(text(['--alias', '-a'], 'name', 'A name to use in place of the path in later commands')),
-    name: perCall(text(['--name'], 'owner/repo', 'Repository to enter it under; by default local/ and the file\'s name')),
-    force: perCall(on(['--force', '-F'], 'Replace another model of the same name, and move an alias that is taken')),
-    quiet: on(['--quiet', '-q'], 'No progress'),
+    copy: perCall(on(['--copy'], 'Copy the file, so that later changes to it do not affect the store')),
+    symlink: perCall(on(['--symlink', '--link'], 'Only link to the file, which must stay where it is')),
+    alias: perCall(text(['--alias', '-a'], 'name', 'Give the model this name for later commands')),
+    name: perCall(text(['--name'], 'owner/repo', 'Import it into this repository; by default local/ and the file\'s name')),
+    force: perCall(on(['--force', '-F'], 'Replace another model of the same name, and move an alias that is in use')),
+    quiet: on(['--quiet', '-q'], 'Show no progress'),
     json: perCall(on(['--json'], 'Print JSON')),
   },
   async run({ values, operands, given }) {
     const [path, ...surplus] = operands;
     if (path === undefined || path === '') throw misuse('Expected a file: recua import <path>.');
-    if (surplus.length > 0) throw misuse(`Expected one file, got ${operands.length}. Of a split model give the first part; import others one by one.`);
+    if (surplus.length > 0) throw misuse(`Expected one file, got ${operands.length}. For a split model, give the first part; import other models one by one.`);
     if (values.copy && values.symlink) throw misuse('Expected --copy or --symlink, got both.');
     for (const flag of ['alias', 'name'] as const) if (given.has(flag) && values[flag] === '') throw misuse(`Expected a name for --${flag}, got an empty one.`);
     try {
@@ -64,12 +64,12 @@ export const importCommand = command({
 });
 
 function asText(path: string, { model, by, already, aliases }: Imported, alias: string): string {
-  const what = already ? 'is in the store already' : {
-    'hard link': `is in the store now: hard-linked, so it takes no extra room; changing the file would change the model`,
+  const what = already ? 'is already in the store' : {
+    'hard link': `is in the store now: hard-linked, so it takes no extra space; changing the file would change the model`,
     'copy': `is in the store now: ${sizeText(model.sizeBytes)} copied`,
-    'copy-on-write copy': 'is in the store now: copied, sharing its bytes on the disk until one of them changes',
-    'symlink': `is in the store now: a link to ${model.parts[0]?.target}, which has to stay there`,
-    'none': 'is in the store now: its contents were there already',
+    'copy-on-write copy': 'is in the store now: copied, sharing disk space until one of the two files changes',
+    'symlink': `is in the store now: a link to ${model.parts[0]?.target}, which must stay there`,
+    'none': 'is in the store now: its contents were already there',
   }[by];
   const parts = model.totalParts > 1 ? ` (${model.totalParts} parts)` : '';
   const names = [model.name, ...aliases];
@@ -83,7 +83,7 @@ function asJson(path: string, { model, by, already, aliases }: Imported): string
   }, null, 2)}\n`;
 }
 
-/** A bar on stderr for each thing that takes long; silent where stderr is no terminal. */
+/** A progress bar on stderr for each long step; silent if stderr is not a terminal. */
 class ImportBar {
   readonly #quiet: boolean;
   readonly #Bar: typeof SingleBar;

@@ -1,4 +1,4 @@
-// `recua list`: the models of the store, whole and half, and the embedded one.
+// `recua list`: the models of the store, complete or not, and the embedded one.
 import { sizeText } from '../../models/byte-size.js';
 import { isWhole, percentOf, sidecarsOf } from '../../models/cache/cached-models.js';
 import type { CachedRepo, SnapshotFile } from '../../models/cache/hub-scan.js';
@@ -17,19 +17,19 @@ export const list = command({
   name: 'list',
   aliases: ['ls'],
   operands: '',
-  summary: 'List the models of the store',
-  details: 'Includes models that other programs have put into the hub\'s cache, and unfinished downloads with their progress. Other commands take each of these names.',
+  summary: 'List the models in the store',
+  details: 'Includes models that other programs put into the hub\'s cache, and unfinished downloads with their progress. Other commands accept all these names.',
   examples: [
-    ['recua list', 'names, quantizations, sizes, when last used, aliases'],
-    ['recua ls --json', 'the same and more for programs'],
+    ['recua list', 'Show names, quantizations, sizes, last use and aliases'],
+    ['recua ls --json', 'Print the same and more for programs'],
   ],
   flags: { json: perCall(on(['--json'], 'Print JSON')) },
   async run({ values, operands }) {
-    if (operands.length > 0) throw misuse(`Expected no argument, got ${operands.join(' ')}. What one model holds: recua show ${operands[0]}`);
+    if (operands.length > 0) throw misuse(`Expected no argument, got ${operands.join(' ')}. For one model: recua show ${operands[0]}`);
     const inventory = await readInventory(findPlaces());
     const models = await listModels(inventory);
     await print(values.json ? await asJson(inventory, models) : await asText(inventory, models));
-    if (models.length === 0 && !values.json) say(`The store ${plain(inventory.places.hub)} is empty. Get a model with recua pull <owner/repo>, or take in a file of yours with recua import <path>.`);
+    if (models.length === 0 && !values.json) say(`The store ${plain(inventory.places.hub)} is empty. Download a model with recua pull <owner/repo>, or add your own file with recua import <path>.`);
     return 0;
   },
 });
@@ -46,9 +46,9 @@ async function asText(inventory: Inventory, models: readonly ListedModel[]): Pro
   return rows(cells);
 }
 
-/** Sidecars, each once, behind the models. */
+/** Sidecars, each listed once, after the models. */
 function accompanying(repo: CachedRepo): string[][] {
-  return sidecarsByFile(repo).map((file) => [`${repo.repo}/${file.file}`, '', sizeText(file.sizeBytes), '', '', 'goes with the models of its repository']);
+  return sidecarsByFile(repo).map((file) => [`${repo.repo}/${file.file}`, '', sizeText(file.sizeBytes), '', '', 'used with the models of its repository']);
 }
 
 function sidecarsByFile(repo: CachedRepo): SnapshotFile[] {

@@ -1,4 +1,4 @@
-// `recua load` and `recua unload`: the models of a running server come and go.
+// `recua load` and `recua unload`: load and unload models of a running server.
 import { RecuaError } from '../../errors.js';
 import { sizeText } from '../../models/byte-size.js';
 import { command } from '../command.js';
@@ -17,14 +17,14 @@ export const load = command({
   aliases: [],
   operands: '<model>…',
   summary: 'Load models in a running server',
-  details: 'Shows the progress, and ends when they are ready. Without --url it asks your server that has the model; of several, the managed one. '
+  details: 'Shows the progress, and returns when the models are ready. Without --url, it asks your server that has the model; if there are several, the managed one. '
     + 'A server that was started with one model loads no other. Ctrl-C stops the waiting, not the loading.',
   examples: [
-    ['recua load owner/repo:Q4_K_M', 'So that the first request need not wait'],
-    ['recua load chat embed --keep-alive -1', 'Two models, which stay until they are unloaded'],
+    ['recua load owner/repo:Q4_K_M', 'Load a model before the first request needs it'],
+    ['recua load chat embed --keep-alive -1', 'Load two models until they are unloaded'],
   ],
   flags: {
-    keepAlive: perCall(integer(['--keep-alive'], 'seconds', 'Stay loaded for so long after the last request; -1 is for ever; by default as the server has it', { fallback: 0, min: -1, max: 31_536_000 })),
+    keepAlive: perCall(integer(['--keep-alive'], 'seconds', 'Keep the model loaded this long after its last request; -1 means forever; by default as the server is set', { fallback: 0, min: -1, max: 31_536_000 })),
     url: serverUrl,
     apiKey: serverKey,
   },
@@ -48,12 +48,12 @@ export const load = command({
 
 export const unload = command({
   name: 'unload',
-  // As Ollama calls it.
+  // Ollama's name for it.
   aliases: ['stop'],
   operands: '<model>…',
   summary: 'Unload models of a running server',
-  details: 'Running answers finish first; when the command ends, their memory is free. It asks the same server as recua load. The server itself is stopped by recua serve stop.',
-  examples: [['recua unload owner/repo:Q4_K_M', 'Also recua stop']],
+  details: 'Running answers finish first; when the command returns, their memory is free. It asks the same server as recua load. To stop the server itself: recua serve stop.',
+  examples: [['recua unload owner/repo:Q4_K_M', 'Unload a model; recua stop does the same']],
   flags: { url: serverUrl, apiKey: serverKey },
   async run({ values, operands }) {
     return await forEach('unload', operands, values, isThere, async (client, name, signal) => {
@@ -64,7 +64,7 @@ export const unload = command({
         told = true;
         say(`Waiting for ${running} running ${running === 1 ? 'request' : 'requests'} of ${id} to end.`);
       }) as { model?: unknown };
-      say(`${readModel(model).id} is not loaded any more at ${client.url}`);
+      say(`${readModel(model).id} is no longer loaded at ${client.url}`);
     });
   },
 });
@@ -76,12 +76,12 @@ function isThere({ state }: ServedModel): boolean {
 type Step = (client: ServerClient, name: string, signal: AbortSignal) => Promise<void>;
 
 /**
- * One after the other. A mistake of the command line ends it before anything is done; where one
- * fails, the others are done all the same.
+ * One after the other. A mistake on the command line ends the command before it does anything; if
+ * one model fails, the others are still done.
  */
 async function forEach(verb: string, names: readonly string[], asked: Asked, prefers: (model: ServedModel) => boolean, step: Step): Promise<number> {
   if (names.length === 0) {
-    const whole = verb === 'unload' ? ' To end the server itself: recua serve stop' : '';
+    const whole = verb === 'unload' ? ' To stop the server itself: recua serve stop' : '';
     throw misuse(`Expected a model: recua ${verb} <model>…, where a model is a name that recua ps --all shows.${whole}`);
   }
   const chosen: [ServerClient, string][] = [];

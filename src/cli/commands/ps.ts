@@ -1,4 +1,4 @@
-// `recua ps`: the models of the servers that run, and what they do just now; once, or live.
+// `recua ps`: the models of running servers and what they do right now, once or live.
 import { setTimeout as wait } from 'node:timers/promises';
 import { sizeText } from '../../models/byte-size.js';
 import { RecuaError } from '../../errors.js';
@@ -13,7 +13,7 @@ import { ServerClient } from '../servers/server-client.js';
 import { print, say } from '../terminal/output.js';
 import { aborted, watchSignals } from '../terminal/signals.js';
 
-/** As of `recua serve status`. */
+/** The same as in `recua serve status`. */
 const stoppedCode = 3;
 const everyMs = 1_000;
 
@@ -22,10 +22,10 @@ interface Given {
   apiKey: string;
 }
 
-/** A server and what it said; `problem` is why it said nothing. */
+/** A server and its answer; `problem` says why there is none. */
 interface Asked {
   url: string;
-  /** Of one that is found by itself. */
+  /** Undefined if `--url` named the server. */
   server: RunningServer | undefined;
   models: readonly ServedModel[];
   problem: RecuaError | undefined;
@@ -35,27 +35,27 @@ export const ps = command({
   name: 'ps',
   aliases: [],
   operands: '',
-  summary: 'List the models of running servers, with what they do',
-  details: 'Shows all your running servers, of recua api and recua serve. UNTIL is when a model is unloaded if nobody uses it. TOKENS/S is the speed over the last five seconds. '
-    + `Exit codes: 0 servers run, ${stoppedCode} none does. --watch needs a terminal; Ctrl-C ends it with 0.`,
+  summary: 'List the models of running servers and what they do',
+  details: 'Shows all your running servers, of recua api and recua serve. UNTIL is when an idle model will be unloaded. TOKENS/S is the speed over the last five seconds. '
+    + `Exit codes: 0 servers run, ${stoppedCode} no server runs. --watch needs a terminal; Ctrl-C ends it with exit code 0.`,
   examples: [
-    ['recua ps', 'model, state, memory, device, context, requests, speed'],
-    ['recua ps --watch', 'the same, anew each second'],
-    ['recua ps --all --json', 'for programs, with the models that could be loaded'],
+    ['recua ps', 'Show model, state, memory, device, context, requests and speed'],
+    ['recua ps --watch', 'Show the same, updated each second'],
+    ['recua ps --all --json', 'Print JSON for programs, including models that are not loaded'],
   ],
   flags: {
-    all: perCall(on(['--all', '-a'], 'Also models that are not loaded')),
-    watch: perCall(on(['--watch', '-w'], 'Go on showing it, once a second, until Ctrl-C')),
+    all: perCall(on(['--all', '-a'], 'Include models that are not loaded')),
+    watch: perCall(on(['--watch', '-w'], 'Update once a second until Ctrl-C')),
     json: perCall(on(['--json'], 'Print JSON')),
     url: serverUrl,
     apiKey: serverKey,
   },
   async run({ values, operands }) {
     const { all, json } = values;
-    if (operands.length > 0) throw misuse(`Expected no argument, got ${operands.join(' ')}. One model in detail: recua show ${operands[0]}`);
+    if (operands.length > 0) throw misuse(`Expected no argument, got ${operands.join(' ')}. For one model: recua show ${operands[0]}`);
     if (values.watch) {
       if (json) throw misuse('Expected --watch or --json, got both.');
-      if (!process.stdout.isTTY) throw misuse('Expected a terminal for --watch, and stdout is none. For a program: recua ps --json');
+      if (!process.stdout.isTTY) throw misuse('Expected a terminal on stdout for --watch, got none. For programs: recua ps --json');
       return await watch(values, all);
     }
     const asked = await askAll(values);
@@ -82,7 +82,7 @@ async function askAll({ url, apiKey }: Given): Promise<Asked[]> {
   }));
 }
 
-/** On a screen of its own, so that what was on the terminal is there again afterwards. */
+/** Uses the alternate screen, so that the terminal's content comes back afterwards. */
 async function watch(given: Given, all: boolean): Promise<number> {
   const stop = watchSignals();
   process.stdout.write('\x1b[?1049h\x1b[?25l');
@@ -118,7 +118,7 @@ async function asText(asked: readonly Asked[], all: boolean): Promise<string> {
   const { rows } = await import('../terminal/rows.js');
   // The last column may be cut; a failed model's reason is worth a line of its own.
   const failed = asked.flatMap((one) => shown(one, all)).filter(({ reason }) => reason !== '').map(({ id, reason }) => `${id} failed: ${reason}\n`);
-  const idle = cells.length === 0 ? [`No model is loaded at ${asked.map(({ url }) => url).join(', ')}. Those that can be: recua ps --all\n`] : [];
+  const idle = cells.length === 0 ? [`No model is loaded at ${asked.map(({ url }) => url).join(', ')}. To list the models that can be: recua ps --all\n`] : [];
   const { plain } = await import('../terminal/wording.js');
   return [rows([head, ...cells]), ...[...failed, ...idle].map((line) => `${plain(line.trimEnd())}\n`)].join('');
 }
@@ -146,7 +146,7 @@ function untilText(model: ServedModel): string {
   if (!isThere(model)) return '';
   if (pinned) return 'pinned';
   if (expiresMs !== undefined) return timeLeft(expiresMs - Date.now());
-  return running + waiting > 0 ? 'in use' : model.state === 'ready' ? 'for ever' : '';
+  return running + waiting > 0 ? 'in use' : model.state === 'ready' ? 'forever' : '';
 }
 
 function timeLeft(ms: number): string {

@@ -1,5 +1,4 @@
-// `recua pull <repo>`: shows which models a repository of the hub has, or brings one into the
-// cache.
+// `recua pull <repo>`: lists the models of a hub repository, or downloads one into the cache.
 import { RecuaError } from '../../errors.js';
 import { readRate, sizeText } from '../../models/byte-size.js';
 import { download, storedBytes } from '../../models/download/download.js';
@@ -27,19 +26,19 @@ import { listingJson, listingText, machineBytes, planJson, planText, toJson } fr
 import type { HubModel, HubOrigin } from '../pull-listing.js';
 import { watchSignals } from '../terminal/signals.js';
 
-/** Bytes per second; 0 is without limit. */
+/** Bytes per second; 0 means no limit. */
 const limitRate: Flag<number> = {
-  names: ['--limit-rate'], value: 'rate', help: 'Most bytes per second, like 500K or 2M; 0 is no limit', fallback: 0, read: readRate,
+  names: ['--limit-rate'], value: 'rate', help: 'Download at most this many bytes per second, such as 500K or 2M; 0 means no limit', fallback: 0, read: readRate,
 };
 
 const flags = {
-  file: perCall(text(['--file', '-f'], 'name', 'The file to download: its path, its name or a quantization; of a split one any part stands for all')),
-  force: perCall(on(['--force', '-F'], 'Download it again even if it is there')),
-  quiet: on(['--quiet', '-q'], 'No progress'),
-  revision: perCall(text(['--revision'], 'name', 'Branch, tag or commit; main by default')),
-  dryRun: perCall(on(['--dry-run'], 'Show what would be downloaded, and whether the disk has room')),
+  file: perCall(text(['--file', '-f'], 'name', 'Download this file, given by path, name or quantization; any part of a split model stands for all parts')),
+  force: perCall(on(['--force', '-F'], 'Download again even if the file is already here')),
+  quiet: on(['--quiet', '-q'], 'Show no progress'),
+  revision: perCall(text(['--revision'], 'name', 'Use this branch, tag or commit; main by default')),
+  dryRun: perCall(on(['--dry-run'], 'Show what would be downloaded and whether the disk has room')),
   limitRate,
-  connections: integer(['--connections'], 'n', 'Connections to download over', { fallback: 4, min: 1, max: 32 }),
+  connections: integer(['--connections'], 'n', 'Download over this many connections', { fallback: 4, min: 1, max: 32 }),
   json: perCall(on(['--json'], 'Print JSON')),
 } as const;
 
@@ -54,27 +53,27 @@ export const pull = command({
   name: 'pull',
   aliases: [],
   operands: '<repo>',
-  summary: 'Download a model from the hub, or list what a repository has',
-  details: 'Without a file or quantization it lists the models of the repository. An interrupted download resumes when the command is run again. '
-    + 'HUB_TOKEN holds the access token for private and gated repositories.',
+  summary: 'Download a model from the hub, or list the models of a repository',
+  details: 'Without a file or quantization, it lists the models of the repository. To resume an interrupted download, run the command again. '
+    + 'Set HUB_TOKEN to your access token for private and gated repositories.',
   examples: [
-    ['recua pull owner/repo', 'list the models of a repository, with sizes and what fits this machine'],
-    ['recua pull owner/repo:Q4_K_M', 'download the model of that quantization, all parts of it'],
-    ['recua pull owner/repo -f model-Q8_0.gguf', 'download one file by its name'],
-    ['recua pull https://huggingface.co/owner/repo/blob/main/model.gguf', 'the same by the address of its page'],
-    ['recua pull owner/repo:Q4_K_M --dry-run', 'see what it would take'],
-    ['recua pull owner/repo:Q4_K_M --limit-rate 2M', 'leave some of the line to others'],
+    ['recua pull owner/repo', 'List the models of a repository, with sizes and what fits this machine'],
+    ['recua pull owner/repo:Q4_K_M', 'Download the model with that quantization, all its parts'],
+    ['recua pull owner/repo -f model-Q8_0.gguf', 'Download one file by its name'],
+    ['recua pull https://huggingface.co/owner/repo/blob/main/model.gguf', 'Download the file of that web page'],
+    ['recua pull owner/repo:Q4_K_M --dry-run', 'Show what would be downloaded'],
+    ['recua pull owner/repo:Q4_K_M --limit-rate 2M', 'Leave bandwidth for others'],
   ],
   flags,
   async run({ values, operands, given }) {
     const [name, ...surplus] = operands;
-    if (name === undefined) throw misuse('Expected a repository: recua pull <owner/repo>, like recua pull owner/repo:Q4_K_M.');
+    if (name === undefined) throw misuse('Expected a repository: recua pull <owner/repo>, such as recua pull owner/repo:Q4_K_M.');
     if (surplus.length > 0) throw misuse(`Expected one repository, got also ${surplus.join(' ')}.`);
     const hub = await Hub.fromEnvironment();
     const request = readRequest(name, values, hub);
     if (request.word === undefined) {
       const useless = (['force', 'dryRun', 'limitRate', 'connections'] as const).find((key) => given.has(key));
-      if (useless) throw misuse(`${flags[useless].names[0]} is for a download; expected a file with it: recua pull ${name} --file <name>, or ${request.repo}:<quantization>.`);
+      if (useless) throw misuse(`Expected a file to download with ${flags[useless].names[0]}: recua pull ${name} --file <name>, or ${request.repo}:<quantization>.`);
     }
     const stop = watchSignals();
     try {
@@ -102,7 +101,7 @@ function readName(name: string, hub: Hub): RepositoryName {
   try {
     return readRepositoryName(name, hub.endpoint);
   } catch (thrown) {
-    // What cannot be a name was typed wrongly.
+    // An impossible name is a typing mistake.
     throw thrown instanceof RecuaError && thrown.code === 'invalid_name' ? misuse(thrown.message) : thrown;
   }
 }
@@ -145,18 +144,18 @@ async function list(request: Request, listing: Listing, values: PullValues): Pro
   }
   if (listing.refused.length > 0 && !values.quiet) {
     const shown = listing.refused.slice(0, 5).map((one) => JSON.stringify(one)).join(', ');
-    say(`Note: left out, because their names cannot be stored: ${shown}${listing.refused.length > 5 ? ` and ${listing.refused.length - 5} more` : ''}`);
+    say(`Note: left out files whose names cannot be stored: ${shown}${listing.refused.length > 5 ? ` and ${listing.refused.length - 5} more` : ''}`);
   }
   if (listed.length === 0) throw new RecuaError('repository_file_not_found', `${request.repo} has no GGUF files. Look for a repository with GGUF in its name.`);
   await print(await listingText(listed));
   const models = listed.map(({ model }) => model).filter((model) => model.kind === 'model');
   const best = recommend(models, machineBytes());
   if (values.quiet || models.length === 0) return 0;
-  say(best ? `\nFor this machine: recua pull ${nameOf(request, best, models)}` : '\nNone of them fits this machine\'s memory. Look for a smaller model, or for one in fewer bits.');
+  say(best ? `\nFor this machine: recua pull ${nameOf(request, best, models)}` : '\nNone of them fits this machine\'s memory. Look for a smaller model or a smaller quantization.');
   return 0;
 }
 
-/** How to call a model on the command line: by its quantization where that says enough. */
+/** A model's name on the command line: by its quantization if that is unique. */
 function nameOf({ repo, revision }: HubOrigin, model: RemoteModel, models: readonly RemoteModel[]): string {
   const at = revision === 'main' ? '' : ` --revision ${revision}`;
   const unique = model.quantization !== '' && models.filter((one) => one.quantization === model.quantization).length === 1;
@@ -172,7 +171,7 @@ interface Download {
 
 async function fetchAll(hub: Hub, request: Request, model: RemoteModel, { targets, plan, values, signal }: Download): Promise<number> {
   const { quiet, force, connections } = values;
-  if (!quiet) for (const { file, haveBytes } of plan.files) say(`${file.path}  ${sizeText(file.sizeBytes)}${haveBytes === 0 ? '' : haveBytes === file.sizeBytes ? '  (there already)' : `  (${sizeText(haveBytes)} there already)`}`);
+  if (!quiet) for (const { file, haveBytes } of plan.files) say(`${file.path}  ${sizeText(file.sizeBytes)}${haveBytes === 0 ? '' : haveBytes === file.sizeBytes ? '  (already here)' : `  (${sizeText(haveBytes)} already here)`}`);
   const { DownloadProgress } = await import('../terminal/download-progress.js');
   const progress = plan.needBytes === 0 ? undefined : new DownloadProgress({ totalBytes: plan.totalBytes, haveBytes: plan.haveBytes, quiet });
   const limit = values.limitRate > 0 ? new RateLimit(values.limitRate) : undefined;
@@ -194,7 +193,7 @@ async function fetchAll(hub: Hub, request: Request, model: RemoteModel, { target
   } catch (thrown) {
     if (!signal.aborted) throw thrown;
     progress?.end();
-    throw new RecuaError('cancelled', `Stopped. What arrived is kept; the same command goes on from there: recua pull ${request.repo} --file ${shellWord(targets[0]!.file.path)}${request.revision === 'main' ? '' : ` --revision ${request.revision}`}`, { cause: thrown });
+    throw new RecuaError('cancelled', `Stopped. The part that arrived is kept; to resume: recua pull ${request.repo} --file ${shellWord(targets[0]!.file.path)}${request.revision === 'main' ? '' : ` --revision ${request.revision}`}`, { cause: thrown });
   } finally {
     progress?.end();
   }
@@ -212,7 +211,7 @@ async function report({ repo, revision, commit }: HubOrigin, paths: readonly str
     : `${paths[0]!}\n`);
 }
 
-/** Where the hub cannot be asked, what is there whole is as good as it was. */
+/** If the hub cannot be reached, a complete model in the cache is used as it is. */
 async function fromCacheAlone(thrown: unknown, request: Request, values: PullValues): Promise<number> {
   const passing = ['hub_unreachable', 'hub_offline', 'hub_broken', 'hub_rate_limited', 'hub_token_missing', 'hub_token_refused'];
   if (!(thrown instanceof RecuaError) || !passing.includes(thrown.code) || request.word === undefined || values.force || values.dryRun) throw thrown;
@@ -222,13 +221,13 @@ async function fromCacheAlone(thrown: unknown, request: Request, values: PullVal
   const files = cached.files.filter((file) => file.commit === commit && !file.dangling && isRepoFile(file.file));
   let model: RemoteModel;
   try {
-    // Hashes are not known here, and not asked for.
+    // The hashes are unknown here, and not needed.
     model = chooseModel(repo, files.map(({ file, sizeBytes }) => ({ path: file, sizeBytes, etag: '', hash: 'sha256' })), word);
   } catch {
     throw thrown;
   }
   const paths = model.files.map(({ path }) => files.find(({ file }) => file === path)!.path);
-  if (!values.quiet) say(`Note: ${thrown.message}\nThe model is in the cache already, so this is it as of the last time; whether there is a newer one is not known.`);
+  if (!values.quiet) say(`Note: ${thrown.message}\nThe model is already in the cache, so the cached version is used; there may be a newer one.`);
   await report({ ...request, commit: commit! }, paths, model.files, values);
   return 0;
 }

@@ -1,5 +1,5 @@
-// `recua rm`: takes models out of the store; on a terminal after saying what exactly goes and
-// asking.
+// `recua rm`: removes models from the store. On a terminal it first says exactly what it removes,
+// and asks.
 import { createInterface } from 'node:readline';
 import { RecuaError } from '../../errors.js';
 import { sizeText } from '../../models/byte-size.js';
@@ -20,16 +20,16 @@ export const rm = command({
   aliases: ['remove'],
   operands: '<model>…',
   summary: 'Remove models from the store',
-  details: 'A repository is removed with all its models. A running pull is stopped. Of a file that was imported as a link, only the link is removed; '
-    + 'of an alias that import gave to an existing model, only the alias. On a terminal it asks first; elsewhere it removes at once what is named exactly.',
+  details: 'Naming a repository removes all its models. A running pull is stopped. If a file was imported as a link, only the link is removed; '
+    + 'if import gave an alias to an existing model, only the alias. On a terminal it asks first; elsewhere it removes exact names at once.',
   examples: [
-    ['recua rm owner/repo:Q4_K_M', 'one quantization, after asking'],
-    ['recua rm -y owner/repo tiny', 'all of a repository, and the model with the alias tiny'],
-    ['recua rm --dry-run owner/repo', 'only say what would go'],
+    ['recua rm owner/repo:Q4_K_M', 'Remove one quantization, after asking'],
+    ['recua rm -y owner/repo tiny', 'Remove all of a repository, and the model with the alias tiny'],
+    ['recua rm --dry-run owner/repo', 'Only show what would be removed'],
   ],
   flags: {
     yes: perCall(on(['--yes', '-y'], 'Do not ask')),
-    dryRun: perCall(on(['--dry-run'], 'Say what would be removed, and remove nothing')),
+    dryRun: perCall(on(['--dry-run'], 'Show what would be removed, and remove nothing')),
     json: perCall(on(['--json'], 'Print JSON')),
   },
   async run({ values, operands }) {
@@ -56,9 +56,9 @@ export const rm = command({
 
 async function confirmed(plan: RemovalPlan): Promise<boolean> {
   if (!process.stdin.isTTY || !process.stderr.isTTY) {
-    // Nobody can be asked, so only what cannot have been meant otherwise goes.
+    // Without a terminal to ask on, only exact names are removed.
     const [guess] = plan.guessed;
-    if (guess) throw misuse(`Expected the exact name of a model where nobody can be asked, got ${guess.name}. Did you mean ${guess.meant}? Give that, or -y to remove it by the name you gave.`);
+    if (guess) throw misuse(`Expected the exact name of a model without a terminal to ask on, got ${guess.name}. Did you mean ${guess.meant}? Give that name, or -y to remove it by the name you gave.`);
     return true;
   }
   say(`This removes\n${lines(plan).map((line) => `  ${line}`).join('\n')}\nand frees ${sizeText(plan.freedBytes)}.`);
@@ -66,18 +66,18 @@ async function confirmed(plan: RemovalPlan): Promise<boolean> {
   const answer = await new Promise<string>((resolve, reject) => {
     asked.once('SIGINT', () => reject(new RecuaError('cancelled', 'Stopped; nothing was removed.')));
     asked.once('close', () => resolve(''));
-    asked.question('Go on? [y/N] ', resolve);
+    asked.question('Continue? [y/N] ', resolve);
   }).finally(() => asked.close());
   return /^\s*y(es)?\s*$/i.test(answer);
 }
 
-/** What goes, a line for each. */
+/** What will be removed, one line each. */
 function lines({ removals, aliases }: RemovalPlan): string[] {
   return [
     ...removals.flatMap((removal) => [
       ...removal.models.map(modelLine),
       ...sidecarsIn(removal).map((file) => plain(`${removal.repo.repo}/${file}`)),
-      ...(removal.models.length === 0 && sidecarsIn(removal).length === 0 ? [`${plain(removal.repo.repo)}, of which no model is left`] : []),
+      ...(removal.models.length === 0 && sidecarsIn(removal).length === 0 ? [`${plain(removal.repo.repo)}, which has no models left`] : []),
     ]),
     ...aliases.map((alias) => `the alias ${plain(alias)}`),
   ];

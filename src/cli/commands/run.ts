@@ -18,20 +18,20 @@ export const run = command({
   aliases: [],
   operands: '<model> [prompt…]',
   summary: 'Answer one prompt',
-  details: 'The prompt is the text after the model or that of -p; text from stdin follows it after a blank line, or is the prompt alone. Only the answer goes to stdout. '
-    + 'If a running server of yours has the model loaded, that server answers, unless you give --local or a flag that says how to load.',
+  details: 'The prompt is the text after the model, or the value of -p. Text from stdin is appended after a blank line, or is the whole prompt. Only the answer goes to stdout. '
+    + 'If one of your running servers has the model loaded, that server answers, unless you give --local or a flag that controls loading.',
   examples: [
     ['recua run builtin "Tell me a story"', 'Answer a prompt'],
-    ['git diff | recua run builtin -p "Sum this up:"', 'Put what stdin holds after the prompt'],
-    ['recua run builtin -p "Is it?" -g \'root ::= "yes" | "no"\'', 'Allow two answers only'],
+    ['git diff | recua run builtin -p "Sum this up:"', 'Append stdin to the prompt'],
+    ['recua run builtin -p "Is it?" -g \'root ::= "yes" | "no"\'', 'Allow only two answers'],
   ],
   often: ['prompt', 'system', 'temperature', 'maxTokens', 'contextSize', 'gpuLayers', 'json', 'raw', 'quiet', 'verbose'],
   flags: {
-    prompt: perCall(text(['--prompt', '-p'], 'text', 'The prompt; text from stdin follows it after a blank line')),
+    prompt: perCall(text(['--prompt', '-p'], 'text', 'Answer this prompt; text from stdin is appended after a blank line')),
     ...answerFlags({ maxTokens: 512 }),
     ...localFlag,
     ...engineFlags,
-    verbose: perCall(on(['--verbose'], 'End with a line on how fast it was, on stderr')),
+    verbose: perCall(on(['--verbose'], 'Print a line about the speed on stderr at the end')),
     ...deviceListing,
   },
   async run({ values, operands, given }) {
@@ -39,7 +39,7 @@ export const run = command({
     if (values.json && values.raw) throw misuse('Expected --raw or --json, got both.');
     const [name, ...words] = operands;
     if (name === undefined) throw misuse('Expected a model: recua run <model> "<prompt>".');
-    if (words.length > 0 && values.prompt !== '') throw misuse('Expected the prompt behind the model or with -p, got both.');
+    if (words.length > 0 && values.prompt !== '') throw misuse('Expected the prompt after the model or with -p, got both.');
     const asked = words.length > 0 ? words.join(' ') : values.prompt;
     const constraint = await readConstraint(values);
     const model = await findModel(name);
@@ -47,7 +47,7 @@ export const run = command({
     await markUsed(model);
     const config = makeConfig({ ...await engineConfig(values), parallel: 1, model: model.path });
     const stop = watchSignals();
-    const prompt = await readPrompt(asked, mostTextBytes(file, config.contextSize), stop.signal, 'in quotes behind the model, with -p <text>');
+    const prompt = await readPrompt(asked, mostTextBytes(file, config.contextSize), stop.signal, 'in quotes after the model, with -p <text>');
     const request = makeRequest([
       ...(values.system === '' ? [] : [{ role: 'system' as const, content: values.system }]),
       { role: 'user', content: prompt },

@@ -1,4 +1,4 @@
-// `recua search <words>`: repositories of the hub with GGUF files that fit the words.
+// `recua search <words>`: repositories of the hub that have GGUF files and match the words.
 import { Hub, mostFound, type HubRepository } from '../../models/hub/hub.js';
 import { command } from '../command.js';
 import { integer, misuse, on, perCall } from '../flags/flags.js';
@@ -11,13 +11,13 @@ export const search = command({
   aliases: [],
   operands: '<words…>',
   summary: 'Find models on the hub',
-  details: 'Lists repositories that have GGUF files, those that are downloaded most first. recua pull <repo> then lists the models of one.',
+  details: 'Lists repositories that have GGUF files, the most downloaded first. To list the models of one: recua pull <repo>.',
   examples: [
-    ['recua search qwen3 4b', 'Find repositories by words of their names'],
-    ['recua search embedding --limit 5 --json', 'The first five, as JSON'],
+    ['recua search qwen3 4b', 'Find repositories by words in their names'],
+    ['recua search embedding --limit 5 --json', 'Print the first five as JSON'],
   ],
   flags: {
-    limit: perCall(integer(['--limit'], 'n', 'Most repositories to list', { fallback: 15, min: 1, max: mostFound })),
+    limit: perCall(integer(['--limit'], 'n', 'List at most this many repositories', { fallback: 15, min: 1, max: mostFound })),
     json: perCall(on(['--json'], 'Print JSON')),
   },
   async run({ values, operands }) {
@@ -28,7 +28,7 @@ export const search = command({
     try {
       const found = (await hub.search(words, stop.signal)).slice(0, values.limit);
       await print(values.json ? toJson({ query: words, repositories: found.map(({ name, ...numbers }) => ({ repository: name, ...numbers })) }) : await tableOf(found));
-      if (found.length === 0 && !values.json) say(`Nothing on ${hub.endpoint} has GGUF files and fits ${JSON.stringify(words)}.`);
+      if (found.length === 0 && !values.json) say(`No repository on ${hub.endpoint} has GGUF files and matches ${JSON.stringify(words)}.`);
       else if (!values.json) say(`Try: recua pull ${found[0]!.name}`);
       return 0;
     } finally {

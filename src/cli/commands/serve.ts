@@ -1,5 +1,5 @@
-// `recua serve <command>`: the managed server, one per user, that runs in the background. Each
-// command is a file of serve/.
+// `recua serve <command>`: the managed server, one per user, which runs in the background. serve/
+// has a file for each command.
 import { RecuaError } from '../../errors.js';
 import { oftenServed, namedModels, serverFlags } from './api.js';
 import type { ServerValues } from './api.js';
@@ -16,18 +16,18 @@ import type { ServerRecord } from '../serve/state-file.js';
 import { statusCodes, tellStatus } from '../serve/status.js';
 import { stopServer } from '../serve/stop.js';
 
-/** All of `api`'s; only the context's default is smaller. */
+/** The flags of `api`, with a smaller default context. */
 const startFlags = { ...serverFlags, contextSize: { ...serverFlags.contextSize, fallback: 2048 } } as const;
 
-/** The same; what is not given is as it was, which no default can tell. */
+/** The same flags without defaults: a flag that is not given keeps its value of the last start. */
 const restartFlags = Object.fromEntries(
   Object.entries(startFlags).map(([key, flag]) => [key, perCall<unknown>({ ...flag as Flag<unknown>, fallback: undefined })]),
 ) as Readonly<Record<keyof ServerValues, Flag<unknown>>>;
 
 const stopFlags = {
-  force: perCall(on(['--force', '-f'], 'Kill it at once, without waiting for running answers')),
-  // Both for one call, so that a broken config file keeps no server from being stopped.
-  timeout: perCall(integer(['--timeout'], 'seconds', 'How long to wait for its end; 0 is its --drain-timeout and 10 seconds more', { fallback: 0, min: 0, max: 86_400 })),
+  force: perCall(on(['--force', '-f'], 'Kill the server at once, without waiting for running answers')),
+  // Both are per call, so that a broken config file cannot keep a server from being stopped.
+  timeout: perCall(integer(['--timeout'], 'seconds', 'Wait this long for the server to exit; 0 means its --drain-timeout plus 10 seconds', { fallback: 0, min: 0, max: 86_400 })),
 } as const;
 
 const start = command({
@@ -35,15 +35,15 @@ const start = command({
   aliases: [],
   operands: '[model...]',
   summary: 'Start the server in the background',
-  details: 'Models are as for recua api: one, several, those of --models, or without any all that recua list shows, each loaded when a request names it. '
-    + 'A request has 2,048 tokens of context here, where recua api has 4,096, unless --ctx-size says otherwise. '
+  details: 'Takes models as recua api does: one, several, those of --models, or by default all that recua list shows, each loaded when a request names it. '
+    + 'A request has 2,048 tokens of context by default (4,096 with recua api); --ctx-size changes that. '
     + 'Returns when the server is ready; if it fails, prints the reason and the end of its log. '
-    + 'If the same models are already served at that address, it says so and succeeds. Ctrl-C stops the server that is being started. Its log is in the state folder; '
-    + 'it never holds prompts or answers.',
+    + 'If a server already serves the same models at that address, says so and succeeds. Ctrl-C stops the server that is being started. The log is in the state folder; '
+    + 'it never contains prompts or answers.',
   examples: [
     ['recua serve start -m builtin', 'Serve the small embedded model on http://127.0.0.1:8080'],
-    ['recua serve start', 'Serve every model on this machine, each when it is asked for'],
-    ['recua serve start model.gguf --port 9000 --ctx-size 8192', 'Another port, and room for 8192 tokens per request'],
+    ['recua serve start', 'Serve every model on this machine, and load each on demand'],
+    ['recua serve start model.gguf --port 9000 --ctx-size 8192', 'Use another port, and 8192 tokens of context per request'],
   ],
   often: oftenServed,
   flags: { ...startFlags, ...deviceListing, json: deviceListingJson },
@@ -58,8 +58,8 @@ const stop = command({
   aliases: [],
   operands: '',
   summary: 'Stop the server',
-  details: 'Running answers may finish first (--drain-timeout of the start); it waits until the server has ended. Ctrl-C twice kills the server. If no server runs, that is no error.',
-  examples: [['recua serve stop --force', 'At once']],
+  details: 'Lets running answers finish, for as long as --drain-timeout of the start allows, and waits until the server has exited. Ctrl-C twice kills the server. It is not an error if no server runs.',
+  examples: [['recua serve stop --force', 'Stop at once']],
   flags: stopFlags,
   async run({ values, operands }) {
     refuseOperands('stop', operands);
@@ -71,9 +71,9 @@ const status = command({
   name: 'status',
   aliases: [],
   operands: '',
-  summary: 'Tell whether the server runs, where, and what it does',
+  summary: 'Show whether the server runs, where, and what it does',
   details: `Exit codes: ${Object.entries(statusCodes).map(([state, code]) => `${code} ${state}`).join(', ')}.`,
-  examples: [['recua serve status --json', 'For scripts']],
+  examples: [['recua serve status --json', 'Print the state for scripts']],
   flags: { json: perCall(on(['--json'], 'Print one JSON object')) },
   async run({ values, operands }) {
     refuseOperands('status', operands);
@@ -85,13 +85,13 @@ const logs = command({
   name: 'logs',
   aliases: [],
   operands: '',
-  summary: 'Print the server\'s log, or that of the last one',
-  details: 'With --follow it continues until Ctrl-C (exit code 130), also when the server restarts.',
-  examples: [['recua serve logs --follow -n 20', 'The last 20 lines, and what comes'], ['recua serve logs --request req_4f0c', 'What became of one request: its x-request-id']],
+  summary: 'Print the log of the running server, or of the last one',
+  details: 'With --follow, it continues until Ctrl-C (exit code 130), even if the server restarts.',
+  examples: [['recua serve logs --follow -n 20', 'Print the last 20 lines, and new ones as they come'], ['recua serve logs --request req_4f0c', 'Print the lines about one request, by its x-request-id']],
   flags: {
-    request: perCall(text(['--request'], 'id', 'Only lines about the request of that id, which every reply has as x-request-id')),
-    follow: perCall(on(['--follow', '-f'], 'Go on with new lines as they come')),
-    lines: perCall(integer(['--lines', '-n'], 'n', 'How many of the last lines to begin with', { fallback: 100, min: 0, max: 10_000_000 })),
+    request: perCall(text(['--request'], 'id', 'Print only lines about the request with this id, which every reply carries as x-request-id')),
+    follow: perCall(on(['--follow', '-f'], 'Keep printing new lines as they come')),
+    lines: perCall(integer(['--lines', '-n'], 'n', 'Begin with this many of the last lines', { fallback: 100, min: 0, max: 10_000_000 })),
   },
   async run({ values, operands }) {
     refuseOperands('logs', operands);
@@ -104,19 +104,19 @@ const restart = command({
   aliases: [],
   operands: '[model...]',
   summary: 'Stop the server and start it with the same settings',
-  details: 'Flags given here replace those it was started with. If no server runs, the last one is started again.',
-  examples: [['recua serve restart', 'After an update of Recua'], ['recua serve restart --port 9000', 'The same on another port']],
+  details: 'Flags given here replace those of the last start. If no server runs, it starts the last one again.',
+  examples: [['recua serve restart', 'Restart after an update of Recua'], ['recua serve restart --port 9000', 'Move the server to another port']],
   often: oftenServed,
   flags: restartFlags,
   async run({ values, operands, given }) {
     const places = servePlaces();
     const record = await lastRecord(places);
     const named = [...(typeof values.model === 'string' && values.model !== '' ? [values.model] : []), ...operands];
-    if (!record) throw new RecuaError('server_failed', 'There is no server to restart, and none was started before. Start one: recua serve start');
-    // Another file says anew which models there are.
+    if (!record) throw new RecuaError('server_failed', 'There is no server to restart, and none was ever started. Start one: recua serve start');
+    // A new models file replaces the list of models.
     const names = named.length > 0 || given.has('models') ? named : record.model.names;
     const request = { names, values: overlay(record, values, given), given };
-    // Before the old one is stopped.
+    // Checked before the old server is stopped.
     await checkedModels(request);
     await stopServer(places, { force: false, timeoutSeconds: 0 });
     return await startServer(places, request);
@@ -127,18 +127,18 @@ const installCommand = command({
   name: 'install',
   aliases: [],
   operands: '[model...]',
-  summary: 'Have the system start the server: at each login, and again where it ends',
-  details: 'Writes a unit of systemd (Linux) or an agent of launchd (macOS) of your own user that runs recua api with these models and flags, and says how it is switched on. '
-    + 'Nothing is started by this. systemd keeps the server in bounds, as far as it can here. Paths are kept as whole ones; what stands in the config file counts as ever.',
+  summary: 'Let the system start the server at each login, and again if it exits',
+  details: 'Writes a systemd unit (Linux) or a launchd agent (macOS) for your user that runs recua api with these models and flags, and prints how to enable it. '
+    + 'It starts nothing itself. systemd sandboxes the server as far as it can here. Paths are stored as absolute paths; the config file still applies.',
   examples: [
-    ['recua serve install qwen3-4b --port 9000', 'A server of one model'],
-    ['recua serve install --print', 'Look at what would be written'],
+    ['recua serve install qwen3-4b --port 9000', 'Install a server of one model'],
+    ['recua serve install --print', 'Show what would be written'],
   ],
   often: oftenServed,
   flags: {
     ...serverFlags,
     print: perCall(on(['--print'], 'Print the file instead of writing it')),
-    force: perCall(on(['--force', '-f'], 'Replace one that is there')),
+    force: perCall(on(['--force', '-f'], 'Replace an existing file')),
   },
   async run(given) {
     const { print: printed, force, ...values } = given.values;
@@ -150,9 +150,9 @@ const uninstallCommand = command({
   name: 'uninstall',
   aliases: [],
   operands: '',
-  summary: 'Remove what serve install wrote',
-  details: 'Says how a server is ended that the system runs.',
-  examples: [['recua serve uninstall', 'No start at the next login']],
+  summary: 'Remove the file that serve install wrote',
+  details: 'Prints how to stop a server that the system runs.',
+  examples: [['recua serve uninstall', 'Do not start the server at the next login']],
   flags: {},
   async run({ operands }) {
     refuseOperands('uninstall', operands);
@@ -165,15 +165,15 @@ export const serve = command({
   aliases: [],
   operands: '<command>',
   summary: 'Run the HTTP API server in the background: start, stop, status, logs, restart, install, uninstall',
-  details: 'There is one such server for each state folder; recua config shows where that is.',
+  details: 'There is one such server per state folder; recua config shows where that is.',
   subcommands: [start, stop, status, logs, restart, installCommand, uninstallCommand],
   flags: {},
   run: () => Promise.reject(misuse('Expected a command: recua serve start, stop, status, logs, restart, install or uninstall.')),
 });
 
 /**
- * What it was started with, replaced by what the command line says. A value that cannot be read any
- * more is the default.
+ * The values of the last start, overridden by the command line. A value that can no longer be read
+ * becomes the default.
  */
 function overlay(record: ServerRecord, values: Arguments<typeof restartFlags>['values'], given: ReadonlySet<keyof ServerValues>): ServerValues {
   const merged = Object.entries(startFlags as Record<string, Flag<unknown>>).map(([key, flag]) => {

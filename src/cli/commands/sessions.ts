@@ -1,4 +1,4 @@
-// `recua sessions`: the saved chats, seen from outside of a chat: list, show, remove, export.
+// `recua sessions`: manages saved chats from outside a chat: list, show, remove, export.
 import { findPlaces } from '../../models/places.js';
 import { RecuaError } from '../../errors.js';
 import { tryLock } from '../../system/lock-file.js';
@@ -15,7 +15,7 @@ const list = command({
   name: 'list',
   aliases: ['ls'],
   operands: '',
-  summary: 'List the saved chats, the newest first',
+  summary: 'List the saved chats, newest first',
   details: '',
   flags: { json },
   async run({ values, operands }) {
@@ -73,7 +73,7 @@ const rm = command({
   aliases: ['remove'],
   operands: '<name>...',
   summary: 'Remove saved chats',
-  details: 'Removes nothing unless all of them exist and none is open.',
+  details: 'Removes nothing unless all of them exist and none of them is open.',
   flags: {},
   async run({ operands }) {
     if (operands.length === 0) throw misuse('Expected the name of a saved chat: recua sessions rm <name>.');
@@ -82,7 +82,7 @@ const rm = command({
     try {
       for (const path of paths) {
         const lock = await tryLock(lockPathOf(path));
-        if (!lock) throw new RecuaError('session_locked', `The chat ${nameOf(path)} is open in another process; leave it there first. Nothing was removed.`);
+        if (!lock) throw new RecuaError('session_locked', `The chat ${nameOf(path)} is open in another process; close it there first. Nothing was removed.`);
         locks.push(lock);
       }
       for (const path of paths) {
@@ -101,8 +101,8 @@ const exportCommand = command({
   aliases: [],
   operands: '<name> [file]',
   summary: 'Write a saved chat as Markdown or JSON',
-  details: 'The file\'s ending, .md or .json, selects the format; without a file it goes to stdout. JSON has the messages as chat APIs take them.',
-  flags: { format: choice(['--format'], 'What to print without a file', ['md', 'json']) },
+  details: 'The file\'s extension, .md or .json, selects the format; without a file, it prints to stdout. The JSON has the messages in the form that chat APIs take.',
+  flags: { format: choice(['--format'], 'Print in this format if no file is given', ['md', 'json']) },
   async run({ values, operands }) {
     const [name, file, ...surplus] = operands;
     if (surplus.length > 0) throw misuse(`Expected a name and a file, got also ${surplus.join(' ')}.`);
@@ -125,14 +125,14 @@ export const sessions = command({
   run: () => Promise.reject(misuse('Expected list, show, rm or export: recua sessions <subcommand>.')),
 });
 
-/** What stands in such a file must not drive a terminal; a file or a pipe gets it as it is. */
+/** The text must not control a terminal; a file or a pipe gets it unchanged. */
 async function printTame(text: string): Promise<void> {
   await print(process.stdout.isTTY ? tame(text) : text);
 }
 
 function oneName(subcommand: string, operands: readonly string[]): string {
   const [name, ...surplus] = operands;
-  if (name === undefined) throw misuse(`Expected the name of a saved chat: recua sessions ${subcommand} <name>. recua sessions list has them.`);
+  if (name === undefined) throw misuse(`Expected the name of a saved chat: recua sessions ${subcommand} <name>. recua sessions list shows them.`);
   if (surplus.length > 0) throw misuse(`Expected one name, got also ${surplus.join(' ')}.`);
   return name;
 }

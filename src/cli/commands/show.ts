@@ -1,5 +1,5 @@
-// `recua show <model>`: what a GGUF file holds and what it needs, by Recua's own reader: no addon,
-// no weights read, instant on any size, and on the hub as well as on disk.
+// `recua show <model>`: what a GGUF file holds and what it needs. Recua's own reader works without
+// the addon, reads no weights, is instant for any size, and works on the hub as well as on disk.
 import { defaults } from '../../settings/config.js';
 import { sharingSettings } from '../../settings/engine.js';
 import { RecuaError } from '../../errors.js';
@@ -29,21 +29,21 @@ export const show = command({
   name: 'show',
   aliases: [],
   operands: '<model>',
-  summary: 'Print what a model holds and the memory it needs',
-  details: 'It also checks the file, and reports where a damaged or incomplete one is broken. A model of the hub that is not in the store is read there, without downloading it.',
+  summary: 'Show what a model holds and how much memory it needs',
+  details: 'It also checks the file, and reports where a damaged or incomplete file is broken. If the model is not in the store, it is read on the hub without downloading it.',
   examples: [
-    ['recua show model.gguf', 'architecture, parameters, quantization, context, memory'],
-    ['recua show owner/repo:Q4_K_M --ctx-size 32768', 'the memory for a context of that size'],
-    ['recua show builtin --template', 'the chat template, whole'],
-    ['recua show owner/repo:Q4_K_M --verify', 'look whether the file is still as it was downloaded'],
+    ['recua show model.gguf', 'Show architecture, parameters, quantization, context and memory'],
+    ['recua show owner/repo:Q4_K_M --ctx-size 32768', 'Show the memory for a context of that size'],
+    ['recua show builtin --template', 'Print the whole chat template'],
+    ['recua show owner/repo:Q4_K_M --verify', 'Check whether the file is still as it was downloaded'],
   ],
   flags: {
     all: perCall(on(['--all', '-a'], 'Print every metadata key')),
     tensors: perCall(on(['--tensors'], 'List the tensors')),
-    verify: perCall(on(['--verify'], 'Read the whole file and compare its sha256 with the one that it was stored by')),
-    template: perCall(on(['--template'], 'Print the chat template and nothing else')),
+    verify: perCall(on(['--verify'], 'Read the whole file and compare its SHA-256 with the one it was stored under')),
+    template: perCall(on(['--template'], 'Print only the chat template')),
     contextSize: engineFlags.contextSize,
-    parallel: settingFlag(sharingSettings.parallel, { help: 'Requests at once that the memory is for', fallback: 1 }),
+    parallel: settingFlag(sharingSettings.parallel, { help: 'Show the memory for this many requests at once', fallback: 1 }),
     cacheTypeK: engineFlags.cacheTypeK,
     cacheTypeV: engineFlags.cacheTypeV,
     batchSize: engineFlags.batchSize,
@@ -67,25 +67,25 @@ export const show = command({
     await print(values.json ? asJson(model, report) : asText(model, report));
     const damaged = hashes.find(({ sha256, expected }) => expected !== null && expected !== sha256);
     if (damaged) {
-      throw new RecuaError('download_corrupt', `${damaged.file} is damaged: its sha256 is ${damaged.sha256}, and it was stored as ${damaged.expected}. Get it again: recua pull with --force, or recua import.`);
+      throw new RecuaError('download_corrupt', `${damaged.file} is damaged: its sha256 is ${damaged.sha256}, but it was stored as ${damaged.expected}. Get it again: recua pull with --force, or recua import.`);
     }
     return 0;
   },
 });
 
 async function hashFiles(model: ModelFile, opener: string | PartOpener): Promise<FileHash[]> {
-  if (typeof opener !== 'string') throw misuse('Expected a model that is here for --verify, got one of the hub. recua pull checks what it downloads.');
+  if (typeof opener !== 'string') throw misuse('Expected a model on this machine for --verify, got one on the hub. recua pull checks what it downloads.');
   const hashes: FileHash[] = [];
   for (const part of model.parts) hashes.push(await hashFile(part.path));
   return hashes;
 }
 
 function hashText(sha256: string, expected: string | null): string {
-  if (expected === null) return 'there is nothing to compare it with; the page of the model may state it';
+  if (expected === null) return 'there is nothing to compare it with; the model\'s page may state it';
   return expected === sha256 ? 'as it was stored' : `it was stored as ${expected}`;
 }
 
-/** What a name means: a file here, else one of the hub. */
+/** Resolves a name: a file on this machine, else a model on the hub. */
 async function locate(name: string): Promise<string | PartOpener> {
   try {
     return (await findModel(name)).path;
@@ -96,8 +96,8 @@ async function locate(name: string): Promise<string | PartOpener> {
 }
 
 /**
- * A model of the hub, read there by ranges. What the hub says is the point; what is here that may
- * be meant goes behind.
+ * A model on the hub, read by ranges. An error starts with the hub's message, followed by local
+ * models with similar names.
  */
 async function findRemote(name: string, notHere: RecuaError): Promise<PartOpener> {
   try {
@@ -108,7 +108,7 @@ async function findRemote(name: string, notHere: RecuaError): Promise<PartOpener
   }
 }
 
-/** A template longer than what the reader keeps is read from its place. */
+/** Reads a template that is longer than the reader keeps from its place in the file. */
 async function readTemplate(model: ModelFile, opener: string | PartOpener): Promise<string> {
   const [first] = model.parts;
   const value = first.metadata.get('tokenizer.chat_template');
@@ -164,7 +164,7 @@ function asText(model: ModelFile, report: Report): string {
     ['Layers', model.layers > 0 ? String(model.layers) : unknown],
     ['Vocabulary', model.vocabSize > 0 ? `${model.vocabSize} tokens` : unknown],
     ['Chat template', model.hasChatTemplate ? 'yes' : 'no'],
-    ...(report.missing.length > 0 ? [['Missing', `${report.missing.map(plain).join(', ')}: llama.cpp cannot load the model without. Get the file again, or convert the model anew.`] as [string, string]] : []),
+    ...(report.missing.length > 0 ? [['Missing', `${report.missing.map(plain).join(', ')}: llama.cpp cannot load the model without it. Get the file again, or convert the model again.`] as [string, string]] : []),
     ...report.hashes.map(({ file, sha256, expected }): [string, string] => ['sha256', `${sha256}${report.hashes.length > 1 ? ` ${plain(file)}` : ''}: ${hashText(sha256, expected)}`]),
     ['Memory', `${sizeText(need.totalBytes)}: weights ${sizeText(need.weightsBytes)}, context ${sizeText(need.kvBytes)} for ${contextText(model, report)}, computing ${sizeText(need.computeBytes)}`],
     ['Machine', `${sizeText(machine.totalBytes)}, ${sizeText(machine.availableBytes)} of it available: ${fitText(model, report)}`],
@@ -187,7 +187,7 @@ function contextText(model: ModelFile, report: Report): string {
   return `${contextOf(model, report)} tokens${report.parallel > 1 ? ` for each of ${report.parallel} requests` : ''}`;
 }
 
-/** Tokens that a request really gets: never more than the model was trained on. */
+/** Tokens that a request actually gets: never more than the model was trained on. */
 function contextOf(model: ModelFile, { contextSize }: Report): number {
   const most = model.contextTrain > 0 ? model.contextTrain : defaults.contextSize;
   return contextSize > 0 && (model.contextTrain === 0 || contextSize < most) ? contextSize : most;
@@ -196,7 +196,7 @@ function contextOf(model: ModelFile, { contextSize }: Report): number {
 function fitText(model: ModelFile, report: Report): string {
   if (report.need.totalBytes <= report.machine.availableBytes) return 'it fits';
   const most = largestContext(model, report.machine.availableBytes, report);
-  return most > 0 ? `it does not fit; with --ctx-size ${most} it would` : 'it does not fit';
+  return most > 0 ? `it does not fit; it would with --ctx-size ${most}` : 'it does not fit';
 }
 
 function asJson(model: ModelFile, report: Report): string {
@@ -247,7 +247,7 @@ function metadataObject(file: Gguf): Record<string, unknown> {
   }));
 }
 
-/** 64-bit numbers as numbers where they are exact, else as text. */
+/** 64-bit integers become numbers if that is exact, else strings. */
 function replaceBigint(_key: string, value: unknown): unknown {
   if (typeof value !== 'bigint') return value;
   const number = Number(value);

@@ -1,4 +1,4 @@
-// `recua version`: Recua's version and the llama.cpp it is built on.
+// `recua version`: the version of Recua and of the llama.cpp it is built on.
 import { ownInstallation } from '../../system/installation.js';
 import { command } from '../command.js';
 import { misuse, on, perCall } from '../flags/flags.js';

@@ -1,11 +1,11 @@
-// The bash script: one function, whose cases are written from the table. Works with bash 3.2,
+// The bash script: one function, whose cases are generated from the table. Works with bash 3.2,
 // without bash-completion.
 import type { CompletedCommand, Value } from './words.js';
 
 export function bashScript(tree: readonly CompletedCommand[]): string {
   return `# bash completion for recua; load it with: source <(recua completion bash)
-# The models of the moment; silent where there is no recua to ask. bash takes what follows the last
-# colon for a word of its own, so that alone is put in.
+# The models of the moment; silent if recua is missing. bash treats the text after the last colon as
+# a word of its own, so only that text is inserted.
 _recua_models() {
   local name colon=
   [[ $COMP_WORDBREAKS == *:* && $1 == *:* ]] && colon=\${1%:*}:
@@ -17,7 +17,7 @@ _recua() {
   local cur=\${COMP_WORDS[COMP_CWORD]} prev= path= word next value= i last=$COMP_CWORD
   local -a words
   COMPREPLY=()
-  # "owner/repo:Q4" comes as three words where COMP_WORDBREAKS holds ":".
+  # "owner/repo:Q4" comes as three words if COMP_WORDBREAKS contains ":".
   local model=$cur
   if (( last >= 2 )) && [[ $cur == : ]]; then cur= model=\${COMP_WORDS[last-1]}: last=$(( last - 1 ))
   elif (( last >= 3 )) && [[ \${COMP_WORDS[last-1]} == : ]]; then model=\${COMP_WORDS[last-2]}:$cur last=$(( last - 2 ))
@@ -52,7 +52,7 @@ function complete(value: Value): string {
   switch (value.kind) {
     case 'words': return words(value.words);
     case 'file': return files;
-    // What follows a colon is no file.
+    // Text after a colon is not a file.
     case 'model': return `if [[ $model == "$cur" ]]; then ${files}; fi; _recua_models "$model"`;
     case 'none':
     case 'other': return ':';
@@ -63,7 +63,7 @@ function words(all: readonly string[]): string {
   return `COMPREPLY=( $(compgen -W ${quoted(all.join(' '))} -- "$cur") )`;
 }
 
-/** Names with blanks stay one word, and get quoted when they are put in. */
+/** Names with spaces stay one word, and are quoted when inserted. */
 const files = 'compopt -o filenames 2>/dev/null; while IFS= read -r word; do COMPREPLY+=( "$word" ); done < <(compgen -f -- "$cur")';
 
 function quoted(text: string): string {

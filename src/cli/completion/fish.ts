@@ -1,4 +1,4 @@
-// The fish script: one `complete` line per command, flag name and operand, written from the table.
+// The fish script, generated from the table: a `complete` line for each command, flag and operand.
 import type { CompletedCommand, Value } from './words.js';
 
 export function fishScript(tree: readonly CompletedCommand[]): string {
@@ -8,19 +8,19 @@ export function fishScript(tree: readonly CompletedCommand[]): string {
     ...(inner.length > 0 ? [] : [`complete -c recua -n ${here(path)} ${operandAction(operand)}`]),
   ]);
   return `# fish completion for recua; load it with: recua completion fish | source
-# Flags left out, whether the words so far are exactly this command path.
+# Whether the words so far, without flags, are exactly this command path.
 function __recua_is
     set -l words (commandline -opc | string match -v -- '-*')
     test "$words[2..-1]" = "$argv"
 end
-# Whether they begin with it.
+# Whether the words begin with it.
 function __recua_at
     set -l words (commandline -opc | string match -v -- '-*')
     set -l rest $words[2..-1]
     set -l count (count $argv)
     test (count $rest) -ge $count; and test "$rest[1..$count]" = "$argv"
 end
-# The models of the moment; silent where there is no recua to ask.
+# The models of the moment; silent if recua is missing.
 function __recua_models
     recua completion --models 2>/dev/null
 end

@@ -1,13 +1,12 @@
-// The table as shells need it: for each command path what may come next, and what a flag's value
-// may be.
+// The table in the form that shells need: what may follow each command path, and what values a flag
+// takes.
 import type { AnyCommand } from '../command.js';
 import { allPlaces } from '../command-tree.js';
 import type { Flag } from '../flags/flags.js';
 
 /**
- * `words`: one of these. `file`: a file's name. `model`: a file's name, or a model of
- * the store. `other`: nothing
- * known.
+ * `words`: one of these. `file`: a file name. `model`: a file name, or a model in the store.
+ * `other`: unknown.
  */
 export type Value = { kind: 'none' | 'file' | 'model' | 'other' } | { kind: 'words'; words: readonly string[] };
 
@@ -35,7 +34,7 @@ export function completionTree(all: readonly AnyCommand[]): CompletedCommand[] {
   })))];
 }
 
-/** A command is completed the same by each of its names. */
+/** A command is completed alike under each of its names. */
 function namesOf({ name, aliases }: AnyCommand, path: string): string[] {
   return [path, ...aliases.filter((alias) => !alias.startsWith('-')).map((alias) => path.slice(0, -name.length) + alias)];
 }
@@ -55,7 +54,7 @@ function valueOf({ value, choices }: Flag<unknown>): Value {
   return value === 'model' ? { kind: 'model' } : { kind: 'other' };
 }
 
-/** By what help calls it: `<model>`, `<file>`, `<bash|zsh>`. */
+/** Derived from the operand's name in help: `<model>`, `<file>`, `<bash|zsh>`. */
 function operandOf({ operands }: AnyCommand): Value {
   if (/model/.test(operands)) return { kind: 'model' };
   const first = /[<[]([^>\]]+)[>\]]/.exec(operands)?.[1] ?? '';

@@ -1,13 +1,13 @@
-// The zsh script: for each command path an _arguments call, written from the table.
+// The zsh script: an _arguments call for each command path, generated from the table.
 import type { CompletedCommand, CompletedFlag, Value } from './words.js';
 
 export function zshScript(tree: readonly CompletedCommand[]): string {
   return `#compdef recua
 # zsh completion for recua; load it after compinit with: source <(recua completion zsh)
-# A function of its own, since a colon would end an action.
+# A separate function, because a colon would end an action.
 __recua_model() {
   local -a models
-  # The models of the moment; silent where there is no recua to ask.
+  # The models of the moment; silent if recua is missing.
   models=(\${(f)"$(recua completion --models 2>/dev/null)"})
   _alternative 'files:file:_files' 'models:model:compadd -a models'
 }
@@ -49,7 +49,7 @@ ${cases.join('')}    esac ;;
 `;
 }
 
-/** One spec per name, each shutting out the others. */
+/** One spec per name; each excludes the others. */
 function flagSpecs({ names, help, value }: CompletedFlag): string[] {
   const others = names.length > 1 ? `(${names.join(' ')})` : '';
   const text = help.replaceAll(/[[\]:\\]/g, '\\$&');

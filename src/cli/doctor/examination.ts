@@ -1,5 +1,5 @@
-// What `recua doctor` looks at, and what it finds wrong. Each check stands alone: one that breaks
-// is a finding, not the end.
+// What `recua doctor` checks, and what it finds wrong. Each check stands alone: a check that fails
+// is a finding and does not stop the others.
 import { constants, existsSync } from 'node:fs';
 import { access, mkdir, statfs } from 'node:fs/promises';
 import { dirname } from 'node:path';
@@ -21,7 +21,7 @@ import type { Graphics } from './graphics.js';
 import { proveProcessor, type ProcessorFacts } from './processor.js';
 
 export interface Finding {
-  /** 'fatal': Recua cannot do its work; 'warning': it can, but not all that it could. */
+  /** 'fatal': Recua cannot work; 'warning': it works with limitations. */
   level: 'fatal' | 'warning';
   /** What is wrong and what to do, in sentences. */
   text: string;
@@ -43,21 +43,21 @@ export interface Examination {
   installation: Installation;
   node: string;
   survey: Survey | undefined;
-  /** Undefined where there is no addon to check. */
+  /** Undefined without an addon to check. */
   processor: ProcessorFacts | undefined;
   graphics: Graphics;
-  /** The package that would make use of this machine's GPU, where none does. */
+  /** The package that would use this machine's GPU, if no installed one does. */
   advice: GpuAdvice | undefined;
   store: StoreFacts;
   config: { path: string; exists: boolean; error: string };
   server: Status | undefined;
-  /** What an engine process is held to where no GPU is used, or 'none'. */
+  /** The sandbox of engine processes without a GPU, or 'none'. */
   sandbox: string;
   findings: Finding[];
 }
 
 const leastNode = 20;
-/** Under this a download of any model worth having fails. */
+/** With less, downloads of most models fail. */
 const leastFreeBytes = 1024 ** 3;
 
 export async function examine(commands: readonly AnyCommand[]): Promise<Examination> {
@@ -65,10 +65,10 @@ export async function examine(commands: readonly AnyCommand[]): Promise<Examinat
   const findings: Finding[] = [];
   const fatal = (text: string) => findings.push({ level: 'fatal', text });
   const warn = (text: string) => findings.push({ level: 'warning', text });
-  if (Number(process.versions.node.split('.')[0]) < leastNode) fatal(`Recua needs Node ${leastNode} or newer, this is ${process.version}. Install a newer one.`);
+  if (Number(process.versions.node.split('.')[0]) < leastNode) fatal(`Recua needs Node ${leastNode} or newer, but this is ${process.version}. Install a newer Node.`);
 
   const graphics = findGraphics();
-  // In front of the survey, which then leaves out what is found wrong.
+  // Before the survey, which then leaves out the libraries found to be wrong.
   const processor = await proveProcessor();
   if (processor?.broken) fatal(processor.broken);
   for (const text of processor?.texts ?? []) warn(`${text}.`);
@@ -77,7 +77,7 @@ export async function examine(commands: readonly AnyCommand[]): Promise<Examinat
     return undefined;
   });
   if (survey?.failure) fatal(survey.failure.message);
-  for (const { name, reason } of survey?.attempts ?? []) warn(`The native addon at ${name} is passed over: ${reason}.`);
+  for (const { name, reason } of survey?.attempts ?? []) warn(`The native addon at ${name} is skipped: ${reason}.`);
   for (const one of survey?.packages.filter(({ backend, refusal }) => backend === 'cpu' && refusal !== '') ?? []) {
     if (survey?.addon && !survey.attempts.some(({ name }) => name.startsWith(one.name))) {
       warn(`${one.name} is not used: ${one.refusal}. ${installCommand(installation, `${one.name}@${installation.version}`)} brings the one that fits.`);
@@ -89,8 +89,8 @@ export async function examine(commands: readonly AnyCommand[]): Promise<Examinat
   const advice = adviseGpu(survey, graphics, installation);
 
   const store = await examineStore();
-  if (!store.writable) fatal(`The model store ${store.path} cannot be written. Give it another place with SERVICE_HOME, or make it writable.`);
-  else if (store.freeBytes !== undefined && store.freeBytes < leastFreeBytes) warn(`The disk of the model store has ${sizeText(store.freeBytes)} free, too little for most models. recua list and recua rm make room.`);
+  if (!store.writable) fatal(`The model store ${store.path} cannot be written. Move it with SERVICE_HOME, or make it writable.`);
+  else if (store.freeBytes !== undefined && store.freeBytes < leastFreeBytes) warn(`The disk of the model store has ${sizeText(store.freeBytes)} free, too little for most models. Make room with recua list and recua rm.`);
 
   const config = { path: configPath(), exists: existsSync(configPath()), error: '' };
   await FlagSettings.read(() => Promise.resolve(commands)).then((settings) => settings.strayVariables(commands).forEach(warn), (thrown: unknown) => {
@@ -99,7 +99,7 @@ export async function examine(commands: readonly AnyCommand[]): Promise<Examinat
   });
 
   const server = await findStatus(servePlaces()).catch((thrown: unknown) => {
-    warn(`The managed server's state cannot be told: ${RecuaError.from(thrown).message}`);
+    warn(`The managed server's state is unknown: ${RecuaError.from(thrown).message}`);
     return undefined;
   });
   if (server && server.problem !== '') warn(`The managed server: ${server.problem}`);
@@ -107,8 +107,8 @@ export async function examine(commands: readonly AnyCommand[]): Promise<Examinat
 }
 
 /**
- * Nothing where a GPU computes already, or a package for it is installed: then its reason is what
- * matters.
+ * Nothing if a GPU already computes, or if a package for it is installed: then the reason why it is
+ * not used matters.
  */
 function adviseGpu(survey: Survey | undefined, graphics: Graphics, installation: Installation): GpuAdvice | undefined {
   if (!survey || survey.devices.some(({ kind }) => kind === 'gpu' || kind === 'igpu')) return undefined;
@@ -118,7 +118,7 @@ function adviseGpu(survey: Survey | undefined, graphics: Graphics, installation:
   return { package: name, command: installCommand(installation, `${name}@${installation.version}`) };
 }
 
-/** The store is made when it is first needed, so the nearest folder that exists is what counts. */
+/** The store is created on first use, so the nearest existing folder is checked. */
 async function examineStore(): Promise<StoreFacts> {
   const path = findPlaces().hub;
   const exists = await access(path).then(() => true, () => false);
@@ -129,7 +129,7 @@ async function examineStore(): Promise<StoreFacts> {
   return { path, exists, writable, freeBytes };
 }
 
-/** Making a folder that is there already changes nothing, and fails for what is none. */
+/** Creating an existing folder changes nothing; it fails if the path is not a folder. */
 async function isFolder(path: string): Promise<boolean> {
   return await mkdir(path, { recursive: true }).then(() => true, () => false);
 }

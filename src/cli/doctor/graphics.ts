@@ -1,20 +1,20 @@
-// The graphics hardware and drivers of this machine, as far as files tell: for `recua doctor`,
-// which says what package fits.
+// The graphics hardware and drivers of this machine, as far as files show them. For `recua doctor`,
+// which names the package that fits.
 import { accessSync, constants, existsSync, readFileSync, readdirSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 
 export interface Graphics {
   /**
-   * Makers of the display controllers on the PCI bus: 'NVIDIA', 'AMD', 'Intel', or their number.
+   * Makers of the display controllers on the PCI bus: 'NVIDIA', 'AMD', 'Intel', or a vendor ID.
    */
   makers: string[];
-  /** Of NVIDIA's kernel module; '' where it is not loaded. */
+  /** Version of NVIDIA's kernel module; '' if it is not loaded. */
   nvidiaDriver: string;
-  /** Path of nvidia-smi; '' where it is on no PATH. */
+  /** Path of nvidia-smi; '' if it is not on the PATH. */
   nvidiaSmi: string;
-  /** Descriptions of Vulkan drivers that are installed. */
+  /** Description files of the installed Vulkan drivers. */
   vulkanDrivers: string[];
-  /** /dev/dri/renderD128 and the like that this user may open, and those that exist. */
+  /** /dev/dri/renderD128 and the like; `usable`: this user may open it. */
   renderNodes: { path: string; usable: boolean }[];
 }
 
@@ -22,7 +22,7 @@ type Environment = Readonly<Record<string, string | undefined>>;
 
 const makers: Readonly<Record<string, string>> = { '0x10de': 'NVIDIA', '0x1002': 'AMD', '0x8086': 'Intel' };
 
-/** `root` stands for `/`: tests have one of their own. */
+/** `root` replaces `/` in tests. */
 export function findGraphics(root = '/', environment: Environment = process.env): Graphics {
   return {
     makers: displayMakers(join(root, 'sys/bus/pci/devices')),
@@ -81,7 +81,7 @@ function may(path: string, mode: number): boolean {
   }
 }
 
-/** The backend whose package suits this hardware; undefined where there is none to suit. */
+/** The backend whose package fits this hardware; undefined if none does. */
 export function fittingBackend({ nvidiaDriver, makers: found, renderNodes }: Graphics, platform: string): 'cuda' | 'vulkan' | undefined {
   if (platform !== 'linux') return undefined;
   if (nvidiaDriver !== '') return 'cuda';

@@ -1,5 +1,5 @@
-// Whether the CPU library computes what it should on this processor, with every family of kernels:
-// found out anew, whatever is remembered.
+// Checks whether the CPU library computes correctly on this processor, with every family of
+// kernels. Ignores remembered results.
 import { RecuaError } from '../../errors.js';
 import { builtWithout } from '../../engine/proof/built-without.js';
 import { allFamilies } from '../../engine/proof/families.js';
@@ -7,17 +7,17 @@ import { isProofOff, proveNow, refusedTexts, unusable } from '../../engine/proof
 import { remembered } from '../../engine/proof/remembered.js';
 
 export interface ProcessorFacts {
-  /** Path of the CPU library that is used; '' where none could be checked. */
+  /** Path of the CPU library in use; '' if none could be checked. */
   library: string;
   families: number;
   ms: number;
-  /** Libraries and kernels that are not used. */
+  /** Libraries and kernels that failed the check and are not used. */
   refused: { name: string; reason: string }[];
   /** RECUA_CPU_CHECK=off. */
   off: boolean;
-  /** What is wrong, in sentences. */
+  /** The problems, in sentences. */
   texts: string[];
-  /** Nothing is left to compute with; '' otherwise. */
+  /** Why no library is left to compute with; '' if one is. */
   broken: string;
 }
 

@@ -1,4 +1,4 @@
-// The result of an examination as text for people and as JSON for programs.
+// The doctor's report, as text for people and as JSON for programs.
 import { basename } from 'node:path';
 import type { NativeBackend } from '../../addon/addon.js';
 import { sizeText } from '../../models/byte-size.js';
@@ -26,7 +26,7 @@ export function asText(result: Examination): string {
     row('Graphics', graphicsText(graphics)),
     ...(advice ? [row('', `To compute on it: ${advice.command}`)] : []),
     row('Model store', `${plain(store.path)}${store.exists ? '' : ' (not made yet)'}, ${store.writable ? 'writable' : 'not writable'}${store.freeBytes === undefined ? '' : `, ${sizeText(store.freeBytes)} free`}`),
-    row('Config file', `${plain(config.path)}: ${config.error !== '' ? 'not in order' : config.exists ? 'in order' : 'there is none, so that the defaults hold'}`),
+    row('Config file', `${plain(config.path)}: ${config.error !== '' ? 'not in order' : config.exists ? 'in order' : 'there is none, so the defaults apply'}`),
     row('Server', server ? `${server.state}${server.record?.url && server.alive ? ` at ${server.record.url}` : ''}` : 'unknown'),
     row('Sandbox', sandboxText(sandbox)),
     '',
@@ -88,7 +88,7 @@ function verdict(findings: Examination['findings']): string[] {
   return [
     ...(warnings.length === 0 ? [] : ['Worth knowing', ...warnings.flatMap(({ text }) => indented(text))]),
     ...(warnings.length === 0 || fatal.length === 0 ? [] : ['']),
-    ...(fatal.length === 0 ? ['', 'Recua can work.'] : ['Recua cannot work until this is mended', ...fatal.flatMap(({ text }) => indented(text))]),
+    ...(fatal.length === 0 ? ['', 'Recua can work.'] : ['Recua cannot work until this is fixed', ...fatal.flatMap(({ text }) => indented(text))]),
   ];
 }
 

@@ -1,5 +1,5 @@
-// The flags that say how to answer, for the commands that ask a model themselves (run, chat); and
-// what they mean to a request.
+// The flags that control an answer, for the commands that ask a model themselves (run, chat), and
+// how they translate to a request.
 import { answerSettings, samplerSettings } from '../../settings/answer.js';
 import { samplingDefaults } from '../../settings/config.js';
 import type { ChatMessage, ChatRequest, Constraint, Sampling } from '../../engine/protocol.js';
@@ -20,45 +20,45 @@ export type MoreSettings = Partial<Record<MoreKey | 'mirostat', number>>;
 
 type OwnDefaults = { maxTokens: number } & Partial<Record<SamplerFlag, number>>;
 
-/** Commands differ in some defaults only. */
+/** Commands differ only in some defaults. */
 export function answerFlags(own: OwnDefaults) {
   const samplers = samplerKeys.map((key) => {
     const flag = samplerFlags[key];
     return [key, { ...flag, fallback: own[key] ?? flag.fallback }];
   });
   return {
-    system: text(['--system', '-s'], 'text', 'System message before the prompt'),
+    system: text(['--system', '-s'], 'text', 'Put this system message before the prompt'),
     maxTokens: settingFlag(maxTokens, { fallback: own.maxTokens }),
     temperature: settingFlag(temperature),
     ...Object.fromEntries(samplers) as typeof samplerFlags,
-    seed: integer(['--seed'], 'n', 'Random seed; 0 draws one', { fallback: 0, min: 0, max: 2 ** 32 - 1 }),
-    grammar: perCall(text(['--grammar', '-g'], 'gbnf', 'GBNF grammar that the answer has to follow')),
-    grammarFile: perCall(text(['--grammar-file', '-gf'], 'file', 'File with such a grammar')),
+    seed: integer(['--seed'], 'n', 'Sample with this random seed; 0 draws one', { fallback: 0, min: 0, max: 2 ** 32 - 1 }),
+    grammar: perCall(text(['--grammar', '-g'], 'gbnf', 'Make the answer follow this GBNF grammar')),
+    grammarFile: perCall(text(['--grammar-file', '-gf'], 'file', 'Make the answer follow the GBNF grammar in this file')),
     json: perCall(on(['--json'], 'Print one JSON object with the answer, usage and timings instead of the text')),
-    raw: on(['--raw'], 'On a terminal, show the answer\'s bytes as they are: no Markdown rendered, no control characters taken out'),
-    quiet: on(['--quiet', '-q'], 'Say nothing about loading'),
+    raw: on(['--raw'], 'On a terminal, print the answer unchanged: do not render Markdown, do not remove control characters'),
+    quiet: on(['--quiet', '-q'], 'Print nothing about loading'),
   } as const;
 }
 
 export type AnswerValues = Values<ReturnType<typeof answerFlags>>;
 
-/** What a chat begins with where nobody says otherwise; for the rest, what all commands do. */
+/** Defaults of a chat; for the rest, the defaults of all commands apply. */
 export const chatDefaults = { maxTokens: 2048, topP: 0.9, topK: 40, repeatPenalty: 1.1 };
 
-/** Of a new chat. */
+/** The settings of a new chat. */
 export function chatSettings(): AnswerSettings {
   const { topP, topK, repeatPenalty } = chatDefaults;
   return { maxTokens: chatDefaults.maxTokens, temperature: temperature.fallback, topP, topK, minP: samplerSettings.minP.fallback, repeatPenalty, seed: 0 };
 }
 
-/** The settings of an answer that a person chooses and a saved chat keeps. */
+/** The settings of an answer that the user chooses and a saved chat keeps. */
 export type AnswerSettings = Pick<AnswerValues, 'maxTokens' | 'temperature' | SamplerFlag | 'seed'> & { more?: MoreSettings; stop?: readonly string[] };
 
 /** The grammar that the flags name, as a constraint. */
 export async function readConstraint(values: Pick<AnswerValues, 'grammar' | 'grammarFile'>): Promise<Constraint> {
   if (values.grammar !== '' && values.grammarFile !== '') throw misuse('Expected --grammar or --grammar-file, got both.');
   const grammar = values.grammarFile === '' ? values.grammar : await readTextFile(values.grammarFile);
-  if (values.grammarFile !== '' && grammar.trim() === '') throw misuse(`Expected a grammar in ${values.grammarFile}, found nothing.`);
+  if (values.grammarFile !== '' && grammar.trim() === '') throw misuse(`Expected a grammar in ${values.grammarFile}, got an empty file.`);
   return grammar === '' ? { kind: 'none' } : { kind: 'grammar', grammar };
 }
 

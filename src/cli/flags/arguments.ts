@@ -1,6 +1,6 @@
-// A command's arguments by its flags: `-ngl 5 model.gguf --temp=0` → values and operands. What the
-// command line does not say comes from the settings (environment and config file), else it is the
-// default. Called by main.
+// Parses a command's arguments: `-ngl 5 model.gguf --temp=0` → values and operands. A flag that is
+// not on the command line takes its value from the settings (environment and config file), else its
+// default. Called by call.
 import minimist from 'minimist';
 import { misuse, quote } from './flags.js';
 import type { Flags, Values } from './flags.js';
@@ -9,29 +9,26 @@ import type { SettingOrigin, FlagSettings } from './settings.js';
 
 export interface Arguments<F extends Flags> {
   values: Values<F>;
-  /** What is no flag, in order. */
+  /** The arguments that are not flags, in order. */
   operands: string[];
-  /**
-   * Keys of the flags that were given, by whatever origin: those whose value is not merely the
-   * default.
-   */
+  /** Keys of the flags that were set, by any origin: those that do not have their default. */
   given: ReadonlySet<keyof F>;
   /** Where each value comes from. */
   origins: Readonly<Record<keyof F, SettingOrigin>>;
 }
 
-/** A switch may be taken back (`--mlock=false`), which a setting elsewhere can make necessary. */
+/** A switch can be turned off (`--mlock=false`), for example if the config file turns it on. */
 const onWords = ['true', '1'];
 const offWords = ['false', '0'];
 
 /**
- * Reads `argv`, the words after the command. Throws `invalid_usage`, or `invalid_config` for a
- * setting that cannot be read.
+ * Reads `argv`, the words after the command. Throws `invalid_usage`, or `invalid_config` for an
+ * unreadable setting.
  */
 export function parseArguments<F extends Flags>(command: string, flags: F, argv: readonly string[], settings?: FlagSettings): Arguments<F> {
   const parsed = minimist(spellOut(command, flags, argv), {
-    // Every value stays text until its flag has read it; minimist alone would make numbers of
-    // operands too.
+    // Every value stays a string until its flag reads it. By default, minimist would turn even
+    // operands into numbers.
     string: ['_', ...Object.keys(flags)],
   });
   const values: Record<string, unknown> = {};
@@ -46,7 +43,7 @@ export function parseArguments<F extends Flags>(command: string, flags: F, argv:
       if (setting) given.add(key);
       continue;
     }
-    // Given twice: the last one counts, as in other tools.
+    // If a flag is given twice, the last one counts, as in other tools.
     const word = String(Array.isArray(found) ? found.at(-1) : found);
     values[key] = flag.value === '' && offWords.includes(word) ? flag.fallback : flag.read(word);
     origins[key] = { from: 'flag' };
@@ -56,10 +53,10 @@ export function parseArguments<F extends Flags>(command: string, flags: F, argv:
 }
 
 /**
- * Each flag as the one word `--key=value`, which minimist cannot misread. It takes `-ngl 5` for
- * three flags, `-ngl -1` and `--system ''` for flags without a value, and `--no-json` and
- * `--constructor` for flags that there are. If told that a flag is a switch, it says false where
- * none is given, and nothing could be left to the settings.
+ * Rewrites each flag as one word `--key=value`, which minimist cannot misread. It would take
+ * `-ngl 5` for three flags, `-ngl -1` and `--system ''` for flags without a value, and `--no-json`
+ * and `--constructor` for known flags. If told that a flag is a switch, it reports false for an
+ * absent one, which could then not come from the settings.
  */
 function spellOut(command: string, flags: Flags, argv: readonly string[]): string[] {
   const byName = new Map(Object.entries(flags).flatMap(([key, flag]) => flag.names.map((name) => [name, { key, flag }])));
@@ -67,7 +64,7 @@ function spellOut(command: string, flags: Flags, argv: readonly string[]): strin
   for (let i = 0; i < argv.length; i++) {
     const word = argv[i]!;
     if (word === '--') return [...words, ...argv.slice(i)];
-    // `--port=80`; a number may also follow its letter directly: `-p80`.
+    // `--port=80`; a number may also follow the letter directly: `-p80`.
     const [, name, attached] = /^(-[a-z])(\d[^=]*)$/i.exec(word) ?? /^(-.[^=]*)(?:=(.*))?$/s.exec(word) ?? [];
     if (name === undefined) {
       words.push(word);
@@ -77,7 +74,7 @@ function spellOut(command: string, flags: Flags, argv: readonly string[]): strin
     if (!found) throw unknownFlag(command, word.replace(/=.*/s, ''), [...byName.keys()]);
     const isSwitch = found.flag.value === '';
     if (isSwitch && attached !== undefined && ![...onWords, ...offWords].includes(attached)) {
-      throw misuse(`The flag ${name} takes no value, or one of true and false, got ${quote(attached)}.`);
+      throw misuse(`The flag ${name} takes no value, or true or false, got ${quote(attached)}.`);
     }
     const value = attached ?? (isSwitch ? onWords[0] : argv[++i]);
     if (value === undefined || (attached === undefined && byName.has(value))) {

@@ -1,4 +1,4 @@
-// The flags that say how a model is loaded, for every command that starts an engine.
+// The flags that control how a model is loaded, for every command that starts an engine.
 import type { Config } from '../../settings/config.js';
 import { engineSettings } from '../../settings/engine.js';
 import { settingFlags, settingValues } from './setting-flags.js';
@@ -8,7 +8,7 @@ export { engineOptions } from '../../models/needs/engine-options.js';
 
 export const engineFlags = settingFlags(engineSettings);
 
-/** The part of a configuration that these flags give. */
+/** The part of a configuration that these flags set. */
 export async function engineConfig(
   values: FlagValues<typeof engineSettings>,
 ): Promise<Partial<Config>> {

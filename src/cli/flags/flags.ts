@@ -1,30 +1,26 @@
-// The words to describe a flag with. Parsing, validation, defaults and help all derive from these
-// descriptions.
+// Flag descriptions, from which parsing, validation, defaults and help all derive.
 import { RecuaError } from '../../errors.js';
 
 export interface Flag<T> {
-  /** As typed, the long name first: `['--port', '-p']`. */
+  /** The names as typed, the long name first: `['--port', '-p']`. */
   readonly names: readonly [string, ...string[]];
-  /** What the value is called in help; '' for a switch, which takes none. */
+  /** The value's name in help; '' for a switch, which takes no value. */
   readonly value: string;
   readonly help: string;
   readonly fallback: T;
-  /** The values there are, where there are only these. */
+  /** The allowed values, if the flag takes a choice. */
   readonly choices?: readonly string[];
-  /** Words that may stand for a number, which is what other values are. */
+  /** Words that the flag accepts instead of a number. */
   readonly words?: readonly string[];
-  /** A switch `--no-x`: its value is whether x is on. */
+  /** A switch `--no-x`: its value says whether x is on. */
   readonly off?: boolean;
-  /**
-   * Says something about one call (`--prompt`, `--json`): neither the config file nor a variable
-   * may set it.
-   */
+  /** Concerns a single call (`--prompt`, `--json`): no config file and no variable may set it. */
   readonly perCall?: boolean;
-  /** Its value is shown to nobody. */
+  /** Its value is never shown. */
   readonly secret?: boolean;
-  /** At the top of the config file an object may stand for the file that it names. */
+  /** The top level of the config file may hold an object in place of the file that it names. */
   readonly inline?: boolean;
-  /** Turns the text of a value into the value; throws what was expected. */
+  /** Parses the text of a value. Throws an error that says what was expected. */
   read(text: string): T;
 }
 
@@ -33,7 +29,7 @@ export type Values<F extends Flags> = { readonly [K in keyof F]: F[K] extends Fl
 
 type Names = readonly [string, ...string[]];
 
-/** Something is wrong with how the program was called: exit code 2. */
+/** The program was called wrongly: exit code 2. */
 export function misuse(message: string): RecuaError {
   return new RecuaError('invalid_usage', message);
 }
@@ -42,7 +38,7 @@ export function integer(names: Names, value: string, help: string, { fallback, m
   return { names, value, help, fallback, read: (text) => readNumber(names[0], text, min, max, true) };
 }
 
-/** A whole number, or a word that means something else or a number: `{ auto: 'auto', all: -1 }`. */
+/** A whole number, or a word that stands for a value: `{ auto: 'auto', all: -1 }`. */
 export function integerOr<const W extends string>(
   names: Names, help: string, { fallback, min, max, words }: { fallback: W | number; min: number; max: number; words: Readonly<Record<string, W | number>> },
 ): Flag<W | number> {
@@ -66,7 +62,7 @@ export function text(names: Names, value: string, help: string, fallback = ''): 
   return { names, value, help, fallback, read: (given) => given };
 }
 
-/** `choices` with the default first. */
+/** `choices` begins with the default. */
 export function choice<const C extends string>(names: Names, help: string, choices: readonly [C, ...C[]], fallback: C = choices[0]): Flag<C> {
   return {
     names, value: choices.join('|'), help, fallback, choices,
@@ -78,23 +74,23 @@ export function choice<const C extends string>(names: Names, help: string, choic
   };
 }
 
-/** A switch that is off until it is named. */
+/** A switch that is off by default. */
 export function on(names: Names, help: string): Flag<boolean> {
   return { names, value: '', help, fallback: false, read: () => true };
 }
 
-/** A switch named `--no-…` for what is on until then; its value is whether the thing is on. */
+/** A switch `--no-…` for something that is on by default; its value says whether it is on. */
 export function off(names: Names, help: string): Flag<boolean> {
   return { names, value: '', help, fallback: true, off: true, read: () => false };
 }
 
-/** The same flag for the command line only: a default that is kept would make no sense for it. */
+/** The same flag for the command line only: a permanent setting would make no sense. */
 export function perCall<T>(flag: Flag<T>): Flag<T> {
   return { ...flag, perCall: true };
 }
 
 /**
- * Its long names as keys of the config file; a switch `--no-x` is the key `x`, whose value says
+ * The long names as keys of the config file. A switch `--no-x` has the key `x`, whose value says
  * whether x is on.
  */
 export function settingNames(flag: Flag<unknown>): string[] {
@@ -102,17 +98,17 @@ export function settingNames(flag: Flag<unknown>): string[] {
   return flag.off ? names.map((name) => name.replace(/^no-/, '')) : names;
 }
 
-/** The environment variables that set it, the one to tell first. */
+/** The environment variables that set the flag; the first is the one shown to users. */
 export function variableNames(flag: Flag<unknown>): string[] {
   return settingNames(flag).map((name) => `RECUA_${name.toUpperCase().replaceAll('-', '_')}`);
 }
 
-/** A value as it may be seen. */
+/** A value as it may be shown: secrets are hidden. */
 export function shownValue(flag: Flag<unknown>, value: unknown): unknown {
   return flag.secret && value !== '' ? '(hidden)' : value;
 }
 
-/** A value as the word of a command line that gives it: the opposite of reading. */
+/** A value as a word on a command line: the opposite of `read`. */
 export function flagWord(flag: Flag<unknown>, value: unknown): string {
   const [name] = flag.names;
   return flag.value === '' ? `${name}=${value !== flag.fallback}` : `${name}=${String(value)}`;

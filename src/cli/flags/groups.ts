@@ -1,5 +1,5 @@
-// The flags of a command as its help shows them: those that are used most, then the others by what
-// they are about. A command with few has one group.
+// The flags of a command as its help shows them: the most used first, then the others grouped by
+// topic. A command with few flags has one group.
 import type { AnyCommand } from '../command.js';
 import type { Flag, Flags } from './flags.js';
 
@@ -8,12 +8,12 @@ export interface FlagGroup {
   flags: readonly Flag<unknown>[];
 }
 
-/** Keys of flags by what they are about; those that are used most stand before all groups. */
+/** Flag keys by topic. The most used flags come before all groups. */
 const groups: readonly (readonly [title: string, keys: readonly string[]])[] = [
   ['Sampling', ['temperature', 'maxTokens', 'topP', 'topK', 'minP', 'repeatPenalty', 'seed']],
-  ['What the answer may be', ['grammar', 'grammarFile']],
-  ['The conversation', ['template', 'chatTemplateFile', 'save', 'resume', 'continue']],
-  ['Who may ask', ['apiKey', 'apiKeyFile', 'corsOrigins', 'allowedHosts', 'tlsCert', 'tlsKey', 'socketMode', 'sandbox']],
+  ['Output format', ['grammar', 'grammarFile']],
+  ['Conversation', ['template', 'chatTemplateFile', 'save', 'resume', 'continue']],
+  ['Access and security', ['apiKey', 'apiKeyFile', 'corsOrigins', 'allowedHosts', 'tlsCert', 'tlsKey', 'socketMode', 'sandbox']],
   ['Requests', ['alias', 'parallel', 'queueSize', 'queueTimeoutSeconds', 'drainSeconds', 'pingSeconds', 'bodyLimitMib', 'bodyMemoryMib', 'slotSavePath', 'responseDays', 'ui', 'uiSessions']],
   ['Several models', ['models', 'keepAliveSeconds', 'maxModels', 'maxMemoryMib', 'sleepCacheMib']],
   ['Logs and state', ['logLevel', 'logFormat', 'logFile', 'traces', 'stateFile', 'json', 'quiet', 'print', 'force']],

@@ -1,6 +1,6 @@
-// The file of `recua api --models`, and `models` of the config file: which models a server has, by
-// the names that clients use, and how each is loaded and asked. Its words are the settings' own
-// keys, with their ranges. Checked as a whole before anything is loaded.
+// The file of `recua api --models`, and `models` of the config file: the models of a server by the
+// names that clients use, how to load each, and its request defaults. Its keys are those of the
+// settings, with their ranges. The whole file is checked before anything is loaded.
 import { dirname, resolve } from 'node:path';
 import { answerSettings, samplerSettings } from '../../settings/answer.js';
 import { engineConfigSettings } from '../../settings/config.js';
@@ -13,25 +13,25 @@ import { readSettings } from '../../request/setting-fields.js';
 import { readTextFile } from './setting-flags.js';
 import { configPath } from './settings.js';
 
-/** What the file says of a model. */
+/** What the file says about a model. */
 export interface ModelSettings extends OwnSettings {
-  /** A path, or a name of the store. */
+  /** A path, or a name in the store. */
   model: string;
   aliases: readonly string[];
 }
 
 export interface ModelsFile {
-  /** Where relative paths in it begin. */
+  /** The folder that relative paths in the file start from. */
   folder: string;
-  /** It is the config file: the store is served beside its models. */
+  /** It is the config file: the store is served besides its models. */
   isConfig: boolean;
-  /** The name of the model that requests without one mean; the first, unless the file says so. */
+  /** The model for requests that name none: by default the first one. */
   default: string;
   models: ReadonlyMap<string, ModelSettings>;
 }
 
 const { contextSize, chatTemplate, ...others } = engineConfigSettings;
-/** By their keys in the file; `template` names a file, `keepAlive` is in seconds. */
+/** Keys of the file. `template` names a file, `keepAlive` is in seconds. */
 const loading = {
   context: contextSize, template: { kind: 'text', fallback: '' }, ...others,
   keepAlive: { kind: 'integer', fallback: 0, min: -1, max: 31_536_000 },
@@ -39,7 +39,7 @@ const loading = {
 const known = ['model', 'aliases', 'pinned', 'group', ...Object.keys({ ...loading, ...answerSettings, ...samplerSettings })];
 
 /**
- * Of the config file `models` alone is read here.
+ * If the path is the config file, only its `models` is read.
  * @throws RecuaError `file_unreadable`, `invalid_config`
  */
 export async function readModelsFile(path: string, configFile = configPath()): Promise<ModelsFile> {
@@ -71,7 +71,7 @@ export async function readModelsFile(path: string, configFile = configPath()): P
   return { folder, isConfig, default: chosen, models };
 }
 
-/** What the file says of the model of that name, with the name that it gives it. */
+/** The settings of the model with this name or alias, and its name in the file. */
 export function findSettings(file: ModelsFile, name: string): [id: string, own: ModelSettings] | undefined {
   const same = (one: string) => one.toLowerCase() === name.toLowerCase();
   return [...file.models].find(([id, { aliases }]) => [id, ...aliases].some(same));
@@ -109,7 +109,7 @@ function settings<T extends Settings>(given: object, table: T, where: string): R
   }
 }
 
-/** A name means one model. */
+/** A name may stand for only one model. */
 function refuseTwice(models: ReadonlyMap<string, ModelSettings>, path: string): void {
   const owners = new Map<string, string>();
   for (const [name, { aliases }] of models) {
@@ -121,7 +121,7 @@ function refuseTwice(models: ReadonlyMap<string, ModelSettings>, path: string): 
   }
 }
 
-/** Pinned ones would keep each other from being loaded. */
+/** Two pinned models of a group would keep each other from being loaded. */
 function refusePinnedTwice(models: ReadonlyMap<string, ModelSettings>, path: string): void {
   const owners = new Map<string, string>();
   for (const [name, { pinned, group }] of models) {
@@ -134,7 +134,7 @@ function refusePinnedTwice(models: ReadonlyMap<string, ModelSettings>, path: str
 
 function checkName(name: unknown, where: string): string {
   if (typeof name !== 'string' || name === '' || name.length > 200 || /\p{Cc}/u.test(name)) throw bad(where, 'expected a name of 1 to 200 characters', name);
-  if (name.toLowerCase() === 'default') throw bad(where, 'expected a name; "default" means the default model already', name);
+  if (name.toLowerCase() === 'default') throw bad(where, 'expected a name other than "default", which means the default model', name);
   return name;
 }
 

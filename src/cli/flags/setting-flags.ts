@@ -1,4 +1,4 @@
-// Flags from the tables of settings/, and what their values come to there.
+// Builds flags from the tables of settings/, and converts flag values to settings.
 import { readFile } from 'node:fs/promises';
 import { RecuaError } from '../../errors.js';
 import type { FlagWords, Setting, Settings, ValueOf, ValuesOf } from '../../settings/kinds.js';
@@ -7,7 +7,7 @@ import type { Flag } from './flags.js';
 
 type WithFlag = { readonly flag: FlagWords };
 
-/** The key of a setting's flag among a command's; of one without a flag there is none. */
+/** The key of a setting's flag among a command's flags; never, if the setting has no flag. */
 type FlagKey<S, K> =
   S extends { flag: { key: infer Own extends string } } ? Own
   : S extends WithFlag ? K
@@ -15,10 +15,10 @@ type FlagKey<S, K> =
 
 export type SettingFlags<T> = { readonly [K in keyof T as FlagKey<T[K], K>]: Flag<ValueOf<T[K]>> };
 
-/** The values of these flags, as a command has them. */
+/** The values of these flags, as a command gets them. */
 export type FlagValues<T> = { readonly [K in keyof T as FlagKey<T[K], K>]: ValueOf<T[K]> };
 
-/** Where a command differs from the table. */
+/** Overrides of a command. */
 type Own<T> = Partial<FlagWords> & { fallback?: T };
 
 /** The flag of a setting, with its default in the flag's unit. */
@@ -56,10 +56,7 @@ export function settingFlags<T extends Settings>(table: T): SettingFlags<T> {
   return Object.fromEntries(flags) as SettingFlags<T>;
 }
 
-/**
- * What the flags' values are to the settings: in their units, and with the texts of the files that
- * are named.
- */
+/** Converts flag values to settings: in the settings' units, with file names replaced by texts. */
 export async function settingValues<T extends Settings>(
   table: T, values: FlagValues<T>,
 ): Promise<ValuesOf<T>> {
@@ -77,7 +74,7 @@ function flagged(table: Settings): [key: string, setting: Setting & WithFlag][] 
   return Object.entries(table).filter((entry): entry is Flagged => entry[1].flag !== undefined);
 }
 
-/** An empty one would say the same as none, which nobody means who names a file. */
+/** An empty file would count as no file, which is never what the user means. */
 async function readNamed(path: string): Promise<string> {
   const read = await readTextFile(path);
   if (read === '') throw new RecuaError('file_unreadable', `${path} is empty.`);

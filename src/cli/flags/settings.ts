@@ -1,6 +1,6 @@
-// What flags are set to outside of the command line: by `RECUA_*` variables, else by the config
-// file's section of the command, else by its general part. Read by call for each call whose command
-// has flags; `recua config` shows it.
+// Flag values set outside the command line: by `RECUA_*` variables, else by the command's section
+// of the config file, else by the file's general part. call reads them for each command with flags;
+// `recua config` shows them.
 import { readFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -29,7 +29,7 @@ type Section = ReadonlyMap<string, unknown>;
 
 const booleans: ReadonlyMap<string, boolean> = new Map([['true', true], ['1', true], ['on', true], ['false', false], ['0', false], ['off', false]]);
 
-/** Where the config file is looked for. */
+/** The path of the config file, whether or not it exists. */
 export function configPath(environment: Environment = process.env): string {
   const given = environment['RECUA_CONFIG'];
   const home = environment['HOME'] || homedir();
@@ -42,7 +42,7 @@ export class FlagSettings {
   readonly #environment: Environment;
   readonly #general: Section;
   readonly #sections: ReadonlyMap<string, Section>;
-  /** Names of settings that some command takes; a variable of another name may be refused. */
+  /** Names of settings that at least one command takes. Other variables may be refused. */
   readonly #settable: ReadonlySet<string>;
 
   private constructor(path: string, environment: Environment, commands: readonly AnyCommand[], general: Section, sections: ReadonlyMap<string, Section>) {
@@ -54,9 +54,9 @@ export class FlagSettings {
   }
 
   /**
-   * Reads the config file and checks every key of it. Throws `invalid_config`. A missing file is an
-   * empty one, unless RECUA_CONFIG names it. `whole` gives every command, and is asked only where
-   * something is set: most calls need not import them all.
+   * Reads the config file and checks all its keys. Throws `invalid_config`. A missing file counts
+   * as empty, unless RECUA_CONFIG names it. `whole` loads every command; it is called only if
+   * something is set, so that most calls do not import all commands.
    */
   static async read(whole: () => Promise<readonly AnyCommand[]>, environment: Environment = process.env): Promise<FlagSettings> {
     const path = configPath(environment);
@@ -91,7 +91,7 @@ export class FlagSettings {
   }
 
   /**
-   * What sets this flag of this command (`serve start`); undefined leaves it to its default. Throws
+   * The setting for this flag of this command (`serve start`); undefined means its default. Throws
    * `invalid_config`.
    */
   find(command: string, flag: Flag<unknown>): Setting | undefined {
@@ -104,7 +104,7 @@ export class FlagSettings {
       ?? this.#fromSection('', this.#general, flag);
   }
 
-  /** Variables with our prefix that set nothing, each with why. */
+  /** Variables with our prefix that set nothing, each with the reason. */
   strayVariables(commands: readonly AnyCommand[]): string[] {
     const known = new Set([...[...this.#settable].map(variableOf), ...otherVariables.map(([name]) => name)]);
     const perCall = new Map(allFlags(commands).filter((flag) => flag.perCall).flatMap((flag) => variableNames(flag).map((name) => [name, flag.names[0]])));
@@ -124,7 +124,7 @@ export class FlagSettings {
   #fromVariable(flag: Flag<unknown>): Setting | undefined {
     for (const name of variableNames(flag)) {
       const text = this.#environment[name];
-      // An empty variable is as good as none.
+      // An empty variable counts as unset.
       if (text === undefined || text === '') continue;
       return { value: readText(flag, text, `The variable ${name}`), origin: { from: 'variable', name } };
     }
@@ -141,7 +141,7 @@ export class FlagSettings {
   }
 }
 
-/** Whether it holds a variable that is, or was meant to be, a flag's. */
+/** Whether any variable is, or was meant to be, a flag's. */
 function setsFlags(environment: Environment): boolean {
   return Object.keys(environment).some((name) => name.startsWith('RECUA_') && !otherVariables.some(([other]) => other === name));
 }
@@ -154,7 +154,7 @@ function variableOf(name: string): string {
   return `RECUA_${name.toUpperCase().replaceAll('-', '_')}`;
 }
 
-/** Throws unless one of the flags may be set by this key. */
+/** Throws unless this key sets one of the flags. */
 function checkKey(path: string, section: string, key: string, flags: readonly Flag<unknown>[], sections: readonly string[]): void {
   const named = flags.filter((flag) => settingNames(flag).includes(key));
   if (named.some((flag) => !flag.perCall)) return;
@@ -175,7 +175,7 @@ function place(path: string, section: string, key: string): string {
   return `${path}, ${section === '' ? '' : `section ${quote(section)}, `}key ${quote(key)}`;
 }
 
-/** As `flag.read`, with who said it in front of what is wrong. */
+/** Like `flag.read`, but error messages begin with the origin of the text. */
 function readText(flag: Flag<unknown>, text: string, who: string): unknown {
   if (flag.value === '') {
     const set = booleans.get(text.toLowerCase());
@@ -200,7 +200,7 @@ function readJson(flag: Flag<unknown>, value: unknown, where: string): unknown {
   if (flag.words) {
     if (typeof value !== 'number' && !flag.words.includes(String(value))) throw wrong;
   } else if (typeof flag.fallback === 'number') {
-    // Some numbers have a unit, which makes them a text: "10M".
+    // Some numbers have a unit, which makes them strings: "10M".
     const bare = typeof value === 'string' && value.trim() !== '' && Number.isNaN(Number(value));
     if (typeof value !== 'number' && !bare) throw wrong;
   } else if (typeof value !== 'string' && !(typeof value === 'number' && typeof flag.fallback !== 'string')) {
@@ -228,7 +228,7 @@ async function contents(path: string, named: boolean): Promise<Record<string, un
   return value;
 }
 
-/** As it stands in the file. */
+/** The value as written in the file, shortened. */
 function shown(value: unknown): string {
   const text = JSON.stringify(value);
   return text.length > 60 ? `${text.slice(0, 60)}…` : text;

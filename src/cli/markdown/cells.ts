@@ -1,5 +1,5 @@
-// Text as cells of a terminal: each letter with its columns and its look, rows of them, and rows as
-// bytes. Pure.
+// Text as terminal cells: each letter with its width and look, rows of cells, and rows as bytes.
+// Pure.
 import stringWidth from 'string-width';
 
 export interface Cell {
@@ -7,11 +7,11 @@ export interface Cell {
   readonly letter: string;
   /** Columns. */
   readonly width: number;
-  /** Parameters of SGR, such as `1;36`; '' is the terminal's own look. */
+  /** SGR parameters, such as `1;36`; '' is the terminal's default look. */
   readonly look: string;
-  /** Where its source ends, counted in the line; -1 of what is in no source. */
+  /** Where its source ends, as an offset in the line; -1 if it has no source. */
   readonly end: number;
-  /** Markup that is open behind it, which a line that is cut here must open again. */
+  /** Markup that is open after it, which must be opened again if the line is cut here. */
   readonly open: string;
 }
 
@@ -20,10 +20,10 @@ export type Row = readonly Cell[];
 const graphemes = new Intl.Segmenter();
 const tab = '    ';
 
-/** Letters that begin at `at` of the source. `at` -1: they are in none. */
+/** The letters of a text that begins at offset `at` of the source; -1 if it has no source. */
 export function cellsOf(text: string, look = '', at = -1, open = ''): Cell[] {
   const cells: Cell[] = [];
-  // Most text is ASCII, and measuring is what costs.
+  // Most text is ASCII, which needs no costly measuring.
   const ascii = /^[\x20-\x7e]*$/.test(text);
   let end = at;
   for (const letter of ascii ? text : segments(text)) {
@@ -38,14 +38,14 @@ function* segments(text: string): Generator<string> {
   for (const { segment } of graphemes.segment(text)) yield segment;
 }
 
-/** Joined emoji, flags, skins: some terminals show one sign, others its parts beside each other. */
+/** Joined emoji, flags, skin tones: some terminals show one sign, others its parts side by side. */
 const vague = /[\u200d\ufe0f\u{1f3fb}-\u{1f3ff}\u{1f1e6}-\u{1f1ff}]/u;
 
 export function isVague({ letter }: Cell): boolean {
   return vague.test(letter);
 }
 
-/** Of what is vague the most it may take, so that no row overflows. */
+/** Width of a letter. Vague letters get their maximum width, so that no row overflows. */
 function measured(letter: string): number {
   if (letter.length === 1 || !vague.test(letter)) return stringWidth(letter);
   return Math.max(stringWidth(letter), [...letter].reduce((sum, sign) => sum + stringWidth(sign), 0));
@@ -60,7 +60,7 @@ export function same(a: Cell | undefined, b: Cell | undefined): boolean {
   return a !== undefined && b !== undefined && a.letter === b.letter && a.look === b.look;
 }
 
-/** The bytes of a row, which leave the look as it was. */
+/** The bytes of a row, which end with the default look. */
 export function bytesOf(row: Row): string {
   let bytes = '';
   let look = '';
@@ -72,24 +72,23 @@ export function bytesOf(row: Row): string {
   return look === '' ? bytes : `${bytes}\x1b[0m`;
 }
 
-/** Signs of Chinese and Japanese that do not begin a row. */
+/** Chinese and Japanese characters that must not begin a row. */
 const closers = /^[、。，．：；？！）］｝〉》」』】〕ーぁぃぅぇぉっゃゅょ々]/;
 
 /**
- * Rows of at most so many columns, broken between words; a word that is longer than a row is broken
- * where that ends. `first` and `rest` stand before the first row and the others. `hard`: every row
- * is filled, as code is.
+ * Wraps cells into rows of at most `columns`, between words; a word longer than a row is broken at
+ * its end. `first` prefixes the first row, `rest` the others. `hard` fills every row, as for code.
  */
 export function wrap(cells: Row, columns: number, first: Row = [], rest: Row = first, hard = false): Cell[][] {
-  // Where prefixes leave no room there are none.
+  // A prefix that leaves no room is dropped.
   const fits = (prefix: Row) => (widthOf(prefix) + 4 <= columns ? prefix : []);
   const [head, tail] = [fits(first), fits(rest)];
   const rows: Cell[][] = [];
   let row: Cell[] = [...head];
   let width = widthOf(row);
-  /** Where the row may be broken last; nowhere before its text. */
+  /** The last place where the row may be broken; -1 if there is none. */
   let breakAt = -1;
-  /** A blank came behind a full row: it is the break itself, if anything follows. */
+  /** A space came after a full row: it becomes the line break, if anything follows. */
   let isOver = false;
   const next = () => {
     rows.push(row);
@@ -123,7 +122,7 @@ export function wrap(cells: Row, columns: number, first: Row = [], rest: Row = f
   return rows;
 }
 
-/** Between two wide letters no blank is needed. */
+/** Two wide letters may be separated without a space. */
 function mayBreak(before: Cell | undefined, cell: Cell): boolean {
   return before !== undefined && before.width === 2 && cell.width === 2 && !closers.test(cell.letter);
 }

@@ -1,13 +1,13 @@
-// A fenced block of code, whose lines are colored as they end: with those before it where a
-// string, a comment or the like is open, of which a bounded part is remembered.
+// A fenced code block. Each line is colored when it ends, together with the lines before it if a
+// string, a comment or the like is open. Only a bounded part of those lines is remembered.
 import { cellsOf } from './cells.js';
 import type { Cell } from './cells.js';
 import type { Looks } from './looks.js';
 import type { HighlightNode, Libraries } from './libraries.js';
 
-/** Letters of the block that are read again for each of its lines. */
+/** Maximum letters of the block that are read again for each line. */
 const mostContext = 4_000;
-/** A longer line has no colors. */
+/** Longer lines get no colors. */
 const mostLine = 2_000;
 
 const aliases: Readonly<Record<string, string>> = { shell: 'bash', console: 'bash', zsh: 'bash', jsonc: 'json', svg: 'xml', 'c#': 'csharp' };
@@ -25,7 +25,7 @@ export class CodeBlock {
     this.#looks = looks;
   }
 
-  /** A line that has ended. */
+  /** Colors a complete line. */
   line(text: string): Cell[] {
     const plain = cellsOf(text, '', 0);
     if (!this.#looks.styles || this.#language === '' || text.length > mostLine) return plain;
@@ -42,7 +42,7 @@ export class CodeBlock {
     });
   }
 
-  /** What no longer fits is forgotten line by line, half at once so that it is done seldom. */
+  /** Drops the oldest lines beyond the limit, half of it at once, so that this happens rarely. */
   #remember(text: string): void {
     this.#before += `${text}\n`;
     if (this.#before.length <= mostContext) return;

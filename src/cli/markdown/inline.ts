@@ -1,5 +1,5 @@
 // The spans of a line as cells: bold, italics, code, links with their address. While a line grows,
-// what it has opened is taken as closed, so that a span has its look from its first letter on.
+// open spans count as closed at its end, so that a span has its look from its first letter on.
 import type { Token, Tokens } from 'marked';
 import { cellsOf } from './cells.js';
 import type { Cell } from './cells.js';
@@ -22,12 +22,12 @@ export class Inline {
     return this.walk(this.#libraries.spans(text), look, 0, '').map((cell) => (cell.end > line.length ? { ...cell, end: line.length } : cell));
   }
 
-  /** `at`: where the tokens begin in the source; -1 where that is nobody's business. */
+  /** `at`: offset of the tokens in the source; -1 if it does not matter. */
   walk(tokens: readonly Token[], look: string, at = -1, open = ''): Cell[] {
     const cells: Cell[] = [];
     for (const [index, token] of tokens.entries()) {
       const isProduct = token.type === 'em' && /\w$/.test(tokens[index - 1]?.raw ?? '') && /^\w/.test(tokens[index + 1]?.raw ?? '');
-      // Stars between letters multiply more often than they emphasise.
+      // Stars between letters usually mean multiplication, not emphasis.
       cells.push(...(isProduct ? cellsOf(token.raw, look, at, open) : this.#token(token, look, at, open)));
       if (at >= 0) at += token.raw.length;
     }
@@ -36,7 +36,7 @@ export class Inline {
 
   #token(token: Token, look: string, at: number, open: string): Cell[] {
     const end = at < 0 ? -1 : at + token.raw.length;
-    /** Letters that stand for all of the token. */
+    /** Letters that represent the whole token. */
     const whole = (text: string, own = look) => cellsOf(text, own).map((cell) => ({ ...cell, end, open }));
     const span = (own: string, mark: string) => this.#span(token as Tokens.Strong, both(look, own), at, open, mark);
     switch (token.type) {
@@ -71,7 +71,7 @@ export class Inline {
     return this.#closed(inside, '`', at, raw.length, open);
   }
 
-  /** Behind the last letter of a span its mark is past; without styles the marks are shown. */
+  /** The last letter of a span also covers the closing mark. Without styles, marks are shown. */
   #closed(inside: readonly Cell[], mark: string, at: number, length: number, open: string): Cell[] {
     const end = at < 0 ? -1 : at + length;
     const shown = (last: boolean) => cellsOf(this.#looks.styles ? '' : mark).map((cell) => (at < 0 ? cell : last ? { ...cell, end, open } : { ...cell, end: at + 1, open: '' }));
@@ -80,7 +80,7 @@ export class Inline {
     return last ? [...cells.slice(0, -1), { ...last, end, open }] : cells;
   }
 
-  /** Part of an address is no address: it is one thing, which is never cut. */
+  /** A link is one unit, never cut: part of an address is useless. */
   #link({ text, href, tokens }: Tokens.Link, look: string, end: number, open: string): Cell[] {
     const shown = this.walk(tokens, both(look, this.#looks.link));
     const plain = href.replace(/^mailto:/, '');
@@ -90,8 +90,8 @@ export class Inline {
 }
 
 /**
- * A line that is not at its end, with what it opened closed. A mark at its very end, of which
- * nobody knows yet what it does, is left out.
+ * Closes the open spans of an incomplete line. A mark at its very end, whose meaning is not clear
+ * yet, is left out.
  */
 export function closeSpans(line: string): string {
   const open: string[] = [];
@@ -119,6 +119,6 @@ export function closeSpans(line: string): string {
     at += run.length;
   }
   if (open.length === 0) return /\]\([^()\s]*$/.test(line) ? `${line})` : line;
-  // A mark behind a blank would close nothing: the blank is shown with what follows it.
+  // A mark after a space closes nothing, so the space is held back until more text comes.
   return line.trimEnd() + open.join('');
 }

@@ -1,9 +1,9 @@
-// marked and highlight.js as the page at / has them, and the languages of highlight.js. Loaded
-// where an answer is to be rendered, before it begins: from then on nothing waits.
+// marked and highlight.js, the copies that the page at / uses, and the languages of highlight.js.
+// Loaded before the first rendered answer begins; rendering then never waits.
 import { readdir } from 'node:fs/promises';
 import type { Token } from 'marked';
 
-/** A node of what highlight.js makes of code. */
+/** A node of highlight.js's output. */
 export interface HighlightNode {
   scope?: string;
   children: readonly (HighlightNode | string)[];
@@ -17,7 +17,7 @@ interface Highlighter {
 
 export interface Highlighted {
   root: HighlightNode;
-  /** A string, a comment or the like goes on behind it. */
+  /** A string, a comment or the like continues after the code. */
   isOpen: boolean;
 }
 
@@ -26,7 +26,7 @@ export interface Libraries {
   blocks(text: string): Token[];
   /** The spans of a line. */
   spans(line: string): Token[];
-  /** Undefined where nobody knows the language. */
+  /** Undefined for an unknown language. */
   highlight(code: string, language: string): Highlighted | undefined;
 }
 

@@ -1,14 +1,14 @@
-// What a line of Markdown is, by how it begins: heading, item of a list, quote, rule, fence. Pure.
+// Classifies a line of Markdown by its beginning: heading, list item, quote, rule, fence. Pure.
 import { cellsOf } from './cells.js';
 import type { Row } from './cells.js';
 import type { Looks } from './looks.js';
 
 export interface TextLine {
   kind: 'text';
-  /** What stands before its first row on the screen, and before the others. */
+  /** Prefixes of its first row on the screen, and of the others. */
   first: Row;
   rest: Row;
-  /** The line without what makes it one of its kind. */
+  /** The line without its marker. */
   text: string;
   look: string;
   isItem: boolean;
@@ -16,16 +16,16 @@ export interface TextLine {
 
 export type Line = TextLine | { kind: 'rule' } | { kind: 'blank'; prefix: Row };
 
-/** Signs of a beginning that may become anything. */
+/** Beginnings that could still become different kinds of lines. */
 export const undecided = /^[\s>]*(?:[-*_+=]{1,3}|#{1,6}|[`~]{1,3}|[-*+] +\[[ xX]?\]?)?$/;
 
 export const fenceOpening = /^(\s*)(`{3,}|~{3,})\s*([^`\s]*)[^`]*$/;
 
 const item = /^(\s*)([-*+]|\d{1,9}[.)])(?:\s+|$)(?:\[([ xX])\]\s+)?/;
-/** Deeper than that nothing is moved to the right. */
+/** Maximum indentation on the screen. */
 const mostIndent = 16;
 
-/** `inList`: an item came before, to which an indented line belongs. */
+/** `inList`: a list item came before, so an indented line belongs to it. */
 export function readLine(line: string, inList: boolean, looks: Looks): Line {
   const { prefix, text } = withoutQuotes(line, looks);
   const quoted = prefix.length > 0 ? looks.dim : '';

@@ -1,7 +1,7 @@
-// The last rows of the screen, which may still change. Only what changed is written again, and only
-// as far up as the screen reaches: what has scrolled away stays as it is. A window whose width
-// changes breaks rows in ways that nobody can know, so that nothing above the cursor is touched
-// then: what is new goes on in a row of its own.
+// The last rows of the screen, which may still change. Only changed parts are written again, and
+// only within the screen: rows that scrolled away stay as they are. If the window's width changes,
+// the terminal rewraps rows in an unknown way, so nothing above the cursor is touched, and new text
+// continues in a row of its own.
 import { bytesOf, isVague, same, widthOf } from './cells.js';
 import type { Cell, Row } from './cells.js';
 
@@ -15,7 +15,7 @@ export class LiveRows {
   readonly #size: () => Size;
   #drawn: readonly Row[] = [];
   #columns = 0;
-  /** What ends up to here in the source stands in rows that are left alone. */
+  /** Source offset up to which the rows are final. */
   #from = 0;
 
   constructor(write: (text: string) => void, size: () => Size) {
@@ -23,7 +23,7 @@ export class LiveRows {
     this.#size = size;
   }
 
-  /** Shows these rows in place of those that may still change. */
+  /** Shows these rows in place of the rows that may still change. */
   show(rows: readonly Row[]): void {
     const { columns, rows: height } = this.#size();
     if (this.#drawn.length > 0 && columns !== this.#columns) this.#leave(columns);
@@ -44,19 +44,19 @@ export class LiveRows {
     this.#drawn = next;
   }
 
-  /** Leaves all rows as they are, and ends the line. */
+  /** Makes all rows final, and ends the line. */
   settle(): void {
     if (this.#drawn.length > 0) this.#write('\n');
     this.#drawn = [];
     this.#from = 0;
   }
 
-  /** Something else is written: what stands there stays, and what is new goes on below it. */
+  /** Call before other output: the current rows stay, and new rows go below. */
   giveWay(): void {
     if (this.#drawn.length > 0) this.#leave(Infinity);
   }
 
-  /** Leaves all but the last rows. The source is so much shorter from here on. */
+  /** Makes all but the last rows final. The source is then `shorter` by that many letters. */
   settleTop(kept: number, shorter: number): void {
     this.#drawn = this.#drawn.slice(-kept);
     this.#from = Math.max(0, this.#from - shorter);
@@ -73,16 +73,16 @@ export class LiveRows {
       return;
     }
     const [old, row] = [drawn[at]!, next[at]];
-    // More than a screen went away, which no line does.
+    // Only if more than a screen was removed, which no line does.
     if (!row) return;
     let kept = 0;
     while (kept < old.length && same(old[kept], row[kept])) kept++;
     const up = drawn.length - 1 - at;
     const isAppended = up === 0 && kept === old.length;
-    // Nobody knows the columns behind a vague letter.
+    // The columns after a vague letter are unknown.
     const vague = isAppended ? -1 : row.slice(0, kept).findIndex(isVague);
     if (vague >= 0) kept = vague;
-    // Behind a full row the cursor still stands on its last letter, which must not be cleared.
+    // After a full row the cursor is still on its last letter, which must not be cleared.
     if (!isAppended && widthOf(row.slice(0, kept)) >= columns) kept = 0;
     const place = isAppended ? '' : `\r${up > 0 ? `\x1b[${up}A` : ''}${right(row.slice(0, kept))}\x1b[K`;
     const below = next.slice(at + 1).map((one) => `\n\x1b[K${bytesOf(one)}`).join('');
@@ -91,8 +91,8 @@ export class LiveRows {
   }
 
   /**
-   * The width changed: what stands there stays. Some terminals cut the cursor's row off, others
-   * break it; what may be gone is shown again.
+   * The width changed: the current rows stay. Some terminals cut the cursor's row, others wrap it;
+   * text that may be lost is shown again.
    */
   #leave(columns: number): void {
     let width = 0;
@@ -103,7 +103,7 @@ export class LiveRows {
   }
 }
 
-/** Over what stands in a row already. */
+/** Moves the cursor right, past the cells of a row. */
 function right(row: Row): string {
   const columns = widthOf(row);
   return columns > 0 ? `\x1b[${columns}C` : '';
@@ -113,10 +113,10 @@ function isSame(a: Row, b: Row): boolean {
   return a.length === b.length && a.every((cell, at) => same(cell, b[at]));
 }
 
-/** What is in the source behind `from`, with what stands before it in its row. */
+/** The cells whose source is after `from`, with the prefixes of their rows. */
 function after(rows: readonly Row[], from: number): Cell[][] {
   const first = rows.flat().find(({ end }) => end > from);
-  // The line break is in place of a blank.
+  // The line break replaces a space.
   const isLeft = (cell: Cell) => cell.end > from && !(cell === first && cell.letter === ' ');
   return rows.map((row) => row.filter((cell) => cell.end < 0 || isLeft(cell))).filter((row) => row.some(isLeft));
 }

@@ -1,8 +1,8 @@
-// How each kind of text looks: parameters of SGR, of the sixteen colors that the terminal's theme
-// defines. Without styles (NO_COLOR) the marks of the source stay, so that nothing is lost.
+// How each kind of text looks: SGR parameters, with the sixteen colors of the terminal's theme.
+// Without styles (NO_COLOR) the markup of the source stays, so that nothing is lost.
 
 export interface Looks {
-  /** Else marks say what styles would. */
+  /** Whether styles are on; otherwise the markup is shown. */
   readonly styles: boolean;
   readonly dim: string;
   readonly strong: string;
@@ -10,9 +10,9 @@ export interface Looks {
   readonly deleted: string;
   readonly code: string;
   readonly link: string;
-  /** Of levels 1 to 6. */
+  /** Looks of levels 1 to 6. */
   readonly headings: readonly string[];
-  /** Of a scope of highlight.js: `keyword`, `title.function`. */
+  /** The look of a highlight.js scope: `keyword`, `title.function`. */
   scope(name: string): string;
 }
 
@@ -32,7 +32,7 @@ export function makeLooks(styles: boolean): Looks {
   };
 }
 
-/** Two looks at once. */
+/** Combines two looks. */
 export function both(a: string, b: string): string {
   return a === '' ? b : b === '' || a.split(';').includes(b) ? a : `${a};${b}`;
 }

@@ -1,5 +1,5 @@
-// Writes Markdown that comes in pieces to a terminal, rendered. The text must be tame already. One
-// per answer; the cursor stands at the beginning of a row before and after. Used by
+// Renders streamed Markdown on a terminal. The text must already be free of control characters. One
+// writer per answer; the cursor is at the beginning of a row before and after. Used by
 // answer-writer.ts.
 import type { Tokens } from 'marked';
 import { cellsOf, wrap } from './cells.js';
@@ -14,7 +14,7 @@ import type { Size } from './live-rows.js';
 import type { Looks } from './looks.js';
 import { drawTable, widened } from './table.js';
 
-/** Letters that are taken at once, so that no step is long. */
+/** Letters processed at once, so that no step takes long. */
 const mostPiece = 2_048;
 export const widestRule = 72;
 
@@ -31,17 +31,17 @@ export class MarkdownWriter {
   readonly #size: () => Size;
   readonly #inline: Inline;
   readonly #live: LiveRows;
-  /** What has come of the line. */
+  /** The part of the current line that has arrived. */
   #line = '';
-  /** The line has filled rows already, and goes on so. */
+  /** Set if the line has already filled rows, and how it continues. */
   #carried: { line: TextLine | undefined; isOpen: boolean } | undefined;
-  /** Lines of a table, or one that may be its head; drawn, but not for good. */
+  /** Lines of a table, or a possible table head; drawn, but not final. */
   #table: string[] = [];
-  /** Of a table that no longer fits the screen: what its rows go on with. */
+  /** Fixed column widths of a table that no longer fits the screen. */
   #widths: readonly number[] | undefined;
   #fence: Fence | undefined;
   #inList = false;
-  /** A blank line is shown with what follows it. */
+  /** A blank line, shown once something follows it. */
   #blank: Row | undefined;
   #hasShown = false;
 
@@ -76,7 +76,7 @@ export class MarkdownWriter {
     this.#fence = undefined;
   }
 
-  /** Something else is to be written now, from the beginning of a row on. */
+  /** Call before other output, which then starts at the beginning of a row. */
   giveWay(): void {
     this.#live.giveWay();
   }
@@ -113,16 +113,13 @@ export class MarkdownWriter {
     this.#live.show(rows);
   }
 
-  /**
-   * Of a line of many rows only the last ones are kept, so that the cost of a letter does not grow
-   * with it.
-   */
+  /** Keeps only the last rows of a long line, so that the cost per letter does not grow with it. */
   #carry(text: string, line: TextLine | undefined, rows: readonly Row[]): void {
     const most = Math.max(4, Math.floor(this.#size().rows / 2));
     if (rows.length <= most) return;
     const last = rows.slice(0, -2).flat().findLast(({ end }) => end >= 0);
     const following = rows.slice(-2).flat().find(({ end }) => end >= 0);
-    // A link is one thing, which a cut would tear.
+    // A link must not be cut.
     if (!last || !following || last.end === following.end || last.end >= text.length) return;
     const rest = text.slice(last.end);
     this.#line = last.open + (line ? rest.replace(/^ /, '') : rest);
@@ -153,7 +150,7 @@ export class MarkdownWriter {
       this.#table = [line];
       return this.#showTable('');
     }
-    // What was taken as open when rows were left must not turn out to be literal now.
+    // Markup that counted as open when rows were finished must not become literal now.
     const text = carried ? line : read.text;
     this.#settleRows(wrap(this.#inline.cells(text, read.look, carried?.isOpen === true && closeSpans(text) !== text), this.#columns, read.first, read.rest));
   }
@@ -163,7 +160,7 @@ export class MarkdownWriter {
     this.#live.settle();
   }
 
-  /** A line across, with a name where there is one. */
+  /** Draws a horizontal rule, with a name if given. */
   #rule(name: string): void {
     const columns = Math.min(this.#columns, widestRule);
     const label = name === '' ? '' : `── ${name} `;
@@ -189,7 +186,7 @@ export class MarkdownWriter {
 
   #showCode(): void {
     const text = this.#carried ? this.#line : this.#codeText(this.#line);
-    // It may be the end.
+    // It may be the closing fence.
     if (!this.#carried && this.#fence!.mark.startsWith(text.trim())) return;
     const rows = wrap(cellsOf(text, '', 0), this.#columns, [], [], true);
     this.#draw(rows);
@@ -200,7 +197,7 @@ export class MarkdownWriter {
     const { mark, block, quotes } = this.#fence!;
     const text = isCarried ? line : this.#codeText(line);
     const isEnd = !isCarried && text.trim().startsWith(mark) && text.trim().replaceAll(mark[0]!, '') === '';
-    // A quote that ends ends what it holds.
+    // The end of a quote also ends the code block in it.
     if (isEnd || (quotes !== '' && withoutQuotes(line) === line)) {
       this.#fence = undefined;
       this.#rule('');
@@ -216,7 +213,7 @@ export class MarkdownWriter {
 
   // Tables.
 
-  /** Whether a line, whole or not, goes on with the table, or makes one of its head. */
+  /** Whether a line, complete or not, continues the table, or turns its head into one. */
   #mayBelong(line: string): boolean {
     if (this.#table.length === 1) return /^[\s|:-]*$/.test(line) && line.trim() !== '';
     return line.includes('|') && line.trim() !== '';
@@ -224,7 +221,7 @@ export class MarkdownWriter {
 
   #addRow(line: string): void {
     this.#table.push(line);
-    // The head turned out to be none.
+    // It turned out not to be a table head.
     if (this.#table.length === 2 && !this.#token('')) {
       this.#table.pop();
       this.#endTable();
@@ -236,7 +233,8 @@ export class MarkdownWriter {
       this.#live.settle();
       this.#table = this.#table.slice(0, 2);
     } else if (this.#table.length > 2 && this.#drawTable('').rows.length >= this.#size().rows - 2) {
-      // From here on it would scroll away under what is redrawn. Rows to come may be a bit wider.
+      // A taller table would scroll away while it is redrawn, so fix the column widths now, a bit
+      // wider for rows to come.
       this.#widths = widened(this.#drawTable('').widths!, this.#columns);
       const token = this.#token('');
       if (token) this.#draw(this.#tableRows(token, false).rows);
@@ -252,7 +250,7 @@ export class MarkdownWriter {
 
   #showTable(growing: string): void {
     const { rows } = this.#drawTable(growing);
-    // A row that would scroll away while it grows is shown once it has ended.
+    // A row that would scroll away while it grows is shown only when it ends.
     if (rows.length > 0 && (growing === '' || rows.length < this.#size().rows)) this.#draw(rows);
   }
 

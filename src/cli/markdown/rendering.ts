@@ -1,5 +1,5 @@
-// Whether answers are rendered on a stdout, and how. Called by the commands that show answers,
-// before the first of them.
+// Whether and how answers are rendered on stdout. Called by the commands that show answers, before
+// the first answer.
 import { loadLibraries } from './libraries.js';
 import type { Libraries } from './libraries.js';
 import type { Size } from './live-rows.js';
@@ -9,7 +9,7 @@ import type { Looks } from './looks.js';
 export interface Rendering {
   libraries: Libraries;
   looks: Looks;
-  /** Of the screen, as it is now. */
+  /** Current size of the screen. */
   size(): Size;
 }
 
@@ -18,7 +18,7 @@ export function isDrawable(output: { isTTY?: boolean } = process.stdout): boolea
   return output.isTTY === true && process.env['TERM'] !== 'dumb';
 }
 
-/** Undefined where nothing is rendered. */
+/** Undefined if answers are not rendered. */
 export async function loadRendering(): Promise<Rendering | undefined> {
   if (!isDrawable()) return undefined;
   const size = () => ({ columns: Math.max(2, process.stdout.columns || 80), rows: Math.max(2, process.stdout.rows || 24) });

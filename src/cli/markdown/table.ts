@@ -1,5 +1,5 @@
-// A table as rows of the screen: columns as wide as their widest cell, narrowed where the screen is
-// too narrow for that, and one line for each cell where it is too narrow for columns.
+// Draws a table as screen rows: columns as wide as their widest cell, narrowed if the screen is too
+// narrow, or one line per cell if it is too narrow for columns.
 import type { Tokens } from 'marked';
 import { cellsOf, widthOf, wrap } from './cells.js';
 import type { Cell, Row } from './cells.js';
@@ -7,7 +7,7 @@ import type { Inline } from './inline.js';
 import type { Looks } from './looks.js';
 
 const divider = ' │ ';
-/** Columns narrower than that are no columns. */
+/** With narrower columns, a table is drawn with one line per cell. */
 const leastWidth = 5;
 
 type Align = 'center' | 'left' | 'right' | null;
@@ -16,7 +16,7 @@ export interface TableParts {
   inline: Inline;
   looks: Looks;
   columns: number;
-  /** The widths of the columns, where they must not change any more. */
+  /** Fixed column widths, if they must not change any more. */
   widths: readonly number[] | undefined;
 }
 
@@ -25,7 +25,7 @@ export interface DrawnTable {
   widths: readonly number[];
 }
 
-/** Without its head `bodyOnly`, as the rows of one that goes on. */
+/** `bodyOnly` leaves out the head, for more rows of a table already drawn. */
 export function drawTable(token: Tokens.Table, { inline, looks, columns, widths: fixed }: TableParts, bodyOnly = false): DrawnTable {
   const cells = (row: readonly Tokens.TableCell[], look: string) => row.map((cell) => inline.walk(cell.tokens, look));
   const head = cells(token.header, looks.strong);
@@ -42,7 +42,7 @@ function longest(cell: Row): number {
   return Math.max(...wrap(cell, Infinity).map(widthOf));
 }
 
-/** Narrow columns keep what they need, wide ones share the rest. */
+/** Narrow columns keep the width they need; wide ones share the rest. */
 function fit(natural: readonly number[], room: number): number[] {
   const widths = [...natural];
   while (widths.reduce((sum, width) => sum + width, 0) > Math.max(room, widths.length)) {
@@ -51,7 +51,7 @@ function fit(natural: readonly number[], room: number): number[] {
     const all = widths.filter((width) => width === widest).length;
     const surplus = widths.reduce((sum, width) => sum + width, 0) - Math.max(room, widths.length);
     const less = Math.min(widest - next || widest - 1, Math.max(1, Math.floor(surplus / all)));
-    // The first ones give up what does not divide.
+    // The first columns give up the remainder of the division.
     let single = surplus < all ? surplus : all;
     for (const [at, width] of widths.entries()) {
       if (width !== widest || single === 0) continue;
@@ -62,7 +62,7 @@ function fit(natural: readonly number[], room: number): number[] {
   return widths;
 }
 
-/** With what room there is for wider cells than those that came. */
+/** Widens columns within the spare room, for later cells that are wider. */
 export function widened(widths: readonly number[], columns: number): number[] {
   const spare = columns - divider.length * (widths.length - 1) - widths.reduce((sum, width) => sum + width, 0);
   const share = Math.max(0, Math.floor(spare / widths.length));
@@ -85,7 +85,7 @@ function padded(row: Row, width: number, align: NonNullable<Align>, isLast: bool
   return [...cellsOf(' '.repeat(left)), ...row, ...(isLast ? [] : cellsOf(' '.repeat(room - left)))];
 }
 
-/** `Name: value`, a line each. */
+/** `Name: value`, one line each. */
 function record(head: readonly Row[], row: readonly Row[], columns: number, looks: Looks): Row[] {
   return head.flatMap((name, at) => wrap([...name, ...cellsOf(': ', looks.dim), ...row[at] ?? []], columns, [], cellsOf('  ')));
 }

@@ -1,5 +1,5 @@
-// `recua` alone on a terminal: what to do, in a list to pick from. Each choice is a command line,
-// which the caller runs. Called by call.ts.
+// `recua` alone on a terminal: a menu. Each entry is a command line, which the caller runs. Called
+// by call.ts.
 import { createInterface } from 'node:readline/promises';
 import { isWhole } from '../../models/cache/cached-models.js';
 import { Hub } from '../../models/hub/hub.js';
@@ -19,15 +19,15 @@ type Call = (argv: readonly string[]) => Promise<number>;
 interface Choice {
   letter: string;
   text: string;
-  /** Resolves to undefined where the menu goes on. */
+  /** Resolves to undefined if the menu should open again. */
   run(): Promise<number | undefined>;
 }
 
 const mostFound = 15;
-/** Greater ones are those of signals. */
+/** Greater exit codes come from signals. */
 const firstSignalCode = 128;
 
-/** Until a command was run, or the person leaves; resolves to the exit code. */
+/** Runs until a command was run or the user leaves. Resolves to the exit code. */
 export async function openMenu(call: Call): Promise<number> {
   for (;;) {
     const choices = await choicesNow(call);
@@ -44,9 +44,9 @@ async function choicesNow(call: Call): Promise<Choice[]> {
   const last = await lastModel(places) ?? models[0]?.name;
   const help: Choice = { letter: 'h', text: 'Help: every command', run: () => call(['help']) };
   const get = (text: string): Choice => ({ letter: 'p', text, run: () => getModel(call) });
-  tell('Recua runs language models on this machine. Up and Down, a number or a letter choose, Enter takes it, Esc leaves.');
+  tell('Recua runs language models on this machine. Choose with Up and Down, a number or a letter; Enter confirms, Esc leaves.');
   if (models.length === 0) {
-    tell('There is no model here yet but a tiny embedded one, builtin, which shows how things work and knows nothing. p gets a real one.');
+    tell('The only model here is a tiny embedded one, builtin, which shows how things work and knows nothing. Press p to get a real one.');
     return [
       get('Get a model from the hub'),
       { letter: 'c', text: last === undefined || last === 'builtin' ? 'Chat with builtin, the tiny embedded model' : plain(`Chat with ${last}`), run: () => call(['chat', last ?? 'builtin']) },
@@ -70,19 +70,19 @@ async function chatWithOther(models: readonly ListedModel[], call: Call): Promis
 }
 
 /**
- * Words to search for, a repository of those found, one of its models: then it is pulled. Resolves
- * to an exit code where a signal ended that.
+ * Asks for search words, a repository among the results, and one of its models, then pulls the
+ * model. Resolves to an exit code if a signal ended that.
  */
 async function getModel(call: Call): Promise<number | undefined> {
-  const words = await ask('What to look for, such as qwen3 4b, or owner/repo; nothing goes back: ');
+  const words = await ask('Words to search for, such as qwen3 4b, or owner/repo; Enter alone goes back: ');
   if (words === '') return undefined;
   try {
     const repo = words.includes('/') ? words : await findRepo(words);
     if (repo === undefined) return undefined;
     const code = await call(['pull', repo]);
-    // A model was named, or it failed, and has told why.
+    // Either a model was named, or the pull failed and said why.
     if (repo.includes(':') || code !== 0) return code > firstSignalCode ? code : undefined;
-    const model = await ask('Which of them, by its quantization, such as Q4_K_M; nothing goes back: ');
+    const model = await ask('Which one, by its quantization, such as Q4_K_M; Enter alone goes back: ');
     const pulled = model === '' ? 0 : await call(['pull', `${repo}:${model}`]);
     return pulled > firstSignalCode ? pulled : undefined;
   } catch (thrown) {
@@ -97,16 +97,16 @@ async function findRepo(words: string): Promise<string | undefined> {
   const stop = watchSignals();
   const found = await hub.search(words, stop.signal).finally(() => stop.release());
   if (found.length === 0) {
-    say(`Nothing on ${hub.endpoint} has GGUF files and fits ${JSON.stringify(words)}.`);
+    say(`No repository on ${hub.endpoint} has GGUF files and matches ${JSON.stringify(words)}.`);
     return undefined;
   }
-  tell('Which repository? Those that are downloaded most stand first; Esc goes back.');
+  tell('Which repository? The most downloaded come first; Esc goes back.');
   const rows = found.slice(0, mostFound).map(({ name, downloads, gated }) => plain(`${name} (${downloads.toLocaleString('en')} downloads${gated ? ', license first' : ''})`));
   const at = await pick(rows, { what: 'Nothing was chosen.', mayLeave: true });
   return at === undefined ? undefined : found[at]!.name;
 }
 
-/** A line of the person's; throws `cancelled` on Ctrl-C. */
+/** Reads a line from the user; throws `cancelled` on Ctrl-C. */
 async function ask(question: string): Promise<string> {
   const lines = createInterface({ input: process.stdin, output: process.stdout });
   try {

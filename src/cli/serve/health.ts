@@ -1,4 +1,4 @@
-// What the server says of itself over HTTP, for `recua serve`.
+// The managed server's own health report over HTTP, for `recua serve`.
 import { wayTo } from '../servers/connection.js';
 import type { Address } from '../servers/connection.js';
 
@@ -10,15 +10,15 @@ export interface Health {
   waiting: number;
   requests: number;
   crashes: number;
-  /** Of a server of several models: what each is at. */
+  /** On a server of several models: the state of each. */
   models: readonly { id: string; state: string }[];
-  /** Why it cannot answer, where it cannot. */
+  /** Why it cannot answer; '' if it can. */
   problem: string;
 }
 
 const answerMs = 3_000;
 
-/** GET /health; undefined where nothing, or something else, answers. */
+/** GET /health; undefined if nothing answers, or something other than Recua. */
 export async function askHealth(address: Address | undefined): Promise<Health | undefined> {
   if (address === undefined || address.url === '') return undefined;
   try {

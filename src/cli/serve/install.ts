@@ -1,5 +1,5 @@
-// `recua serve install` and `uninstall`: the system starts the server itself, at each login, and
-// again where it ends.
+// `recua serve install` and `uninstall`: let the system start the server at each login, and again
+// if it exits.
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
@@ -12,7 +12,7 @@ import { canSet, fileBounds, plainBounds } from './sandbox.js';
 import { launchdAgent, systemdUnit, type Service } from './service-file.js';
 import { checkedModels, fileKeys, mainPath, placeVariables, type StartRequest } from './start.js';
 
-/** What is written where, and how it is switched on and off. */
+/** What is written where, and how to enable and disable it. */
 interface Target {
   path: string;
   text(service: Service): string;
@@ -22,7 +22,7 @@ interface Target {
 }
 
 const label = 'com.recua.server';
-/** Of a stop, beyond what running answers may take. */
+/** Allowed for a stop beyond the time for running answers. */
 const moreSeconds = 25;
 
 function target(platform = process.platform): Target {
@@ -41,12 +41,12 @@ function target(platform = process.platform): Target {
       enable: [`launchctl bootstrap gui/$(id -u) ${path}`], disable: [`launchctl bootout gui/$(id -u)/${label}`],
     };
   }
-  throw misuse('recua serve install writes a unit of systemd (Linux) or an agent of launchd (macOS). Here the task scheduler can run: recua serve start');
+  throw misuse('recua serve install writes a systemd unit (Linux) or a launchd agent (macOS). On this system, let the task scheduler run: recua serve start');
 }
 
 export async function install({ names, values, given }: StartRequest, { printed, force }: { printed: boolean; force: boolean }): Promise<number> {
   const { path, text, enable, isSystemd } = target();
-  if (given.has('apiKey')) throw misuse('An API key does not belong in a file that others may read: put it into one of your own and name that by --api-key-file.');
+  if (given.has('apiKey')) throw misuse('An API key does not belong in a file that others may read: put it in a file of your own and give that with --api-key-file.');
   await checkedModels({ names, values });
   const whole = { ...values, ...Object.fromEntries(fileKeys.map((key) => [key, values[key] === '' ? '' : resolve(values[key])])) };
   const flags = Object.entries<Flag<unknown>>(serverFlags).filter(([key]) => given.has(key as keyof typeof values) && key !== 'model');
@@ -58,20 +58,20 @@ export async function install({ names, values, given }: StartRequest, { printed,
     command: [process.execPath, mainPath, 'api', ...names, ...flags.map(([key, flag]) => flagWord(flag, whole[key as keyof typeof whole]))],
     folder, variables, stopSeconds: values.drainSeconds + moreSeconds, bounds,
   });
-  if (isSystemd && bounds === plainBounds) say('The server may write wherever you may: systemd here sets no bounds on files for the services of users.');
+  if (isSystemd && bounds === plainBounds) say('The server may write wherever you may: systemd on this machine cannot restrict the files of user services.');
   if (printed) {
     await print(written);
     return 0;
   }
   const before = await readFile(path, 'utf8').catch(() => undefined);
-  if (before !== undefined && before !== written && !force) throw new RecuaError('server_failed', `${path} is there already, with other settings. --force replaces it.`);
+  if (before !== undefined && before !== written && !force) throw new RecuaError('server_failed', `${path} already exists with other settings. --force replaces it.`);
   try {
     await mkdir(dirname(path), { recursive: true });
     await writeFile(path, written, { mode: 0o600 });
   } catch (cause) {
     throw new RecuaError('server_failed', `${path} cannot be written: ${(cause as Error).message}.`, { cause });
   }
-  say(`Wrote ${path}. Switch it on:`);
+  say(`Wrote ${path}. To enable it:`);
   for (const line of enable) say(`  ${line}`);
   return 0;
 }
@@ -80,7 +80,7 @@ export async function uninstall(): Promise<number> {
   const { path, disable } = target();
   const isThere = await readFile(path, 'utf8').then(() => true, () => false);
   await rm(path, { force: true });
-  say(isThere ? `Removed ${path}. Where it is switched on, end it:` : `There is no ${path}.`);
+  say(isThere ? `Removed ${path}. If it is enabled, disable it:` : `There is no ${path}.`);
   if (isThere) for (const line of disable) say(`  ${line}`);
   return 0;
 }

@@ -1,6 +1,5 @@
-// The log of a server that nobody watches: a file of bounded size, kept in a few pieces, for its
-// owner's eyes only. Used by `recua api --log-file`, and so by every managed server. Gateway
-// process.
+// The log of a background server: a file of bounded size with a few rotated copies, readable only
+// by its owner. Used by `recua api --log-file`, and so by every managed server. Gateway process.
 import { mkdirSync } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';
 import { createStream } from 'rotating-file-stream';
@@ -8,22 +7,19 @@ import type { RotatingFileStream } from 'rotating-file-stream';
 import { jsonLine, textLines, type LogFields, type LogFormat, type LogLevel } from '../terminal/log-line.js';
 
 export interface LogFileLimits {
-  /** A file that has grown to this size is set aside. */
+  /** A file that has grown to this size is rotated. */
   sizeBytes: number;
-  /** Files that are kept besides the one being written. */
+  /** Rotated files kept besides the current one. */
   kept: number;
-  /**
-   * More than this not yet on the disk means that it does not keep up: lines are dropped and
-   * counted.
-   */
+  /** If more than this waits to be written, the disk is too slow: lines are dropped and counted. */
   waitingBytes: number;
-  /** After an error, how long until the file is tried again. */
+  /** Delay after an error before the file is opened again. */
   retryMs: number;
 }
 
 const logFileLimits: Readonly<LogFileLimits> = { sizeBytes: 10 * 1024 * 1024, kept: 4, waitingBytes: 4 * 1024 * 1024, retryMs: 5_000 };
 
-/** The files of a log, newest first: the one being written, then those set aside. */
+/** The files of a log, newest first: the current one, then the rotated ones. */
 export function logFiles(path: string, kept = logFileLimits.kept): string[] {
   return [path, ...Array.from({ length: kept }, (_, at) => `${path}.${at + 1}`)];
 }
@@ -38,8 +34,7 @@ export class LogFile {
   #retryAtMs = 0;
 
   /**
-   * `trouble` is told, once for each time it happens, that the file cannot be written. Throws if
-   * its folder cannot be made.
+   * Calls `trouble` each time the file becomes unwritable. Throws if its folder cannot be created.
    */
   constructor(path: string, trouble: (message: string) => void, limits: Partial<LogFileLimits> = {}, format: LogFormat = 'text') {
     this.#path = resolve(path);
@@ -61,7 +56,7 @@ export class LogFile {
     this.#put(stream, level, text, fields);
   }
 
-  /** Resolves when all that was written is in the file. */
+  /** Resolves when everything written is in the file. */
   async close(): Promise<void> {
     const stream = this.#stream;
     this.#stream = undefined;

@@ -1,15 +1,15 @@
-// Lines of a log that is kept in several files: the last of them, and those still to come.
+// Reads a log that spans several files: its last lines, and new lines as they come.
 import { open, readFile, stat } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
 import { setTimeout as wait } from 'node:timers/promises';
 
 const pollMs = 200;
-/** Read at once; far more than a poll brings. */
+/** Bytes per read; far more than arrive between two polls. */
 const pieceBytes = 1 << 20;
 
 /**
- * The last lines over all of the files, which are given newest first; of the newest only what is
- * before `end`. A missing file is an empty one.
+ * The last lines across all files. `files` has the newest first, which is read only up to `end`. A
+ * missing file counts as empty.
  */
 export async function lastLines(files: readonly string[], count: number, end?: LogEnd): Promise<string[]> {
   let lines: string[] = [];
@@ -23,9 +23,9 @@ export async function lastLines(files: readonly string[], count: number, end?: L
 }
 
 /**
- * Gives of lines, in the order of the log, those about one request: they begin with its id behind
- * time and level, and what is indented below such a line belongs to it; or they are JSON that names
- * it.
+ * Filters lines, given in the order of the log, for one request. A text line matches if the request
+ * id follows time and level; indented lines below it belong to it. A JSON line matches by its field
+ * `request_id`.
  */
 export function linesAbout(request: string): (lines: readonly string[]) => string[] {
   let isAbout = false;
@@ -37,7 +37,7 @@ export function linesAbout(request: string): (lines: readonly string[]) => strin
   });
 }
 
-/** A text in a line of JSON; undefined where that has none, or is none. */
+/** A string field of a line of JSON; undefined if there is none, or if the line is not JSON. */
 export function fieldOf(line: string, name: string): string | undefined {
   try {
     const value = (JSON.parse(line) as Record<string, unknown>)[name];
@@ -47,29 +47,24 @@ export function fieldOf(line: string, name: string): string | undefined {
   }
 }
 
-/**
- * Where a reader of a log has got to. The file is known by its inode, which it keeps when it is set
- * aside.
- */
+/** A reader's position in a log. Rotation renames a file, but its inode stays the same. */
 export interface LogEnd {
   inode: number;
   offset: number;
 }
 
-/** The end of the newest file as it is now; undefined while there is none. */
+/** The current end of the newest file; undefined if there is no file. */
 export async function endOf(file: string): Promise<LogEnd | undefined> {
   const found = await stat(file).catch(() => undefined);
   return found && { inode: found.ino, offset: found.size };
 }
 
-/**
- * Everything that is written after `from`, as it comes, across rotations, until the signal aborts.
- */
+/** Yields all text written after `from`, as it comes and across rotations, until the abort. */
 export async function* follow(files: readonly string[], from: LogEnd | undefined, signal: AbortSignal): AsyncGenerator<string> {
   let end = from;
   while (!signal.aborted) {
     const found = await looked(files);
-    // The file that was read has become an older one, or, if it is gone, so has all that it held.
+    // The file read last may have been rotated. If it is gone, its unread text is lost.
     const at = end === undefined ? -1 : found.findIndex((one) => one?.inode === end!.inode);
     const oldest = at >= 0 ? at : end === undefined ? 0 : found.findLastIndex((one) => one !== undefined);
     for (let index = oldest; index >= 0; index--) {
@@ -78,7 +73,7 @@ export async function* follow(files: readonly string[], from: LogEnd | undefined
       const start = index === at && end!.offset <= file.offset ? end!.offset : 0;
       const read: LogEnd = { inode: file.inode, offset: start };
       const whole = yield* readFrom(files[index]!, read);
-      // Set aside in just this moment: the next look finds it under its other name.
+      // Rotated at this very moment: the next look finds it under its new name.
       if (!whole) break;
       end = read;
     }
@@ -86,28 +81,20 @@ export async function* follow(files: readonly string[], from: LogEnd | undefined
   }
 }
 
-/**
- * Where each of the files ends, all of them at one moment: looked at again where a name came to
- * mean another file meanwhile.
- */
+/** The ends of all files at one moment. Looks again if a file was rotated meanwhile. */
 async function looked(files: readonly string[]): Promise<(LogEnd | undefined)[]> {
   let before: (LogEnd | undefined)[] = [];
   for (;;) {
     const now = await Promise.all(files.map((file) => endOf(file)));
-    // Two looks that agree, the second begun when the first had ended: between them the names stood
-    // so.
+    // If two looks in a row agree, the names were stable between them.
     if (before.length > 0 && now.every((one, at) => one?.inode === before[at]?.inode)) return now;
     before = now;
   }
 }
 
-/**
- * Moves `at` on as it reads; gives false, and nothing, where the name has come to mean another
- * file.
- */
+/** Advances `at` as it reads. Returns false without text if the name now means another file. */
 async function* readFrom(file: string, at: LogEnd): AsyncGenerator<string, boolean> {
-  // Opened for each look and closed again, so that no open handle keeps the file from being
-  // renamed.
+  // Opened and closed for each look, so that no open handle blocks a rename.
   const handle = await open(file, 'r').catch(() => undefined);
   if (!handle) return false;
   try {
@@ -123,10 +110,7 @@ async function* readFrom(file: string, at: LogEnd): AsyncGenerator<string, boole
   }
 }
 
-/**
- * What is there from an offset up to the last line break, so that no letter of several bytes is
- * cut.
- */
+/** Reads from an offset up to the last line break, so that no multi-byte character is cut. */
 async function wholeLines(handle: FileHandle, offset: number): Promise<Buffer> {
   const { buffer, bytesRead } = await handle.read(Buffer.alloc(pieceBytes), 0, pieceBytes, offset);
   const piece = buffer.subarray(0, bytesRead);

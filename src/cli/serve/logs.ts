@@ -1,4 +1,4 @@
-// `recua serve logs`: the managed server's log, of the run that is or of the last one.
+// `recua serve logs`: the log of the managed server, of the current run or of the last one.
 import { existsSync } from 'node:fs';
 import { RecuaError } from '../../errors.js';
 import { logFiles } from './log-file.js';
@@ -10,27 +10,27 @@ import { lastRecord } from './state-file.js';
 import type { ServePlaces } from './state-file.js';
 
 export interface LogsWanted {
-  /** How many of the last lines. */
+  /** Number of last lines to print. */
   lines: number;
   follow: boolean;
-  /** An id, for lines about that request alone; '' for all. */
+  /** A request id, to print only the lines about that request; '' for all lines. */
   request: string;
 }
 
-/** Ids that a server takes over from clients, and its own. */
+/** Request ids: those that a server accepts from clients, and its own. */
 const requestIds = /^[\w.:+/=-]{1,128}$/;
 
 export async function showLogs(places: ServePlaces, { lines: count, follow: following, request }: LogsWanted): Promise<number> {
-  if (request !== '' && !requestIds.test(request)) throw misuse(`Expected the id of a request for --request, as x-request-id has it, got ${JSON.stringify(request.slice(0, 200))}.`);
+  if (request !== '' && !requestIds.test(request)) throw misuse(`Expected the id of a request for --request, as in x-request-id, got ${JSON.stringify(request.slice(0, 200))}.`);
   const about = request === '' ? undefined : linesAbout(request);
   const record = await lastRecord(places);
   const files = logFiles(record?.logFile || places.log);
   if (!following && !files.some((file) => existsSync(file))) {
-    throw new RecuaError('file_unreadable', `There is no log at ${files[0]}: no server has been started here yet. Start one: recua serve start <model>`);
+    throw new RecuaError('file_unreadable', `There is no log at ${files[0]}: no server was started here yet. Start one: recua serve start <model>`);
   }
   const stop = watchSignals();
   try {
-    // Taken first, so that a line that comes meanwhile is shown once.
+    // Read first, so that a line that arrives meanwhile is shown only once.
     const end = await endOf(files[0]!);
     const lines = about ? about(await lastLines(files, Infinity, end)).slice(-count || Infinity) : await lastLines(files, count, end);
     if (request !== '' && lines.length === 0 && count > 0) say(`The log has no line about the request ${request}.`);

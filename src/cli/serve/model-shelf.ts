@@ -1,5 +1,5 @@
-// The store of models for requests that change it: what recua pull, rm and cp do, asked over HTTP.
-// Paths mean nothing here, and what is removed is named exactly: nobody can be asked.
+// The model store for HTTP requests that change it: what recua pull, rm and cp do. Paths are not
+// accepted here, and a removal needs the exact name, because nobody can be asked.
 import { RecuaError } from '../../errors.js';
 import { readAliases } from '../../models/aliases.js';
 import { carryOut, planRemoval } from '../../models/cache/removal.js';
@@ -51,7 +51,7 @@ async function offers(repository: string, signal: AbortSignal): Promise<OfferedM
   }));
 }
 
-/** Without a quantization it is the one that recua pull would recommend for this machine. */
+/** Without a quantization, takes the one that recua pull recommends for this machine. */
 async function openPull(name: string, signal: AbortSignal): Promise<Pull> {
   const hub = await Hub.fromEnvironment();
   const { repo, revision = 'main', word, file } = readRepositoryName(name, hub.endpoint);
@@ -78,7 +78,7 @@ async function openPull(name: string, signal: AbortSignal): Promise<Pull> {
   };
 }
 
-/** The hub knows large files by their SHA-256, others by git's name for them. */
+/** The hub identifies large files by SHA-256, others by their git hash. */
 function digestOf({ etag, hash }: HubFile): string {
   return `${hash}:${etag}`;
 }
@@ -87,7 +87,7 @@ async function remove(name: string): Promise<void> {
   const inventory = await readInventory(findPlaces());
   const plan = await planRemoval(inventory, [name]);
   const [guess] = plan.guessed;
-  if (guess) throw new RecuaError('model_not_found', `There is no model of exactly the name ${name}. Did you mean ${guess.meant}?`, { param: 'model' });
+  if (guess) throw new RecuaError('model_not_found', `There is no model with exactly the name ${name}. Did you mean ${guess.meant}?`, { param: 'model' });
   await carryOut(plan, inventory);
   storeChanged();
 }
@@ -110,7 +110,7 @@ async function describe(name: string): Promise<ShelfModel | undefined> {
   return { metadata: Object.fromEntries([...metadata].map(([key, value]) => [key, plainOf(value)])), architecture, parameters, quantization, sizeBytes };
 }
 
-/** Lists and long texts are null, as Ollama has them where nobody asks for all. */
+/** Lists and long texts become null, as in Ollama's non-verbose replies. */
 function plainOf(value: MetadataValue): unknown {
   if (typeof value === 'bigint') return Number(value);
   return typeof value === 'object' ? null : value;

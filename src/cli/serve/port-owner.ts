@@ -1,5 +1,5 @@
-// Who listens on a port, where the system tells: for the sentence that says that it is taken. Used
-// by `recua api`.
+// Finds the program that listens on a port, if the system shows it, for the error that the port is
+// in use. Used by `recua api`.
 import { execFile } from 'node:child_process';
 import { readFile, readdir, readlink } from 'node:fs/promises';
 import { basename } from 'node:path';
@@ -8,32 +8,32 @@ import { RecuaError } from '../../errors.js';
 
 export interface PortOwner {
   pid: number;
-  /** Of its program: `nginx`. */
+  /** Name of its program: `nginx`. */
   name: string;
 }
 
 const execute = promisify(execFile);
-/** A server that does not say at once that it is Recua is described as any other program. */
+/** A server that does not identify itself as Recua within this time counts as another program. */
 const askMs = 1_000;
 
-/** The same error with the program that has the port. */
+/** The same error, naming the program that has the port. */
 export async function describePortInUse(error: RecuaError, host: string, port: number): Promise<RecuaError> {
   const owner = await portOwner(port).catch(() => undefined);
   const model = await servedByRecua(host, port);
   const pid = owner === undefined ? '' : `, pid ${owner.pid},`;
   const who = model !== undefined ? `Another recua${pid} which serves ${model}, listens`
     : owner !== undefined ? `${owner.name} (pid ${owner.pid}) listens`
-      : 'Another program, of another user perhaps, listens';
+      : 'Another program, perhaps of another user, listens';
   return new RecuaError('port_in_use', `${who} on ${host} port ${port}. Stop it, or choose another port with --port.`, { cause: error });
 }
 
-/** The process that listens on this port; undefined where the system does not tell. */
+/** The process that listens on this port; undefined if the system does not show it. */
 export async function portOwner(port: number): Promise<PortOwner | undefined> {
   if (process.platform === 'linux') return await linuxOwner(port);
   return process.platform === 'win32' ? await windowsOwner(port) : await unixOwner(port);
 }
 
-/** The name of the model that a Recua on this port serves; undefined if it is none. */
+/** The name of the model that a Recua server on this port serves; undefined for other programs. */
 async function servedByRecua(host: string, port: number): Promise<string | undefined> {
   const reachable = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '[::1]' : host.includes(':') ? `[${host}]` : host;
   try {
@@ -51,7 +51,7 @@ async function linuxOwner(port: number): Promise<PortOwner | undefined> {
   const sockets = new Set(tables.flatMap((table) => listeningSockets(table, port)).map((inode) => `socket:[${inode}]`));
   if (sockets.size === 0) return undefined;
   for (const pid of (await readdir('/proc')).filter((name) => /^\d+$/.test(name)).map(Number)) {
-    // Of another user's process only the owner and root see the files.
+    // Only the owner of a process and root see its files.
     const files = await readdir(`/proc/${pid}/fd`).catch(() => []);
     for (const file of files) {
       const target = await readlink(`/proc/${pid}/fd/${file}`).catch(() => '');
@@ -69,7 +69,7 @@ export function listeningSockets(table: string, port: number): string[] {
     .flatMap((fields) => (fields[9] === undefined || fields[9] === '0' ? [] : [fields[9]]));
 }
 
-/** The program's file; a thread may have renamed the process. */
+/** The program's file name; a thread may have renamed the process. */
 async function linuxName(pid: number): Promise<string> {
   const program = await readlink(`/proc/${pid}/exe`).catch(() => '');
   return basename(program).replace(/ \(deleted\)$/, '') || (await readFile(`/proc/${pid}/comm`, 'utf8').catch(() => 'a program')).trim();

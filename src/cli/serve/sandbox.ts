@@ -1,7 +1,7 @@
-// The bounds in which systemd runs a server that `recua serve install` has it start: a read-only
-// file system but for a few folders, and a temporary folder of its own. A user's manager can do
-// that only where users may have namespaces, and a service with bounds that cannot be set does not
-// start at all. So it is tried beforehand, by the very manager and with the very bounds.
+// The systemd sandbox of a server installed by `recua serve install`: a file system that is
+// read-only except for a few folders, and a private temporary folder. A user's systemd can set this
+// up only if users may create namespaces, and a service whose sandbox fails does not start at all.
+// So install tries the same sandbox first, with the same systemd.
 import { execFile } from 'node:child_process';
 import { existsSync, mkdirSync } from 'node:fs';
 import { homedir } from 'node:os';
@@ -14,16 +14,16 @@ import type { ServerValues } from '../commands/api.js';
 const run = promisify(execFile);
 const longestTryMs = 30_000;
 
-/** Sees only what is its own, with PrivateTmp. */
+/** Folders that PrivateTmp replaces with private ones. */
 const temporary = ['/tmp', '/var/tmp'];
 
-/** A line of the unit: its name, and words that may hold anything. */
+/** A line of the unit: its name and its values, which may contain any characters. */
 export type Bound = readonly [name: string, ...words: string[]];
 
-/** They filter system calls alone, which any manager can do. */
+/** These only filter system calls, which works for every user. */
 export const plainBounds: readonly Bound[] = [
   ['NoNewPrivileges', 'true'],
-  // AF_NETLINK tells which addresses the machine has.
+  // AF_NETLINK lists the machine's addresses.
   ['RestrictAddressFamilies', 'AF_UNIX', 'AF_INET', 'AF_INET6', 'AF_NETLINK'],
   ['RestrictRealtime', 'true'],
   ['RestrictSUIDSGID', 'true'],
@@ -32,16 +32,16 @@ export const plainBounds: readonly Bound[] = [
 ];
 
 /**
- * Where the server writes with these settings, and that of files. No MemoryDenyWriteExecute, since
- * V8 writes code, and no PrivateDevices, which would hide GPUs.
+ * Restricts files to what the server needs with these settings. MemoryDenyWriteExecute would break
+ * V8, which generates code; PrivateDevices would hide GPUs.
  */
 export function fileBounds(names: readonly string[], values: ServerValues, folder: string): readonly Bound[] {
   const { hub, sessions, state } = findPlaces();
   const own = [hub, sessions, state, ...(values.logFile === '' ? [] : [dirname(resolve(values.logFile))])];
-  // A folder that is not there cannot be made later.
+  // The sandbox cannot create a missing folder later.
   for (const one of own) mkdirSync(one, { recursive: true });
   const socket = socketPath(values.host);
-  // Engines take turns by a file of the session; drivers keep what they have compiled.
+  // Engines take turns through a file in XDG_RUNTIME_DIR; drivers cache compiled code.
   const others = [
     values.slotSavePath, socket === undefined ? '' : dirname(socket), process.env['XDG_RUNTIME_DIR'] ?? '',
     ...['.nv', join('.cache', 'mesa_shader_cache'), join('.cache', 'nvidia')].map((name) => join(homedir(), name)),
@@ -59,8 +59,8 @@ export function fileBounds(names: readonly string[], values: ServerValues, folde
 }
 
 /**
- * Whether the user's manager sets these bounds here, and the server would find the devices there
- * that it finds without them.
+ * Whether the user's systemd can set up this sandbox, and the server finds the same devices inside
+ * as outside.
  */
 export async function canSet(bounds: readonly Bound[], variables: Readonly<Record<string, string>>, [program, main]: readonly [string, string]): Promise<boolean> {
   const ask = [main, 'api', '--list-devices', '--json'];
@@ -81,7 +81,7 @@ function devicesIn(json: string): string {
   return devices.map(({ name, backend }) => `${backend} ${name}`).join('\n');
 }
 
-/** As a unit's line has it, but for percent signs, which are specifiers only there. */
+/** A line of a unit, without escaped percent signs: these are specifiers only in units. */
 export function boundLine([name, ...words]: Bound): string {
   return `${name}=${words.map((word) => (/^[\w./:-]+$/.test(word) ? word : `"${word.replaceAll('\\', '\\\\').replaceAll('"', '\\"')}"`)).join(' ')}`;
 }

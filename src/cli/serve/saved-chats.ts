@@ -1,6 +1,6 @@
-// The saved chats for requests that read and write them: the files of `recua chat`, under the same
-// locks. A chat that a terminal has open is that terminal's alone; what changed since it was read
-// is not written over. Made by serving.
+// The saved chats for HTTP requests: the files of `recua chat`, under the same locks. A chat that
+// is open on a terminal cannot be written; a chat that changed since it was read is not
+// overwritten. Created by serving.
 import { createHash } from 'node:crypto';
 import { RecuaError } from '../../errors.js';
 import { lockHolder, tryLock } from '../../system/lock-file.js';
@@ -17,7 +17,7 @@ export function savedChats(folder: string): SavedChats {
 
 class ChatFiles implements SavedChats {
   readonly #folder: string;
-  /** Requests write one after the other: to the next, a lock would be that of a stranger. */
+  /** Serializes writes: a request would see another request's lock as a foreign one. */
   #turn: Promise<unknown> = Promise.resolve();
 
   constructor(folder: string) {
@@ -86,14 +86,14 @@ class ChatFiles implements SavedChats {
     return this.#inTurn(async () => {
       const path = await this.#find(name);
       await withLock(path, async () => {
-        // One that is damaged has no ETag.
+        // A damaged chat has no ETag.
         if (etag !== '*') checkUnchanged(name, etag, await loadSession(path));
         await removeSession(path);
       });
     });
   }
 
-  /** By its very name: a path would lead out of the folder. */
+  /** Only by its exact name: a path could lead out of the folder. */
   async #find(name: string): Promise<string> {
     const path = pathOf(this.#folder, checkSessionName(name));
     if (await exists(path)) return path;
@@ -111,7 +111,7 @@ async function withLock<T>(path: string, work: () => Promise<T>): Promise<T> {
   const lock: Lock | undefined = await tryLock(lockPathOf(path));
   if (!lock) {
     const holder = await lockHolder(lockPathOf(path));
-    throw new RecuaError('session_locked', `The chat ${nameOf(path)} is open in another process${holder ? ` (${holder.pid})` : ''}. Leave it there first.`);
+    throw new RecuaError('session_locked', `The chat ${nameOf(path)} is open in another process${holder ? ` (${holder.pid})` : ''}. Close it there first.`);
   }
   try {
     return await work();
@@ -131,19 +131,19 @@ function etagOf(text: string): string {
 
 function checkUnchanged(name: string, etag: string, session: Session): void {
   if (etag === '*' || etag === etagOf(writeSession(session))) return;
-  throw new RecuaError('session_changed', `The chat ${name} went on elsewhere since it was read. Read it again.`);
+  throw new RecuaError('session_changed', `The chat ${name} changed elsewhere since it was read. Read it again.`);
 }
 
 function taken(name: string): RecuaError {
-  return new RecuaError('invalid_usage', `There is a saved chat ${name} already. Choose another name.`);
+  return new RecuaError('invalid_usage', `There is already a saved chat ${name}. Choose another name.`);
 }
 
-/** What stands in a file has been there for long; what comes by a request is looked at first. */
+/** Validates a session from a request before it is written. */
 function check(given: Record<string, unknown>, name: string): Session {
   return readSession(JSON.stringify(given), name);
 }
 
-/** What a session of a request does not say is as in a new chat of the terminal. */
+/** Fills in what the request leaves out, with the values of a new chat on the terminal. */
 function complete(given: Record<string, unknown>, now: string): Session {
   const empty = JSON.parse(writeSession({ model: 'default', system: '', template: 'auto', settings: chatSettings(), createdAt: now, updatedAt: now, exchanges: [] })) as { sampling: object };
   const { sampling } = given;

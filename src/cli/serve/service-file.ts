@@ -1,16 +1,16 @@
-// What the system is told of a server that it starts itself: a unit of systemd's, an agent of
-// launchd's. Pure texts; used by serve/install.
+// The service files for a server that the system starts: a systemd unit or a launchd agent. Pure
+// text; used by serve/install.
 import { boundLine, type Bound } from './sandbox.js';
 
 export interface Service {
   /** Program and arguments. */
   command: readonly string[];
-  /** Where it runs. */
+  /** Working directory. */
   folder: string;
   variables: Readonly<Record<string, string>>;
-  /** Longest time that a stop may take. */
+  /** Maximum time that a stop may take. */
   stopSeconds: number;
-  /** systemd's. */
+  /** For systemd only. */
   bounds: readonly Bound[];
 }
 
@@ -32,7 +32,7 @@ WantedBy=default.target
 `;
 }
 
-/** Percent signs begin specifiers; in commands dollars begin variables. */
+/** Percent signs begin specifiers; in commands, dollar signs begin variables. */
 function systemdWord(word: string, isCommand: boolean): string {
   const escaped = word.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('%', '%%').replaceAll('\n', '\\n');
   return `"${isCommand ? escaped.replaceAll('$', () => '$$') : escaped}"`;

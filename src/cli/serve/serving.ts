@@ -1,5 +1,5 @@
-// A server in the foreground, from the first listening to the last answer: over one model for good,
-// or over a pool of several. Called by api; `serve start` asks beforehand what it would serve.
+// A server in the foreground, from start to shutdown: over one fixed model, or over a pool of
+// several. Called by api; `serve start` uses servingOf to check beforehand what it would serve.
 import { randomBytes, X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
@@ -41,7 +41,7 @@ import { nameAnywhere, severalModels } from './several-models.js';
 import type { SeveralModels } from './several-models.js';
 import type { ServerRecord } from './state-file.js';
 
-/** What is served; `open` starts it. */
+/** What a server serves; `open` starts it. */
 export interface Serving {
   /** For the state file. */
   record: ServerRecord['model'];
@@ -53,24 +53,24 @@ export interface Serving {
 interface OpenServing {
   pool: ModelPool;
   defaultsOf?: (id: string) => Partial<RequestDefaults>;
-  /** Loads what is loaded at once. Resolves to where the one model computes. */
+  /** Loads the models that are loaded at start. Resolves to where a single model computes. */
   load(): Promise<Offload | undefined>;
   close(): Promise<void>;
 }
 
-/** One model for good, unless several are named, or what only a pool can do is asked for. */
+/** One fixed model, unless several are named or a setting needs a pool. */
 export async function servingOf(names: readonly string[], config: Config): Promise<Serving> {
   const [only] = names;
   const file = config.models === '' ? undefined : await readModelsFile(config.models);
-  // The config file gives its models their settings, and others are what they are without it.
+  // If the config file lists models, it gives these their settings and does not affect others.
   const isOfFile = file !== undefined && !(file.isConfig && names.length === 1 && !findSettings(file, only!));
   const isPool = isOfFile || (['keepAliveMs', 'maxModels', 'maxMemoryBytes'] as const).some((key) => config[key] !== defaults[key]);
   if (only !== undefined && names.length === 1 && !isPool) return await oneModel(only, config);
-  if (config.alias !== '') throw misuse('The flag --alias names one model, and this server has several or unloads it. Name models in a file: recua api --models FILE');
+  if (config.alias !== '') throw misuse('The flag --alias names a single model, but this server has several or unloads it. Name models in a file: recua api --models FILE');
   return severalServing(await severalModels({ names, file, config }), config);
 }
 
-/** Checks its file. */
+/** Reads and checks the model's file. */
 async function oneModel(name: string, given: Config): Promise<Serving> {
   const model = await findModel(name);
   const file = await readModelFile(model.path);
@@ -95,7 +95,7 @@ async function oneModel(name: string, given: Config): Promise<Serving> {
   };
 }
 
-/** Where engines save states, if they may. */
+/** The folder where engines may save states; undefined if they may not. */
 function stateFolder({ slotSavePath }: Config): string | undefined {
   return slotSavePath === '' ? undefined : resolve(slotSavePath);
 }
@@ -108,7 +108,7 @@ function severalServing(models: SeveralModels, config: Config): Serving {
     record: { name: only?.unlisted[0] ?? only?.id ?? '', path: only?.path ?? '', id: only?.id ?? title, names },
     title,
     open(output, { logLevel }) {
-      // It could not write where these models keep their conversations.
+      // The spare process is not allowed to write where these models keep their conversations.
       dropSpare();
       const pool = startPool(catalogue, {
         maxModels, maxMemoryBytes, maxDeviceBytes: deviceBudget(devices), sleep: sleepSettings(config, findPlaces().state), log: engineLog(output.log),
@@ -121,11 +121,11 @@ function severalServing(models: SeveralModels, config: Config): Serving {
 
 export interface Output {
   log: ReturnType<typeof makeLog>;
-  /** For who watches; the log has it too where it is a file. */
+  /** For the user at the terminal, and for the log if it is a file. */
   tell(text: string): void;
-  /** For the log alone where it is a file: who watches sees it anyway. */
+  /** Only for a log file: on the terminal the user sees it anyway. */
   note: ReturnType<typeof makeLog>;
-  /** By `recua serve`: stderr is for last words. */
+  /** Started by `recua serve`: stderr is only for the last words. */
   managed: boolean;
   /** No person reads stderr. */
   quiet: boolean;
@@ -160,13 +160,13 @@ type Tell = (change: { state?: 'running' | 'stopping'; url?: string; certificate
 
 export async function serve(serving: Serving, config: Config, output: Output, update: Tell, stopped: AbortSignal, keyFile?: string): Promise<number> {
   const { log, tell } = output;
-  // Loaded where somebody asks for them: most do not.
+  // Loaded on demand: most servers send no traces.
   const traces = asksForTraces(config.traces) ? await (await import('./trace-export.js')).startTraces(config.traces, log) : undefined;
-  // Before what an engine has to say of it.
+  // Before the engine's own messages.
   output.note('info', `Loading ${serving.title}`);
   const { pool, defaultsOf, load, close } = serving.open(output, config);
   try {
-    // Loaded when first needed: Express is a third of what starting any other command would cost.
+    // Loaded on demand: Express alone costs a third of the start of any other command.
     const { listen } = await import('../../server/listen.js');
     const ownKey = config.apiKey === '' && config.apiKeyFile === '' ? undefined : randomBytes(24).toString('base64url');
     const server = await listen({ pool, config, log, ownKey, keyFile, keepIn: findPlaces().state, shelf: modelShelf(), savedChats: config.uiSessions ? savedChats(findPlaces().sessions) : undefined, ...(defaultsOf ? { defaultsOf } : {}) }).catch(async (thrown: unknown) => {
@@ -180,7 +180,7 @@ export async function serve(serving: Serving, config: Config, output: Output, up
     let hasLeft = false;
     server.onCertificate((certificate) => {
       if (hasLeft) return;
-      // The new entry is there before the old one goes.
+      // The new entry is written before the old one is removed.
       entered = Promise.all([entered, enter()]).then(([leave, next]) => { leave(); return next; });
       void update({ certificate }).catch(sayError);
     });
@@ -190,17 +190,17 @@ export async function serve(serving: Serving, config: Config, output: Output, up
       const loaded = await Promise.race([load().then((offload) => ({ offload })), aborted(stopped)]);
       if (loaded) {
         await update({ state: 'running', ...(loaded.offload ? { offload: loaded.offload } : {}) });
-        if (socketPath(config.host) === undefined && !isLoopback(config.host) && ownKey === undefined) tell(`Warning: whoever can reach ${config.host} port ${port} can use this server; it asks for no key (--api-key).`);
+        if (socketPath(config.host) === undefined && !isLoopback(config.host) && ownKey === undefined) tell(`Warning: anyone who can reach ${config.host} port ${port} can use this server, because it requires no key (--api-key).`);
         tell(`Recua listens on ${url}`);
         if (config.ui && !output.quiet && port !== 0) say(`In a browser: ${url}/`);
         if (!output.quiet) say(`Try: ${pool.sole ? curlLine(url, ownKey !== undefined, config.tlsCert) : `${curlWords(url, config.tlsCert)}/v1/models${keyWords(ownKey !== undefined)}`}`);
         await aborted(stopped);
       }
       tell(output.quiet ? 'Stopping' : 'Stopping; Ctrl-C again stops at once.');
-      // What can't be told must not keep the server from stopping.
+      // A failed update must not keep the server from stopping.
       await update({ state: 'stopping' }).catch(sayError);
     } finally {
-      // From here on it takes no new work.
+      // From here on the server takes no new requests.
       hasLeft = true;
       (await entered)();
       await server.close(config.drainMs);
@@ -217,7 +217,7 @@ function asksForTraces(given: string, env = process.env): boolean {
   return given !== '' || ['OTEL_EXPORTER_OTLP_ENDPOINT', 'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT'].some((name) => Boolean(env[name]));
 }
 
-/** A server that others cannot find serves all the same. */
+/** If registration fails, the server runs anyway; commands just cannot find it. */
 async function registered(server: Omit<Parameters<typeof registerServer>[0], 'managed'>, { log, managed }: Output): Promise<() => void> {
   return await registerServer({ ...server, managed }).catch((cause: Error) => {
     log('warn', `recua ps and other commands will not find this server: ${cause.message}`);
@@ -225,7 +225,7 @@ async function registered(server: Omit<Parameters<typeof registerServer>[0], 'ma
   });
 }
 
-/** With an alias the file's own name still finds the model. */
+/** The file's own name still finds a model with an alias. */
 function withAlias(model: StoredModel, alias: string): StoredModel {
   return alias === '' ? model : { ...model, id: alias, aliases: [...model.aliases, model.id] };
 }
@@ -242,8 +242,8 @@ async function loading(engine: Engine, id: string, { tell, quiet }: Output): Pro
 }
 
 /**
- * One after the other. One that does not load is told, and the others are served; throws where none
- * loads.
+ * Loads one after the other. A model that does not load is reported, and the others are served.
+ * Throws if none loads.
  */
 async function loadAll(pool: ModelPool, ids: readonly string[], { tell, quiet }: Output): Promise<undefined> {
   const failures: RecuaError[] = [];
@@ -284,7 +284,7 @@ export function curlLine(url: string, asksForKey = false, tlsCert = ''): string 
   return `${curlWords(url, tlsCert)}/v1/chat/completions${keyWords(asksForKey)} -H 'Content-Type: application/json' -d '${body}'`;
 }
 
-/** A certificate that nobody else signed is named to curl. */
+/** curl needs the path of a self-signed certificate. */
 function curlWords(url: string, tlsCert: string): string {
   const path = socketPath(url);
   if (path !== undefined) return `curl --unix-socket ${shellWord(path)} http://localhost`;

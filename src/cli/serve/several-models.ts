@@ -1,6 +1,6 @@
-// What `recua api` serves where that is not one model for good: the whole store, the models of its
-// operands, or those of a models file. Tells the pool which there are, and how each is loaded.
-// Called by api.
+// What `recua api` serves if it is not a single fixed model: the whole store, the models of its
+// operands, or those of a models file. Tells the pool which there are and how to load each. Called
+// by api.
 import { resolve as whole } from 'node:path';
 import type { Device } from '../../addon/addon.js';
 import { makeConfig } from '../../settings/config.js';
@@ -20,21 +20,21 @@ import type { ModelSettings, ModelsFile } from '../flags/models-file.js';
 export interface SeveralModels {
   catalogue: Catalogue;
   defaultsOf(id: string): Partial<RequestDefaults>;
-  /** The operands, as they mean the same in any folder. */
+  /** The operands, in a form that means the same in any folder. */
   names: readonly string[];
-  /** Ids of those to load at once. */
+  /** Ids of the models to load at start. */
   preload: readonly string[];
-  /** The only one, where there is no other: what `recua serve` goes by. */
+  /** The model, if it is the only one: `recua serve` identifies the server by it. */
   only: StoredModel | undefined;
-  /** GPUs that some model may compute on. */
+  /** GPUs that at least one model may use. */
   devices: readonly Device[];
 }
 
 export interface SeveralOptions {
-  /** Operands: these models alone, loaded at once. */
+  /** Operands: only these models, loaded at start. */
   names: readonly string[];
   file: ModelsFile | undefined;
-  /** For models whose settings say nothing else. */
+  /** Defaults for models without own settings. */
   config: Config;
 }
 
@@ -50,7 +50,7 @@ export async function severalModels({ names, file, config }: SeveralOptions): Pr
         ? `Expected each model once, got ${model.id} twice.`
         : `Two models would be called ${model.id}: ${other.path} and ${model.path}. Name them in a file: recua api --models FILE`);
     }
-    // What cannot be a model is told before anything listens.
+    // A file that is not a model is reported before the server listens.
     await readModelFile(model.path);
     chosen.push(model);
     if (names.length > 0) anywhere.push(own ? name : nameAnywhere(name, model));
@@ -71,19 +71,20 @@ export async function severalModels({ names, file, config }: SeveralOptions): Pr
   };
 }
 
-/** A path made whole; any other name means the same in every folder. */
+/** Makes a path absolute; any other name already means the same in every folder. */
 export function nameAnywhere(name: string, { path }: StoredModel): string {
   return [whole(name), whole(`${name}.gguf`)].includes(path) ? path : name;
 }
 
 /**
- * A name of the models file goes before all others. Only the names that it gives find its models.
+ * Names in the models file take precedence over all others. Its models are found only by the names
+ * that it gives them.
  */
 async function resolve(name: string, file: ModelsFile | undefined): Promise<{ model: StoredModel; own: ModelSettings | undefined }> {
   const [id, own] = (file && findSettings(file, name)) ?? [];
   if (!file || id === undefined || !own) return { model: await findModel(name), own: undefined };
   const stored = await findModel(own.model, { folder: file.folder });
-  // Where the store is served, too, its own names mean this model.
+  // If the store is served too, the store's names for this model still find it.
   const unlisted = file.isConfig ? [stored.id, ...stored.aliases] : [];
   return { model: { ...stored, id, aliases: own.aliases, unlisted }, own };
 }

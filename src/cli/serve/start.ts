@@ -1,5 +1,5 @@
-// `recua serve start`: `recua api` in a process of its own that outlives this one and the terminal.
-// Returns when the server answers, or says why it does not.
+// `recua serve start`: runs `recua api` in a process that outlives this one and the terminal.
+// Returns when the server answers, or reports why it does not.
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
@@ -33,13 +33,13 @@ import type { ServePlaces, ServerRecord } from './state-file.js';
 import { ended, findStatus } from './status.js';
 
 const pollMs = 100;
-/** Values that name files, which the server reads from another folder. */
+/** Values that name files. The server runs in another folder, so their paths are made absolute. */
 export const fileKeys = ['models', 'chatTemplateFile', 'apiKeyFile', 'logFile', 'slotSavePath', 'tlsCert', 'tlsKey'] as const;
-/** Lines of log quoted when a start fails. */
+/** Lines of the log quoted when a start fails. */
 const quotedLines = 10;
 export const mainPath = fileURLToPath(new URL('../main.js', import.meta.url));
 
-/** What a start is asked for; `given` are the flags that are not merely their defaults. */
+/** A request to start; `given` are the flags that were set, by any origin. */
 export interface StartRequest {
   /** Operands: models, as `recua api` takes them. */
   names: readonly string[];
@@ -51,7 +51,7 @@ interface Wanted extends StartRequest {
   served: ServerRecord['model'];
 }
 
-/** What such a server serves. Finds and checks the models' files, and reads the models file. */
+/** What such a server would serve. Finds and checks the models, and reads the models file. */
 export async function checkedModels({ names, values }: Pick<StartRequest, 'names' | 'values'>): Promise<ServerRecord['model']> {
   const config = makeConfig({ ...await settingValues(configSettings, values), model: '' });
   return (await servingOf(names, config)).record;
@@ -90,7 +90,7 @@ export async function startServer(places: ServePlaces, request: StartRequest): P
 }
 
 function unusable(what: string, { folder }: ServePlaces, cause: Error): RecuaError {
-  return new RecuaError('file_unreadable', `The state folder ${folder} cannot be ${what}: ${cause.message}. Its place follows SERVICE_HOME.`, { cause });
+  return new RecuaError('file_unreadable', `The state folder ${folder} cannot be ${what}: ${cause.message}. To move it, set SERVICE_HOME.`, { cause });
 }
 
 async function startLock(places: ServePlaces, signal: AbortSignal): Promise<Lock> {
@@ -99,29 +99,29 @@ async function startLock(places: ServePlaces, signal: AbortSignal): Promise<Lock
       throw unusable('written', places, cause);
     });
     if (lock) return lock;
-    if (tries === 0) say('Another recua serve start is at work; waiting for it.');
+    if (tries === 0) say('Another recua serve start is running; waiting for it.');
     await pause(signal);
   }
 }
 
-/** The server that lives; one that is just stopping is waited for. */
+/** The living server. Waits for one that is stopping. */
 async function findRunning(places: ServePlaces, signal: AbortSignal): Promise<ServerRecord | undefined> {
   for (let tries = 0; ; tries++) {
     const { state, record, alive } = await findStatus(places);
     if (!record || !alive) return undefined;
     if (state !== 'stopping') return record;
-    if (tries === 0) say(`The server (pid ${record.identity.pid}) is stopping; waiting for its end.`);
+    if (tries === 0) say(`The server (pid ${record.identity.pid}) is stopping; waiting for it to exit.`);
     await ended(record, pollMs, () => pause(signal));
   }
 }
 
-/** A server is there already: that is what was wanted, or an error. */
+/** A server already runs: success if it is the wanted one, else an error. */
 async function join(record: ServerRecord, wanted: Wanted, places: ServePlaces, signal: AbortSignal): Promise<number> {
   const { pid } = record.identity;
   if (!servesSame(record, wanted)) {
     const words = [...wanted.served.names.map(shellWord), ...(wanted.given.has('models') ? [`--models ${shellWord(wanted.values.models)}`] : [])].join(' ');
-    throw new RecuaError('server_running', `A server runs already (pid ${pid}, ${record.url || 'still starting'}), with ${record.model.id}. `
-      + `${words === '' ? '' : `recua serve restart ${words} changes that, `}recua serve stop ends it.`);
+    throw new RecuaError('server_running', `A server is already running (pid ${pid}, ${record.url || 'still starting'}) with ${record.model.id}. `
+      + `${words === '' ? '' : `recua serve restart ${words} changes that, `}recua serve stop stops it.`);
   }
   refuseOtherAddress(record, wanted);
   const line = new LoadingLine(`Loading ${record.model.id}`, record.state === 'running');
@@ -130,10 +130,10 @@ async function join(record: ServerRecord, wanted: Wanted, places: ServePlaces, s
       const now = await readRecord(places.record);
       const health = await askHealth(now);
       if (health?.status === 'ok') break;
-      if (health?.status === 'error') throw new RecuaError('server_failed', `A server runs already (pid ${pid}) but has no model: ${health.problem} Try recua serve restart.`);
+      if (health?.status === 'error') throw new RecuaError('server_failed', `A server is already running (pid ${pid}) but has no model: ${health.problem} Try recua serve restart.`);
       if (health?.status === 'loading') line.show(health.progress);
-      else if (now?.state === 'running') throw new RecuaError('server_failed', `A server runs already (pid ${pid}) but does not answer. Try recua serve restart.`);
-      if (await ended(record, 0)) throw new RecuaError('server_failed', `The server (pid ${pid}) ended before it was ready. recua serve logs has more.`);
+      else if (now?.state === 'running') throw new RecuaError('server_failed', `A server is already running (pid ${pid}) but does not answer. Try recua serve restart.`);
+      if (await ended(record, 0)) throw new RecuaError('server_failed', `The server (pid ${pid}) exited before it was ready. recua serve logs shows more.`);
       await pause(signal);
     }
   } finally {
@@ -141,12 +141,12 @@ async function join(record: ServerRecord, wanted: Wanted, places: ServePlaces, s
   }
   const now = await readRecord(places.record) ?? record;
   say(`Already running: ${now.model.id} at ${now.url} (pid ${pid})`);
-  if (now.version !== recuaVersion()) say(`Note: it is recua ${now.version}, this is recua ${recuaVersion()}. recua serve restart brings it up to date.`);
+  if (now.version !== recuaVersion()) say(`Note: the server is recua ${now.version}, this is recua ${recuaVersion()}. recua serve restart updates it.`);
   const differing = (Object.entries(serverFlags) as [keyof ServerValues, Flag<unknown>][])
     .filter(([key, flag]) => key !== 'model' && wanted.given.has(key) && now.settings[settingNames(flag)[0]!] !== wanted.values[key]);
-  if (differing.some(([, flag]) => flag.secret)) say('Note: it runs with another --api-key. To change that: recua serve restart, with --api-key or RECUA_API_KEY.');
+  if (differing.some(([, flag]) => flag.secret)) say('Note: the server runs with another --api-key. To change that: recua serve restart, with --api-key or RECUA_API_KEY.');
   const words = differing.filter(([, flag]) => !flag.secret).map(([key, flag]) => flagWord(flag, wanted.values[key])).join(' ');
-  if (words !== '') say(`Note: it runs without ${words}. To change that: recua serve restart ${words}`);
+  if (words !== '') say(`Note: the server runs without ${words}. To change that: recua serve restart ${words}`);
   return 0;
 }
 
@@ -155,22 +155,22 @@ function servesSame(record: ServerRecord, { served, values }: Wanted): boolean {
   return record.model.names.join('\n') === served.names.join('\n') && (record.settings['models'] ?? '') === values.models;
 }
 
-/** Who asks for an address is not served by a server on another one. */
+/** A server on another address than the requested one is an error. */
 function refuseOtherAddress({ host, port, url, settings, identity, model }: ServerRecord, { values, given }: Wanted): void {
   const otherHost = given.has('host') && values.host !== host;
-  // 0 is whichever is free: so is the one it has.
+  // Port 0 means any free port, which includes the current one.
   const otherPort = given.has('port') && values.port !== 0 && values.port !== port && values.port !== settings['port'];
   if (!otherHost && !otherPort) return;
   const words = [...(otherHost ? [`--host ${values.host}`] : []), ...(otherPort ? [`--port ${values.port}`] : [])].join(' ');
-  throw new RecuaError('server_running', `A server runs already (pid ${identity.pid}), with ${model.id}, but at ${url || `port ${port}`}. `
-    + `recua serve restart ${words} moves it there, recua serve stop ends it.`);
+  throw new RecuaError('server_running', `A server is already running (pid ${identity.pid}) with ${model.id}, but at ${url || `port ${port}`}. `
+    + `recua serve restart ${words} moves it there, recua serve stop stops it.`);
 }
 
 async function spawnServer(places: ServePlaces, wanted: Wanted): Promise<ChildProcess> {
   const { values, served: { names } } = wanted;
   const whole: ServerValues = { ...values, model: names.length === 1 ? names[0]! : '', logFile: logOf(places, wanted) };
-  // Every value is said, so that neither the config file nor a variable means something else to
-  // `api`; what nobody is to see is said in variables, which other users cannot read.
+  // Every value is passed, so that neither the config file nor a variable changes anything for
+  // `api`. Secrets are passed in variables, which other users cannot read.
   const flags = Object.entries<Flag<unknown>>(serverFlags).map(([key, flag]) => ({ flag, value: whole[key as keyof ServerValues] }));
   const words = flags.filter(({ flag }) => !flag.secret).map(({ flag, value }) => flagWord(flag, value));
   const secrets = flags.filter(({ flag }) => flag.secret).map(({ flag, value }) => [variableNames(flag)[0]!, String(value)]);
@@ -194,12 +194,12 @@ async function spawnServer(places: ServePlaces, wanted: Wanted): Promise<ChildPr
   }
 }
 
-/** With the paths of variables made whole, since the server stands in another folder. */
+/** With absolute paths in variables, because the server runs in another folder. */
 function environment(): NodeJS.ProcessEnv {
   return { ...process.env, ...placeVariables() };
 }
 
-/** Variables that say where things are, as whole paths. */
+/** Variables that name files and folders, as absolute paths. */
 export function placeVariables(): Record<string, string> {
   const { env } = process;
   const paths = ['SERVICE_HOME', 'HUB_HOME', 'HF_HOME', 'HF_HUB_CACHE', 'HF_TOKEN_PATH', 'XDG_CACHE_HOME', 'NODE_EXTRA_CA_CERTS', 'RECUA_ADDON'];
@@ -215,7 +215,7 @@ async function becomeReady(child: ChildProcess, places: ServePlaces, wanted: Wan
       const record = await readRecord(places.record);
       if (record && record.identity.pid === child.pid) {
         const health = await askHealth(record);
-        // One of several models answers before those that are to be there have been loaded.
+        // A server of several models answers before the models to load at start are loaded.
         if (health?.status === 'ok' && record.state === 'running') {
           line.end();
           say(`Recua serves ${record.model.id} at ${record.url} (pid ${child.pid})`);
@@ -229,7 +229,7 @@ async function becomeReady(child: ChildProcess, places: ServePlaces, wanted: Wan
   } catch (thrown) {
     if (!signal.aborted) throw thrown;
     line.end();
-    say('Stopping the server that was being started; Ctrl-C again ends it at once.');
+    say('Stopping the server that was being started; Ctrl-C again kills it at once.');
     child.ref();
     child.kill('SIGTERM');
     if (child.exitCode === null && child.signalCode === null) await once(child, 'exit');
@@ -240,7 +240,7 @@ async function becomeReady(child: ChildProcess, places: ServePlaces, wanted: Wan
   throw await failure(child, places, wanted, before);
 }
 
-/** Why the server ended, by its own last words, with what its log has since then. */
+/** Why the server exited: its last words on stderr, and its log since the start. */
 async function failure(child: ChildProcess, places: ServePlaces, wanted: Wanted, before: LogEnd | undefined): Promise<RecuaError> {
   const words = (await readFile(places.errors, 'utf8').catch(() => '')).trim().split('\n').filter((line) => line !== '');
   const reason = words.findLast((line) => line.startsWith('recua: '))?.slice('recua: '.length);
@@ -261,7 +261,7 @@ function logOf(places: ServePlaces, { values }: StartRequest): string {
   return values.logFile === '' ? places.log : values.logFile;
 }
 
-/** A moment; throws `cancelled` when the user wants no more. */
+/** Waits a moment. Throws `cancelled` if the user stopped the command. */
 async function pause(signal: AbortSignal): Promise<void> {
   await wait(pollMs, undefined, { signal }).catch(() => {
     throw new RecuaError('cancelled', 'Stopped waiting.');

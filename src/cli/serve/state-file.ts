@@ -1,5 +1,5 @@
-// What is known of the managed server: one file that the server itself writes while it lives. A
-// reader believes it only after checking that the process it names is that process. Written by
+// The state file of the managed server, which the server itself writes while it runs. A reader
+// trusts it only after checking that the process it names is still the same process. Written by
 // `recua api --state-file`; read by the commands of `recua serve`.
 import { readFileSync, renameSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
@@ -16,15 +16,15 @@ export interface ServerRecord {
   identity: ProcessIdentity;
   state: 'starting' | 'running' | 'stopping';
   host: string;
-  /** As it was asked for until the server listens: 0 takes a free one. */
+  /** The requested port until the server listens; 0 means any free port. */
   port: number;
   /** '' until the server listens. */
   url: string;
-  /** Fingerprint of its certificate; undefined without TLS. */
+  /** Fingerprint of the certificate; undefined without TLS. */
   certificate?: string | undefined;
   /**
-   * Of several models, or all of the store, `id` says which these are, and the path is empty.
-   * `names` are the operands of the next start.
+   * For several models, or the whole store, `id` describes them and the path is empty. `names` are
+   * the operands for the next start.
    */
   model: { name: string; path: string; id: string; names: readonly string[] };
   /** Where the model computes; undefined until it is loaded. */
@@ -32,19 +32,19 @@ export interface ServerRecord {
   /** ISO 8601. */
   startedAt: string;
   version: string;
-  /** '' where the log goes to stderr. */
+  /** '' if the log goes to stderr. */
   logFile: string;
-  /** Values of the flags by their long names, for the next start. */
+  /** Flag values by long name, for the next start. */
   settings: Record<string, unknown>;
 }
 
 export interface ServePlaces {
   folder: string;
   record: string;
-  /** The record of the last server that ended. */
+  /** The record of the last server that exited. */
   last: string;
   log: string;
-  /** What the server writes to stderr: all there is if it breaks before its log is open. */
+  /** The server's stderr: all there is if it fails before its log is open. */
   errors: string;
   /** Held while a server is being started. */
   startLock: string;
@@ -65,37 +65,37 @@ function lastOf(record: string): string {
   return record.replace(/(\.json)?$/, '.last.json');
 }
 
-/** The record in a file; undefined where there is none, or something that is none. */
+/** The record in a file; undefined if there is none, or if it is not valid. */
 export async function readRecord(path: string): Promise<ServerRecord | undefined> {
   return parse(await readFile(path, 'utf8').catch(() => ''));
 }
 
-/** The record of the server that runs, or of the last one. */
+/** The record of the running server, or of the last one. */
 export async function lastRecord(places: ServePlaces): Promise<ServerRecord | undefined> {
   return await readRecord(places.record) ?? await readRecord(places.last);
 }
 
 export interface Registration {
   update(change: Partial<ServerRecord>): Promise<void>;
-  /** The server has ended in good order. Idempotent. */
+  /** Call when the server has ended in order. Idempotent. */
   release(): Promise<void>;
 }
 
 /**
- * Makes this process the one server of a state file, as long as it lives. Throws `server_running`
- * if another one is.
+ * Makes this process the only server of a state file, as long as it lives. Throws `server_running`
+ * if there is another.
  */
 export async function register(path: string, facts: Omit<ServerRecord, 'identity' | 'state' | 'url' | 'startedAt'>): Promise<Registration> {
-  // Freed at once by whatever ends the process, so two servers can't think that they are the one.
+  // The lock is freed however the process ends, so two servers never both hold it.
   const lock = await tryLock(`${path}.lock`).catch((cause: Error) => {
     throw new RecuaError('file_unreadable', `The state file ${path} cannot be written: ${cause.message}.`, { cause });
   });
-  if (!lock) throw new RecuaError('server_running', `Another server has the state file ${path}. recua serve status tells which.`);
+  if (!lock) throw new RecuaError('server_running', `Another server has the state file ${path}. recua serve status shows which.`);
   const identity = await ownIdentity();
   let record: ServerRecord = { ...facts, identity, state: 'starting', url: '', startedAt: new Date().toISOString() };
   const write = () => writeFileAtomic(path, `${JSON.stringify(record, null, 2)}\n`, { mode: 0o600 });
   await write();
-  // A second Ctrl-C ends the process at once.
+  // A second Ctrl-C exits at once.
   const onExit = () => retire(path, identity);
   process.on('exit', onExit);
   return {
@@ -111,12 +111,12 @@ export async function register(path: string, facts: Omit<ServerRecord, 'identity
   };
 }
 
-/** Sets a record aside whose server is known to have ended. Another server's record stays. */
+/** Moves the record of an exited server aside. Another server's record stays. */
 export function retire(path: string, identity: ProcessIdentity): void {
   try {
     const record = parse(readFileSync(path, 'utf8'));
     if (record && sameProcess(record.identity, identity)) renameSync(path, lastOf(path));
-  } catch { /* Somebody else has done it. */ }
+  } catch { /* Another process did it already. */ }
 }
 
 function parse(text: string): ServerRecord | undefined {
@@ -146,7 +146,7 @@ function parse(text: string): ServerRecord | undefined {
 }
 
 function readServed({ name, path, id, names }: ServerRecord['model']): ServerRecord['model'] {
-  // An older Recua served one model and has written no list.
+  // Older versions served one model and wrote no list.
   return { name: String(name), path, id: String(id), names: Array.isArray(names) ? names.map(String) : [String(name)] };
 }
 

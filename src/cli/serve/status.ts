@@ -1,5 +1,5 @@
-// The managed server's state, from its record, its process and its own word: and how `recua serve
-// status` tells it.
+// The managed server's state, from its record, its process and its health report, and how `recua
+// serve status` prints it.
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Offload } from '../../engine/protocol.js';
 import { lockHolder } from '../../system/lock-file.js';
@@ -17,16 +17,16 @@ export type ServerState = 'stopped' | 'starting' | 'running' | 'stopping' | 'cra
 
 export interface Status {
   state: ServerState;
-  /** Of the server that lives or crashed. */
+  /** Record of the server that runs or crashed. */
   record: ServerRecord | undefined;
-  /** Its process lives. */
+  /** Its process is alive. */
   alive: boolean;
   health: Health | undefined;
-  /** What is wrong, in a sentence; '' if nothing is. */
+  /** What is wrong, in a sentence; '' if nothing. */
   problem: string;
 }
 
-/** Exit codes of `recua serve status`; docs/cli.md has them too. */
+/** Exit codes of `recua serve status`, also listed in docs/cli.md. */
 export const statusCodes: Readonly<Record<ServerState, number>> = { running: 0, stopped: 3, crashed: 4, starting: 5, stopping: 5 };
 
 export async function findStatus(places: ServePlaces): Promise<Status> {
@@ -38,12 +38,12 @@ export async function findStatus(places: ServePlaces): Promise<Status> {
   }
   const life = await lifeOf(record.identity);
   if (life === 'dead') {
-    return { ...none, state: 'crashed', alive: false, problem: `It ended without a word (killed, crashed, or the machine was restarted). recua serve start starts it again.` };
+    return { ...none, state: 'crashed', alive: false, problem: `It ended unexpectedly (killed, crashed, or the machine was restarted). recua serve start starts it again.` };
   }
   const health = await askHealth(record);
   const hidden = record.identity.machine === (await ownIdentity()).machine;
-  const elsewhere = life !== 'unknown' ? '' : hidden ? 'It belongs to another user, whose processes are hidden here; only they can stop it.'
-    : `It was started on another machine or in another container (${record.identity.machine}); only there it can be stopped.`;
+  const elsewhere = life !== 'unknown' ? '' : hidden ? 'It belongs to another user, whose processes are hidden here; only that user can stop it.'
+    : `It was started on another machine or in another container (${record.identity.machine}); it can only be stopped there.`;
   return { record, health, alive: true, ...judge(record, health, elsewhere) };
 }
 
@@ -54,11 +54,11 @@ function judge(record: ServerRecord, health: Health | undefined, elsewhere: stri
     return { state: 'running', problem: elsewhere || 'Its process runs but does not answer. If that lasts: recua serve restart' };
   }
   if (health.status === 'ok') return { state: 'running', problem: elsewhere };
-  if (health.status === 'loading') return { state: 'starting', problem: elsewhere || (health.crashes > 0 ? 'The model is being loaded again after a crash.' : '') };
+  if (health.status === 'loading') return { state: 'starting', problem: elsewhere || (health.crashes > 0 ? 'The model is loading again after a crash.' : '') };
   return { state: 'crashed', problem: `Its process runs but has no model: ${health.problem}` };
 }
 
-/** Waits until the server's process has ended; `false` if it did not within the time. */
+/** Waits until the server's process has exited; `false` if it did not in time. */
 export async function ended(record: ServerRecord, withinMs: number, onWait?: () => Promise<void>): Promise<boolean> {
   const until = Date.now() + withinMs;
   while (await lifeOf(record.identity) === 'alive') {
@@ -82,7 +82,7 @@ export async function tellStatus(places: ServePlaces, json: boolean): Promise<nu
     }
   }
   if (status.record && status.alive && status.record.version !== recuaVersion()) {
-    say(`Note: the server is recua ${status.record.version}, this is recua ${recuaVersion()}. recua serve restart brings it up to date.`);
+    say(`Note: the server is recua ${status.record.version}, this is recua ${recuaVersion()}. recua serve restart updates it.`);
   }
   return statusCodes[status.state];
 }
@@ -131,7 +131,7 @@ function asJson({ state, record, alive, health, problem }: Status, places: Serve
   }, null, 2)}\n`;
 }
 
-/** What is there or comes; of the others how many. */
+/** The models that are loaded or loading, and the number of others. */
 function loadedText({ models }: Health): string {
   const there = models.filter(({ state }) => state !== 'unloaded');
   const others = models.length - there.length;

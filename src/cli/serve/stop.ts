@@ -1,5 +1,5 @@
-// `recua serve stop`: asks the managed server for an orderly end and waits for it. Signals nobody
-// but the process that the record means, whose start time is compared right before.
+// `recua serve stop`: asks the managed server to exit in order, and waits for it. Signals only the
+// process of the record, after comparing its start time right before.
 import { setTimeout as wait } from 'node:timers/promises';
 import { RecuaError } from '../../errors.js';
 import { lifeOf } from '../../system/process-identity.js';
@@ -12,14 +12,14 @@ import { ended, findStatus } from './status.js';
 import type { ServerState } from './status.js';
 
 const secondMs = 1000;
-/** Beyond its drain time: for last words and for the engine process to end. */
+/** Beyond the drain time, for last messages and the end of the engine process. */
 const graceSeconds = 10;
 const killedMs = 10_000;
 
 export interface StopRequest {
-  /** Ends it at once. */
+  /** Kill it at once. */
   force: boolean;
-  /** How long to wait; 0 is as long as it may take in good order. */
+  /** How long to wait; 0 means as long as an orderly exit may take. */
   timeoutSeconds: number;
 }
 
@@ -34,22 +34,22 @@ export async function stopServer(places: ServePlaces, request: StopRequest): Pro
     const { pid } = record.identity;
     if (!request.force) {
       const tellRunning = teller(record);
-      // A second signal would end it at once, which is not what a second stop asks for.
+      // A second SIGTERM would end the server at once; a second `recua serve stop` must not.
       if (state !== 'stopping') await signalServer(record, 'SIGTERM');
       const ends = await ended(record, waitMs(record, request), async () => {
         if (stop.signal.aborted && !again) {
           again = true;
-          say('Still waiting; Ctrl-C again ends the server at once.');
+          say('Still waiting; Ctrl-C again kills the server at once.');
         }
         if (kill) await signalServer(record, 'SIGKILL');
         else await tellRunning();
       });
       if (!ends) {
-        throw new RecuaError('server_failed', `The server (pid ${pid}) has not ended within ${waitMs(record, request) / secondMs} seconds. It goes on stopping; recua serve stop --force ends it at once.`);
+        throw new RecuaError('server_failed', `The server (pid ${pid}) has not exited within ${waitMs(record, request) / secondMs} seconds. It is still stopping; recua serve stop --force kills it at once.`);
       }
     } else {
       await signalServer(record, 'SIGKILL');
-      if (!await ended(record, killedMs)) throw new RecuaError('server_failed', `The server (pid ${pid}) was killed but is still there; the system holds it.`);
+      if (!await ended(record, killedMs)) throw new RecuaError('server_failed', `The server (pid ${pid}) was killed but is still there; the operating system has not released it.`);
     }
     retire(places.record, record.identity);
     say(request.force || kill ? `Killed the server (pid ${pid}).` : `Stopped the server (pid ${pid}).`);
@@ -60,8 +60,8 @@ export async function stopServer(places: ServePlaces, request: StopRequest): Pro
 }
 
 /**
- * The server that lives; undefined, with a word, where there is none. One that is just being
- * started is waited for.
+ * The living server. Without one, prints a message and returns undefined. Waits for a server that
+ * is being started.
  */
 async function findServer(places: ServePlaces, signal: AbortSignal): Promise<{ record: ServerRecord; state: ServerState } | undefined> {
   for (let tries = 0; ; tries++) {
@@ -72,14 +72,14 @@ async function findServer(places: ServePlaces, signal: AbortSignal): Promise<{ r
     }
     if (record) {
       retire(places.record, record.identity);
-      say(`The server is not running: pid ${record.identity.pid} had ended without a word.`);
+      say(`The server is not running: pid ${record.identity.pid} ended unexpectedly.`);
       return undefined;
     }
     if (state === 'stopped') {
       say('The server is not running.');
       return undefined;
     }
-    if (tries === 0) say('A server is just being started; waiting until it can be stopped.');
+    if (tries === 0) say('A server is being started; waiting until it can be stopped.');
     if (signal.aborted) throw new RecuaError('cancelled', 'Stopped waiting.');
     await wait(100);
   }
@@ -101,7 +101,7 @@ function waitMs(record: ServerRecord, { timeoutSeconds }: StopRequest): number {
   return (timeoutSeconds > 0 ? timeoutSeconds : (typeof drain === 'number' ? drain : 0) + graceSeconds) * secondMs;
 }
 
-/** Says what the server waits for, each time it changes. */
+/** Prints what the server waits for, whenever that changes. */
 function teller(record: ServerRecord): () => Promise<void> {
   let told = '';
   return async () => {

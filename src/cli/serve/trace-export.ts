@@ -1,6 +1,6 @@
-// Sends the spans of server/traces to a collector. OpenTelemetry's SDK, larger than all else that
-// Recua depends on, is loaded here and only where it is asked for: who wants traces installs it.
-// Called by serving. Gateway process.
+// Sends the spans of server/traces to a collector. OpenTelemetry's SDK is larger than all other
+// dependencies together, so users who want traces install it, and it is loaded only here, on
+// demand. Called by serving. Gateway process.
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import { diag, DiagLogLevel, trace } from '@opentelemetry/api';
@@ -9,23 +9,23 @@ import { RecuaError } from '../../errors.js';
 import { installCommand, ownInstallation } from '../../system/installation.js';
 import type { makeLog } from '../terminal/output.js';
 
-/** Of the line that knows Node 20; 3.x, which is the newest of some of them, does not. */
+/** The versions that support Node 20; 3.x of some of these packages does not. */
 const packages = ['@opentelemetry/sdk-trace-node@2', '@opentelemetry/exporter-trace-otlp-http@0.223', '@opentelemetry/resources@2'];
 
-/** For spans to be sent, also when the server ends. OTEL_EXPORTER_OTLP_TIMEOUT goes before it. */
+/** Time to send spans, also when the server stops. OTEL_EXPORTER_OTLP_TIMEOUT overrides it. */
 const longestSendMs = 5_000;
 
 type Log = ReturnType<typeof makeLog>;
 
 export interface TraceExport {
-  /** Resolves when the last spans are sent, or could not be. */
+  /** Resolves when the last spans were sent or failed. */
   close(): Promise<void>;
 }
 
 /**
- * `given` is `--traces`; without it OpenTelemetry's own variables decide, and what stands against
- * them is a warning: they are often set for all programs of a machine.
- * @throws RecuaError `invalid_usage` for an address that is none; where the SDK is not installed
+ * `given` is `--traces`. Without it, OpenTelemetry's own variables decide; a problem with these is
+ * only a warning, because they are often set for all programs of a machine.
+ * @throws RecuaError `invalid_usage` for an invalid address, or if the SDK is not installed
  */
 export async function startTraces(given: string, log: Log, env: NodeJS.ProcessEnv = process.env): Promise<TraceExport | undefined> {
   if (given !== '') return await exportTo(urlOf(given), log, env);
@@ -42,11 +42,11 @@ export async function startTraces(given: string, log: Log, env: NodeJS.ProcessEn
   }
 }
 
-/** The path may be there, or is added as to OTEL_EXPORTER_OTLP_ENDPOINT. */
+/** Appends the path if it is missing, as for OTEL_EXPORTER_OTLP_ENDPOINT. */
 export function urlOf(given: string): string {
   const url = URL.canParse(given) ? new URL(given) : undefined;
   if (!url || !/^https?:$/.test(url.protocol)) throw new RecuaError('invalid_usage', `Expected --traces with the address of a collector, such as http://127.0.0.1:4318, got ${JSON.stringify(given)}.`);
-  if (url.username !== '' || url.password !== '') throw new RecuaError('invalid_usage', 'Expected --traces without a name and a password: they would be seen with the settings. Set OTEL_EXPORTER_OTLP_HEADERS, e.g. to authorization=Bearer%20SECRET.');
+  if (url.username !== '' || url.password !== '') throw new RecuaError('invalid_usage', 'Expected --traces without a name and a password, which would show up in the settings. Set OTEL_EXPORTER_OTLP_HEADERS, e.g. to authorization=Bearer%20SECRET.');
   const path = url.pathname.replace(/\/+$/, '');
   url.pathname = path.endsWith('/v1/traces') ? path : `${path}/v1/traces`;
   return url.href;
@@ -62,7 +62,7 @@ async function exportTo(url: string | undefined, log: Log, env: NodeJS.ProcessEn
   const hasTimeout = ['OTEL_EXPORTER_OTLP_TRACES_TIMEOUT', 'OTEL_EXPORTER_OTLP_TIMEOUT'].some((name) => env[name]);
   const exporter = telling(new otlp.OTLPTraceExporter({ ...(url === undefined ? {} : { url }), ...(hasTimeout ? {} : { timeoutMillis: longestSendMs }) }), log);
   const provider = new sdk.NodeTracerProvider({ resource, spanProcessors: [new sdk.BatchSpanProcessor(exporter)] });
-  // Contexts are handed on as values: following them through all that waits would cost each wait.
+  // Contexts are passed as values: a context manager would make every await more expensive.
   provider.register({ contextManager: null });
   return {
     async close() {
@@ -85,7 +85,7 @@ async function loadSdk() {
   }
 }
 
-/** Tells when spans can no longer be sent, and when they can again; not of each that is lost. */
+/** Reports when sending starts to fail and when it works again, not each lost span. */
 function telling(exporter: SpanExporter, log: Log): SpanExporter {
   let isFailing = false;
   return {
@@ -93,10 +93,10 @@ function telling(exporter: SpanExporter, log: Log): SpanExporter {
       exporter.export(spans, (result) => {
         // 0 is success.
         const isFailed = Number(result.code) !== 0;
-        if (isFailed && !isFailing) log('warn', `Traces cannot be sent, and are lost meanwhile: ${result.error?.message ?? 'no reason was given'}`);
+        if (isFailed && !isFailing) log('warn', `Traces cannot be sent and are lost for now: ${result.error?.message ?? 'no reason was given'}`);
         if (!isFailed && isFailing) log('info', 'Traces are sent again.');
         isFailing = isFailed;
-        // The SDK would tell of it once more.
+        // Otherwise the SDK would report the failure again.
         done({ code: 0 });
       });
     },
@@ -105,7 +105,7 @@ function telling(exporter: SpanExporter, log: Log): SpanExporter {
   };
 }
 
-/** What the SDK has to say of its variables and itself, each sentence once. */
+/** Logs the SDK's own errors and warnings, each text once. */
 function tellOnce(log: Log): void {
   const said = new Set<string>();
   const tell = (text: string): void => {

@@ -1,5 +1,5 @@
-// Which running server a command means: the one that `--url` names, else the one that has the
-// model. Called by commands that load and unload.
+// Chooses the running server that a command uses: the one that `--url` names, else the one that has
+// the model. Called by the commands that load and unload models.
 import { RecuaError } from '../../errors.js';
 import { text, perCall, misuse } from '../flags/flags.js';
 import type { Flag } from '../flags/flags.js';
@@ -8,13 +8,13 @@ import { modelOf } from './served-model.js';
 import type { ServedModel } from './served-model.js';
 import { ServerClient } from './server-client.js';
 
-/** Of every command that asks a server. */
-export const serverUrl = perCall(text(['--url'], 'url', 'The server to ask, such as http://127.0.0.1:8080; by default the one of yours that runs'));
+/** A flag of every command that calls a server. */
+export const serverUrl = perCall(text(['--url'], 'url', 'Ask the server at this address, such as http://127.0.0.1:8080; by default your running server'));
 
-/** What it asks for, where it asks for a key; servers that are found by themselves need none. */
-export const serverKey: Flag<string> = { ...text(['--api-key'], 'key', 'The key for a server that asks for one'), secret: true };
+/** Needed only with `--url`: registered servers publish a key for their own user. */
+export const serverKey: Flag<string> = { ...text(['--api-key'], 'key', 'Send this API key, if the server requires one'), secret: true };
 
-/** Which server a command is to ask; an empty address means one that runs here. */
+/** The server to call. An empty URL means a registered server of this user. */
 export interface Asked {
   url: string;
   apiKey: string;
@@ -22,7 +22,7 @@ export interface Asked {
 
 export const noServer = 'No server is running. Start one: recua serve start, or recua api.';
 
-/** The server at an address; one of this user's own is known by its certificate, too. */
+/** The server at an address. If it is this user's own, its registered certificate is trusted. */
 export async function clientAt({ url, apiKey }: Asked): Promise<ServerClient> {
   const client = new ServerClient({ url, key: apiKey });
   const own = (await runningServers()).find((server) => server.url === client.url);
@@ -30,9 +30,9 @@ export async function clientAt({ url, apiKey }: Asked): Promise<ServerClient> {
 }
 
 /**
- * Of several servers that have the model, and can load and unload it where one of them can, the one
- * that `prefers` it, then the managed one. Throws `server_unreachable`, `invalid_usage` where it
- * could be any of several, and the server's own error where none has the model.
+ * Chooses among the servers that have the model, first those that can load and unload it. Of these
+ * it takes the one that `prefers` accepts, then the managed one. Throws `server_unreachable`,
+ * `invalid_usage` if several remain, and the server's own error if none has the model.
  */
 export async function chooseServer({ url, apiKey }: Asked, name: string, prefers: (model: ServedModel) => boolean): Promise<ServerClient> {
   if (url !== '') return await clientAt({ url, apiKey });

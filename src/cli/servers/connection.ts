@@ -1,5 +1,5 @@
-// How a server's address is reached: over the network, by a socket in the file system, or by TLS
-// with a certificate that nobody signed but that the server has registered for its user.
+// How to reach a server's address: over the network, through a socket in the file system, or by TLS
+// with a self-signed certificate that the server registered for its user.
 import { Agent as HttpAgent } from 'node:http';
 import { Agent as HttpsAgent } from 'node:https';
 import { connect } from 'node:net';
@@ -11,9 +11,9 @@ import { socketPath } from '../../settings/address.js';
 export interface Address {
   /** Such as `http://127.0.0.1:8080`, or `unix:/run/recua.sock`. */
   url: string;
-  /** For a server that asks for one. */
+  /** The API key, if the server requires one. */
   key?: string | undefined;
-  /** The SHA-256 of its certificate: one with that is trusted, whoever signed it, and no other. */
+  /** SHA-256 of the certificate. Only this certificate is trusted, no matter who signed it. */
   certificate?: string | undefined;
 }
 
@@ -32,7 +32,7 @@ class SocketAgent extends HttpAgent {
   }
 }
 
-/** Gives a connection away, and so sends something, only when it is known who is there. */
+/** Hands out a connection, and thus sends data, only after the certificate was checked. */
 class PinnedAgent extends HttpsAgent {
   readonly #certificate: string;
 
@@ -48,16 +48,16 @@ class PinnedAgent extends HttpsAgent {
       if (socket.getPeerX509Certificate()?.fingerprint256 === this.#certificate) {
         socket.off('error', created);
         created(null, socket);
-      } else socket.destroy(new Error('it shows another certificate than it has registered'));
+      } else socket.destroy(new Error('its certificate is not the one it registered'));
     });
   }
 }
 
-/** What the address is to `fetch`, and the agent that connects; undefined is the usual one. */
+/** The base URL for `fetch`, and the agent that connects; undefined means the default agent. */
 export function wayTo({ url, certificate }: Address): { base: string; agent: HttpAgent | undefined } {
   const path = socketPath(url);
   if (path !== undefined) return { base: 'http://localhost', agent: new SocketAgent(path) };
-  // A server on all addresses is asked on this machine's own.
+  // A server on all addresses is called on the loopback address.
   const base = url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:');
   return { base, agent: certificate !== undefined && url.startsWith('https:') ? new PinnedAgent(certificate) : undefined };
 }

@@ -1,8 +1,7 @@
-// The servers of this user that run: each leaves a small file in the state folder while it takes
-// work, so that commands find it. A file is believed only where the process that it names lives and
-// is that process; what a killed server or a restart of the machine has left is removed by the next
-// reader. Written by `recua api`, and so by `recua serve start`; read by commands that ask a
-// server.
+// The running servers of this user. Each server keeps a small file in the state folder while it
+// takes requests, so that commands find it. A file counts only if the process it names is alive and
+// is the same process; the next reader removes files left by a killed server or a reboot. `recua
+// api`, and so `recua serve start`, writes the files; commands that call a server read them.
 import { randomBytes } from 'node:crypto';
 import { rmSync } from 'node:fs';
 import { mkdir, open, readdir, rm } from 'node:fs/promises';
@@ -13,12 +12,12 @@ import { lifeOf, ownIdentity, readIdentity } from '../../system/process-identity
 import type { ProcessIdentity } from '../../system/process-identity.js';
 
 export interface RunningServer {
-  /** As it says it itself; of a server on all addresses `http://0.0.0.0:8080`. */
+  /** As the server reports it; `http://0.0.0.0:8080` for a server on all addresses. */
   url: string;
-  /** Fingerprint of its certificate; undefined without TLS. */
+  /** Fingerprint of the certificate; undefined without TLS. */
   certificate?: string | undefined;
   pid: number;
-  /** For servers that ask for one: made up by the server for programs of its user. */
+  /** If the server requires a key: one that it generated for programs of its user. */
   key?: string | undefined;
   /** Started by `recua serve`. */
   managed: boolean;
@@ -26,22 +25,23 @@ export interface RunningServer {
   startedAt: string;
 }
 
-/** What a server tells of itself; it began now unless it says when. */
+/** What a server registers. `startedAt` defaults to now. */
 type Registered = Pick<RunningServer, 'url' | 'key' | 'certificate' | 'managed'> & { startedAt?: string };
 
-/** A record takes some 300. */
+/** A record takes about 300. */
 const longestRecordBytes = 4_096;
 
 /**
- * Tells that this process serves at an address. Returns what takes that back; the end of the
- * process does so, too. Throws what the file system says where the state folder cannot be written.
+ * Registers this process as a server at an address. Returns a function that removes the entry; the
+ * end of the process removes it too. Throws the file system's error if the state folder cannot be
+ * written.
  */
 export async function registerServer({ url, key, certificate, managed, startedAt = new Date().toISOString() }: Registered, places: Places = findPlaces()): Promise<() => void> {
   const folder = folderOf(places);
   const identity = await ownIdentity();
   const record = { identity, url, ...(key === undefined ? {} : { key }), ...(certificate === undefined ? {} : { certificate }), managed, startedAt };
   await mkdir(folder, { recursive: true, mode: 0o700 });
-  // Of two containers with one state folder, both may have a process of this number.
+  // Two containers that share a state folder may both have a process with this pid.
   const path = join(folder, `${identity.pid}-${randomBytes(4).toString('hex')}.json`);
   const { default: writeFileAtomic } = await import('write-file-atomic');
   await writeFileAtomic(path, `${JSON.stringify(record, null, 2)}\n`, { mode: 0o600 });
@@ -49,14 +49,14 @@ export async function registerServer({ url, key, certificate, managed, startedAt
     process.removeListener('exit', unregister);
     try {
       rmSync(path, { force: true });
-    } catch { /* The next reader finds that this process is gone. */ }
+    } catch { /* The next reader removes it. */ }
   };
-  // A second Ctrl-C ends the process at once.
+  // A second Ctrl-C exits at once.
   process.on('exit', unregister);
   return unregister;
 }
 
-/** Those that live: the managed one first, then the newest first. */
+/** The living servers: the managed one first, then the newest first. */
 export async function runningServers(places: Places = findPlaces()): Promise<readonly RunningServer[]> {
   const folder = folderOf(places);
   const names = (await readdir(folder).catch(() => [])).filter((name) => name.endsWith('.json'));
@@ -75,13 +75,13 @@ async function readLiving(path: string): Promise<RunningServer | undefined> {
   const record = parse(text);
   const life = record ? await lifeOf(record.identity) : 'dead';
   if (life === 'dead') await rm(path, { force: true }).catch(() => undefined);
-  // One of another container cannot be seen from here, and its address means nothing here.
+  // A process in another container cannot be checked, and its address is useless here.
   if (!record || life !== 'alive') return undefined;
   const { identity: { pid }, ...server } = record;
   return { ...server, pid };
 }
 
-/** Only what this user wrote: prompts are sent to the address that stands there. */
+/** Reads only files that this user wrote, because prompts are sent to their addresses. */
 async function readOwn(path: string): Promise<string | undefined> {
   const file = await open(path, 'r').catch(() => undefined);
   if (!file) return undefined;

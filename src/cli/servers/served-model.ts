@@ -1,20 +1,20 @@
-// What a running server says of its models: an entry of GET /v1/models in the command line's words.
-// What an older server, or another program, leaves out is unknown.
+// What a running server says about its models: an entry of GET /v1/models, in the command line's
+// terms. Fields that an older server, or another program, leaves out are undefined or zero.
 import type { ServerClient } from './server-client.js';
 
 export interface ServedModel {
   /** The name that clients see. */
   id: string;
   aliases: readonly string[];
-  /** `ready`, `loading`, `unloading`, `failed`, `unloaded`, or what a newer server says. */
+  /** `ready`, `loading`, `unloading`, `failed`, `unloaded`, or a state of a newer server. */
   state: string;
-  /** 0 to 1 while it is loaded. */
+  /** 0 to 1 while it loads. */
   fraction: number | undefined;
-  /** Why its last load failed; '' where it did not. */
+  /** Why its last load failed; '' if it did not. */
   reason: string;
-  /** What it takes of memory, or is expected to. */
+  /** Memory that it uses, or is expected to use. */
   memoryBytes: number | undefined;
-  /** Where it computes, beside the CPU; undefined until it was loaded once. */
+  /** Devices that it computes on, besides the CPU; undefined until it was loaded once. */
   devices: readonly string[] | undefined;
   /** Layers on these devices. */
   layers: number | undefined;
@@ -25,9 +25,9 @@ export interface ServedModel {
   waiting: number;
   tokensPerSecond: number;
   pinned: boolean;
-  /** Its server was started with it, and neither loads nor unloads models. */
+  /** Its server was started with this one model, and neither loads nor unloads models. */
   fixed: boolean;
-  /** When it is unloaded if nobody asks for it, by Date.now(). */
+  /** When it will be unloaded if it stays idle, on the clock of Date.now(). */
   expiresMs: number | undefined;
 }
 
@@ -36,7 +36,7 @@ export async function modelsOf(client: ServerClient): Promise<ServedModel[]> {
   return Array.isArray(data) ? data.map(readModel) : [];
 }
 
-/** Throws `model_not_found` where the server has none of that name, `ambiguous_model`. */
+/** Throws `model_not_found` if the server has no model of that name, `ambiguous_model`. */
 export async function modelOf(client: ServerClient, name: string): Promise<ServedModel> {
   return readModel(await client.getJson(`/v1/models/${encodeURIComponent(name)}`));
 }

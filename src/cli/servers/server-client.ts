@@ -1,5 +1,5 @@
-// A running server over HTTP, for commands that ask one. What the server refuses comes as its own
-// error, and where nobody answers, the error says who was asked and what to do.
+// An HTTP client for a running server. If the server refuses, its own error is thrown; if nothing
+// answers, the error names the server and says what to do.
 import type { RequestInit, Response } from 'node-fetch';
 import { resolve } from 'node:path';
 import { RecuaError } from '../../errors.js';
@@ -9,31 +9,30 @@ import { misuse } from '../flags/flags.js';
 import { wayTo } from './connection.js';
 import type { Address } from './connection.js';
 
-/** Codes of certificates that are refused. */
+/** Error codes of rejected certificates. */
 const untrusted = /CERT|UNABLE_TO_/;
-/** What only reads is answered at once, or the server is stuck. */
+/** A read-only request that takes longer means that the server is stuck. */
 const answerMs = 10_000;
 
 export class ServerClient {
-  /** Without a slash at its end. */
+  /** Without a trailing slash. */
   readonly url: string;
   readonly #way: ReturnType<typeof wayTo>;
   readonly #headers: Readonly<Record<string, string>>;
 
   /**
-   * Takes what people have at hand: `127.0.0.1:8080`, an OpenAI client's base URL or the path of a
-   * socket will do; a server that asks for an API key gets this one. Throws
-   * `invalid_usage` for what is no address.
+   * `url` may be `127.0.0.1:8080`, an OpenAI client's base URL or the path of a socket. `key` is
+   * sent to the server. Throws `invalid_usage` if `url` is not an address.
    */
   constructor({ url, key = '', certificate }: Address) {
     this.url = readAddress(url);
     this.#way = wayTo({ url: this.url, certificate });
-    // A server may have several, with commas between them: the first will do.
+    // A server may have several keys, comma-separated; the first is enough.
     const [first = ''] = key.split(',');
     this.#headers = first === '' ? {} : { Authorization: `Bearer ${first.trim()}` };
   }
 
-  /** Throws `server_unreachable` where the answer takes too long, too. */
+  /** Throws `server_unreachable`, also if the answer takes too long. */
   async getJson(path: string, withinMs = answerMs): Promise<unknown> {
     const timeout = AbortSignal.timeout(withinMs);
     try {
@@ -43,19 +42,19 @@ export class ServerClient {
     }
   }
 
-  /** Waits as long as the answer takes. Throws `cancelled` where the signal aborts. */
+  /** Waits as long as the answer takes. Throws `cancelled` if the signal aborts. */
   async postJson(path: string, body: unknown, signal?: AbortSignal): Promise<unknown> {
     return await this.#json('POST', path, await this.post(path, body, signal), signal);
   }
 
-  /** The answer with its body unread, to be read as a stream; its status is one of success. */
+  /** A successful response with its body unread, to be read as a stream. */
   async post(path: string, body: unknown, signal?: AbortSignal): Promise<Response> {
     const headers = { 'Content-Type': 'application/json' };
     return await this.#send(path, { method: 'POST', headers, body: JSON.stringify(body), ...(signal ? { signal } : {}) });
   }
 
   async #send(path: string, init: Omit<RequestInit, 'headers'> & { method: string; headers?: Record<string, string> }): Promise<Response> {
-    // Loaded when first needed: most commands ask no server.
+    // Loaded on demand: most commands call no server.
     const { default: fetch } = await import('node-fetch');
     let response: Response;
     try {
@@ -66,7 +65,7 @@ export class ServerClient {
     }
     if (response.ok) return response;
     const text = await response.text().catch(() => '');
-    throw readError(jsonOf(text)) ?? unreachable(this.url, `answers ${init.method} ${path} with HTTP ${response.status}: it is no Recua server, or of another version`);
+    throw readError(jsonOf(text)) ?? unreachable(this.url, `answers ${init.method} ${path} with HTTP ${response.status}: it is not a Recua server, or has another version`);
   }
 
   async #json(method: string, path: string, response: Response, signal?: AbortSignal): Promise<unknown> {
@@ -79,19 +78,19 @@ export class ServerClient {
     try {
       return JSON.parse(text);
     } catch (cause) {
-      throw unreachable(this.url, `answers ${method} ${path} with something else than JSON: it is no Recua server`, cause);
+      throw unreachable(this.url, `answers ${method} ${path} with something other than JSON: it is not a Recua server`, cause);
     }
   }
 
   #failure(thrown: unknown, aborted: boolean): RecuaError {
     if (aborted) return new RecuaError('cancelled', 'Stopped waiting for the server.', { cause: thrown });
     const { code, message } = thrown as NodeJS.ErrnoException;
-    const how = code === 'ECONNREFUSED' ? 'refuses the connection: no server listens there. recua ps lists those that run; recua serve start starts one'
-      : code === 'ENOTFOUND' || code === 'EAI_AGAIN' ? 'has a host name that nobody knows'
-        : code === 'ECONNRESET' || code === 'ERR_STREAM_PREMATURE_CLOSE' ? 'ended the connection before its answer was complete. recua ps tells whether it still runs'
-          : code !== undefined && untrusted.test(code) ? `shows a certificate that this machine does not trust (${code}). NODE_EXTRA_CA_CERTS names a file with those that signed it`
-            : code === 'ENOENT' ? 'is a socket that is not there. recua ps lists the servers that run'
-              : `cannot be asked: ${message}`;
+    const how = code === 'ECONNREFUSED' ? 'refuses the connection: no server listens there. recua ps lists the running servers; recua serve start starts one'
+      : code === 'ENOTFOUND' || code === 'EAI_AGAIN' ? 'has an unknown host name'
+        : code === 'ECONNRESET' || code === 'ERR_STREAM_PREMATURE_CLOSE' ? 'ended the connection before its answer was complete. recua ps shows whether it still runs'
+          : code !== undefined && untrusted.test(code) ? `has a certificate that this machine does not trust (${code}). Set NODE_EXTRA_CA_CERTS to a file with the certificates that signed it`
+            : code === 'ENOENT' ? 'is a socket that does not exist. recua ps lists the running servers'
+              : `cannot be reached: ${message}`;
     return unreachable(this.url, how, thrown);
   }
 }

@@ -1,5 +1,5 @@
-// What becomes of a model while a request to load or unload it is under way: asked for again and
-// again, since the answer comes when all is done. Called by load and unload.
+// Polls a model's state while a request to load or unload it is under way, because that request is
+// answered only at the end. Called by load and unload.
 import { setTimeout as wait } from 'node:timers/promises';
 import { modelOf } from './served-model.js';
 import type { ServedModel } from './served-model.js';
@@ -7,7 +7,7 @@ import type { ServerClient } from './server-client.js';
 
 const pollMs = 250;
 
-/** Shows the model's state until `work` is settled, as whose promise it settles. */
+/** Shows the model's state until `work` settles; settles like `work`. */
 export async function watchModel<T>(client: ServerClient, name: string, work: Promise<T>, show: (model: ServedModel) => void): Promise<T> {
   const done = new AbortController();
   const settled = work.finally(() => done.abort());
@@ -16,7 +16,7 @@ export async function watchModel<T>(client: ServerClient, name: string, work: Pr
   while (!done.signal.aborted) {
     await wait(pollMs, undefined, { signal: done.signal }).catch(() => undefined);
     if (done.signal.aborted) break;
-    // Who asks is told by the request itself what is wrong.
+    // The request itself reports what is wrong.
     const model = await modelOf(client, name).catch(() => undefined);
     if (model && !done.signal.aborted) show(model);
   }

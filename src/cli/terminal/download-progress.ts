@@ -1,10 +1,10 @@
-// How far a download is, on stderr: a bar with speed and time left on a terminal, a line for every
+// The progress of a download, on stderr: a bar with speed and time left on a terminal, a line per
 // tenth elsewhere, nothing when quiet. Used by pull.
 import { sizeText } from '../../models/byte-size.js';
 import type { DownloadPhase } from '../../models/download/download.js';
 import { say } from './output.js';
 
-/** Speed is that of the last seconds, so that a pause shows. */
+/** The speed covers this time, so that a pause shows. */
 const windowMs = 5000;
 const drawMs = 125;
 const linesPerDownload = 10;
@@ -13,7 +13,7 @@ const longestFigures = '100 % of 99.9 GiB, 99.9 MiB/s, 59 min 59 s left'.length;
 export class DownloadProgress {
   readonly #totalBytes: number;
   readonly #quiet: boolean;
-  /** Draws the bar; undefined where there is none. */
+  /** Draws the bar; undefined without a bar. */
   #timer: NodeJS.Timeout | undefined;
   #doneBytes = 0;
   #phase: DownloadPhase = 'checking';
@@ -35,7 +35,7 @@ export class DownloadProgress {
     const now = performance.now();
     this.#samples.push({ atMs: now, bytes: doneBytes });
     while (this.#samples.length > 2 && now - this.#samples[1]!.atMs > windowMs) this.#samples.shift();
-    // What comes in thousands a second is remembered in hundreds.
+    // With thousands of updates per second, hundreds of samples are enough.
     if (this.#samples.length > 512) this.#samples = this.#samples.filter((_, index) => index % 2 === 0);
     if (this.#timer === undefined && !this.#quiet && this.#phase !== 'checking') this.#sayTenths();
   }
@@ -45,7 +45,7 @@ export class DownloadProgress {
     this.#phase = phase;
   }
 
-  /** A line for people above the bar. */
+  /** Prints a line above the bar. */
   note(text: string): void {
     if (this.#quiet) return;
     if (this.#timer) process.stderr.write('\r\x1b[J');
@@ -62,10 +62,11 @@ export class DownloadProgress {
   }
 
   /**
-   * A terminal may have been made narrower since. One that breaks lines anew keeps the cursor with
-   * its letter, so it rests on the line's first, and what the line was broken into is below it and
-   * cleared; and a line that is too long by now is cut, not broken. Both modes of that are set and
-   * reset in one write, since the terminal of a program that was killed keeps them.
+   * The terminal may have become narrower since. A terminal that rewraps lines keeps the cursor on
+   * its character. So the cursor rests on the line's first character: everything the line was
+   * wrapped into is below it, and gets cleared. With wrapping off, a line that is now too long is
+   * cut. The mode is set and reset in one write, because a terminal keeps it if the program is
+   * killed.
    */
   #draw(): void {
     process.stderr.write(`\r\x1b[?7l${this.#barLine()}\x1b[J\x1b[?7h\r`);
@@ -84,7 +85,7 @@ export class DownloadProgress {
 
   #barLine(): string {
     const figures = this.#figures();
-    // The figures change their length, the bar does not.
+    // The figures vary in length; the bar must not.
     const width = Math.min(40, (process.stderr.columns || 80) - longestFigures - 4);
     if (width < 5) return figures.slice(0, (process.stderr.columns || 80) - 1);
     const filled = Math.floor(width * this.#fraction);
@@ -104,7 +105,7 @@ export class DownloadProgress {
   #bytesPerSecond(): number {
     const [first, last] = [this.#samples[0], this.#samples.at(-1)];
     if (!first || !last || last.bytes <= first.bytes) return 0;
-    // Measured to now: while nothing comes, the speed sinks.
+    // Measured up to now, so that the speed drops while nothing arrives.
     return (last.bytes - first.bytes) / (Math.max(1, performance.now() - first.atMs) / 1000);
   }
 }

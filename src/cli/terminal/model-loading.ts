@@ -1,12 +1,12 @@
-// The wait for a model to load: a line on stderr that shows how far it is, for api, run and chat,
-// and for the latter two what the engine has to say then.
+// Waiting for a model to load: a progress line on stderr, for api, run and chat, and the engine's
+// notes, for run and chat.
 import type { Engine } from '../../engine/api.js';
 import type { ModelDescription } from '../../engine/protocol.js';
 import { RecuaError } from '../../errors.js';
 import { misuse } from '../flags/flags.js';
 import { LoadingLine, say } from './output.js';
 
-/** Shows the progress of an engine as long as something is waited for. */
+/** Shows the engine's progress until the promise settles. */
 export async function showLoading<T>(engine: Engine, label: string, quiet: boolean, waiting: Promise<T>): Promise<T> {
   const line = new LoadingLine(label, quiet);
   const timer = setInterval(() => {
@@ -21,16 +21,13 @@ export async function showLoading<T>(engine: Engine, label: string, quiet: boole
   }
 }
 
-/**
- * A context in which no chat has an answer is a mistake of the command line. Throws
- * `invalid_usage`.
- */
+/** A context too small for any chat is a command line mistake. Throws `invalid_usage`. */
 export function checkContext({ contextSize, leastContext }: ModelDescription): void {
   if (contextSize >= leastContext) return;
-  throw misuse(`Expected a context of at least ${leastContext} tokens (-c), got ${contextSize}: the shortest chat takes ${leastContext - 1} with this model's template, and an answer one at least.`);
+  throw misuse(`Expected a context of at least ${leastContext} tokens (-c), got ${contextSize}: the shortest chat takes ${leastContext - 1} with this model's template, and an answer takes at least one.`);
 }
 
-/** Waits until the engine is ready; an abort ends the wait with `cancelled`. */
+/** Waits until the engine is ready. An abort throws `cancelled`. */
 export async function waitForModel(engine: Engine, label: string, quiet: boolean, signal: AbortSignal): Promise<ModelDescription> {
   let stop: (() => void) | undefined;
   const stopped = new Promise<never>((_, reject) => {

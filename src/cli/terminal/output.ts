@@ -1,30 +1,27 @@
-// Where words go: data to stdout, talk to stderr, neither with escape codes where it is no
+// Output: data goes to stdout, messages to stderr. Neither gets escape codes unless it is a
 // terminal.
 import { RecuaError } from '../../errors.js';
 import type { LogFields, LogLevel } from './log-line.js';
 
-/**
- * The reader of stdout went away (`recua run … | head`): no error, there is just nobody left to
- * write for.
- */
+/** The reader of stdout closed it (`recua run … | head`). This is not a failure. */
 export class ReaderGone extends Error {}
 
 let guarded = false;
 
 /**
- * Keeps a closed stdout or stderr from ending the process: `print` tells of the one, the other is
- * talk and may be lost.
+ * Keeps a closed stdout or stderr from ending the process. `print` reports a closed stdout;
+ * messages to a closed stderr are lost.
  */
 export function guardOutput(): void {
   if (guarded) return;
   guarded = true;
-  process.stdout.on('error', () => { /* print() throws it. */ });
-  process.stderr.on('error', () => { /* Nobody listens. */ });
+  process.stdout.on('error', () => { /* print() reports it. */ });
+  process.stderr.on('error', () => { /* Nobody reads it. */ });
 }
 
 /**
- * Data to stdout; resolves when it is handed on, so that a slow reader slows the writer. Throws
- * ReaderGone.
+ * Writes data to stdout. Resolves when the data is handed on, so that a slow reader slows down the
+ * writer. Throws ReaderGone.
  */
 export async function print(text: string): Promise<void> {
   const error = await new Promise<NodeJS.ErrnoException | null | undefined>((resolve) => {
@@ -35,12 +32,12 @@ export async function print(text: string): Promise<void> {
   throw new RecuaError('file_unreadable', `stdout cannot be written: ${error.message}`, { cause: error });
 }
 
-/** Talk to stderr. It may quote a file or a server, so that it is tamed. */
+/** Writes a message to stderr, without the control characters that a quoted text may contain. */
 export function say(text: string): void {
   aboveProgress(() => process.stderr.write(`${tame(text)}\n`));
 }
 
-/** A line at the end of the terminal that is rewritten as things go on; one at a time. */
+/** A progress line at the bottom of the terminal, rewritten in place; one at a time. */
 interface ProgressLine {
   erase(): void;
   redraw(): void;
@@ -52,7 +49,7 @@ function standsAtTheEnd(line: ProgressLine | undefined): void {
   progress = line;
 }
 
-/** Has something written to the terminal without gluing it to a progress line that stands there. */
+/** Runs `write` with the progress line erased, then draws the line again. */
 export function aboveProgress(write: () => void): void {
   progress?.erase();
   write();
@@ -61,7 +58,7 @@ export function aboveProgress(write: () => void): void {
 
 const levels = ['debug', 'info', 'warn', 'error', 'silent'] as const;
 
-/** A log that lets through what is at least of `least`; to stderr, or to who else writes it. */
+/** A log that passes messages of at least the level `least` to `write`, by default to stderr. */
 export function makeLog(
   least: LogLevel | 'silent', write: (level: LogLevel, text: string, fields?: LogFields) => void = (level, text) => say(`${level}: ${text.trimEnd()}`),
 ): (level: LogLevel, text: string, fields?: LogFields) => void {
@@ -71,29 +68,27 @@ export function makeLog(
 }
 
 /**
- * The same for what an engine tells: llama.cpp's own talk about a load is for those who look for a
- * fault. See `engineLogLevel`.
+ * The same for messages of an engine. llama.cpp's info messages about a load become debug messages:
+ * they matter only to someone who looks for a fault. See `engineLogLevel`.
  */
 export function engineLog(log: ReturnType<typeof makeLog>): ReturnType<typeof makeLog> {
   return (level, text) => log(level === 'info' ? 'debug' : level, text);
 }
 
 /**
- * What `engineLog` of a log of this level lets through, so that an engine process sends no more.
+ * The engine's log level that matches `engineLog` on a log of this level, so that an engine process
+ * sends no message that would be dropped.
  */
 export function engineLogLevel(least: LogLevel | 'silent'): LogLevel {
   if (least === 'silent') return 'error';
   return least === 'info' ? 'warn' : least;
 }
 
-/**
- * Errors of an engine's log, held back until it is known whether the failure that follows says the
- * same.
- */
+/** Holds back errors of an engine's log until it is known whether the failure repeats them. */
 export class HeldErrors {
   #lines: string[] = [];
 
-  /** Below this level nothing is told. */
+  /** Lower levels are not printed. */
   readonly logLevel = 'warn';
 
   readonly log = (level: LogLevel, text: string): void => {
@@ -101,7 +96,7 @@ export class HeldErrors {
     else if (level === 'warn') say(`warn: ${text.trimEnd()}`);
   };
 
-  /** Tells those that `thrown` does not. */
+  /** Prints the errors that `thrown` does not contain. */
   tell(thrown?: unknown): void {
     const known = thrown instanceof Error ? thrown.message : '';
     for (const line of this.#lines) if (!known.includes(line)) say(`error: ${line}`);
@@ -109,7 +104,7 @@ export class HeldErrors {
   }
 }
 
-/** What went wrong, as the API says it too. */
+/** Prints an error, in the words of the API. */
 export function sayError(thrown: unknown): void {
   const error = RecuaError.from(thrown);
   say(`recua: ${error.message}`);
@@ -117,16 +112,16 @@ export function sayError(thrown: unknown): void {
 }
 
 /**
- * A model's text for a terminal: without control characters, so that it can't drive it. Line breaks
- * and tabs stay.
+ * Removes control characters from a text, so that it cannot control the terminal. Line breaks and
+ * tabs stay.
  */
 export function tame(text: string): string {
   return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, '');
 }
 
 /**
- * A line on stderr that shows how far the loading is; on a terminal it is rewritten, elsewhere it
- * is silent until the end.
+ * The progress of a load, on stderr. On a terminal one line is rewritten; elsewhere the label is
+ * printed once.
  */
 export class LoadingLine implements ProgressLine {
   readonly #label: string;

@@ -1,15 +1,14 @@
-// Rows of text in columns, without borders or escape codes; wide characters count for what they
-// take on a terminal. Whatever a screen is too narrow for keeps its names whole: they are there to
-// be copied.
+// Rows of text in columns, without borders or escape codes. Wide characters count as the columns
+// they take on a terminal. On a narrow screen, names are never cut, because users copy them.
 import stringWidth from 'string-width';
 import { plain } from './wording.js';
 
-/** Columns between two cells. */
+/** Number of spaces between two cells. */
 const gap = 2;
-/** A cell that is shortened further says too little to be worth its line. */
+/** A cell shortened below this says too little. */
 const leastRoom = 12;
 
-/** A text without its middle, where it takes more columns than there are: ends tell paths apart. */
+/** Cuts the middle of a text that is too wide: the ends tell paths apart. */
 export function shorten(text: string, columns: number): string {
   const most = Math.max(leastRoom, columns);
   if (stringWidth(text) <= most) return text;
@@ -25,9 +24,9 @@ export function shorten(text: string, columns: number): string {
 }
 
 /**
- * Lines of a table, each with its line break; the first row is the head. Where they are wider than
- * the screen, empty columns are left out, then the last column is shortened; where even that has no
- * room, the first cell of a row gets a line of its own, and the others as many as they need.
+ * Lines of a table, each with its line break; the first row is the head. If the table is wider than
+ * the screen, empty columns are left out, then the last column is shortened. If that is not enough,
+ * the first cell of a row gets a line of its own, and the others as many lines as they need.
  */
 export function rows(cells: readonly (readonly string[])[], columns = process.stdout.isTTY ? process.stdout.columns : Infinity): string {
   let shown = cells.map((row) => row.map(plain));
@@ -39,7 +38,7 @@ export function rows(cells: readonly (readonly string[])[], columns = process.st
 function inSeveralLines(cells: readonly (readonly string[])[], columns: number): string[] {
   const room = columns - gap;
   const parts: (readonly string[])[][] = [];
-  // What has room on a line of its own is not cut to stand beside others.
+  // A cell that fits on a line of its own is not cut to share a line.
   const lastIsLong = widthsOf(cells).at(-1)! > room;
   for (let from = 1; from < cells[0]!.length;) {
     const upTo = (end: number) => cells.map((row) => row.slice(from, end));
@@ -61,7 +60,7 @@ function aligned(cells: readonly (readonly string[])[], columns: number): string
   const room = roomForLast(cells, columns);
   return cells.map((row, at) => row.map((cell, column) => {
     if (column < row.length - 1) return cell + ' '.repeat(widths[column]! - stringWidth(cell) + gap);
-    // The head says what the column is.
+    // The head is never cut.
     return at === 0 ? cell : shorten(cell, room);
   }).join(''));
 }

@@ -1,29 +1,25 @@
-// Ctrl-C and its relatives: the first signal asks for an orderly end, a second one ends at once.
-// Whatever a command was doing, the exit code is what a shell says of a process that the signal
-// itself has ended, 128 and the signal's number: that is what the first moments give, before
-// anybody watches.
+// SIGINT, SIGTERM and SIGHUP: the first signal asks for an orderly exit, a second one exits at
+// once. The exit code is always the shell's for a process killed by that signal, 128 plus the
+// signal's number, as in the first moments of a process, before these handlers exist.
 
 /**
- * npm hands on a Ctrl-C that the terminal has sent to us already; what comes within this time is
- * the same keystroke.
+ * npm forwards a Ctrl-C that the terminal already sent to this process. A second signal within this
+ * time is the same keystroke.
  */
 const sameKeystrokeMs = 100;
 
-/** What ends a command in order. */
+/** The signals that end a command in order. */
 export type StopName = 'SIGINT' | 'SIGTERM' | 'SIGHUP';
 const exitCodes: Readonly<Record<StopName, number>> = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 };
 
 let stoppedBy: StopName = 'SIGINT';
 
-/**
- * The exit code of a command that was stopped: by the signal that came first, else by the key
- * Ctrl-C.
- */
+/** The exit code of a stopped command: of the first signal, else of the key Ctrl-C. */
 export function stopCode(): number {
   return exitCodes[stoppedBy];
 }
 
-/** Remembers what a command is ended by, for `stopCode`. */
+/** Records the signal that ends the command, for `stopCode`. */
 export function noteStop(name: StopName): void {
   stoppedBy = name;
 }
@@ -31,13 +27,13 @@ export function noteStop(name: StopName): void {
 export interface StopSignal {
   /** Aborted by the first signal. */
   readonly signal: AbortSignal;
-  /** Takes the handlers away again. */
+  /** Removes the handlers. */
   release(): void;
 }
 
 /**
- * Watches SIGINT, SIGTERM and, where there is one, the closing of the terminal. `onSecond` is what
- * a second signal does.
+ * Watches SIGINT, SIGTERM and the closing of the terminal, if there is one. A second signal calls
+ * `onSecond`.
  */
 export function watchSignals(onSecond: () => void = () => process.exit(stopCode())): StopSignal {
   const controller = new AbortController();

@@ -1,5 +1,4 @@
-// How counts, times and texts from files are written for people. Called by the commands that
-// report.
+// Formats counts, times and texts from files for people. Called by commands that report something.
 
 /** A count of a model's parameters. */
 export function parameters(count: number): string {
@@ -9,7 +8,7 @@ export function parameters(count: number): string {
   return String(count);
 }
 
-/** How long ago something was, in its largest unit. */
+/** How long ago something was, in the largest fitting unit. */
 export function ago(timeMs: number, nowMs = Date.now()): string {
   const seconds = Math.max(0, Math.floor((nowMs - timeMs) / 1000));
   for (const [size, unit] of [[31_557_600, 'year'], [2_629_800, 'month'], [86_400, 'day'], [3600, 'hour'], [60, 'minute']] as const) {
@@ -19,7 +18,7 @@ export function ago(timeMs: number, nowMs = Date.now()): string {
   return 'just now';
 }
 
-/** Text from a file, or a file's name, for a terminal: control characters as escapes. */
+/** Text from a file, or a file name, for a terminal: control characters become escapes. */
 export function plain(value: string): string {
   const quoted = JSON.stringify(value).slice(1, -1);
   return quoted.replaceAll('\\"', '"').replaceAll('\\\\', '\\').replace(/[\u007f-\u009f\u2028-\u202e\u2066-\u2069]/g, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}`);

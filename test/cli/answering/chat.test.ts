@@ -30,7 +30,7 @@ t.test('a chat over a running server: its line, counts, context, saved and resum
   chat.type(`\x1b[200~${'word '.repeat(600)}\x1b[201~\r`);
   await chat.until(/This message does not fit: with it the conversation has \d+ tokens, and the context holds 512/);
   await chat.prompt();
-  t.match(await chat.say('/clear'), /Cleared; the next message begins a new conversation/);
+  t.match(await chat.say('/clear'), /Cleared; the next message starts a new conversation/);
   await chat.say('Hello again');
   t.equal(await chat.leave(), 0);
   t.equal(await home.requests(), 4);
@@ -68,7 +68,7 @@ t.test('a server that dies is told, the message is kept, and the model is loaded
   home.running.child.kill('SIGKILL');
   await home.running.ended;
   chat.type('Second\r');
-  await chat.until(/The server http:\S+ refuses the connection[^]*With the next message the model is looked for again/);
+  await chat.until(/The server http:\S+ refuses the connection[^]*The next message looks for the model again/);
   await chat.until(() => chat.cursor().line === '> Second', 'the message again');
   chat.type('\r');
   await chat.until(/> Second\nYes\./);
@@ -85,7 +85,7 @@ t.test('a server that dies in the middle of an answer leaves what came', async (
   chat.type('go\r');
   await chat.until(/> go\n[a-z]{5}/);
   home.running.child.kill('SIGKILL');
-  await chat.until(/ended the connection before its answer was complete[^]*What came before the error is kept/);
+  await chat.until(/ended the connection before its answer was complete[^]*The part before the error is kept/);
   await chat.prompt();
   t.match(readSaved(chat.home).messages[1], { ended: 'failed', content: /^[a-z]{5,}$/ });
   chat.type('on\r');
@@ -118,7 +118,7 @@ t.test('an answer that ends the model there again and again is told, and the cha
     process.kill(last = engine, 'SIGKILL');
     killed++;
   }
-  await chat.until(/The engine process died \(signal SIGKILL\)[^]*The model is back\.[^]*What came before the error is kept/);
+  await chat.until(/The engine process died \(signal SIGKILL\)[^]*The model is back\.[^]*The part before the error is kept/);
   await chat.prompt();
   chat.type('again\r');
   await chat.until(/> again\n[a-z]{5}/);

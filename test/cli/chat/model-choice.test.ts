@@ -26,7 +26,7 @@ function open(t: Test, home: Home, args: readonly string[] = [], rows = 24): Ret
 
 t.test('with no model on the machine it says how to get one, and that there is one to try', async (t) => {
   const home = makeHome(t);
-  const said = /Expected a model: recua chat <model>, and there is none on this machine yet\. recua pull <owner\/repo> gets one; recua chat builtin tries/;
+  const said = /Expected a model: recua chat <model>, and there is none on this machine yet\. recua pull <owner\/repo> downloads one; recua chat builtin uses/;
   t.match(await recua(['chat', '-p', 'Hello'], '', { env: home.env }), { code: 2, stdout: '', stderr: said });
   const chat = open(t, home);
   t.equal((await chat.ended).exitCode, 2);

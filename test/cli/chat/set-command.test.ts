@@ -40,7 +40,7 @@ t.test('what cannot be set is said, with what can', async (t) => {
     ['/set parameter temperature hot', /Expected a number from 0 to 100 for temperature, got "hot"/],
     ['/set parameter top_k 1.5', /Expected a whole number from 0 to \d+ for top_k, got "1\.5"/],
     ['/set parameter temprature 1', /no parameter "temprature"\. Did you mean temperature\?/],
-    ['/set parameter num_ctx 8192', /settled when the model is loaded.*recua chat --continue -c <n>/],
+    ['/set parameter num_ctx 8192', /fixed when the model is loaded.*recua chat --continue -c <n>/],
     ['/set parameter stop ""', /Expected at most 16 texts/],
     ['/set verbos', /Did you mean \/set verbose\?/],
     ['/set verbose now', /takes nothing after it, got "now"/],

@@ -15,7 +15,7 @@ function homeOf(folder: string): (...args: string[]) => ReturnType<typeof recua>
 t.test('alias and cp give a stored model a second name, and copy nothing', async (t) => {
   const folder = t.testdir();
   const call = homeOf(folder);
-  t.match(await call('alias'), { code: 0, stdout: '', stderr: 'There are no aliases. Give one: recua alias <name> <model>\n' });
+  t.match(await call('alias'), { code: 0, stdout: '', stderr: 'There are no aliases. To add one: recua alias <name> <model>\n' });
   const before = statSync(join(folder, 'hub')).mtimeMs;
   t.match(await call('alias', 'toys', 'acme/toy'), { code: 0, stdout: 'toys names acme/toy now (acme/toy/toy-Q8_0.gguf); nothing was copied.\nTry: recua run toys -p "Hello"\n' });
   t.match(await call('cp', 'toys', 'again'), { code: 0, stdout: /^again names acme\/toy now/ });
@@ -34,7 +34,7 @@ t.test('an alias that is taken is moved only by force; taking it away leaves the
   t.match(await call('cp', 'acme/other', 'toys', '--force'), { code: 0 });
   t.match(await call('alias'), { stdout: /^toys +acme\/other$/m });
   t.match(await call('alias', '--rm', 'tois'), { code: 1, stderr: /There is no alias tois\. Did you mean toys\?/ });
-  t.match(await call('alias', '--rm', 'toys'), { code: 0, stderr: 'toys is no name any more; its model stays.\n' });
+  t.match(await call('alias', '--rm', 'toys'), { code: 0, stderr: 'toys is no longer an alias; its model stays.\n' });
   t.match(await call('cp', 'acme/other', 'toys'), { code: 0 });
   t.match(await call('rm', '-y', 'toys'), { code: 0, stdout: /the alias toys/ });
   t.match(await call('list'), { stdout: /^acme\/other /m }, 'rm of it leaves the model, too');

@@ -93,7 +93,7 @@ t.test('api warns when other machines can reach it, and only then', async (t) =>
     const running = start(['api', 'builtin', ...small, '--host', host]);
     await served(running);
     running.child.kill('SIGINT');
-    t.equal(/Warning: whoever can reach 0\.0\.0\.0 port \d+ can use this server/.test((await running.ended).stderr), warns, host);
+    t.equal(/Warning: anyone who can reach 0\.0\.0\.0 port \d+ can use this server/.test((await running.ended).stderr), warns, host);
   }
 });
 

@@ -146,7 +146,7 @@ t.test('recua config tells values with their origins, and the places', async (t)
   const home = makeHome(t);
   const path = join(home.folder, 'config', 'recua', 'config.json');
   const plain = await recua(['config'], '', { env: home.env });
-  t.match(plain, { code: 0, stdout: /config file +\S+config\.json +not there yet[^]*Nothing is set/ });
+  t.match(plain, { code: 0, stdout: /config file +\S+config\.json +not there yet[^]*No config file or variable sets anything/ });
   t.equal((await recua(['config', 'path'], '', { env: home.env })).stdout, `${path}\n`);
   mkdirSync(dirname(path), { recursive: true });
   writeFileSync(path, JSON.stringify({ port: 9000, api: { temp: 0.5 } }));

@@ -20,7 +20,7 @@ t.test('doctor tells what there is, and exits 0 where all is well', async (t) =>
   for (const line of [
     new RegExp(`^Recua +${ownVersion} in ${root.replace(/\/$/, '')}$`, 'm'), /^Node +v\d+.*(linux|darwin|win32)-\w+/m, /^llama\.cpp +\d/m, /^Addon +\S.*recua\.node \(built here, backends compiled in\)$/m,
     /^Backend +CPU: \w/m, /^Processor +libggml-cpu\.\w+ computes what it should \(\d\d families of kernels in \d+ ms\)$/m, /^Device +CPU: .* GiB free$/m, /^Graphics +\S/m, new RegExp(`^Model store +${folder}/models/hub \\(not made yet\\), writable, .* free$`, 'm'),
-    new RegExp(`^Config file +${folder}/config/recua/config\\.json: there is none, so that the defaults hold$`, 'm'), /^Server +stopped$/m,
+    new RegExp(`^Config file +${folder}/config/recua/config\\.json: there is none, so the defaults apply$`, 'm'), /^Server +stopped$/m,
   ]) t.match(stdout, line);
   t.match(stdout, /(Nothing is wrong\.|Recua can work\.)\n$/);
   t.equal(stderr, '');
@@ -54,7 +54,7 @@ t.test('doctor looks on whatever is broken, and exits 1', async (t) => {
   const { code, stdout } = await recua(['doctor'], '', { env: { ...env, RECUA_ADDON: join(folder, 'none.node'), RECUA_GPU_LAYER: '3' } });
   t.equal(code, 1);
   t.match(stdout, /^Addon +none that loads$/m);
-  t.match(stdout, /Recua cannot work until this is mended\n/);
+  t.match(stdout, /Recua cannot work until this is fixed\n/);
   t.match(stdout, /^- Expected the native addon of Recua.*\n {4}\S+none\.node: there is no such file\n {2}RECUA_ADDON names the file/m);
   t.match(stdout, /^- The model store \S+ cannot be written/m);
   t.match(stdout, /^- .*config\.json, key "prot": .*Did you mean port\?/m);

@@ -23,7 +23,7 @@ t.test('import links a file in, and the model runs by its name and alias', async
   const { code, stdout, stderr } = await recua(['import', path, '-a', 'tiny'], '', { env: envOf(folder) });
   t.equal(code, 0);
   t.equal(stderr, '');
-  t.match(stdout, /my model \(1\)\.gguf is in the store now: hard-linked, so it takes no extra room.*\nNames: local\/my-model-1, tiny\nTry: recua run tiny -p "Hello"\n$/);
+  t.match(stdout, /my model \(1\)\.gguf is in the store now: hard-linked, so it takes no extra space.*\nNames: local\/my-model-1, tiny\nTry: recua run tiny -p "Hello"\n$/);
   const hub = join(folder, 'hub');
   const blob = join(folderOf(hub, 'local/my-model-1'), 'blobs', sha256(readFileSync(builtinPath)));
   t.equal(statSync(blob).ino, statSync(path).ino);
@@ -87,7 +87,7 @@ t.test('import of the same again says so, and of other contents under the name r
   writeFileSync(path, model('m'));
   const first = await importing(folder, path);
   t.match(await importing(folder, path), { code: 0, already: true, name: 'local/m', method: null, path: first.path });
-  t.match(await recua(['import', path], '', { env: envOf(folder) }), { code: 0, stdout: /is in the store already\.\nName: local\/m\n/ });
+  t.match(await recua(['import', path], '', { env: envOf(folder) }), { code: 0, stdout: /is already in the store\.\nName: local\/m\n/ });
   t.match(await importing(folder, path, '--copy', '-a', 'again'), { code: 0, already: true, aliases: ['again'] });
   rmSync(path);
   writeFileSync(path, model('another'));

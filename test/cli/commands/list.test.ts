@@ -22,7 +22,7 @@ t.test('list of an empty store has builtin, and says what to do', async (t) => {
     const { code, stdout, stderr } = await recua([name], '', { env: envOf(folder) });
     t.equal(code, 0);
     t.match(stdout, /^NAME +QUANTIZATION +SIZE +LAST USED +ALIAS +STATE\nbuiltin +F16 +2\.\d\d MiB +never +embedded\n$/);
-    t.match(stderr, /is empty\. Get a model with recua pull .*recua import/);
+    t.match(stderr, /is empty\. Download a model with recua pull .*recua import/);
   }
 });
 
@@ -50,7 +50,7 @@ t.test('list shows models, partials and what pulls now', async (t) => {
   t.match(rows['acme/torn'], /50 % downloaded$/, 'one part whole, one half, one not begun');
   t.match(rows['acme/m-GGUF'], /^Q8_0 +\d+ bytes +never$/);
   t.match(rows['local/linked'], /dangling: there is no .*gone\.gguf$/);
-  t.match(rows['acme/m-GGUF/mmproj-F16.gguf'], /goes with the models of its repository/);
+  t.match(rows['acme/m-GGUF/mmproj-F16.gguf'], /used with the models of its repository/);
   // Wide characters take two columns.
   const [plainLine, wideLine] = [/^acme\/half .*$/m, /^模型.*$/m].map((pattern) => pattern.exec(stdout)![0]);
   t.equal(plainLine.indexOf('Q5_K_M'), wideLine.indexOf('Q8_0') + 5, 'five wide characters come before');

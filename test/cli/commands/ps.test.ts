@@ -43,14 +43,14 @@ t.test('ps without a server says so, and exits as serve status does', async (t) 
   t.strictSame(JSON.parse(stdout), { servers: [] });
   t.match(await call(home, 'ps', '--url', '127.0.0.1:1'), { code: 1, stderr: /The server http:\/\/127\.0\.0\.1:1 refuses the connection/ });
   t.match(await call(home, 'ps', 'builtin'), { code: 2 });
-  t.match(await call(home, 'ps', '--watch'), { code: 2, stderr: /Expected a terminal for --watch/ });
+  t.match(await call(home, 'ps', '--watch'), { code: 2, stderr: /Expected a terminal on stdout for --watch/ });
   t.match(await call(home, 'load', 'builtin'), { code: 1, stderr: /No server is running/ });
 });
 
 t.test('ps shows what the models of a server do', async (t) => {
   const home = makeHome(t);
   const { url } = await serve(t, home, '--keep-alive', '3600', '--ctx-size', '4096');
-  t.match(await call(home, 'ps'), { code: 0, stdout: new RegExp(`^NAME [^\n]*\nNo model is loaded at ${url}\\. Those that can be: recua ps --all\n$`) });
+  t.match(await call(home, 'ps'), { code: 0, stdout: new RegExp(`^NAME [^\n]*\nNo model is loaded at ${url}\\. To list the models that can be: recua ps --all\n$`) });
   t.match(table((await call(home, 'ps', '--all')).stdout), [{ NAME: 'builtin', STATE: 'unloaded' }]);
 
   const gone = new AbortController();
@@ -78,13 +78,13 @@ t.test('models are loaded and unloaded by name, in the server that has them', as
   const home = makeHome(t);
   const { url } = await serve(t, home);
   t.match(await call(home, 'load', 'builtin', '--keep-alive', '-1'), { code: 0, stdout: '', stderr: new RegExp(`^Loading builtin …\nbuiltin is ready at ${url} \\(512 tokens of context, .* MiB\\)\n$`) });
-  t.match(table((await call(home, 'ps')).stdout), [{ STATE: 'ready', UNTIL: 'for ever' }]);
+  t.match(table((await call(home, 'ps')).stdout), [{ STATE: 'ready', UNTIL: 'forever' }]);
   t.match(await call(home, 'load', 'bultin'), { code: 1, stderr: /recua: The model "bultin" does not exist here\. Did you mean "builtin"\?/ });
   t.match(await call(home, 'load', 'nothing-like-it', 'builtin'), { code: 1, stderr: /does not exist[^]*builtin is ready/ }, 'the others are loaded all the same');
-  t.match(await call(home, 'unload', 'builtin'), { code: 0, stderr: `builtin is not loaded any more at ${url}\n` });
+  t.match(await call(home, 'unload', 'builtin'), { code: 0, stderr: `builtin is no longer loaded at ${url}\n` });
   t.strictSame(await models(home), []);
   t.match(await call(home, 'stop', 'builtin', '--url', url), { code: 0 }, 'what is not loaded is no error');
-  t.match(await call(home, 'stop'), { code: 2, stderr: /recua unload <model>….*To end the server itself: recua serve stop/ });
+  t.match(await call(home, 'stop'), { code: 2, stderr: /recua unload <model>….*To stop the server itself: recua serve stop/ });
 });
 
 t.test('of several servers the one that has the model is asked', async (t) => {
@@ -97,7 +97,7 @@ t.test('of several servers the one that has the model is asked', async (t) => {
   // Both have it then, and one of them can let it come and go.
   const fixed = await serve(t, home, 'builtin');
   t.match(await call(home, 'load', 'builtin'), { code: 0, stderr: new RegExp(`builtin is ready at ${other.url} `) });
-  t.match(await call(home, 'unload', 'builtin'), { code: 0, stderr: `builtin is not loaded any more at ${other.url}\n` });
+  t.match(await call(home, 'unload', 'builtin'), { code: 0, stderr: `builtin is no longer loaded at ${other.url}\n` });
   fixed.running.child.kill('SIGKILL');
   await fixed.running.ended;
   t.match(await call(home, 'load', 'gpt-4'), { code: 2, stderr: /2 servers run, and none has gpt-4: http.*, http.*\. Name one with --url\./ });

@@ -166,7 +166,7 @@ t.test('rm without a terminal removes what is named exactly, and does not guess'
     await addAlias(findPlaces(env), 'alias', { repo: 'Owner/Repo', file: 'm-Q4_0.gguf' }, false);
     const before = files(hub);
     for (const guess of ['owner/repo', 'owner/repo:Q4_0', 'm-Q4_0', 'M-q4_0.gguf']) {
-      t.match(await recua(['rm', guess], 'y\n', { env }), { code: 2, stdout: '', stderr: /Expected the exact name of a model where nobody can be asked, got .*\. Did you mean Owner\/Repo\?/ }, guess);
+      t.match(await recua(['rm', guess], 'y\n', { env }), { code: 2, stdout: '', stderr: /Expected the exact name of a model without a terminal to ask on, got .*\. Did you mean Owner\/Repo\?/ }, guess);
       t.strictSame(files(hub), before);
     }
     t.match(await recua(['rm', name], '', { env }), { code: 0, stdout: /^Removed Owner\/Repo / }, name);

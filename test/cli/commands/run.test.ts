@@ -42,7 +42,7 @@ t.test('run --verbose ends with how fast it was', async (t) => {
 t.test('run without a prompt exits 2', async (t) => {
   t.match(await recua(['run', 'builtin'], ''), { code: 2, stdout: '', stderr: /Expected a prompt/ });
   t.match(await recua(['run'], 'Hello'), { code: 2, stderr: /Expected a model/ });
-  t.match(await recua(['run', 'builtin', 'Hello', '-p', 'Hello']), { code: 2, stderr: /behind the model or with -p, got both/ });
+  t.match(await recua(['run', 'builtin', 'Hello', '-p', 'Hello']), { code: 2, stderr: /after the model or with -p, got both/ });
 });
 
 t.test('run --json prints one object with the text, how it ended and what it took', async (t) => {
@@ -98,7 +98,7 @@ t.test('what stdin brings is read no further than the context can hold', async (
     };
     running.child.stdin.on('drain', feed);
     feed();
-    t.match(await running.ended, { code: 1, stdout: '', stderr: /^recua: Expected a prompt that the context can hold, which is [\d.]+ (KiB|bytes) of text at the very most; stdin has more.*-c\.\n$/ });
+    t.match(await running.ended, { code: 1, stdout: '', stderr: /^recua: Expected a prompt that fits the context, which holds at most [\d.]+ (KiB|bytes) of text; stdin has more.*-c\.\n$/ });
     t.ok(sentBytes < 4 * 1024 * 1024, `${sentBytes} bytes went into pipes`);
   }
   // What may fit is the engine's to judge.

@@ -19,7 +19,7 @@ t.test('search lists repositories that fit, and what to do next', async (t) => {
   ].join('\n'));
   const json = await recua(['search', 'tiny', '--limit', '1', '--json'], '', { env });
   t.strictSame(JSON.parse(json.stdout), { query: 'tiny', repositories: [{ repository: 'owner/tiny-GGUF', downloads: 1_000, likes: 0, gated: false }] });
-  t.match(await recua(['search', 'no', 'such'], '', { env }), { code: 0, stdout: '', stderr: /has GGUF files and fits "no such"/ });
+  t.match(await recua(['search', 'no', 'such'], '', { env }), { code: 0, stdout: '', stderr: /has GGUF files and matches "no such"/ });
 });
 
 t.test('search says what is missing: words, a sane limit, the hub', async (t) => {

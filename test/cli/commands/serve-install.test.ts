@@ -32,7 +32,7 @@ t.test('serve install writes a unit that starts the server with these models and
   const checked = verify(path, folder);
   if (!checked.error) t.notMatch(checked.stderr, /recua\.service:\d+|Unknown|not absolute/);
   t.match(await install(), { code: 0 }, 'the same again');
-  t.match(await install('--parallel', '2'), { code: 1, stderr: /there already.*--force/ });
+  t.match(await install('--parallel', '2'), { code: 1, stderr: /already exists.*--force/ });
   t.match(await install('--parallel', '2', '--force'), { code: 0 });
 
   const unit = readFileSync(path, 'utf8');

@@ -127,6 +127,6 @@ t.test('where the manager cannot set them, or hides a device, a unit has none of
     t.equal(code, 0, why);
     t.notMatch(stdout, /ProtectSystem|ReadWritePaths|PrivateTmp/);
     t.match(stdout, /^NoNewPrivileges=true\nRestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK\n/m);
-    t.match(stderr, /sets no bounds on files/);
+    t.match(stderr, /cannot restrict the files of user services/);
   }
 });

@@ -91,12 +91,12 @@ t.test('starting again is no error for the same model and one for another', asyn
   t.equal((await home.serve('start', 'builtin', ...small)).code, 0);
   const { pid } = home.record().identity;
   t.match(await home.serve('start', '-m', 'builtin', ...small), { code: 0, stderr: new RegExp(`^Already running: builtin at http\\S+ \\(pid ${pid}\\)\n$`) });
-  t.match(await home.serve('start', 'builtin', '--ctx-size', '512'), { code: 0, stderr: /Note: it runs without --ctx-size=512.*serve restart --ctx-size=512/ });
+  t.match(await home.serve('start', 'builtin', '--ctx-size', '512'), { code: 0, stderr: /Note: the server runs without --ctx-size=512.*serve restart --ctx-size=512/ });
   const { port } = home.record();
   t.match(await home.serve('start', 'builtin', '--port', String(port)), { code: 0, stderr: /^Already running/ });
-  t.match(await home.serve('start', 'builtin', '--port', String(port + 1)), { code: 1, stderr: new RegExp(`runs already \\(pid ${pid}\\), with builtin, but at http\\S+:${port}\\. .*serve restart --port ${port + 1} `) });
+  t.match(await home.serve('start', 'builtin', '--port', String(port + 1)), { code: 1, stderr: new RegExp(`already running \\(pid ${pid}\\) with builtin, but at http\\S+:${port}\\. .*serve restart --port ${port + 1} `) });
   t.match(await home.serve('start', 'builtin', '--host', '0.0.0.0', '--port', '0'), { code: 1, stderr: /serve restart --host 0\.0\.0\.0 moves it/ });
-  t.match(await home.serve('start', copy), { code: 1, stderr: new RegExp(`runs already \\(pid ${pid}, .*with builtin.*serve restart .*serve stop`) });
+  t.match(await home.serve('start', copy), { code: 1, stderr: new RegExp(`already running \\(pid ${pid}, .*with builtin.*serve restart .*serve stop`) });
   t.equal(home.record().identity.pid, pid);
 
   t.match(await home.serve('restart', '-m', copy), { code: 0, stderr: /Stopped[^]*Recua serves copy/ });
@@ -114,7 +114,7 @@ t.test('serve start without a model, with several, and with a models file', asyn
   t.match(await home.serve('start', ...small), { code: 0, stderr: /^Starting the server …\nRecua serves models as they are asked for at http/ });
   t.strictSame(await states(), ['builtin unloaded']);
   t.match(await home.serve('start', ...small), { code: 0, stderr: /^Already running: models as they are asked for/ });
-  t.match(await home.serve('start', copy, 'builtin', ...small), { code: 1, stderr: new RegExp(`runs already \\(.*, with models as they are asked for\\. recua serve restart ${copy} builtin changes that`) });
+  t.match(await home.serve('start', copy, 'builtin', ...small), { code: 1, stderr: new RegExp(`already running \\(.* with models as they are asked for\\. recua serve restart ${copy} builtin changes that`) });
 
   t.match(await home.serve('restart', copy, 'builtin'), { code: 0, stderr: /Stopped[^]*Recua serves copy, builtin at/ });
   t.strictSame(await states(), ['builtin ready', 'copy ready'], 'what is named is loaded when it returns');
@@ -151,13 +151,13 @@ t.test('a server killed by SIGKILL has crashed, leaves no engine, and start work
   t.ok(engines.length > 0);
   process.kill(pid, 'SIGKILL');
   await until(async () => await lifeOf(home.record().identity) !== 'alive');
-  t.match(await home.serve('status'), { code: 4, stdout: /State +crashed/, stderr: /ended without a word[^]*The end of its log:[^]*Recua listens/ });
+  t.match(await home.serve('status'), { code: 4, stdout: /State +crashed/, stderr: /ended unexpectedly[^]*The end of its log:[^]*Recua listens/ });
   for (const engine of engines) await until(async () => await lifeOf(engine!) !== 'alive');
   t.match(await home.serve('start', 'builtin', ...small), { code: 0, stderr: /Recua serves/ });
   t.not(home.record().identity.pid, pid);
   process.kill(home.record().identity.pid, 'SIGKILL');
   await until(async () => await lifeOf(home.record().identity) !== 'alive');
-  t.match(await home.serve('stop'), { code: 0, stderr: /not running: pid \d+ had ended/ });
+  t.match(await home.serve('stop'), { code: 0, stderr: /not running: pid \d+ ended unexpectedly/ });
   t.equal((await status(home)).code, 3);
 });
 
@@ -211,12 +211,12 @@ t.test('stop waits as long as it is told; a second Ctrl-C kills the server', asy
   // One after the other, so that the last of them is still waiting when all here is over.
   const replies = Array.from({ length: 60 }, () => post(url, endless).then((reply) => reply.text()).catch(() => ''));
   await until(async () => (await status(home)).is.requests.running > 0);
-  t.match(await home.serve('stop', '--timeout', '1'), { code: 1, stderr: /Waiting for \d+ running requests? to end\.\n.*has not ended within 1 seconds.*--force/ });
+  t.match(await home.serve('stop', '--timeout', '1'), { code: 1, stderr: /Waiting for \d+ running requests? to end\.\n.*has not exited within 1 seconds.*--force/ });
   t.match(await status(home), { code: 5, is: { state: 'stopping', pid: identity.pid } });
   const stop = start(['serve', 'stop'], { env: home.env });
   await stop.saw(/Waiting for/);
   stop.child.kill('SIGINT');
-  await stop.saw(/Ctrl-C again ends the server at once/);
+  await stop.saw(/Ctrl-C again kills the server at once/);
   // What comes within a tenth of a second counts as the same Ctrl-C; more than one more would meet
   // a process that is leaving.
   await new Promise((resolve) => setTimeout(resolve, 150));

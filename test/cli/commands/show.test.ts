@@ -91,7 +91,7 @@ t.test('show says what does fit where the context asked for does not', async (t)
     ] as Meta[],
   }));
   const { stdout } = await recua(['show', path, '-c', '0']);
-  const most = /it does not fit; with --ctx-size (\d+) it would/.exec(stdout)?.[1];
+  const most = /it does not fit; it would with --ctx-size (\d+)/.exec(stdout)?.[1];
   t.ok(Number(most) > 0 && Number(most) % 256 === 0, String(most));
   t.match((await recua(['show', path, '-c', String(Math.floor(Number(most) / 2))])).stdout, /it fits/);
 });

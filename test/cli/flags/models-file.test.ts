@@ -48,7 +48,7 @@ t.test('what a models file gets wrong is told with its place', async (t) => {
     [one({ mmap: 'no' }), /for mmap/], [one({ topK: 'x' }), /model "chat": Expected an integer for topK/],
     [one({ keepAlive: -2 }), /from -1 to .* for keepAlive, got -2/], [one({ aliases: 'gpt-4' }), /a list of names/], [one({ aliases: [''] }), /1 to 200 characters/], [one({ group: 7 }), /key "group": expected a name of 1 to 200 characters, got 7/],
     [{ models: { a: { model: 'x', pinned: true, group: 'g' }, b: { model: 'x', pinned: true, group: 'g' } } }, /one pinned model at most in the group "g", got a and b/],
-    [one({ aliases: ['Chat'] }), /each name once, got "Chat" for chat and for chat/], [one({ aliases: ['default'] }), /means the default model already/],
+    [one({ aliases: ['Chat'] }), /each name once, got "Chat" for chat and for chat/], [one({ aliases: ['default'] }), /"default", which means the default model/],
     [{ ...one({}), default: 'other' }, /key "default": expected one of chat, got "other"/],
   ];
   for (const [content, message] of cases) await t.rejects(read(t, content), { code: 'invalid_config', message }, String(message));

@@ -77,14 +77,14 @@ t.test('p finds a model on the hub by words, pulls it, and offers it; nothing ty
   menu.type('p');
   await menu.until(/such as qwen3 4b/);
   menu.type('nothing-of-that-name\r');
-  await menu.until(/Nothing on .* fits "nothing-of-that-name"/);
+  await menu.until(/No repository on .* matches "nothing-of-that-name"/);
   await menu.until(/^> 1 {2}p/m);
   menu.type('p');
   await menu.until(() => menu.text().split('such as qwen3 4b').length === 3, 'asked again');
   menu.type('tiny\r');
   await menu.until(/Which repository\?[^]*> 1 {2}acme\/tiny-GGUF/);
   menu.type('\r');
-  await menu.until(/Which of them/);
+  await menu.until(/Which one, by its quantization/);
   t.match(menu.text(), /tiny-Q4_K_M\.gguf/);
   menu.type('Q4_K_M\r');
   await menu.until(/> 1 {2}c {2}Chat with acme\/tiny-GGUF/);

@@ -44,7 +44,7 @@ t.test('the managed server keeps its key over a restart, and shows it to nobody'
   t.equal((await fetch(`${url}/v1/models`)).status, 401);
   t.equal((await fetch(`${url}/v1/models`, { headers: { 'x-api-key': secret } })).status, 200);
   t.notMatch(spawnSync('ps', ['-eo', 'args='], { encoding: 'utf8', maxBuffer: 1 << 26 }).stdout, new RegExp(secret));
-  t.match(await home.serve('start', 'builtin', '--api-key', 'another'), { code: 0, stderr: /it runs with another --api-key\. To change that: recua serve restart/ });
+  t.match(await home.serve('start', 'builtin', '--api-key', 'another'), { code: 0, stderr: /the server runs with another --api-key\. To change that: recua serve restart/ });
   t.match(await home.serve('stop'), { code: 0 });
 });
 

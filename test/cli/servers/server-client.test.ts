@@ -44,13 +44,13 @@ t.test('who does not answer is named, with what to do', async (t) => {
   const { port } = gone.address() as AddressInfo;
   await new Promise((resolve) => gone.close(resolve));
   await t.rejects(new ServerClient({ url: `127.0.0.1:${port}` }).postJson('/x', {}), {
-    code: 'server_unreachable', message: `The server http://127.0.0.1:${port} refuses the connection: no server listens there. recua ps lists those that run; recua serve start starts one.`,
+    code: 'server_unreachable', message: `The server http://127.0.0.1:${port} refuses the connection: no server listens there. recua ps lists the running servers; recua serve start starts one.`,
   });
 });
 
 t.test('what is no Recua is said to be none', async (t) => {
   const page = await listen(t, (_, res) => res.end('<html>'));
-  await t.rejects(new ServerClient({ url: page }).getJson('/v1/models'), { code: 'server_unreachable', message: /something else than JSON: it is no Recua server/ });
+  await t.rejects(new ServerClient({ url: page }).getJson('/v1/models'), { code: 'server_unreachable', message: /something other than JSON: it is not a Recua server/ });
   const other = await listen(t, (_, res) => res.writeHead(404).end('{"detail":"none"}'));
   await t.rejects(new ServerClient({ url: other }).getJson('/v1/models'), { code: 'server_unreachable', message: /GET \/v1\/models with HTTP 404/ });
 });

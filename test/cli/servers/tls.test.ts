@@ -24,7 +24,7 @@ t.test('commands of the same user know the certificate, before and after it chan
   await server.saw(/POST \/v1\/chat\/completions 200/);
 
   const other = makeHome(t).env;
-  t.match(await recua(['ps', '--url', url], '', { env: other }), { code: 1, stderr: /shows a certificate that this machine does not trust .*NODE_EXTRA_CA_CERTS/s });
+  t.match(await recua(['ps', '--url', url], '', { env: other }), { code: 1, stderr: /has a certificate that this machine does not trust .*NODE_EXTRA_CA_CERTS/s });
   t.match(await recua(['ps', '--url', url], '', { env: { ...other, NODE_EXTRA_CA_CERTS: caFile } }), { code: 0, stdout: /builtin/ });
   t.match(await recua(['ps', '--url', url], '', { env }), { code: 0, stdout: /builtin/ });
 
@@ -61,5 +61,5 @@ t.test('a server on a socket', { skip: process.platform === 'win32' && 'not ther
   if (!curl.error) t.match(curl.stdout, /"status":"ok"/);
   t.match(await recua(['api', 'builtin', '--host', `unix:${path}`], '', { env }), { code: 1, stderr: /Another server listens on the socket/ });
   t.match(await serve('stop'), { code: 0 });
-  t.match(await recua(['ps', '--url', `unix:${path}`], '', { env }), { code: 1, stderr: /is a socket that is not there/ });
+  t.match(await recua(['ps', '--url', `unix:${path}`], '', { env }), { code: 1, stderr: /is a socket that does not exist/ });
 });

@@ -53,7 +53,7 @@ t.test('a chat is saved, read, gone on with, renamed and deleted', async (t) => 
 t.test('neither side writes over the turns of the other', async (t) => {
   const { folder, ask } = await start(t);
   const made = await ask('POST', '/sessions', { name: 'a', session: { messages } });
-  t.match(await ask('POST', '/sessions', { name: 'a', session: { messages } }), { status: 400, body: { error: { message: /There is a saved chat a already/ } } });
+  t.match(await ask('POST', '/sessions', { name: 'a', session: { messages } }), { status: 400, body: { error: { message: /There is already a saved chat a/ } } });
   t.match(await ask('PUT', '/sessions/a', { session: made.body.session }), { status: 400, body: { error: { param: 'If-Match' } } });
   const keeper = new SessionKeeper(folder, true);
   await keeper.moveTo(join(folder, 'a.json'));

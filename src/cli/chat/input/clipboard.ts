@@ -1,14 +1,14 @@
-// Puts text on the clipboard: the system's where there is one, else the terminal's own by the
-// escape sequence OSC 52, which works over ssh too.
+// Copies text to the clipboard: the system's if there is one, else the terminal's through the
+// escape sequence OSC 52, which also works over ssh.
 
 /** A clipboard tool without a display may hang. */
 const patienceMs = 2000;
-/** Terminals drop longer ones. */
+/** Terminals drop longer sequences. */
 const longestSequence = 74_994;
 
-/** Returns how the text got there, or undefined if it did not. */
+/** Returns which clipboard has the text, or undefined if none. */
 export async function copy(text: string, writeToTerminal: ((sequence: string) => void) | undefined): Promise<'system' | 'terminal' | undefined> {
-  // Loaded when first needed: it brings a library of processes with it.
+  // Loaded on demand: it pulls in a library for running processes.
   if (hasDisplay() && await within(import('clipboardy').then(({ default: clipboard }) => clipboard.write(text)))) return 'system';
   const encoded = Buffer.from(text).toString('base64');
   if (!writeToTerminal || encoded.length > longestSequence) return undefined;
@@ -16,7 +16,7 @@ export async function copy(text: string, writeToTerminal: ((sequence: string) =>
   return 'terminal';
 }
 
-/** Elsewhere than on these two systems a clipboard needs a display server. */
+/** On all systems except macOS and Windows, a clipboard needs a display server. */
 function hasDisplay(): boolean {
   return process.platform === 'darwin' || process.platform === 'win32' || Boolean(process.env['DISPLAY'] ?? process.env['WAYLAND_DISPLAY'] ?? process.env['TERMUX_VERSION']);
 }

@@ -1,12 +1,12 @@
-// The text a person is typing: pure, a state and an action give the next state. The cursor never
-// stands inside of what a reader sees as one character (a flag, a family, a letter with its
-// accents). Called by line-input.ts.
+// The text that the user is typing. Pure: a state and an action give the next state. The cursor is
+// never inside a grapheme cluster, which users see as one character (a flag, a family, a letter
+// with accents). Called by line-input.ts.
 
 export interface Draft {
   readonly text: string;
   /** UTF-16 offset, at the edge of a grapheme cluster. */
   readonly cursor: number;
-  /** What the last cut took, for yank. */
+  /** The text of the last cut, for yank. */
   readonly cut: string;
 }
 
@@ -18,7 +18,7 @@ export type Cut = 'left' | 'right' | 'word-left' | 'word-right' | 'line-start' |
 export type EditAction =
   | { do: 'insert'; text: string }
   | { do: 'move'; to: CursorMove }
-  /** Removes a single cluster; a longer piece is kept for yank. */
+  /** Removes text; anything longer than one cluster is kept for yank. */
   | { do: 'delete'; to: Cut }
   | { do: 'yank' }
   | { do: 'transpose' }
@@ -26,14 +26,14 @@ export type EditAction =
 
 const segmenter = new Intl.Segmenter(undefined, { granularity: 'grapheme' });
 
-/** Cut at a time: a segmenter's walk through a text takes time by the square of its length. */
+/** Characters per call of the segmenter, whose time grows with the square of the text's length. */
 const stretch = 512;
 
 export function graphemes(text: string): string[] {
   const clusters: string[] = [];
   for (let at = 0, size = stretch; at < text.length;) {
     const found = Array.from(segmenter.segment(text.slice(at, at + size)), ({ segment }) => segment);
-    // The last one may go on behind the stretch.
+    // The last cluster may continue beyond the stretch.
     if (at + size < text.length) found.pop();
     clusters.push(...found);
     at += found.reduce((sum, { length }) => sum + length, 0);
@@ -70,18 +70,15 @@ export function edit(draft: Draft, action: EditAction): Draft {
   }
 }
 
-/**
- * What a text may hold: line breaks are \n, tabs stay, other control characters (a paste may bring
- * them) go.
- */
+/** Turns line breaks into \n, keeps tabs and removes other control characters, as from a paste. */
 export function sanitise(text: string): string {
   return text.replace(/\r\n?/g, '\n').replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, '');
 }
 
 export type EnterMeans =
   /**
-   * The text is complete; `fenced`: it stood between `"""`, which are gone, so that it is a message
-   * whatever it begins with.
+   * The text is complete. `fenced`: it was between `"""`, which are removed, so it is a message no
+   * matter how it begins.
    */
   | { kind: 'send'; text: string; fenced: boolean }
   | { kind: 'break'; draft: Draft };
@@ -125,12 +122,12 @@ function target(text: string, cursor: number, to: CursorMove): number {
 }
 
 /**
- * Where a cut of this kind ends. Ctrl-K at the end of a line takes the break, and Ctrl-U at its
- * start the one before.
+ * Where a cut of this kind ends. Ctrl-K at the end of a line removes the line break; Ctrl-U at its
+ * start removes the one before.
  */
 function cutTarget(text: string, cursor: number, to: Cut): number {
   if (to === 'word-left') {
-    // As in shells: back to the space before a word, so that a path or an address goes as a whole.
+    // As in shells: back to the space before a word, so that a path or a URL is removed as a whole.
     return cursor - lengthBefore(/(?<=(\S*\s*))/uy, text, cursor);
   }
   const end = target(text, cursor, to);
@@ -140,8 +137,8 @@ function cutTarget(text: string, cursor: number, to: Cut): number {
 }
 
 /**
- * Of what stands before the cursor. A look back begins there; a search for the end would try every
- * place of a long text first.
+ * Length of the match that ends at the cursor. A lookbehind starts at the cursor; a forward search
+ * would try every position of a long text.
  */
 function lengthBefore(look: RegExp, text: string, cursor: number): number {
   look.lastIndex = cursor;
@@ -157,7 +154,7 @@ function after(text: string, cursor: number): number {
   return cluster === undefined ? text.length : cluster.index + cluster.segment.length;
 }
 
-/** The first edge at or after an offset: what was typed may have joined with what follows it. */
+/** The first cluster edge at or after an offset: typed text may have merged with what follows. */
 function edgeFrom(text: string, offset: number): number {
   const cluster = offset < text.length ? segmenter.segment(text).containing(offset) : undefined;
   return cluster === undefined || cluster.index === offset ? offset : cluster.index + cluster.segment.length;
@@ -172,7 +169,7 @@ function lineEnd(text: string, cursor: number): number {
   return end < 0 ? text.length : end;
 }
 
-/** As many clusters into another line as the cursor is into its own. */
+/** The offset in another line that is as many clusters in as the cursor is in its own line. */
 function sameColumn(text: string, start: number, cursor: number, otherStart: number): number {
   const column = graphemes(text.slice(start, cursor)).length;
   const other = graphemes(text.slice(otherStart, lineEnd(text, otherStart)));

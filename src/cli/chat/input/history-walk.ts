@@ -1,12 +1,12 @@
-// A walk through the history of messages: with the arrow keys, or by a search for a part (Ctrl-R).
-// The draft that was begun is its newest end. Pure; one per message read by line-input.ts.
+// Walks through the history of messages: with the arrow keys, or with a text search (Ctrl-R). The
+// current draft is the newest entry. Pure; one per message read by line-input.ts.
 import type { KeyMeaning } from './keys.js';
 
 export class HistoryWalk {
   readonly #entries: readonly string[];
   #at: number;
   #draft = '';
-  /** What is searched for; undefined while nothing is. */
+  /** The search text; undefined outside a search. */
   query: string | undefined;
 
   constructor(entries: readonly string[]) {
@@ -28,8 +28,8 @@ export class HistoryWalk {
   }
 
   /**
-   * A key of a search, or the one that begins it. `text` is the draft from now on; a key not taken
-   * ended it and acts as usual.
+   * Handles a key of a search, or the key that starts it. `text` becomes the draft. A key that is
+   * not taken ends the search and acts as usual.
    */
   search(meaning: KeyMeaning, draft: string): { taken: boolean; text?: string } {
     if (this.query === undefined) {
@@ -46,7 +46,7 @@ export class HistoryWalk {
       this.#at = this.#entries.length;
       return { taken: true, text: this.#draft };
     }
-    // Enter takes what was found, to be looked at before it is sent.
+    // Enter accepts the result, so that the user sees it before sending it.
     return { taken: meaning.do === 'enter' };
   }
 

@@ -1,14 +1,11 @@
-// What a person sent in earlier chats, for the arrow keys: one JSON text per line, private, the
-// oldest dropped.
+// Messages of earlier chats, for the arrow keys: a private file with one JSON string per line. The
+// oldest are dropped.
 import { appendFile, mkdir, readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import writeFileAtomic from 'write-file-atomic';
 
 const most = 1000;
-/**
- * A pasted book is not worth keeping on disk; while the chat runs, the arrow keys bring it back
- * too.
- */
+/** Longer messages are not kept on disk, only in memory while the chat runs. */
 const longest = 64 * 1024;
 
 export class History {
@@ -20,10 +17,7 @@ export class History {
     this.#entries = entries;
   }
 
-  /**
-   * Without a folder nothing is read or written. A file that cannot be read counts as none: the
-   * chat matters more.
-   */
+  /** Without a folder, nothing is read or written. An unreadable file counts as empty. */
   static async open(stateFolder: string | undefined): Promise<History> {
     if (stateFolder === undefined) return new History(undefined, []);
     const path = join(stateFolder, 'chat-history.jsonl');
@@ -47,7 +41,7 @@ export class History {
       await mkdir(dirname(this.#path), { recursive: true, mode: 0o700 });
       await appendFile(this.#path, asLine(text), { mode: 0o600 });
     } catch {
-      // Read-only or full: the history of this run is in memory all the same.
+      // Read-only or full disk: the history of this run is still in memory.
     }
   }
 }

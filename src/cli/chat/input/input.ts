@@ -1,36 +1,32 @@
-// What the dialogue needs of the place where messages come from: a terminal that can be drawn on,
-// or a plain one.
+// The source of messages for the dialogue: a terminal that can be drawn on, or a plain one.
 
 export type Entry =
-  /** `fenced`: it is a message even if it begins with a slash. */
+  /** `fenced`: a message even if it begins with a slash. */
   | { kind: 'text'; text: string; fenced: boolean }
   | { kind: 'leave'; code: number };
 
 export interface Input {
-  /** Ctrl-C while nothing is read. */
+  /** Called on Ctrl-C while no message is being read. */
   onInterrupt: () => void;
-  /** Something is to be said while an answer is written. */
+  /** Called before `say` prints while an answer is being written. */
   onSay: () => void;
-  /** A message was thrown away by Ctrl-C. */
+  /** Called when Ctrl-C discards a message. */
   onClear: () => void;
-  /** What is typed is kept for the arrow keys. */
+  /** Whether messages are kept for the arrow keys. */
   keepsHistory: boolean;
-  /** How wide a line may be; Infinity where nobody cares. */
+  /** Maximum width of a line; Infinity for no limit. */
   readonly columns: number;
-  /**
-   * How a line that was sent comes back to be changed, as told to a person; '' where nothing brings
-   * it back.
-   */
+  /** A sentence that says how to get a sent message back for editing; '' if there is no way. */
   readonly recalls: string;
-  /** The next message; `initial` stands there already, to be edited. */
+  /** Reads the next message; `initial` is its text at the start, to be edited. */
   read(initial: string): Promise<Entry>;
   /** An answer's text, as it comes. */
   write(text: string): void;
-  /** Lines to a person, tamed, which do not disturb a message half typed. */
+  /** Prints lines without control characters, without disturbing a half-typed message. */
   say(text: string): void;
-  /** The same as the key Ctrl-C. */
+  /** Acts like the key Ctrl-C. */
   interrupt(): void;
-  /** Ends a `read` as if the person had left. */
+  /** Ends a `read` as if the user had left. */
   leave(): void;
   close(): void;
 }

@@ -1,5 +1,4 @@
-// What each key means to the line editor: the one table of key bindings. Names of keys are
-// node:readline's.
+// The one table of key bindings of the line editor. Key names are those of node:readline.
 import type { EditAction } from './editor.js';
 import type { Key } from '../terminal.js';
 
@@ -34,7 +33,7 @@ export function meaningOf(text: string | undefined, key: Key): KeyMeaning {
   if (key.ctrl) return controls[name] ?? nothing;
   if (key.meta) return metas[name] ?? (name === 'escape' ? { do: 'cancel' } : nothing);
   if (Object.hasOwn(plain, name)) return plain[name]!;
-  // Other keys with a code (F1, …) have no text; a lone control character is none either.
+  // Other special keys (F1, …) have no text; a lone control character is not text either.
   if (text === undefined || /^[\u0000-\u001f\u007f-\u009f]/.test(text)) return nothing;
   return { do: 'insert', text };
 }

@@ -1,5 +1,5 @@
-// How a draft stands on a screen of so many columns: rows of text and the place of the cursor.
-// Pure; screen.ts draws it.
+// Lays out a draft for a screen width: rows of text and the cursor position. Pure; screen.ts draws
+// it.
 import stringWidth from 'string-width';
 import { graphemes } from './editor.js';
 
@@ -13,8 +13,8 @@ export interface Layout {
 const tabWidth = 4;
 
 /**
- * `prompt` opens the first line, as many spaces open the others; what does not fit a row goes on in
- * the next, without them.
+ * `prompt` starts the first line; the same number of spaces starts the others. Text that does not
+ * fit continues in the next row, without indentation.
  */
 export function layOut(prompt: string, text: string, cursor: number, columns: number): Layout {
   const indent = stringWidth(prompt);
@@ -29,7 +29,7 @@ export function layOut(prompt: string, text: string, cursor: number, columns: nu
     width = 0;
   };
   const mark = () => {
-    // Beside the last column the cursor would hang between two rows.
+    // After the last column, the cursor would be between two rows.
     if (width >= columns) wrap();
     cursorRow = rows.length;
     cursorColumn = width;
@@ -55,7 +55,7 @@ export function layOut(prompt: string, text: string, cursor: number, columns: nu
   return { rows, cursorRow, cursorColumn };
 }
 
-/** The part of a layout that a screen of so many rows can show, around the cursor. */
+/** The part of a layout around the cursor that a screen of this height can show. */
 export function windowOf(layout: Layout, height: number): Layout {
   const { rows, cursorRow } = layout;
   if (rows.length <= height) return layout;

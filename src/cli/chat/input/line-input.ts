@@ -1,6 +1,6 @@
-// Reads messages from the terminal: keys → editor → screen, with history, search and pastes. What
-// comes while nobody reads (an answer is running) waits for the next message, except Ctrl-C and
-// Ctrl-Z, which act at once. Used by dialogue.ts.
+// Reads messages from the terminal: keys → editor → screen, with history, search and pastes. Keys
+// typed while an answer is running wait for the next message, except Ctrl-C and Ctrl-Z, which act
+// at once. Used by dialogue.ts.
 import { RecuaError } from '../../../errors.js';
 import { edit, emptyDraft, enter } from './editor.js';
 import type { Draft } from './editor.js';
@@ -16,7 +16,7 @@ import { Screen } from '../screen.js';
 import type { Key, Terminal } from '../terminal.js';
 import { inLines } from '../word-wrap.js';
 
-/** What a half-typed command can become. */
+/** Completions of a half-typed command. */
 export type Completer = (text: string) => Promise<readonly string[]>;
 
 const prompt = '> ';
@@ -35,15 +35,15 @@ export class LineInput implements Input {
   readonly #completer: Completer;
   #draft: Draft = emptyDraft;
   #walk: HistoryWalk;
-  /** What has come of a paste that has not ended. */
+  /** The text so far of a paste that has not ended. */
   #paste: string | undefined;
   #armed = false;
-  /** Ctrl-X came: the next key means something else. */
+  /** Ctrl-X was typed: the next key has another meaning. */
   #prefixed = false;
-  /** An editor has the terminal. */
+  /** An external editor has the terminal. */
   #outside = false;
   #over = false;
-  /** Keys, and pastes as a whole: of those no end must be missing. */
+  /** Waiting keys, and complete pastes, which must not lose their end. */
   #waiting: ([string | undefined, Key] | string)[] = [];
   #resolve: ((entry: Entry) => void) | undefined;
 
@@ -57,7 +57,7 @@ export class LineInput implements Input {
       key: (text, key) => this.#key(text, key),
       resized: () => this.#draw(),
       resumed: () => {
-        // Others have written meanwhile, at least the shell.
+        // Others wrote to the terminal meanwhile, at least the shell.
         this.onSay();
         this.#draw();
       },
@@ -125,11 +125,11 @@ export class LineInput implements Input {
 
   #key(text: string | undefined, key: Key): void {
     if (this.#over && !this.#resolve) {
-      // Leaving takes a moment; who can't wait for it need not.
+      // Leaving takes a moment; Ctrl-C cuts it short.
       if (meaningOf(text, key).do === 'interrupt') this.onInterrupt();
       return;
     }
-    // Ctrl-C is the editor's then.
+    // Keys belong to the external editor then, Ctrl-C included.
     if (this.#outside) return;
     if (this.#takePaste(text, key)) return;
     const meaning = meaningOf(text, key);
@@ -140,7 +140,7 @@ export class LineInput implements Input {
     }
     if (!this.#resolve) {
       if (meaning.do === 'interrupt') {
-        // Whoever stops an answer takes back what was typed after it.
+        // Stopping an answer also discards what was typed meanwhile.
         this.#waiting = [];
         this.onInterrupt();
       } else if (this.#waiting.length < mostWaiting) this.#waiting.push([text, key]);
@@ -155,8 +155,8 @@ export class LineInput implements Input {
   }
 
   /**
-   * Whether the key belongs to a paste, whose keys mean nothing but their text. While nobody reads,
-   * a paste waits like all else.
+   * Whether the key belongs to a paste, in which keys are only text. While no message is being
+   * read, a paste waits like any key.
    */
   #takePaste(text: string | undefined, key: Key): boolean {
     if (this.#paste === undefined) {
@@ -238,7 +238,7 @@ export class LineInput implements Input {
     if (found !== undefined) this.#change(edit(this.#draft, { do: 'replace', text: found }));
   }
 
-  /** Whether the key belongs to a search through history. */
+  /** Whether the key belongs to a history search. */
   #search(meaning: ReturnType<typeof meaningOf>): boolean {
     if (this.#walk.query === undefined && meaning.do !== 'search') return false;
     const found = this.#walk.search(meaning, this.#draft.text);
@@ -247,7 +247,7 @@ export class LineInput implements Input {
     return found.taken;
   }
 
-  /** Enter sends what comes back, so that nothing is sent by closing an editor. */
+  /** The edited text is sent only by Enter, so that closing the editor sends nothing. */
   async #editOutside(): Promise<void> {
     this.#walk.endSearch();
     this.#screen.erase();

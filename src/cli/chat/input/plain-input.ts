@@ -1,6 +1,6 @@
-// Reads messages line by line where the screen cannot be drawn on (TERM=dumb, or stdout is no
-// terminal): the system's own line editing, no escape codes. Prompts go to stderr where stdout is
-// no terminal, since stdout is data then.
+// Reads messages line by line if the screen cannot be drawn on (TERM=dumb, or stdout is not a
+// terminal), with the system's line editing and no escape codes. If stdout is not a terminal, it is
+// data, so prompts go to stderr.
 import { createInterface } from 'node:readline';
 import type { Interface } from 'node:readline';
 import { tame } from '../../terminal/output.js';
@@ -51,9 +51,9 @@ export class PlainInput implements Input {
     if (this.#over) return Promise.resolve({ kind: 'leave', code: stopCode() });
     this.#draft = emptyDraft;
     this.#armed = false;
-    // The system's line editing can't be given a text to begin with.
+    // The system's line editing cannot start with a text.
     this.#initial = initial;
-    if (initial !== '') this.#talk.write(`Your message was, and Enter alone sends it again:\n${initial}\n`);
+    if (initial !== '') this.#talk.write(`Your message was the following; Enter alone sends it again:\n${initial}\n`);
     const entry = new Promise<Entry>((resolve) => (this.#resolve = resolve));
     this.#talk.write('> ');
     while (this.#resolve && this.#waiting.length > 0) this.#take(this.#waiting.shift()!);

@@ -1,21 +1,21 @@
-// A conversation: the system message, and exchanges of a person's message with its answer. Pure;
-// the dialogue changes it, session.ts writes it down.
+// A conversation: the system message, and exchanges of a user message and its answer. Pure; the
+// dialogue changes it, session.ts writes it to a file.
 import type { Finish } from '../../../engine/api.js';
 import type { ChatMessage, FinishReason } from '../../../engine/protocol.js';
 
-/** What another program wrote beside our fields; kept as it is. */
+/** Fields that another program added to ours; kept unchanged. */
 export type Others = Readonly<Record<string, unknown>>;
 
 export interface SavedReply {
   text: string;
   reasoning: string;
-  /** 'stopped': by the person; 'failed': by an error after some text had come. */
+  /** 'stopped': by the user; 'failed': by an error after some text. */
   ended: FinishReason | 'stopped' | 'failed';
-  /** Absent where the answer did not come to its end. */
+  /** Absent if the answer is incomplete. */
   usage?: Finish['usage'];
   timings?: Finish['timings'];
   seed?: number;
-  /** Fields of its file that are none of ours. */
+  /** Fields of the file that are not ours. */
   others?: Others;
 }
 
@@ -24,7 +24,7 @@ export interface Exchange {
   /** ISO time of sending. */
   sentAt: string;
   others?: Others;
-  /** Undefined while it is awaited, and where none came. */
+  /** Undefined while the answer is awaited, and if none came. */
   reply?: SavedReply | undefined;
 }
 
@@ -53,20 +53,17 @@ export class SavedConversation {
     this.last!.reply = reply;
   }
 
-  /** Takes the last exchange back and returns it. */
+  /** Removes the last exchange and returns it. */
   undo(): Exchange | undefined {
     return this.#exchanges.pop();
   }
 
-  /** Puts back what `undo` took. */
+  /** Puts back what `undo` removed. */
   redo(exchange: Exchange): void {
     this.#exchanges.push(exchange);
   }
 
-  /**
-   * Forgets the last answer, so that its message can be asked again; returns it, for the case that
-   * no other comes.
-   */
+  /** Removes the last answer, so that its message can be sent again, and returns the answer. */
   unanswer(): SavedReply | undefined {
     const { last } = this;
     const reply = last?.reply;
@@ -74,7 +71,7 @@ export class SavedConversation {
     return reply;
   }
 
-  /** As the model gets it. What it thought earlier is left out, as families want it. */
+  /** The messages for the model. Earlier thinking is left out, as model families expect. */
   messages(): ChatMessage[] {
     return [
       ...(this.system === '' ? [] : [{ role: 'system' as const, content: this.system }]),

@@ -1,5 +1,5 @@
-// Keeps one running chat in its file: finds it a name, holds its lock, saves it after each turn.
-// One per chat; a file that another chat has open is left to that one.
+// Keeps a running chat in its file: finds a name, holds the lock, saves after each turn. One per
+// chat. A file that another chat has open is left alone.
 import { lockHolder, tryLock } from '../../../system/lock-file.js';
 import type { Lock } from '../../../system/lock-file.js';
 import { RecuaError } from '../../../errors.js';
@@ -8,10 +8,10 @@ import { checkSessionName, exists, isSuggested, kvPathOf, lockPathOf, makeSessio
 
 export class SessionKeeper {
   readonly #folder: string;
-  /** Whether turns are saved by themselves. */
+  /** Whether turns are saved automatically. */
   readonly automatic: boolean;
   #path: string | undefined;
-  /** The file that this keeper found a name for. */
+  /** The file that this keeper named itself. */
   #named: string | undefined;
   #lock: Lock | undefined;
 
@@ -36,16 +36,16 @@ export class SessionKeeper {
     return this.#folder;
   }
 
-  /** Goes on in a file that is there. Throws `session_locked`, and stays where it was. */
+  /** Continues in an existing file. Throws `session_locked`; the keeper then stays where it was. */
   async moveTo(path: string): Promise<void> {
     if (path === this.#path) return;
     await this.#take(path, this.automatic ? await this.#lockOf(path) : undefined);
   }
 
   /**
-   * Goes on under a new name, which the chat's file takes where it has the name that the chat was
-   * given by itself; one that a person chose stays beside it, as it is. Throws where there is such
-   * a chat already. Returns the name that stays.
+   * Continues under a new name. A file with an automatic name is renamed; a file that the user
+   * named stays as it is. Throws if a chat of that name exists. Returns the name of the file that
+   * stays.
    */
   async rename(name: string, { exchanges }: Session): Promise<string | undefined> {
     const path = pathOf(this.#folder, checkSessionName(name));
@@ -68,7 +68,7 @@ export class SessionKeeper {
     return before === undefined || moves ? undefined : nameOf(before);
   }
 
-  /** Saves once, and stays where it was. */
+  /** Saves a copy once; the keeper stays where it was. */
   async saveCopy(name: string, session: Session): Promise<void> {
     const path = pathOf(this.#folder, checkSessionName(name));
     await makeSessionFolder(this.#folder);
@@ -81,12 +81,12 @@ export class SessionKeeper {
     }
   }
 
-  /** The next turn begins another chat. */
+  /** The next turn starts another chat. */
   async begin(): Promise<void> {
     await this.#take(undefined, undefined);
   }
 
-  /** Saves a turn; the first one gives the file its name. */
+  /** Saves a turn; the first turn gives the file its name. */
   async save(session: Session): Promise<void> {
     if (!this.automatic) return;
     if (this.#path === undefined) await this.#name(session);
@@ -119,7 +119,7 @@ export class SessionKeeper {
     if (lock) return lock;
     const holder = await lockHolder(lockPathOf(path));
     throw new RecuaError('session_locked',
-      `The chat ${nameOf(path)} is open in another process${holder ? ` (${holder.pid})` : ''}. Leave it there first, or look at it with: recua sessions show ${JSON.stringify(nameOf(path))}`);
+      `The chat ${nameOf(path)} is open in another process${holder ? ` (${holder.pid})` : ''}. Close it there first, or read it with: recua sessions show ${JSON.stringify(nameOf(path))}`);
   }
 
   async #take(path: string | undefined, lock: Lock | undefined): Promise<void> {
@@ -130,5 +130,5 @@ export class SessionKeeper {
 }
 
 function taken(name: string): RecuaError {
-  return new RecuaError('invalid_usage', `There is a saved chat ${name} already. Choose another name, or remove that one: recua sessions rm ${JSON.stringify(name)}`);
+  return new RecuaError('invalid_usage', `There is already a saved chat ${name}. Choose another name, or remove that chat: recua sessions rm ${JSON.stringify(name)}`);
 }

@@ -1,6 +1,6 @@
-// The folder of saved chats: names ↔ files, listing, reading, writing, removing. Beside NAME.json
-// may stand NAME.kv, what the model had evaluated, and NAME.json.lock while a chat has it open.
-// Used by the chat and by the sessions command.
+// The folder of saved chats: names ↔ files, listing, reading, writing, removing. Next to NAME.json
+// there may be NAME.kv, the model's KV cache, and NAME.json.lock while a chat has it open. Used by
+// the chat and by the sessions command.
 import { chmod, mkdir, readFile, readdir, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import writeFileAtomic from 'write-file-atomic';
@@ -37,13 +37,13 @@ export function lockPathOf(path: string): string {
   return `${path}.lock`;
 }
 
-/** A name is one part of a path that needs no care on any system. Throws `invalid_usage`. */
+/** A name must be a path segment that is safe on every system. Throws `invalid_usage`. */
 export function checkSessionName(name: string): string {
   if (/^[\p{L}\p{N}][\p{L}\p{N}\p{M} ._-]*$/u.test(name) && Buffer.byteLength(name) <= longestName && !/[. ]$/.test(name)) return name;
   throw misuse(`Expected a name of at most ${longestName} bytes of letters, digits, spaces and . _ -, beginning with a letter or digit, got ${quote(name)}.`);
 }
 
-/** From the day and the first words of a message: `2026-01-31-tell-me-a-story`. */
+/** Builds a name from the date and the first words of a message: `2026-01-31-tell-me-a-story`. */
 export function suggestName(message: string, now: Date): string {
   const pad = (number: number) => String(number).padStart(2, '0');
   const day = `${now.getFullYear()}-${pad(now.getMonth() + 1)}-${pad(now.getDate())}`;
@@ -56,10 +56,7 @@ export function suggestName(message: string, now: Date): string {
   return name.replace(/-+$/, '');
 }
 
-/**
- * Whether a chat that began with this exchange got its name by itself: that of `suggestName`,
- * perhaps numbered.
- */
+/** Whether the name is automatic: that of `suggestName` for this exchange, perhaps numbered. */
 export function isSuggested(name: string, first: Pick<Exchange, 'message' | 'sentAt'> | undefined): boolean {
   const begun = new Date(first?.sentAt ?? '');
   if (!first || Number.isNaN(begun.getTime())) return false;
@@ -67,7 +64,7 @@ export function isSuggested(name: string, first: Pick<Exchange, 'message' | 'sen
   return name === stem || (name.startsWith(`${stem}-`) && /^[1-9]\d*$/.test(name.slice(stem.length + 1)));
 }
 
-/** The newest first. */
+/** Newest first. */
 export async function listSessions(folder: string): Promise<SavedFile[]> {
   const names = await readdir(folder).catch((cause: NodeJS.ErrnoException) => {
     if (cause.code === 'ENOENT') return [];
@@ -82,7 +79,7 @@ export async function listSessions(folder: string): Promise<SavedFile[]> {
 }
 
 /**
- * The file of a saved chat by its name, or by the path of a .json. Throws `session_not_found` with
+ * The file of a saved chat, by its name or by the path of a .json. Throws `session_not_found` with
  * the nearest name.
  */
 export async function findSession(folder: string, given: string): Promise<string> {
@@ -108,18 +105,18 @@ export async function loadSession(path: string): Promise<Session> {
   return readSession(text, path);
 }
 
-/** A pipe would be read for ever. */
+/** Reading a pipe might never end. */
 async function readRegular(path: string): Promise<string> {
-  if (!(await stat(path)).isFile()) throw new Error('it is no regular file');
+  if (!(await stat(path)).isFile()) throw new Error('it is not a regular file');
   return await readFile(path, 'utf8');
 }
 
-/** Private and as a whole. */
+/** Writes the file atomically, readable only by the user. */
 export async function saveSession(path: string, session: Session): Promise<void> {
   try {
     await makeSessionFolder(dirname(path));
     await writeFileAtomic(path, writeSession(session), { mode: 0o600 });
-    // The mode above is that of a new file; one that was there may have been readable for others.
+    // The mode above is for a new file; an existing file may have been readable by others.
     await chmod(path, 0o600);
   } catch (cause) {
     throw new RecuaError('file_unreadable', `The chat cannot be saved as ${path}: ${(cause as Error).message}`, { cause });
@@ -135,7 +132,7 @@ export async function removeSession(path: string): Promise<void> {
   await rm(kvPathOf(path), { force: true });
 }
 
-/** Gives a saved chat another name, where none is yet. */
+/** Renames a saved chat. The new name must be free. */
 export async function moveSession(from: string, to: string): Promise<void> {
   try {
     await rename(from, to);

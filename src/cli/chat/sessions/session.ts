@@ -1,6 +1,5 @@
-// A saved chat as it stands in its file: JSON with snake_case keys, versioned. Reads with
-// suspicion, since people edit such files; writes as a whole or not at all. Used by
-// session-store.ts and the sessions command.
+// The file format of a saved chat: versioned JSON with snake_case keys. Reading validates every
+// field, because users edit such files. Used by session-store.ts and the sessions command.
 import type { FinishReason } from '../../../engine/protocol.js';
 import { RecuaError } from '../../../errors.js';
 import { templateNames } from '../../../models/chat-templates.js';
@@ -11,7 +10,7 @@ import { maxCount } from '../../../settings/kinds.js';
 import type { Exchange, Others, SavedReply } from './conversation.js';
 
 export interface Session {
-  /** As the command line named it; a path is absolute, so that it holds in any folder. */
+  /** The name from the command line; paths are absolute, so that they work in any folder. */
   model: string;
   system: string;
   template: TemplateName;
@@ -20,7 +19,7 @@ export interface Session {
   createdAt: string;
   updatedAt: string;
   exchanges: readonly Exchange[];
-  /** Fields of its file that are none of ours. */
+  /** Fields of the file that are not ours. */
   others?: Others;
 }
 
@@ -62,9 +61,9 @@ function replyObject({ text, reasoning, ended, usage, timings, seed, others }: S
   };
 }
 
-/** Throws `invalid_session`, naming the file and the place in it. */
+/** Throws `invalid_session`, which names the file and the place in it. */
 export function readSession(text: string, path: string): Session {
-  const invalid = (what: string) => new RecuaError('invalid_session', `${path} is no sound saved chat: ${what}. It is left as it is.`);
+  const invalid = (what: string) => new RecuaError('invalid_session', `${path} is not a valid saved chat: ${what}. The file is left unchanged.`);
   let value: unknown;
   try {
     value = JSON.parse(text);
@@ -77,7 +76,7 @@ export function readSession(text: string, path: string): Session {
   const sampling = file.object('sampling');
   const template = file.text('template');
   const known = templateNames.find((name) => name === template);
-  if (known === undefined) throw invalid(`it names the template ${JSON.stringify(template)}, and there are ${templateNames.join(', ')}`);
+  if (known === undefined) throw invalid(`it names the template ${JSON.stringify(template)}, but there are only ${templateNames.join(', ')}`);
   return {
     model: file.text('model'),
     system: file.text('system'),
@@ -99,7 +98,7 @@ function writeMore(more: MoreSettings): Record<string, number> {
   return Object.fromEntries(set.filter(([, value]) => value !== undefined)) as Record<string, number>;
 }
 
-/** What only some chats have set. */
+/** Settings that only some chats have. */
 function readMore(sampling: SessionFields): Pick<AnswerSettings, 'more' | 'stop'> {
   const more = moreParameters.filter(({ name }) => sampling.has(name)).map(({ name, key, min, max, whole }) => [key, whole ? sampling.whole(name, min, max) : sampling.number(name, min, max)]);
   return {
@@ -110,14 +109,14 @@ function readMore(sampling: SessionFields): Pick<AnswerSettings, 'more' | 'stop'
 
 type Invalid = (what: string) => RecuaError;
 
-/** Messages alternate, the person's first; only the last may be without an answer. */
+/** Messages alternate and begin with the user's; only the last may lack an answer. */
 function readExchanges(messages: readonly unknown[], invalid: Invalid): Exchange[] {
   const exchanges: Exchange[] = [];
   for (const [index, value] of messages.entries()) {
     const message = new SessionFields(value, `message ${index + 1}`, invalid);
     const expected = index % 2 === 0 ? 'user' : 'assistant';
     const role = message.text('role');
-    if (role !== expected) throw invalid(`message ${index + 1} is the ${role}'s where the ${expected}'s was expected`);
+    if (role !== expected) throw invalid(`message ${index + 1} has the role ${role}, but ${expected} was expected`);
     if (role === 'user') exchanges.push({ message: message.text('content'), sentAt: message.text('sent_at'), ...message.others('role', 'content', 'sent_at', 'unanswered') });
     else exchanges.at(-1)!.reply = readReply(message);
   }
@@ -138,7 +137,7 @@ function readReply(message: SessionFields): SavedReply {
   return reply;
 }
 
-/** An object of the file, whose fields are checked as they are taken. */
+/** An object of the file, whose fields are validated when read. */
 class SessionFields {
   readonly #value: Record<string, unknown>;
   readonly #place: string;
@@ -187,7 +186,7 @@ class SessionFields {
     return value as string[];
   }
 
-  /** All but these. */
+  /** All fields except these. */
   others(...known: readonly string[]): { others?: Others } {
     const others = Object.entries(this.#value).filter(([key]) => !known.includes(key));
     return others.length === 0 ? {} : { others: Object.fromEntries(others) };

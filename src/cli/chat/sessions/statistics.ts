@@ -1,5 +1,5 @@
-// What /tokens and /stats tell: numbers of the last answer and of this run of the chat, gathered by
-// the dialogue.
+// What /tokens and /stats show: numbers of the last answer and of this run of the chat, collected
+// by the dialogue.
 import wrapAnsi from 'wrap-ansi';
 import type { Finish } from '../../../engine/api.js';
 import type { SavedState } from '../../../engine/protocol.js';
@@ -11,7 +11,7 @@ import { moreParameters } from '../parameters.js';
 import { endedBecause } from './transcript.js';
 import type { SavedReply } from './conversation.js';
 
-/** An answer's numbers; of one that was stopped, those that are known. */
+/** The numbers of an answer; for a stopped answer, those that are known. */
 export interface Counted {
   promptTokens: number;
   completionTokens: number;
@@ -21,25 +21,25 @@ export interface Counted {
   ended: SavedReply['ended'];
 }
 
-/** A column narrower than that is worse than none. */
+/** A narrower column is worse than no wrapping. */
 const leastRoom = 20;
 
-const uncounted = 'The last answer was broken off, and nobody could tell what it took.';
+const uncounted = 'The last answer was interrupted, and its tokens could not be counted.';
 
-/** From here on a person is told that the context fills up. */
+/** From this fill level on, the user is warned. */
 const nearlyFull = 0.85;
 
 export class Statistics {
-  /** Whom the context in use belongs to. */
+  /** The answerer whose context is in use. */
   model: Pick<Answerer, 'description' | 'contextSize'>;
   #last: Counted | undefined;
-  /** The last answer was stopped where nobody could count what it took. */
+  /** The last answer was interrupted, and its tokens could not be counted. */
   #isUncounted = false;
   #answers = 0;
   #generated = 0;
   #evaluated = 0;
   #cached = 0;
-  /** What became of the saved KV state. */
+  /** The result of restoring the saved KV cache. */
   restored: SavedState | undefined;
 
   constructor(model: Pick<Answerer, 'description' | 'contextSize'>) {
@@ -55,14 +55,14 @@ export class Statistics {
     this.#evaluated += counted.promptTokens - (counted.cachedTokens ?? 0);
   }
 
-  /** An answer that was broken off, and nobody knows how many tokens it took. */
+  /** Records an interrupted answer whose number of tokens is unknown. */
   addUncounted(): void {
     this.#last = undefined;
     this.#isUncounted = true;
     this.#answers++;
   }
 
-  /** The conversation is another one. */
+  /** Call when the conversation changes. */
   reset(): void {
     this.#last = undefined;
     this.#isUncounted = false;
@@ -78,7 +78,7 @@ export class Statistics {
   warning(): string | undefined {
     const { used } = this;
     if (used === undefined || used < nearlyFull * this.model.contextSize) return undefined;
-    return `The context is nearly full: ${this.#fill(used)}. /undo takes the last exchange back, /clear begins anew.`;
+    return `The context is nearly full: ${this.#fill(used)}. /undo removes the last exchange, /clear starts over.`;
   }
 
   tokens(columns: number): string {
@@ -130,10 +130,7 @@ function milliseconds(ms: number): string {
   return ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(2)} s`;
 }
 
-/**
- * Labels and values; a value that is too long for the columns goes on below itself, where there is
- * room for that.
- */
+/** Labels and values. A value that is too long is wrapped below itself, if there is room. */
 export function table(rows: readonly (readonly [string, string])[], columns = Infinity): string {
   const indent = Math.max(...rows.map(([label]) => label.length)) + 2;
   const room = columns - indent;

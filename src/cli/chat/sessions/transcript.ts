@@ -1,5 +1,5 @@
-// A conversation for other eyes: Markdown to read, or JSON in the shape that chat APIs take. Used
-// by /export and `sessions export`.
+// Exports a conversation as Markdown, or as JSON in the shape that chat APIs take. Used by /export
+// and `sessions export`.
 import { writeFile } from 'node:fs/promises';
 import { extname, resolve } from 'node:path';
 import { RecuaError } from '../../../errors.js';
@@ -27,10 +27,10 @@ export function asMessages({ model, system, exchanges }: Transcribed): string {
 
 export function endedBecause(ended: string): string {
   if (ended === 'length') return 'cut off';
-  return ended === 'failed' ? 'broken off by an error' : ended;
+  return ended === 'failed' ? 'interrupted by an error' : ended;
 }
 
-/** Writes a .md or .json file; never over one that is there. Returns its path. */
+/** Writes a .md or .json file; never overwrites one. Returns its path. */
 export async function exportTo(file: string, transcribed: Transcribed, title: string): Promise<string> {
   const kind = extname(file).toLowerCase();
   if (kind !== '.md' && kind !== '.json') throw misuse(`Expected a file name that ends in .md or .json, got ${quote(file)}.`);
@@ -39,7 +39,7 @@ export async function exportTo(file: string, transcribed: Transcribed, title: st
     await writeFile(path, kind === '.md' ? asMarkdown(transcribed, title) : asMessages(transcribed), { flag: 'wx', mode: 0o600 });
   } catch (cause) {
     const there = (cause as NodeJS.ErrnoException).code === 'EEXIST';
-    throw new RecuaError('file_unreadable', there ? `There is a file ${path} already; name another.` : `${path} cannot be written: ${(cause as Error).message}`, { cause });
+    throw new RecuaError('file_unreadable', there ? `There is already a file ${path}; choose another name.` : `${path} cannot be written: ${(cause as Error).message}`, { cause });
   }
   return path;
 }

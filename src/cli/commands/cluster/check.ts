@@ -1,4 +1,4 @@
-// Asks the program itself whether it takes a configuration: `haproxy -c`, `nginx -t`.
+// Asks the balancer itself whether it accepts a configuration: `haproxy -c`, `nginx -t`.
 import { execFile } from 'node:child_process';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -8,13 +8,13 @@ import { promisify } from 'node:util';
 export type Check = { outcome: 'good' } | { outcome: 'missing' } | { outcome: 'refused'; said: string };
 export type Balancer = 'haproxy' | 'nginx';
 
-/** Where distributions install them; a user's PATH often lacks sbin. */
+/** Where distributions install the balancers; a user's PATH often lacks sbin. */
 const places = ['/usr/sbin', '/usr/local/sbin', '/opt/homebrew/bin'];
 const mostMs = 30_000;
 
 /**
- * Nothing is started and nothing of the system's own configuration is read. `further`: where it is
- * looked for beyond PATH.
+ * Starts nothing and does not read the system's own configuration. `further`: folders to search
+ * besides PATH.
  */
 export async function check(balancer: Balancer, text: string, further: readonly string[] = places): Promise<Check> {
   const folder = await mkdtemp(join(tmpdir(), 'recua-cluster-'));

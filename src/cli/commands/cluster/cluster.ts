@@ -1,5 +1,5 @@
-// `recua cluster config`: a configuration for the balancer before several servers, checked by the
-// balancer itself where it is installed.
+// `recua cluster config`: a configuration for a balancer in front of several servers. The balancer
+// checks it, if it is installed.
 import { readFile } from 'node:fs/promises';
 import { RecuaError } from '../../../errors.js';
 import { haproxyConfig } from '../../../cluster/haproxy.js';
@@ -16,22 +16,22 @@ const kinds = ['haproxy', 'nginx', 'kubernetes'] as const;
 type Kind = (typeof kinds)[number];
 
 const configFlags = {
-  replicas: perCall(text(['--replicas'], 'url,url,…', 'Addresses of the servers, such as http://10.0.0.1:8080; for kubernetes how many there are at first')),
-  listen: perCall(text(['--listen'], '[host]:port', 'Where the balancer listens; :8000 is every address of the machine', '127.0.0.1:8000')),
-  authorities: perCall(text(['--ca-file'], 'path', 'Authorities that signed the certificates of https replicas, as a file on the balancer\'s machine', '/etc/ssl/certs/ca-certificates.crt')),
-  tlsName: perCall(text(['--tls-name'], 'name', 'The name in the certificates of all https replicas, where it is not the host of their address')),
-  parallel: perCall(integer(['--parallel'], 'n', 'How many requests each server runs at once, its own --parallel', { fallback: 4, min: 1, max: 256 })),
-  name: perCall(text(['--name'], 'name', 'kubernetes: name of its objects', 'recua')),
-  image: perCall(text(['--image'], 'image', 'kubernetes: container image that holds recua')),
-  model: perCall(text(['--model', '-m'], 'model', 'kubernetes: the model that each replica serves')),
-  secret: perCall(text(['--api-key-secret'], 'name', 'kubernetes: Secret whose api-key clients must send')),
+  replicas: perCall(text(['--replicas'], 'url,url,…', 'Balance between the servers at these addresses, such as http://10.0.0.1:8080; for kubernetes, start with this many')),
+  listen: perCall(text(['--listen'], '[host]:port', 'Let the balancer listen here; :8000 means every address of the machine', '127.0.0.1:8000')),
+  authorities: perCall(text(['--ca-file'], 'path', 'Trust the authorities in this file, on the balancer\'s machine, for the certificates of https replicas', '/etc/ssl/certs/ca-certificates.crt')),
+  tlsName: perCall(text(['--tls-name'], 'name', 'Expect this name in the certificates of all https replicas; by default the host of their address')),
+  parallel: perCall(integer(['--parallel'], 'n', 'Expect each server to run this many requests at once, its own --parallel', { fallback: 4, min: 1, max: 256 })),
+  name: perCall(text(['--name'], 'name', 'kubernetes: give the objects this name', 'recua')),
+  image: perCall(text(['--image'], 'image', 'kubernetes: run this container image, which contains recua')),
+  model: perCall(text(['--model', '-m'], 'model', 'kubernetes: serve this model on each replica')),
+  secret: perCall(text(['--api-key-secret'], 'name', 'kubernetes: require the api-key of this Secret from clients')),
   out: perCall(text(['--out', '-o'], 'path', 'Write the configuration to this file instead of printing it')),
-  force: perCall(on(['--force', '-f'], 'Replace a file of --out that says something else')),
+  force: perCall(on(['--force', '-f'], 'Replace an --out file with different content')),
 } as const;
 
 type ConfigArguments = Arguments<typeof configFlags>;
 
-/** Flags that mean nothing to a kind: an error, since they would change nothing. */
+/** Flags that have no effect for a kind. Giving one is an error. */
 const meaningless: Readonly<Record<Kind, readonly (keyof typeof configFlags)[]>> = {
   haproxy: ['name', 'image', 'model', 'secret'],
   nginx: ['name', 'image', 'model', 'secret'],
@@ -42,15 +42,15 @@ const config = command({
   name: 'config',
   aliases: [],
   operands: 'haproxy|nginx|kubernetes',
-  summary: 'Write a balancer\'s configuration: a conversation stays with the server that knows it',
-  details: 'The balancer hashes what names a conversation (a session header, prompt_cache_key, user, else how it begins), so that its next turn meets what its last one computed; '
-    + 'it asks /health/ready, never cuts a long stream, sends to another server what no server began to answer, and passes API keys on. '
-    + 'No server gets more than its share while others are free. nginx reads no JSON: it hashes headers alone, and the command says so. '
-    + 'haproxy -c or nginx -t checks the text first, where installed.',
+  summary: 'Write a balancer\'s configuration that keeps each conversation on one server',
+  details: 'The balancer hashes what identifies a conversation (a session header, prompt_cache_key, user, else its beginning), so that the next turn finds the KV cache of the last one. '
+    + 'It checks /health/ready, never cuts a long stream, retries a request on another server if none began to answer it, and passes API keys on. '
+    + 'No server gets more than its share while others are free. nginx does not read JSON: it hashes only headers, and the command says so. '
+    + 'If haproxy or nginx is installed, haproxy -c or nginx -t checks the text first.',
   examples: [
-    ['recua cluster config haproxy --replicas http://10.0.0.1:8080,http://10.0.0.2:8080 --listen :8000 --out haproxy.cfg', 'Two servers behind HAProxy'],
-    ['recua cluster config nginx --replicas http://10.0.0.1:8080,http://10.0.0.2:8080 --out recua.conf', 'For nginx\'s folder conf.d'],
-    ['recua cluster config kubernetes --replicas 4 --image registry.example.com/recua:1.0 --model owner/repo:Q4_K_M', 'Objects for kubectl apply'],
+    ['recua cluster config haproxy --replicas http://10.0.0.1:8080,http://10.0.0.2:8080 --listen :8000 --out haproxy.cfg', 'Put two servers behind HAProxy'],
+    ['recua cluster config nginx --replicas http://10.0.0.1:8080,http://10.0.0.2:8080 --out recua.conf', 'Write a file for nginx\'s conf.d folder'],
+    ['recua cluster config kubernetes --replicas 4 --image registry.example.com/recua:1.0 --model owner/repo:Q4_K_M', 'Print objects for kubectl apply'],
   ],
   flags: configFlags,
   async run({ values, operands, given }) {
@@ -58,7 +58,7 @@ const config = command({
     const kind = kinds.find((one) => one === named);
     if (!kind || surplus.length > 0) throw misuse(`Expected one of ${kinds.join(', ')} after recua cluster config, got ${operands.length === 0 ? 'none' : operands.join(' ')}.`);
     const strange = meaningless[kind].find((key) => given.has(key));
-    if (strange) throw misuse(`${configFlags[strange].names[0]} means nothing to ${kind}. Leave it out.`);
+    if (strange) throw misuse(`${configFlags[strange].names[0]} has no effect for ${kind}. Leave it out.`);
     const { text: written, notes } = write(kind, values);
     await tellCheck(kind, written);
     if (values.out === '') await print(written);
@@ -83,7 +83,7 @@ function readTlsName(name: string): string {
   return name;
 }
 
-/** Not looked at here: it lies where the balancer runs. */
+/** The file is not read here: it is on the balancer's machine. */
 function readAuthorities(path: string): string {
   if (path === '' || /[\u0000-\u001f\u007f]/.test(path)) throw misuse(`Expected a file of certificates for --ca-file, got ${JSON.stringify(path)}.`);
   return path;
@@ -91,12 +91,12 @@ function readAuthorities(path: string): string {
 
 /** Throws `balancer_refused`. */
 async function tellCheck(kind: Kind, written: string): Promise<void> {
-  if (kind === 'kubernetes') return say('Not checked by a cluster: kubectl apply --dry-run=server -f FILE does that.');
+  if (kind === 'kubernetes') return say('Not checked. To have a cluster check it: kubectl apply --dry-run=server -f FILE');
   const program = kind === 'haproxy' ? 'haproxy -c' : 'nginx -t';
   const result = await check(kind, written);
-  if (result.outcome === 'good') say(`${program} takes this configuration.`);
-  else if (result.outcome === 'missing') say(`Not checked: ${kind} is not installed here. Run ${program === 'nginx -t' ? program : `${program} -f FILE`} where it is.`);
-  else throw new RecuaError('balancer_refused', `${program} refuses this configuration, so nothing was written:\n${result.said}`);
+  if (result.outcome === 'good') say(`${program} accepts this configuration.`);
+  else if (result.outcome === 'missing') say(`Not checked: ${kind} is not installed here. Run ${program === 'nginx -t' ? program : `${program} -f FILE`} on a machine that has it.`);
+  else throw new RecuaError('balancer_refused', `${program} rejects this configuration, so nothing was written:\n${result.said}`);
 }
 
 async function keep(path: string, written: string, force: boolean): Promise<void> {
@@ -104,7 +104,7 @@ async function keep(path: string, written: string, force: boolean): Promise<void
     if (cause.code === 'ENOENT') return undefined;
     throw new RecuaError('file_unreadable', `${path} cannot be read: ${cause.message}.`, { cause });
   });
-  if (before !== undefined && before !== written && !force) throw new RecuaError('file_unreadable', `${path} is there already, and says something else. --force replaces it.`);
+  if (before !== undefined && before !== written && !force) throw new RecuaError('file_unreadable', `${path} already exists with different content. --force replaces it.`);
   const { default: writeFileAtomic } = await import('write-file-atomic');
   try {
     await writeFileAtomic(path, written);
@@ -119,7 +119,7 @@ export const cluster = command({
   aliases: [],
   operands: '<command>',
   summary: 'Put several servers behind a balancer: config',
-  details: 'docs/deployment.md tells how servers share work.',
+  details: 'docs/deployment.md explains how servers share work.',
   subcommands: [config],
   flags: {},
   run: () => Promise.reject(misuse('Expected a command: recua cluster config.')),

@@ -144,7 +144,7 @@ t.test('Ctrl-X Ctrl-E opens the message in an editor, and Enter sends what comes
 
   const other = await openChat(t, always('ok'), { home: join(folder, 'home2'), env: { VISUAL: `"${join(folder, 'failing')}"` }, columns: 600 });
   other.type('kept\x18\x05');
-  await other.until(/The editor .*failing"? ended with exit code 3; the message is as it was/);
+  await other.until(/The editor .*failing"? failed with exit code 3; the message is unchanged/);
   await other.say('!');
   await other.leave();
   t.same(sent(other.home), ['kept!']);

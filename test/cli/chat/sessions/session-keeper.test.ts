@@ -48,7 +48,7 @@ t.test('resuming does not evaluate again what the saved KV covers', async (t) =>
   // By name, without a model: it is the saved chat's.
   const second = startChat(t, ['--resume', name], { home: first.home });
   await second.prompt();
-  t.match(second.text(), /Going on with .*story/);
+  t.match(second.text(), /Continuing .*story/);
   t.match(second.text(), /> Tell me a story[^]*The end\./, 'the end of it is shown');
   t.match(await second.say('/stats'), /Saved KV +\d+ tokens restored/);
   await second.say('Who are you?');
@@ -115,7 +115,7 @@ t.test('what is no file is no saved chat, and nobody waits for it', { skip: proc
   const home = t.testdir({ sessions: { 'folder.json': {} } });
   const options = { env: { SERVICE_HOME: home } };
   execFileSync('mkfifo', [join(home, 'sessions', 'pipe.json')]);
-  for (const name of ['pipe', 'folder']) t.match(await recua(['chat', '--resume', name, '-p', 'x'], '', options), { code: 1, stdout: '', stderr: /no regular file/ });
+  for (const name of ['pipe', 'folder']) t.match(await recua(['chat', '--resume', name, '-p', 'x'], '', options), { code: 1, stdout: '', stderr: /not a regular file/ });
   t.match(await recua(['sessions', 'list'], '', options), { code: 0, stderr: /no saved chats/ });
 });
 
@@ -123,7 +123,7 @@ t.test('a damaged file is named and left alone', async (t) => {
   const home = t.testdir({ sessions: { 'bad.json': '{"recua_session": 1, "model": "builtin"', 'new.json': '{"recua_session": 2}' } });
   const options = { env: { SERVICE_HOME: home } };
   for (const [args, said] of [
-    [['chat', '--resume', 'bad', '-p', 'x'], /sessions\/bad\.json is no sound saved chat: it is not valid JSON/],
+    [['chat', '--resume', 'bad', '-p', 'x'], /sessions\/bad\.json is not a valid saved chat: it is not valid JSON/],
     [['chat', '--resume', 'new', '-p', 'x'], /version 2 of the format/],
     [['chat', '--resume', 'ba', '-p', 'x'], /Did you mean bad\?/],
     [['chat', '--resume', join(home, 'none.json'), '-p', 'x'], /There is no saved chat .*none\.json/],
@@ -143,6 +143,6 @@ t.test('going on with another model says so, and uses the one that is named', as
   copyFileSync(new URL('../../../../builtin/builtin.gguf', import.meta.url), copy);
   const { code, stderr } = await recua(['chat', copy, '--continue', '-p', 'x', '-n', '4'], '', { env: { SERVICE_HOME: first.home } });
   t.equal(code, 0);
-  t.match(stderr, /was with builtin; it goes on with .*other\.gguf/);
+  t.match(stderr, /was with builtin; it continues with .*other\.gguf/);
   t.ok(existsSync(kv(first.home, nameIn(first.home))));
 });

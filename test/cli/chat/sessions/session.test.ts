@@ -29,13 +29,13 @@ t.test('a session comes back as it was written', async (t) => {
 t.test('whatever is wrong with a file is said with its place', async (t) => {
   const whole = JSON.parse(writeSession(session));
   const refuse = (value: unknown, message: RegExp) => t.throws(() => readSession(typeof value === 'string' ? value : JSON.stringify(value), '/x/a.json'), { code: 'invalid_session', message });
-  refuse('', /\/x\/a\.json is no sound saved chat: it is not valid JSON .*left as it is/);
+  refuse('', /\/x\/a\.json is not a valid saved chat: it is not valid JSON .*left unchanged/);
   refuse('[]', /the file is not an object/);
   refuse({ ...whole, recua_session: 2 }, /version 2 of the format, and this Recua reads version 1/);
   refuse({ ...whole, recua_session: undefined }, /recua_session of the file is not a number/);
   refuse({ ...whole, template: 'lama' }, /names the template "lama"/);
   refuse({ ...whole, messages: {} }, /messages of the file is not a list/);
-  refuse({ ...whole, messages: [whole.messages[1]] }, /message 1 is the assistant's where the user's was expected/);
+  refuse({ ...whole, messages: [whole.messages[1]] }, /message 1 has the role assistant, but user was expected/);
   refuse({ ...whole, messages: [{ ...whole.messages[0], content: 5 }] }, /content of message 1 is not a text/);
   refuse({ ...whole, sampling: { ...whole.sampling, temperature: '1' } }, /temperature of sampling of the file is not a number/);
   refuse({ ...whole, sampling: { ...whole.sampling, max_tokens: 0 } }, /max_tokens of sampling of the file is not a number from 1 to 2147483647/);
