@@ -30,13 +30,13 @@ for (const name of ['chromium', 'firefox'] satisfies BrowserName[]) {
     await say(page, 'tell me');
     await prose.getByText('The first half').waitFor();
     line.cut();
-    await page.getByText('Connecting again…').waitFor();
+    await page.getByText('Reconnecting…').waitFor();
     t.equal(await page.getByRole('button', { name: 'Stop', exact: true }).count(), 1, 'it can be given up');
     engine.script = goesOn;
     line.mend();
     await prose.getByText('The first half and the second.').waitFor();
     await lastAnswer(page);
-    t.equal(await page.getByText('Connecting again…').count(), 0);
+    t.equal(await page.getByText('Reconnecting…').count(), 0);
     t.equal(await page.locator('article.answer .error').count(), 0);
     t.match(JSON.parse(engine.requests.at(-1)!.messages), [{ role: 'user' }, { role: 'assistant', content: 'The first half' }]);
     t.strictSame(complaints.filter((one) => !/network|connection/i.test(one)), []);
@@ -54,7 +54,7 @@ t.test('a server that was started anew is not asked by itself', { skip: missing(
   const { url, engine } = await startApp(t);
   engine.script = goesOn;
   line.mend(url);
-  await page.getByRole('alert').getByText('The server was started anew while it wrote this answer').waitFor();
+  await page.getByRole('alert').getByText('The server restarted and lost this answer').waitFor();
   t.equal(engine.requests.length, 0);
   await page.getByRole('button', { name: 'Continue', exact: true }).click();
   await page.locator('article.answer .prose').getByText('The first half and the second.').waitFor();
@@ -69,19 +69,19 @@ t.test('who waits for the server may stop, and half a schema is asked for anew',
   await say(page, 'a city');
   await page.locator('article.answer .prose').getByText('{"city": "Li').waitFor();
   line.cut();
-  await page.getByText('Connecting again…').waitFor();
+  await page.getByText('Reconnecting…').waitFor();
   await page.getByRole('button', { name: 'Stop', exact: true }).click();
   await page.getByText('stopped', { exact: true }).waitFor();
   line.mend();
 
   await page.getByRole('button', { name: 'New chat' }).first().click();
-  await page.getByRole('button', { name: 'Settings of this chat' }).click();
-  await page.getByText('Answer as JSON of this schema').click();
-  await page.getByRole('textbox', { name: 'Answer as JSON of this schema' }).fill('{"type": "object"}');
+  await page.getByRole('button', { name: 'Chat settings' }).click();
+  await page.getByText('Answer as JSON with this schema').click();
+  await page.getByRole('textbox', { name: 'Answer as JSON with this schema' }).fill('{"type": "object"}');
   await say(page, 'a city');
   await page.locator('article.answer .prose').getByText('{"city": "Li').waitFor();
   line.cut();
-  await page.getByText('Connecting again…').waitFor();
+  await page.getByText('Reconnecting…').waitFor();
   engine.script = async function* () {
     yield { content: '{"city": "Cusco"}' };
   };

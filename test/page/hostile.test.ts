@@ -135,10 +135,10 @@ t.test('thoughts are folded, calls are answered by hand', { skip: missing('chrom
   t.notMatch(await answer.innerText(), 'They want');
   await answer.getByText('Thoughts').click();
   await answer.getByText('They want the weather.').waitFor();
-  t.match(await answer.getByRole('region', { name: 'Call of weather' }).innerText(), /"city": "Lima"/);
+  t.match(await answer.getByRole('region', { name: 'Call to weather' }).innerText(), /"city": "Lima"/);
   engine.finish = {};
   await answer.getByRole('textbox', { name: 'Result of weather' }).fill('31 degrees');
-  await answer.getByRole('button', { name: 'Give the result' }).click();
+  await answer.getByRole('button', { name: 'Submit result' }).click();
   await page.locator('article.answer').nth(1).getByText('warm').waitFor();
   t.match(JSON.parse(engine.requests.at(-1)!.messages), [{ role: 'user' }, { role: 'assistant', tool_calls: [{ id: 'call_1' }] }, { role: 'tool', tool_call_id: 'call_1', content: '31 degrees' }]);
   t.strictSame(complaints, []);

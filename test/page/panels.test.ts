@@ -15,13 +15,13 @@ t.test('Now shows what runs and what was asked', { skip: missing('chromium') }, 
   await say(page, 'Hello');
   await lastAnswer(page);
   await page.getByRole('link', { name: 'Now' }).click();
-  const requests = page.getByRole('region', { name: 'Last requests' });
+  const requests = page.getByRole('region', { name: 'Recent requests' });
   await requests.getByText('POST /v1/chat/completions').waitFor();
   t.match(await requests.getByRole('row').nth(1).innerText(), /200\s+\d+\s+\d+\s+[\d.]+ m?s\s+req_/);
-  t.match(await page.locator('.figures').innerText(), /Requests since the start\s+[1-9]/);
+  t.match(await page.locator('.figures').innerText(), /Requests since start\s+[1-9]/);
   t.equal(await page.locator('.curve polyline').count(), 5);
   await page.getByRole('img', { name: /^First token: now [1-9]/ }).waitFor();
-  await page.getByRole('region', { name: 'Models at work' }).getByRole('img', { name: /0 of 2 busy/ }).waitFor();
+  await page.getByRole('region', { name: 'Active models' }).getByRole('img', { name: /0 of 2 busy/ }).waitFor();
   t.strictSame(complaints, []);
 });
 
@@ -50,14 +50,14 @@ t.test('API shows the chat on screen as code that is the request', { skip: missi
 t.test('Now has a row for each answer at work, and its client hears nothing of it', { skip: missing('chromium') }, async (t) => {
   const { url, engine } = await startReal(t, '', { contextSize: 4_096 });
   const { page, complaints } = await openPage(t, 'chromium', `${url}/#/now`);
-  await page.getByRole('heading', { name: 'Answers at work' }).waitFor();
+  await page.getByRole('heading', { name: 'Answers in progress' }).waitFor();
   await (await fetch(`${url}/ui/running`)).text();
   const body = JSON.stringify({ prompt: 'hello', max_tokens: 3_000, ignore_eos: true, stream: true });
   const stop = new AbortController();
   const answers = await Promise.all([1, 2].map(() => fetch(`${url}/v1/completions`, { method: 'POST', headers: { 'content-type': 'application/json' }, body, signal: stop.signal })));
-  const rows = page.getByRole('region', { name: 'Answers at work' }).getByRole('row');
-  await rows.nth(2).getByText('writes').waitFor();
-  t.match(await rows.nth(1).innerText(), /owner\/model\s+writes\s+[\d,]+ of [\d,]+\s+\d+\s+[\d,]+\s+[\d.]+ tok\/s\s+[\d.]+ m?s\s+req_/);
+  const rows = page.getByRole('region', { name: 'Answers in progress' }).getByRole('row');
+  await rows.nth(2).getByText('generating').waitFor();
+  t.match(await rows.nth(1).innerText(), /owner\/model\s+generating\s+[\d,]+ of [\d,]+\s+\d+\s+[\d,]+\s+[\d.]+ tok\/s\s+[\d.]+ m?s\s+req_/);
   const { data } = await (await fetch(`${url}/ui/running`)).json();
   t.equal(data.length, 2);
   t.ok(data.every((one: { generated: number; promptRead: number; promptTokens: number }) => one.generated > 0 && one.promptRead === one.promptTokens));
@@ -78,9 +78,9 @@ t.test('Now shows the settings of the server, and no secrets', { skip: missing('
   t.match(JSON.parse(told).data.find(({ name }: { name: string }) => name === '--api-key'), { value: 'set', isDefault: false });
   const { page, complaints } = await openPage(t, 'chromium', `${url}/#/now`);
   await page.locator('input[type=password]').fill('sesame');
-  await page.getByRole('button', { name: 'Use it' }).click();
-  await page.getByText('Settings of the server').click();
-  const table = page.getByRole('region', { name: 'Settings of the server' });
+  await page.getByRole('button', { name: 'Use key' }).click();
+  await page.getByText('Server settings').click();
+  const table = page.getByRole('region', { name: 'Server settings' });
   await table.getByRole('row', { name: /--temp 0\.25/ }).waitFor();
   t.match(await table.getByRole('row', { name: /--api-key / }).innerText(), /--api-key\s+set\s/);
   t.notMatch(await page.locator('body').innerText(), 'sesame');
@@ -109,20 +109,20 @@ for (const colorScheme of ['light', 'dark'] as const) {
     await say(page, 'everything');
     await lastAnswer(page);
     await page.locator('.hl-keyword').first().waitFor();
-    await page.getByRole('button', { name: 'Settings of this chat' }).click();
+    await page.getByRole('button', { name: 'Chat settings' }).click();
     await page.getByText('Thoughts').click();
     t.strictSame(await seriousOf(page), [], 'a chat with its settings');
     for (const name of ['Models', 'Now', 'API']) {
       await page.getByRole('link', { name, exact: true }).click();
       await page.getByRole('heading', { name, level: 1 }).waitFor();
       if (name === 'Now') {
-        await page.getByText('Settings of the server').click();
-        await page.getByRole('region', { name: 'Settings of the server' }).waitFor();
+        await page.getByText('Server settings').click();
+        await page.getByRole('region', { name: 'Server settings' }).waitFor();
       }
       if (name === 'API') {
         await page.getByText('/tokenize', { exact: true }).click();
         await page.getByRole('button', { name: 'Send' }).click();
-        await page.getByRole('region', { name: 'Answer of the server' }).waitFor();
+        await page.getByRole('region', { name: 'Server response' }).waitFor();
       }
       t.strictSame(await seriousOf(page), [], name);
     }
@@ -140,7 +140,7 @@ t.test('everything is reached by the keyboard, on a phone too', { skip: missing(
     reached.add(String(await page.evaluate('document.activeElement.getAttribute("aria-label") ?? document.activeElement.textContent')));
     await page.keyboard.press('Tab');
   }
-  for (const name of ['Menu', 'New chat', 'Settings of this chat', 'Message', 'Attach PDFs and files of text']) t.ok(reached.has(name), name);
+  for (const name of ['Menu', 'New chat', 'Chat settings', 'Message', 'Attach PDFs or text files']) t.ok(reached.has(name), name);
   t.notOk(reached.has('Search conversations'), 'the menu is closed');
   await page.getByRole('button', { name: 'Menu' }).press('Enter');
   await page.getByRole('link', { name: 'Models' }).press('Enter');

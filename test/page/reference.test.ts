@@ -19,7 +19,7 @@ t.test('every route is there, with fields, and is tried', { skip: missing('chrom
   await search.fill('tokens of a text');
   t.strictSame(await page.locator('details.route > summary code').allInnerTexts(), ['/tokenize']);
   await search.fill('no such route');
-  await page.getByText('No route has these words.').waitFor();
+  await page.getByText('No route matches.').waitFor();
   await search.fill('/chat/completions');
   await page.getByText('/v1/chat/completions', { exact: true }).click();
   const route = page.locator('details.route[open]');
@@ -28,7 +28,7 @@ t.test('every route is there, with fields, and is tried', { skip: missing('chrom
   await route.locator('dt').filter({ hasText: /^messages .*required/ }).first().waitFor();
 
   const form = page.getByRole('form', { name: 'Try POST /v1/chat/completions' });
-  const answer = form.getByRole('region', { name: 'Answer of the server' });
+  const answer = form.getByRole('region', { name: 'Server response' });
   await form.getByRole('button', { name: 'Send' }).click();
   await form.getByText(/^200 OK, /).waitFor();
   t.match(await answer.innerText(), /"object": "chat\.completion"/);

@@ -91,20 +91,20 @@ t.test('a chat of the browser moves to the server and back, with its branches', 
   const { page, complaints } = await openPage(t, 'chromium', url);
   await say(page, 'What is a quipu?');
   await lastAnswer(page);
-  await page.getByRole('button', { name: 'Answer again' }).click();
+  await page.getByRole('button', { name: 'Regenerate' }).click();
   await page.locator('article.answer .branches').getByText('2/2').waitFor();
   await lastAnswer(page);
   const entry = page.getByRole('navigation', { name: 'Conversations' }).getByRole('listitem').first();
   const act = async (name: string): Promise<void> => {
     await entry.hover();
-    await entry.getByRole('button', { name: /^Do something/ }).click();
+    await entry.getByRole('button', { name: /^Actions for/ }).click();
     await entry.getByRole('button', { name }).click();
   };
-  await act('Move to where recua chat saves');
+  await act('Move to recua chat');
   await listed(page).getByText('what-is-a-quipu').waitFor();
   t.match(file(), { model: 'owner/model', messages: [{ content: 'What is a quipu?' }, { content: "The page's answer 2." }] });
 
-  await page.getByRole('button', { name: 'The one before' }).click();
+  await page.getByRole('button', { name: 'Previous version' }).click();
   await until(() => file().messages[1]!.content === "The page's answer 1.");
   await act('Rename');
   await page.getByRole('dialog').getByRole('textbox').fill('knots');
@@ -112,7 +112,7 @@ t.test('a chat of the browser moves to the server and back, with its branches', 
   await listed(page).getByText('knots').waitFor();
   t.strictSame(readdirSync(folder), ['knots.json']);
 
-  await act('Move into this browser');
+  await act('Move to this browser');
   await page.getByRole('dialog').getByRole('button', { name: 'Move' }).click();
   await listed(page).first().waitFor({ state: 'detached' });
   t.strictSame(readdirSync(folder), []);
@@ -127,5 +127,5 @@ t.test('a server that was not asked to show them has none', { skip: missing('chr
   await say(page, 'hello');
   await lastAnswer(page);
   t.equal(await listed(page).count(), 0);
-  t.equal(await page.getByRole('button', { name: 'Move to where recua chat saves' }).count(), 0);
+  t.equal(await page.getByRole('button', { name: 'Move to recua chat' }).count(), 0);
 });
