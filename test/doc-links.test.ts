@@ -22,7 +22,7 @@ function anchorsOf(path: string): Set<string> {
   return anchors;
 }
 
-t.test('every link leads to a file that is there, and to a heading of it', (t) => {
+t.test('every link leads to an existing file and heading', (t) => {
   const dead: string[] = [];
   for (const page of pages) {
     for (const [, target] of textOf(page).replace(/`[^`\n]*`/g, '').matchAll(/\]\(([^)\s]+)\)/g)) {
@@ -38,7 +38,7 @@ t.test('every link leads to a file that is there, and to a heading of it', (t) =
   t.end();
 });
 
-t.test('images of the docs are small, and those that are drawn load and run nothing', (t) => {
+t.test('images of the docs are small, and SVGs load and run nothing', (t) => {
   const images = readdirSync(join(root, 'docs/images'));
   t.strictSame(images.filter((name) => statSync(join(root, 'docs/images', name)).size > 120_000), []);
   const drawn = images.filter((name) => name.endsWith('.svg'));

@@ -93,7 +93,7 @@ function fault(page: string, words: readonly string[]): string | undefined {
   }
 }
 
-t.test('shell blocks are named sh, and what stands in them exists', (t) => {
+t.test('shell blocks are named sh, and the commands in them exist', (t) => {
   t.strictSame(blocks.filter(({ kind }) => /^(bash|shell|console|zsh|sh)\b/.test(kind) && !shell.some((one) => one.kind === kind)).map(({ page, kind }) => `${page}: ${kind}`), []);
   t.ok(shell.length > 80, 'they were found');
   const faults = shell.flatMap(({ page, code }) => shellCommands(code).flatMap(({ words, variables: set, line }) => {
@@ -104,7 +104,7 @@ t.test('shell blocks are named sh, and what stands in them exists', (t) => {
   t.end();
 });
 
-t.test('a command that is wrong is found', (t) => {
+t.test('a wrong command is found', (t) => {
   const faults = (code: string) => shellCommands(code).map(({ words }) => fault('README.md', words));
   t.match(faults('recua api m.gguf --contxt 5   # a comment'), [/no flag --contxt/]);
   t.match(faults('git diff | recua rum "a | b"'), [undefined, /no command rum/]);
@@ -161,7 +161,7 @@ t.test('blocks without a mark run with the embedded model', { skip }, async (t) 
 /** What is refused because nothing here has that id, or this server is started otherwise. */
 const refused = /"code":"((?!route_)\w+_not_found|\w+_unsupported|model_fixed|not_implemented|upgrade_required|hub_unreachable)"/;
 
-t.test('each request of docs/http.md is answered, or refused for what it names', { skip }, async (t) => {
+t.test('each request of docs/http.md is answered, or refused because this server lacks what it names', { skip }, async (t) => {
   const { address, env } = await serve(t);
   const requests = shell.filter(({ page }) => page === 'docs/http.md');
   t.ok(requests.length > 40);
@@ -177,7 +177,7 @@ t.test('each request of docs/http.md is answered, or refused for what it names',
 /** Commands that end by themselves and need no model but the embedded one. */
 const local = /^(\S+=\S+ |git diff \| )*recua ((run|show|chat) builtin|list|ls|config|doctor|alias$|ps$|completion|search$)/;
 
-t.test('examples of docs/cli.md that need nothing but this checkout run', { skip }, async (t) => {
+t.test('examples of docs/cli.md that need only this checkout run', { skip }, async (t) => {
   const lines = shell.filter(({ page }) => page === 'docs/cli.md').flatMap(({ code }) => code.split('\n')).filter((line) => local.test(line) && !/^recua chat (?!.* -p )|\| source$/.test(line));
   t.ok(lines.length >= 10, lines.join('\n'));
   const { env } = makeHome(t);

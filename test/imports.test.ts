@@ -86,7 +86,7 @@ t.test('every import of src resolves to a file of src', (t) => {
   t.end();
 });
 
-t.test('a room imports only what its README says', (t) => {
+t.test('a room imports only what its README allows', (t) => {
   const wrong = inSource.filter((edge) => {
     const from = roomOf(edge.from);
     const to = roomOf(edge.to);
@@ -97,7 +97,7 @@ t.test('a room imports only what its README says', (t) => {
   t.end();
 });
 
-t.test('each folder is in a room, and no README allows what no import needs', (t) => {
+t.test('each folder is in a room, and no README allows an import that nothing needs', (t) => {
   t.strictSame([...new Set(sources.map(roomOf))].sort(), Object.keys(rooms).sort());
   const used = new Set(inSource.map((edge) => `${roomOf(edge.from)} ${roomOf(edge.to)}`));
   const unused = Object.entries(rooms).flatMap(([from, { imports, types }]) => [...imports, ...types].filter((to) => !used.has(`${from} ${to}`)).map((to) => `${from} → ${to}`));
@@ -111,7 +111,7 @@ t.test('only addon/load.ts loads a .node file', (t) => {
   t.end();
 });
 
-t.test('only server/ knows the words of the OpenAI wire', (t) => {
+t.test('only server/ knows the field names of OpenAI\'s format', (t) => {
   const words = /finish_reason['"]?\s*[:?]\s*['"n]|chat\.completion|\bchatcmpl\b|\[DONE\]|text\/event-stream/;
   // The command line prints a JSON object of its own with --json, and the curl line names the
   // route's path.
@@ -120,7 +120,7 @@ t.test('only server/ knows the words of the OpenAI wire', (t) => {
   t.end();
 });
 
-t.test('what plans and what cuts text is pure', (t) => {
+t.test('planning and text cutting are pure', (t) => {
   for (const file of sources.filter((path) => ['engine/leases', 'engine/planning', 'engine/text'].includes(roomOf(path)))) {
     const packages = edgesOf(file).filter((edge) => !edge.typeOnly && !edge.to.startsWith('src/'));
     t.strictSame(packages.map(show), [], `${file} needs no package and nothing of Node`);
@@ -129,7 +129,7 @@ t.test('what plans and what cuts text is pure', (t) => {
   t.end();
 });
 
-t.test('no import goes in a circle', (t) => {
+t.test('imports form no cycle', (t) => {
   const next = new Map(sources.map((file) => [file, inSource.filter((edge) => edge.from === file && !edge.typeOnly).map((edge) => edge.to)]));
   const done = new Set<string>();
   const circles: string[] = [];

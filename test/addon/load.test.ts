@@ -51,7 +51,7 @@ t.test('the package is found in every layout that package managers make', (t) =>
   t.end();
 });
 
-t.test('a clone uses its build, and RECUA_ADDON goes before it', (t) => {
+t.test('a clone uses its build, and RECUA_ADDON overrides it', (t) => {
   t.match(load(root), { source: 'build', path: join(release, 'recua.node'), backends: ['CPU'], attempts: [] });
   const folder = realpathSync(t.testdir());
   symlinkSync(release, join(folder, 'elsewhere'));
@@ -63,7 +63,7 @@ t.test('a clone uses its build, and RECUA_ADDON goes before it', (t) => {
   t.end();
 });
 
-t.test('what is not installed, or for another Recua, is told with the command that mends it', (t) => {
+t.test('a missing package, or one for another Recua, is reported with the command that fixes it', (t) => {
   const folder = realpathSync(t.testdir());
   const recua = flatLayout(folder, []);
   const scope = join(folder, 'node_modules', '@recua');
@@ -88,7 +88,7 @@ t.test('what is not installed, or for another Recua, is told with the command th
   t.end();
 });
 
-t.test('an addon that does not load is told with the reason, and the next place is tried', { skip: process.platform !== 'linux' }, (t) => {
+t.test('an addon that does not load is reported with the reason, and the next place is tried', { skip: process.platform !== 'linux' }, (t) => {
   const folder = realpathSync(t.testdir());
   const recua = flatLayout(folder, [{ name: base, backend: 'cpu' }]);
   const bin = join(folder, 'node_modules', '@recua', base, 'bin');
@@ -111,14 +111,14 @@ t.test('an addon that does not load is told with the reason, and the next place 
   t.end();
 });
 
-t.test('a library that lies in the current directory, or that GGML_BACKEND_PATH names, is not run', { skip: process.platform !== 'linux' }, (t) => {
+t.test('a library in the current directory, or one that GGML_BACKEND_PATH names, is not run', { skip: process.platform !== 'linux' }, (t) => {
   const folder = realpathSync(t.testdir());
   for (const name of ['libggml-cuda.so', 'libggml-vulkan.so', 'libggml-cpu.so']) copyFileSync(fakeBackend({ fault: 'abort' }), join(folder, name));
   t.match(load(root, { GGML_BACKEND_PATH: join(folder, 'libggml-cuda.so') }, folder), { source: 'build', backends: ['CPU'] });
   t.end();
 });
 
-t.test('two loads in a thread are one, and threads have each their own over the same backends', (t) => {
+t.test('two loads in a thread give one addon; each thread has its own over the same backends', (t) => {
   const load = JSON.stringify(pathToFileURL(join(root, 'dist', 'addon', 'load.js')).href);
   const body = `
     import { Worker } from 'node:worker_threads';
@@ -138,7 +138,7 @@ t.test('two loads in a thread are one, and threads have each their own over the 
   t.end();
 });
 
-t.test('loadBackend() and loadBackends() take absolute paths only and say what is wrong', async (t) => {
+t.test('loadBackend() and loadBackends() take only absolute paths and say what is wrong', async (t) => {
   const { openFile } = await import('#recua/addon/load.js');
   // The build's, whatever RECUA_ADDON says.
   const { addon } = openFile({ path: join(release, 'recua.node'), source: 'build' });

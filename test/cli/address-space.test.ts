@@ -25,7 +25,7 @@ async function ask(url: string, route: string, body: object): Promise<number> {
   return response.status;
 }
 
-t.test('a model that loads with few addresses survives all requests at once', { skip: platform !== 'linux' && 'needs /proc and ulimit -v' }, async (t) => {
+t.test('a model that loads in a small address space survives all requests at once', { skip: platform !== 'linux' && 'needs /proc and ulimit -v' }, async (t) => {
   const size = await sizeKib();
   let refused = 0;
   let served = 0;

@@ -66,7 +66,7 @@ function begin({ main, env }: Installed, ...args: string[]): Begun {
 
 const run = ['run', 'builtin', '--temp', '0', '--threads', '1', '-c', '4096'];
 
-t.test('answers end with 0, whether on the CPU or another device', { skip }, async (t) => {
+t.test('commands that answer exit with 0, on the CPU or another device', { skip }, async (t) => {
   const installed = install(t);
   for (let round = 0; round < rounds; round++) {
     for (const device of ['none', 'FAKE0']) {
@@ -79,7 +79,7 @@ t.test('answers end with 0, whether on the CPU or another device', { skip }, asy
   await until(() => left(installed.main).length === 0);
 });
 
-t.test('Ctrl-C or SIGTERM while loading, reading the prompt and answering ends with 130 or 143, quietly, and leaves no process', { skip }, async (t) => {
+t.test('Ctrl-C or SIGTERM during loading, prefill and decoding exits with 130 or 143, quietly, and leaves no process', { skip }, async (t) => {
   const installed = install(t);
   const phases: Record<string, { args: string[]; ripe(begun: Begun): boolean }> = {
     'before the engine has said a word': { args: ['-p', 'Hello'], ripe: ({ stderr }) => stderr().includes('Loading') },
@@ -122,7 +122,7 @@ t.test('a command that is killed takes its engine process with it', { skip }, as
   }
 });
 
-t.test('a server that is stopped at any moment ends with 0', { skip }, async (t) => {
+t.test('a server stopped at any moment exits with 0', { skip }, async (t) => {
   const installed = install(t);
   const waits: ((begun: Begun) => boolean)[] = [
     ({ stderr }) => stderr().includes('Loading'), ({ child }) => busy(child.pid!), ({ stderr }) => stderr().includes('Computes on'), ({ stderr }) => stderr().includes('listens'),

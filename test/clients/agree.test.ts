@@ -24,7 +24,7 @@ const asks = [
   { what: 'a call', text: 'What is the weather in Paris?', tools: true, most: 60 },
 ];
 
-t.test('a stream put together is the whole answer, in every dialect', async (t) => {
+t.test('a stream put together equals the whole answer, in every dialect', async (t) => {
   const { url } = await startService(t, oneSlot);
   const openai = new OpenAI({ baseURL: `${url}/v1`, apiKey: 'none', maxRetries: 0 });
   const anthropic = new Anthropic({ baseURL: url, apiKey: 'none', maxRetries: 0 });
@@ -87,7 +87,7 @@ function alike(t: Test, got: unknown, wanted: unknown, what: string): void {
   t.ok(a.every((number, index) => Math.abs(number - b[index]!) < 1e-3), `${what}: log probabilities`);
 }
 
-t.test('several answers with log probabilities are the same as a stream', async (t) => {
+t.test('several answers with log probabilities equal a stream', async (t) => {
   const { url } = await startService(t, oneSlot);
   const ask = { messages: [{ role: 'user', content: 'What is the weather in Paris?' }], temperature: 1, seed: 3, max_tokens: 30, n: 2, logprobs: true, top_logprobs: 2, tools: [weatherTool] };
   const { choices, usage } = await whole(url, '/v1/chat/completions', ask);
@@ -107,7 +107,7 @@ t.test('several answers with log probabilities are the same as a stream', async 
   }
 });
 
-t.test('thoughts and log probabilities of each dialect are the same as a stream', async (t) => {
+t.test('thoughts and log probabilities of each dialect equal a stream', async (t) => {
   const { url } = await startService(t, [...oneSlot, '--chat-template-file', thinker]);
   const messages = [{ role: 'user', content: 'What is the weather?' }];
   const common = { temperature: 0, thinking_budget_tokens: 12 };

@@ -27,7 +27,7 @@ async function providers(t: Test): Promise<{ url: string; models: [name: string,
   };
 }
 
-t.test('text comes whole and streamed with the same result', async (t) => {
+t.test('text is the same whole and streamed', async (t) => {
   const ask = { ...settings, system: 'Be short.', prompt: 'Tell me something about rain.' };
   const texts = new Set<string>();
   for (const [name, model] of (await providers(t)).models) {

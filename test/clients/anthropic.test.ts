@@ -9,7 +9,7 @@ import { startService } from '../service/service.js';
 
 const messages = [{ role: 'user' as const, content: 'What is the weather in Paris?' }];
 
-t.test('tools run, and the stream of a turn is whole', async (t) => {
+t.test('tools run, and the stream of a turn is complete', async (t) => {
   const { url } = await startService(t);
   const client = new Anthropic({ baseURL: url, apiKey: 'none', maxRetries: 0 });
   const asked: unknown[] = [];
@@ -32,7 +32,7 @@ t.test('tools run, and the stream of a turn is whole', async (t) => {
   t.match(text, /sunny|21/);
 });
 
-t.test('answers are parsed, tokens are counted, and what is not offered is a 404', async (t) => {
+t.test('answers are parsed, tokens are counted, and a missing feature is a 404', async (t) => {
   const { url } = await startService(t);
   const client = new Anthropic({ baseURL: url, authToken: 'none', maxRetries: 0 });
   const person = z.object({ name: z.string(), age: z.number().int() });

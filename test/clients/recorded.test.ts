@@ -175,7 +175,7 @@ const frameTokens = 8;
 const folder = new URL('../../test/clients/recorded/', import.meta.url);
 for (const file of readdirSync(folder).filter((name) => name.endsWith('.json'))) {
   const { program, headers, shared, requests } = JSON.parse(readFileSync(new URL(file, folder), 'utf8')) as Recording;
-  t.test(`${program}: its requests are answered, and each turn goes on from the last`, async (t) => {
+  t.test(`${program}: its requests are answered, and each turn continues the last`, async (t) => {
     const { url } = await startService(t, ['--ctx-size', '16384']);
     const post = async (path: string, body: object): Promise<string> => {
       const reply = await fetch(url + path, { method: 'POST', headers: { ...headers, 'content-type': 'application/json' }, body: JSON.stringify(body) });

@@ -23,7 +23,7 @@ async function optionsFor(path: string): Promise<EngineOptions> {
   return { ...options, modelPath: path, checked: checkedFiles(await readModelFile(path)), contextSize: 256, parallel: 1 };
 }
 
-t.test('a file that was exchanged while the engine ran is refused when a crashed engine is started again', async (t) => {
+t.test('a file that was replaced while the engine ran is refused when a crashed engine restarts', async (t) => {
   const path = join(t.testdir(), 'model.gguf');
   copyFileSync(builtinPath, path);
   const engine = startEngine(await optionsFor(path), { restart: { delayMs: 1, holdOffMs: 600_000 } });
@@ -37,7 +37,7 @@ t.test('a file that was exchanged while the engine ran is refused when a crashed
   t.equal(engine.crashes, 1, 'only the one that was killed');
 });
 
-t.test('so is one that was exchanged between the check and the first load, in a process of its own or not', async (t) => {
+t.test('a file replaced between the check and the first load is refused, in a process of its own or not', async (t) => {
   for (const start of [startEngine, startLocalEngine]) {
     const path = join(t.testdir(), 'model.gguf');
     copyFileSync(builtinPath, path);
@@ -49,7 +49,7 @@ t.test('so is one that was exchanged between the check and the first load, in a 
   }
 });
 
-t.test('what changed is read again, what did not is not', async (t) => {
+t.test('a changed file is read again, an unchanged one is not', async (t) => {
   const folder = t.testdir();
   const whole = join(folder, 'model.gguf');
   writeFileSync(whole, gguf(sound));

@@ -63,6 +63,6 @@ inBothModes('the app is a handler of node:https', async (t, load) => {
   t.match(await getSecurely(`${url.replace('http', 'https')}/v1/models`, ca), { status: 200, text: /builtin/ });
 });
 
-t.test('RecuaError is for instanceof', async (t) => {
+t.test('RecuaError works with instanceof', async (t) => {
   t.ok(new RecuaError('closed', 'x') instanceof Error);
 });

@@ -19,7 +19,7 @@ inBothModes('a program hears how likely the tokens were, if it asks', async (t, 
   t.equal(await codeOf(model.chat('x', { prediction: 5 as unknown as string })), 'invalid_type');
 });
 
-t.test('bias by text', async (t) => {
+t.test('a bias may name text', async (t) => {
   const { loadModel } = await import('recua');
   const model = await loadModel('builtin', { isolated: false });
   t.teardown(() => model.dispose());

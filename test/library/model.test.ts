@@ -223,7 +223,7 @@ inBothModes('wrong arguments are refused by name, before any work', async (t, lo
   t.equal(await codeOf(model.tokenize(7 as unknown as string)), 'invalid_type');
 });
 
-t.test('a reply that nobody looks at does not bring the program down', async (t) => {
+t.test('a reply that nobody reads does not crash the program', async (t) => {
   const { loadModel } = await import('recua');
   const model = await loadModel('builtin', { isolated: false });
   t.teardown(() => model.dispose());

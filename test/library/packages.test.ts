@@ -71,7 +71,7 @@ t.test('a TypeScript program compiles, as an ES module and as CommonJS, with no 
   t.strictSame({ status, stdout }, { status: 0, stdout: '' });
 });
 
-t.test('both ways give the same names, with the same types', async (t) => {
+t.test('import and require() give the same names, with the same types', async (t) => {
   const esm = Object.keys(await import('recua')).sort();
   const { stdout } = await run(process.execPath, ['-p', 'Object.keys(require("recua")).sort().join()'], { cwd: root });
   t.same(stdout.trim().split(','), esm);
@@ -81,7 +81,7 @@ t.test('both ways give the same names, with the same types', async (t) => {
   t.ok(esmTypes.length > 20);
 });
 
-t.test('require() gives one library with import, errors included', async (t) => {
+t.test('require() and import share one library, errors included', async (t) => {
   const source = `
     const { loadModel, createServer, RecuaError, tool } = require('recua');
     (async () => {
@@ -146,7 +146,7 @@ t.test('docs/library.md names every example; its first one runs, and stands in t
   t.match(source, /loadModel/);
 });
 
-t.test('docs/api.md is what the docstrings give', async (t) => {
+t.test('docs/api.md matches the docstrings', async (t) => {
   const { apiReference } = await import(pathToFileURL(join(root, 'scripts', 'api-docs.mjs')).href) as { apiReference(): Promise<string> };
   const page = await apiReference();
   t.equal(readFileSync(join(root, 'docs', 'api.md'), 'utf8') === page, true, 'npm run docs writes docs/api.md anew');

@@ -37,7 +37,7 @@ const textOf = (schema: unknown): string => (typeof schema === 'string' ? schema
 const toolOf = (schema: string, more = ''): string => `[{"type":"function","function":{"name":"f","parameters":${schema}${more}}}]`;
 const formatOf = (schema: string, more = ''): string => `{"type":"json_schema","json_schema":{"name":"s","schema":${schema}${more}}}`;
 
-t.test('hostile schemas get an answer each, and plain chats theirs', async (t) => {
+t.test('hostile schemas each get an answer, and plain chats get theirs', async (t) => {
   const { ask, crashes } = await serve(t);
   const plain = (await ask()).body.choices[0]!.message.content;
   for (const [name, schema] of Object.entries(hostileSchemas)) {
@@ -60,7 +60,7 @@ t.test('hostile schemas get an answer each, and plain chats theirs', async (t) =
   t.same(crashes, []);
 });
 
-t.test('a keyword that is not enforced: 400 where the schema is strict, else a warning', async (t) => {
+t.test('an unenforced keyword is a 400 if the schema is strict, else a warning', async (t) => {
   const { ask } = await serve(t);
   const weak = '{"type":"object","properties":{"list":{"type":"array","items":{"type":"null"},"uniqueItems":true}},"required":["list"]}';
   for (const strict of ['', ',"strict":false']) {

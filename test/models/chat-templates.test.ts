@@ -50,7 +50,7 @@ for (const [name, { bare, whole }] of Object.entries(expected) as [TemplateName,
   });
 }
 
-t.test('an earlier prompt is the beginning of the next turn\'s, so that its KV serves again', async (t) => {
+t.test('an earlier prompt is the beginning of the next one, so that its KV is reused', async (t) => {
   for (const name of templateNames) {
     const first = await render(name, [system, turns[0]!]);
     t.ok((await render(name, [system, ...turns])).startsWith(first), name);
@@ -72,7 +72,7 @@ t.test('no template writes a BOS of its own, and each ends its turns with its st
   }
 });
 
-t.test('auto is the file\'s own', async (t) => {
+t.test('auto is the template of the file', async (t) => {
   t.same(chatTemplates.auto, { source: '', stops: [] });
   t.equal(await render('auto', [turns[0]!]), expected.chatml.bare);
 });

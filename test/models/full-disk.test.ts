@@ -28,7 +28,7 @@ function fill(): () => void {
 const names = () => readdirSync(folder, { recursive: true }).map(String).filter((name) => name !== 'filler').sort();
 const env = { SERVICE_HOME: folder, HUB_HOME: '', HF_HOME: '', HF_HUB_CACHE: '' };
 
-t.test('a lock that has no room leaves no draft, and the error is a sentence', { skip }, async (t) => {
+t.test('a lock without disk space leaves no draft, and the error is a sentence', { skip }, async (t) => {
   const free = fill();
   t.teardown(free);
   const thrown = await tryLock(join(folder, 'a.lock')).catch((error: unknown) => error);
@@ -52,7 +52,7 @@ t.test('import and aliases say that the disk is full, and leave the store as it 
   t.strictSame(names().filter((name) => name !== 'recua'), before);
 });
 
-t.test('rm works on a full disk, downloads that were left included', { skip }, async (t) => {
+t.test('rm works on a full disk, including leftover downloads', { skip }, async (t) => {
   const hub = join(folder, 'hub');
   put(hub, { repo: 'o/r', file: 'm.gguf', bytes: model('m') });
   putPartial(hub, { repo: 'o/r', file: 'n-Q8_0.gguf', etag: 'e'.repeat(64), sizeBytes: 100_000, doneBytes: 50_000 });

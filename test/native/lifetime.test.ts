@@ -31,7 +31,7 @@ t.test('200 loads and closes leave memory flat', async (t) => {
   t.ok(stdout !== '' && grownMiB < 6, `grew by ${grownMiB.toFixed(1)} MiB over 200 cycles ${stderr}`);
 });
 
-t.test('close() waits for a step in flight and is the same promise twice', async (t) => {
+t.test('close() waits for a step in flight, and a second call returns the same promise', async (t) => {
   const model = await loadBuiltin();
   const context = await model.createContext(contextOptions());
   const sampler = await model.createSampler({ temperature: 0 }, new Int32Array());
@@ -44,7 +44,7 @@ t.test('close() waits for a step in flight and is the same promise twice', async
   await inFlight;
 });
 
-t.test('after close() every method answers closed', async (t) => {
+t.test('after close() every method rejects with closed', async (t) => {
   const model = await loadBuiltin();
   const context = await model.createContext(contextOptions());
   const embedder = await model.createEmbedder({ contextSize: 64, sequences: 2, threads: 1, pooling: 'mean' });
@@ -67,7 +67,7 @@ t.test('after close() every method answers closed', async (t) => {
   }
 });
 
-t.test('an abort that was asked for is no error in the log, a failure beside it is', async (t) => {
+t.test('a requested abort is no error in the log; a failure beside it is', async (t) => {
   const lines: string[] = [];
   addon.setLog((level, text) => lines.push(`${level} ${text}`));
   t.teardown(() => addon.setLog(null));
@@ -96,7 +96,7 @@ t.test('an abort that was asked for is no error in the log, a failure beside it 
   await model.close();
 });
 
-t.test('closing at every moment of a step ends well', async (t) => {
+t.test('closing at any moment of a step ends well', async (t) => {
   for (let delay = 0; delay < 40; delay++) {
     const model = await loadBuiltin();
     const context = await model.createContext(contextOptions());
@@ -112,7 +112,7 @@ t.test('closing at every moment of a step ends well', async (t) => {
   }
 });
 
-t.test('what is being made while the model closes is answered closed', async (t) => {
+t.test('objects that are being created while the model closes reject with closed', async (t) => {
   const model = await loadBuiltin();
   const made: Promise<unknown>[] = [model.createContext(contextOptions()), model.createEmbedder({ contextSize: 64, sequences: 2, threads: 1, pooling: 'mean' })];
   const outcomes = Promise.allSettled(made);

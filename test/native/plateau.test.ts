@@ -33,7 +33,7 @@ const kinds: Record<string, (model: NativeModel, name: string) => Promise<void>>
 };
 
 for (const [kind, use] of Object.entries(kinds)) {
-  t.test(`${kind}, each another, are not kept for ever`, { skip }, async (t) => {
+  t.test(`${kind}, each different, are not kept forever`, { skip }, async (t) => {
     const model = await loadBuiltin();
     let count = 0;
     const round = async (requests: number) => {
@@ -55,7 +55,7 @@ for (const [kind, use] of Object.entries(kinds)) {
   });
 }
 
-t.test('what a chat was parsed by goes at once, not when JavaScript collects', { skip }, async (t) => {
+t.test('the parser of a chat is freed at once, not when JavaScript collects it', { skip }, async (t) => {
   const model = await loadBuiltin();
   // Kept here, as V8 would keep them until it collects.
   const kept: unknown[] = [];
@@ -79,7 +79,7 @@ t.test('what a chat was parsed by goes at once, not when JavaScript collects', {
   await model.close();
 });
 
-t.test('grammars that grow while they are used are bounded together, and the last used stay', async (t) => {
+t.test('grammars that grow in use are bounded together, and the last used ones stay', async (t) => {
   const model = await loadBuiltin();
   const use = async (i: number, brackets: number) => {
     const grammar = `root ::= "a${i}"? list\nlist ::= "[" list "]" | "x"`;

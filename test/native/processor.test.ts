@@ -36,7 +36,7 @@ void configure() {
 }
 `;
 
-t.test('a tile configuration is written whole before the processor reads it', { skip: skip || noCompiler }, async (t) => {
+t.test('a tile configuration is written completely before the processor reads it', { skip: skip || noCompiler }, async (t) => {
   const header = join(root, 'cmake', 'amx-tile-config.h');
   const compile = (...more: string[]): string => execFileSync(
     'c++', ['-x', 'c++', '-std=c++17', '-O3', '-mamx-tile', ...more, '-S', '-o', '-', '-'], { input: configure, encoding: 'utf8', stdio: ['pipe', 'pipe', 'ignore'] });

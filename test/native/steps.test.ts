@@ -35,7 +35,7 @@ async function run(most: number, told: (results: StepResult[]) => void = () => {
   return { first: tokens[0]!, calls, last };
 }
 
-t.test('they give the tokens that single steps give, each once and in order', async (t) => {
+t.test('chained steps give the tokens of single steps, each once and in order', async (t) => {
   const { first, calls, last } = await run(300);
   const rest = await last;
   const results = [...calls.flat(), ...rest];
@@ -45,7 +45,7 @@ t.test('they give the tokens that single steps give, each once and in order', as
   t.ok(calls.every((told) => told.length > 0));
 });
 
-t.test('pause() ends them with the step in flight, and nothing is lost', async (t) => {
+t.test('pause() ends the chain after the step in flight, and nothing is lost', async (t) => {
   let paused = false;
   const { first, calls, last } = await run(400, () => {
     paused = true;
@@ -58,7 +58,7 @@ t.test('pause() ends them with the step in flight, and nothing is lost', async (
   t.same(all, await generate(context, await sampler(), prompt, all.length, 1));
 });
 
-t.test('an abort rejects them after all before it was told', async (t) => {
+t.test('an abort rejects the chain after all earlier tokens were delivered', async (t) => {
   let timer: NodeJS.Timeout | undefined;
   const { first, calls, last } = await run(400, () => {
     // In the middle of what is told at once.
@@ -74,7 +74,7 @@ t.test('an abort rejects them after all before it was told', async (t) => {
   t.same(all, (await generate(context, await sampler(), prompt, 401, 1)).slice(0, all.length));
 });
 
-t.test('they end at a token that ends the generation', async (t) => {
+t.test('the chain ends at a token that ends the generation', async (t) => {
   const greedy = await model.createSampler({ temperature: 0 }, new Int32Array());
   const { flags } = await model.pieces(false);
   const { tokens } = await step(context, [{ sequence: 0, from: 0, tokens: prompt, sampler: greedy }]);
@@ -87,7 +87,7 @@ t.test('they end at a token that ends the generation', async (t) => {
   t.same(all.map((token) => flags[token]! & 1), [...all.slice(1).map(() => 0), 1]);
 });
 
-t.test('a step of nothing is refused', async (t) => {
+t.test('an empty step is refused', async (t) => {
   const none = new Int32Array();
   await t.rejects(context.steps({ tokens: none, positions: none, sequences: none, outputs: new Uint8Array(), rows: 0, samplers: [] }, 4, () => {}), { code: 'invalid_argument' });
 });

@@ -36,7 +36,7 @@ for (const name of names) {
 // character.
 const longRuns = ['a', 'A', '7', ' ', '!', '中', '\u0301', 'aA'].map((of) => of.repeat(40_000));
 
-t.test('a long run of one kind of character is only text', async (t) => {
+t.test('a long run of one kind of character is just text', async (t) => {
   for (const name of readdirSync(folder).filter((name) => /^ggml-vocab-.*\.gguf$/.test(name))) {
     const model = await addon.loadModel({ path: fileURLToPath(new URL(name, folder)), gpuLayers: 0, mmap: true, mlock: false, vocabOnly: true }).promise;
     let tokens = 0;

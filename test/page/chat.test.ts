@@ -11,13 +11,13 @@ for (const name of ['chromium', 'firefox'] satisfies BrowserName[]) {
     const { url } = await startReal(t);
     const { page, asked, complaints } = await openPage(t, name, url);
 
-    await t.test('a message is answered, with numbers below', async (t) => {
+    await t.test('a message gets an answer, with numbers below', async (t) => {
       await say(page, 'Hello! Who are you?');
       t.match(await lastAnswer(page), /\d+ tokens\n[\d.]+ tok\/s\n.* to first token\nprompt \d+, \d+ cached/);
       t.match(page.url(), /#\/chat\//);
     });
 
-    await t.test('the next message goes on, and is found again after a reload', async (t) => {
+    await t.test('the next message continues the chat, and is there after a reload', async (t) => {
       await say(page, 'And what else?');
       await page.locator('article.answer').nth(1).waitFor();
       const answer = await lastAnswer(page);
@@ -28,7 +28,7 @@ for (const name of ['chromium', 'firefox'] satisfies BrowserName[]) {
       t.match(answer, /prompt \d+, [1-9]\d* cached/, 'what was said before is not read again');
     });
 
-    await t.test('answering again and editing keep what was there', async (t) => {
+    await t.test('regenerating and editing keep the earlier versions', async (t) => {
       await page.getByRole('button', { name: 'Regenerate' }).last().click();
       await page.locator('article.answer .branches').getByText('2/2').waitFor();
       await lastAnswer(page);
@@ -51,12 +51,12 @@ for (const name of ['chromium', 'firefox'] satisfies BrowserName[]) {
   });
 }
 
-t.test('what is set for a chat is asked for', { skip: missing('chromium') }, async (t) => {
+t.test('the settings of a chat are sent with its requests', { skip: missing('chromium') }, async (t) => {
   const { url } = await startReal(t);
   const { page, complaints } = await openPage(t, 'chromium', url);
   await page.getByRole('button', { name: 'Chat settings' }).click();
   const settings = page.getByRole('complementary', { name: 'Chat settings' });
-  await t.test("fields show the server's own values", async (t) => {
+  await t.test('empty fields show the defaults of the server', async (t) => {
     await settings.locator('input[placeholder="0.7"]').waitFor();
     t.equal(await settings.getByLabel('Top K').getAttribute('placeholder'), '40');
   });
@@ -73,7 +73,7 @@ t.test('what is set for a chat is asked for', { skip: missing('chromium') }, asy
   t.strictSame(complaints, []);
 });
 
-t.test('an answer that was cut is gone on with, and two stand side by side', { skip: missing('chromium') }, async (t) => {
+t.test('a cut answer can be continued, and two models answer side by side', { skip: missing('chromium') }, async (t) => {
   const { url, engine } = await startApp(t, { maxTokens: 3 });
   engine.script = async function* () {
     for (const word of ['One', ' two', ' three', ' four']) {
@@ -103,7 +103,7 @@ t.test('an answer that was cut is gone on with, and two stand side by side', { s
   t.strictSame(complaints, []);
 });
 
-t.test('the box', { skip: missing('chromium') }, async (t) => {
+t.test('the message box', { skip: missing('chromium') }, async (t) => {
   const { url } = await startReal(t);
   const { page, asked } = await openPage(t, 'chromium', `${url}/?q=What%20is%20a%20recua%3F`);
   const box = page.getByRole('textbox', { name: 'Message' });
@@ -115,12 +115,12 @@ t.test('the box', { skip: missing('chromium') }, async (t) => {
     t.notMatch(page.url(), /q=/);
   });
 
-  await t.test('counts tokens while somebody types', async () => {
+  await t.test('counts tokens while the user types', async () => {
     await box.fill('one two three four five');
     await page.getByText(/^([5-9]|\d\d+) \/ [\d,]+ tokens$/).waitFor();
   });
 
-  await t.test('takes files of text, and long texts as files', async (t) => {
+  await t.test('takes text files, and turns a long pasted text into a file', async (t) => {
     await page.getByLabel('Files to attach').setInputFiles([
       { name: 'llamas.csv', mimeType: 'text/csv', buffer: Buffer.from('name,load\nYana,30\n') },
       { name: 'picture.bin', mimeType: 'application/octet-stream', buffer: Buffer.from([0xff, 0xfe, 0x00]) },
@@ -137,7 +137,7 @@ t.test('the box', { skip: missing('chromium') }, async (t) => {
   });
 });
 
-t.test('conversations are searched, renamed, pinned, exported, deleted and taken in again', { skip: missing('chromium') }, async (t) => {
+t.test('conversations are searched, renamed, pinned, exported, deleted and imported again', { skip: missing('chromium') }, async (t) => {
   const { url } = await startReal(t);
   const { page } = await openPage(t, 'chromium', url);
   const entries = page.getByRole('navigation', { name: 'Conversations' }).getByRole('listitem');
@@ -184,7 +184,7 @@ t.test('conversations are searched, renamed, pinned, exported, deleted and taken
   t.equal(await page.locator('article.user .said').innerText(), 'Tell me of apples');
 });
 
-t.test('a file goes into the chat that it was given to, also when that was left meanwhile', { skip: missing('chromium') }, async (t) => {
+t.test('a file goes into the chat it was added to, even after the user left that chat', { skip: missing('chromium') }, async (t) => {
   const { url, engine } = await startApp(t);
   const { page, complaints } = await openPage(t, 'chromium', url);
   await say(page, 'first chat');
@@ -210,7 +210,7 @@ t.test('a file goes into the chat that it was given to, also when that was left 
   t.strictSame(complaints, []);
 });
 
-t.test('all modules that the page begins with are named in its first file', { skip: missing('chromium') }, async (t) => {
+t.test('the first file of the page names all modules that it starts with', { skip: missing('chromium') }, async (t) => {
   const { url } = await startApp(t);
   const { page, asked } = await openPage(t, 'chromium', url);
   await page.getByRole('textbox', { name: 'Message' }).waitFor();
@@ -221,7 +221,7 @@ t.test('all modules that the page begins with are named in its first file', { sk
   t.equal(asked.filter((address) => address.endsWith('.css')).length, 1, 'and nothing is painted before its one style sheet is there');
 });
 
-t.test('an answer that a reload cut off is gone on with, and by one tab alone', { skip: missing('chromium') }, async (t) => {
+t.test('an answer that a reload cut off continues, in one tab only', { skip: missing('chromium') }, async (t) => {
   const { url, engine } = await startApp(t);
   const { page, complaints } = await openPage(t, 'chromium', url);
   const stopped = new AbortController();

@@ -21,7 +21,7 @@ const goesOn = async function* () {
 };
 
 for (const name of ['chromium', 'firefox'] satisfies BrowserName[]) {
-  t.test(`a cut answer goes on in ${name}`, { skip: missing(name) }, async (t) => {
+  t.test(`an answer continues after a broken connection in ${name}`, { skip: missing(name) }, async (t) => {
     const { url, engine } = await startApp(t);
     const line = await cable(t, url);
     const { page, complaints } = await openPage(t, name, line.url);
@@ -43,7 +43,7 @@ for (const name of ['chromium', 'firefox'] satisfies BrowserName[]) {
   });
 }
 
-t.test('a server that was started anew is not asked by itself', { skip: missing('chromium') }, async (t) => {
+t.test('the page does not ask a restarted server by itself', { skip: missing('chromium') }, async (t) => {
   const first = await startApp(t);
   const line = await cable(t, first.url);
   const { page } = await openPage(t, 'chromium', line.url);
@@ -61,7 +61,7 @@ t.test('a server that was started anew is not asked by itself', { skip: missing(
   t.equal(await page.getByRole('alert').count(), 0);
 });
 
-t.test('who waits for the server may stop, and half a schema is asked for anew', { skip: missing('chromium') }, async (t) => {
+t.test('the user can stop while the page waits for the server, and half a JSON answer is asked for again', { skip: missing('chromium') }, async (t) => {
   const { url, engine } = await startApp(t);
   const line = await cable(t, url);
   const { page } = await openPage(t, 'chromium', line.url);

@@ -65,7 +65,7 @@ for (const name of ['chromium', 'firefox'] satisfies BrowserName[]) {
   });
 }
 
-t.test('a link is opened by a click, in a page that knows nothing of this one', { skip: missing('chromium') }, async (t) => {
+t.test('a click opens a link, in a page that knows nothing of this one', { skip: missing('chromium') }, async (t) => {
   const { url, engine } = await startApp(t);
   engine.script = says(`[the list](${url}/v1/models)`);
   const { page } = await openPage(t, 'chromium', url);
@@ -79,7 +79,7 @@ t.test('a link is opened by a click, in a page that knows nothing of this one', 
   t.equal(await opened.evaluate('document.referrer'), '');
 });
 
-t.test('ten megabytes leave the page alive', { skip: missing('chromium') }, async (t) => {
+t.test('ten megabytes leave the page responsive', { skip: missing('chromium') }, async (t) => {
   const { url, engine } = await startApp(t, { maxTokens: 100_000 });
   const { page, complaints } = await openPage(t, 'chromium', url);
   const shapes: Record<string, string[]> = {
@@ -118,7 +118,7 @@ t.test('an answer that fails says why, and one that hangs is stopped', { skip: m
   await until(() => engine.cancelled > cancelled);
 });
 
-t.test('thoughts are folded, calls are answered by hand', { skip: missing('chromium') }, async (t) => {
+t.test('thoughts are folded, and the user types the results of tool calls', { skip: missing('chromium') }, async (t) => {
   const { url, engine } = await startApp(t);
   const { page, complaints } = await openPage(t, 'chromium', url);
   engine.script = async function* (request) {
@@ -161,7 +161,7 @@ t.test('Markdown, code with colors and formulas are drawn', { skip: missing('chr
   t.strictSame(complaints, []);
 });
 
-t.test('blocks that are complete are not made again while the answer grows', { skip: missing('chromium') }, async (t) => {
+t.test('complete blocks are not redrawn while the answer grows', { skip: missing('chromium') }, async (t) => {
   const { url, engine } = await startApp(t);
   let release = (): void => undefined;
   const held = new Promise<void>((resolve) => (release = resolve));

@@ -96,7 +96,7 @@ t.test('a server without a store says so', { skip: missing('chromium') }, async 
   t.equal((await fetch(`${url}/ui/hub`)).status, 400);
 });
 
-t.test('the real server searches a hub, pulls, names, keeps and unloads', { skip: missing('chromium') }, async (t) => {
+t.test('the real server searches a hub, pulls, names, keeps and unloads models', { skip: missing('chromium') }, async (t) => {
   const bytes = readFileSync(`${root}/builtin/builtin.gguf`);
   const hub = await FakeHub.start(t, [{ name: 'owner/toy-GGUF', files: [{ path: 'toy-Q8_0.gguf', bytes }] }, { name: 'owner/secret', files: [], privacy: 'private' }]);
   const running = start(['api', '--port', '0'], { env: hub.environment(t.testdir()) });

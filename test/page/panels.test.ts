@@ -9,7 +9,7 @@ import { closeBrowsers, lastAnswer, missing, openPage, say } from './browsers.js
 
 t.teardown(closeBrowsers);
 
-t.test('Now shows what runs and what was asked', { skip: missing('chromium') }, async (t) => {
+t.test('Now shows running models and recent requests', { skip: missing('chromium') }, async (t) => {
   const { url } = await startReal(t);
   const { page, complaints } = await openPage(t, 'chromium', url);
   await say(page, 'Hello');
@@ -25,7 +25,7 @@ t.test('Now shows what runs and what was asked', { skip: missing('chromium') }, 
   t.strictSame(complaints, []);
 });
 
-t.test('API shows the chat on screen as code that is the request', { skip: missing('chromium') }, async (t) => {
+t.test('API shows the current chat as code that sends the same request', { skip: missing('chromium') }, async (t) => {
   const { url, engine } = await startApp(t);
   const { page } = await openPage(t, 'chromium', url);
   await say(page, "It's $HOME");
@@ -47,7 +47,7 @@ t.test('API shows the chat on screen as code that is the request', { skip: missi
   t.equal(await page.getByRole('link', { name: 'openapi.json' }).getAttribute('href'), `${url}/openapi.json`);
 });
 
-t.test('Now has a row for each answer at work, and its client hears nothing of it', { skip: missing('chromium') }, async (t) => {
+t.test('Now has a row for each answer in progress, and its client notices nothing', { skip: missing('chromium') }, async (t) => {
   const { url, engine } = await startReal(t, '', { contextSize: 4_096 });
   const { page, complaints } = await openPage(t, 'chromium', `${url}/#/now`);
   await page.getByRole('heading', { name: 'Answers in progress' }).waitFor();
@@ -70,7 +70,7 @@ t.test('Now has a row for each answer at work, and its client hears nothing of i
   t.strictSame(complaints, []);
 });
 
-t.test('Now shows the settings of the server, and no secrets', { skip: missing('chromium') }, async (t) => {
+t.test('Now shows the server settings, and no secrets', { skip: missing('chromium') }, async (t) => {
   const { url } = await startApp(t, { apiKey: 'sesame', temperature: 0.25, apiKeyFile: '' });
   t.equal((await fetch(`${url}/ui/settings`)).status, 401);
   const told = await (await fetch(`${url}/ui/settings`, { headers: { authorization: 'Bearer sesame' } })).text();
@@ -129,7 +129,7 @@ for (const colorScheme of ['light', 'dark'] as const) {
   });
 }
 
-t.test('everything is reached by the keyboard, on a phone too', { skip: missing('chromium') }, async (t) => {
+t.test('the keyboard reaches everything, on a phone too', { skip: missing('chromium') }, async (t) => {
   const { url } = await startApp(t);
   const { page } = await openPage(t, 'chromium', url, { viewport: { width: 380, height: 700 } });
   await page.getByRole('textbox', { name: 'Message' }).waitFor();

@@ -15,7 +15,7 @@ for (const name of ['chromium', 'firefox'] satisfies BrowserName[]) {
     const { url, engine } = await startApp(t);
     const { page, asked, complaints } = await openPage(t, name, url);
 
-    await t.test('the text goes to the model page by page, in any letters', async (t) => {
+    await t.test('the text goes to the model page by page, in any script', async (t) => {
       t.notOk(asked.some((address) => address.includes('pdf')), 'its reader is loaded with the first PDF');
       await attach(page, 'paper.pdf', pdfOf([['The pack train (of nine)', 'walks to Cusco.'], ['\u7F8A\u9A7C\u8D70\u8DEF']]));
       await listed(page, 'paper.pdf').waitFor();
@@ -26,7 +26,7 @@ for (const name of ['chromium', 'firefox'] satisfies BrowserName[]) {
       t.equal(content, 'File paper.pdf:\n```\n[page 1]\nThe pack train (of nine)\nwalks to Cusco.\n\n[page 2]\n\u7F8A\u9A7C\u8D70\u8DEF\n\n```\n\nWhat does it say?');
     });
 
-    await t.test('what cannot be read is told with the reason', async () => {
+    await t.test('an unreadable file is reported with the reason', async () => {
       await attach(page, 'locked.pdf', pdfOf([['secret']], { locked: true }));
       await page.getByText('locked.pdf is locked with a password. Save a copy without the password and attach that.').waitFor();
       await attach(page, 'scan.pdf', pdfOf([[], []]));
@@ -36,7 +36,7 @@ for (const name of ['chromium', 'firefox'] satisfies BrowserName[]) {
       await listed(page, 'broken.pdf').waitFor({ state: 'detached' });
     });
 
-    await t.test('a file that is read may be given up', async (t) => {
+    await t.test('reading a file can be cancelled', async (t) => {
       await page.evaluate('{ const Given = Worker; window.Worker = class extends Given { postMessage() {} }; }');
       await attach(page, 'long.pdf', pdfOf([['one']]));
       await page.getByLabel('Cancel reading long.pdf').click();

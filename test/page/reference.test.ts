@@ -7,7 +7,7 @@ t.teardown(closeBrowsers);
 
 interface Described { paths: Record<string, Record<string, { operationId: string; summary: string }>> }
 
-t.test('every route is there, with fields, and is tried', { skip: missing('chromium') }, async (t) => {
+t.test('every route is listed with its fields, and can be tried', { skip: missing('chromium') }, async (t) => {
   const { url, engine } = await startApp(t);
   const { page, complaints } = await openPage(t, 'chromium', `${url}/#/api`);
   await page.getByText('/v1/chat/completions', { exact: true }).waitFor();
@@ -49,7 +49,7 @@ t.test('every route is there, with fields, and is tried', { skip: missing('chrom
   t.strictSame(complaints, []);
 });
 
-t.test('parameters are filled in; a deletion asks first', { skip: missing('chromium') }, async (t) => {
+t.test('parameters can be filled in, and a deletion asks first', { skip: missing('chromium') }, async (t) => {
   const { url } = await startApp(t);
   const { page, asked } = await openPage(t, 'chromium', `${url}/#/api`);
   const search = page.getByRole('searchbox', { name: 'Search routes' });

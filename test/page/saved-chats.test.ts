@@ -33,7 +33,7 @@ function terminal(t: Test, env: Record<string, string>, ...args: string[]): Pty 
 const listed = (page: Page): Locator => page.getByRole('navigation', { name: 'Conversations' }).locator('section', { hasText: 'On this computer (recua chat)' }).getByRole('listitem');
 
 for (const browser of ['chromium', 'firefox'] satisfies BrowserName[]) {
-  t.test(`a chat goes from the terminal to ${browser} and back`, { skip: missing(browser) }, async (t) => {
+  t.test(`a chat moves from the terminal to ${browser} and back`, { skip: missing(browser) }, async (t) => {
     const { env, url, engine, file } = await start(t);
     const first = terminal(t, env);
     await first.prompt();
@@ -42,7 +42,7 @@ for (const browser of ['chromium', 'firefox'] satisfies BrowserName[]) {
     const { page, complaints } = await openPage(t, browser, url);
     await listed(page).getByText('tell-me-of-cusco').click();
     await page.locator('article.user .said').getByText('Tell me of Cusco').waitFor();
-    await t.test('which leaves it alone while the terminal has it open', async (t) => {
+    await t.test('the page leaves it alone while the terminal has it open', async (t) => {
       await say(page, 'And Lima?');
       await page.getByRole('status').getByText(/is open in another process/).waitFor();
       t.equal(engine.requests.length, 0);
@@ -68,7 +68,7 @@ for (const browser of ['chromium', 'firefox'] satisfies BrowserName[]) {
     t.match(file().messages.map(({ role }) => role), ['user', 'assistant', 'user', 'assistant', 'user', 'assistant']);
     t.equal(file().messages[3]!.content, "The page's answer 1.");
 
-    await t.test('and the page, which does not know of it yet, writes nothing over it', async (t) => {
+    await t.test('a page that has not seen new turns does not overwrite them', async (t) => {
       await say(page, 'And Ica?');
       await page.getByRole('status').getByText(/went on elsewhere/).waitFor();
       await page.locator('article.user .said').getByText('And Puno?').waitFor();
@@ -121,7 +121,7 @@ t.test('a chat of the browser moves to the server and back, with its branches', 
   t.strictSame(complaints, []);
 });
 
-t.test('a server that was not asked to show them has none', { skip: missing('chromium') }, async (t) => {
+t.test('a server without --ui-sessions shows no saved chats', { skip: missing('chromium') }, async (t) => {
   const { url } = await startApp(t);
   const { page } = await openPage(t, 'chromium', url);
   await say(page, 'hello');

@@ -52,7 +52,7 @@ async function check(t: Test, text: string): Promise<Sbom> {
   return sbom;
 }
 
-t.test('the archive of recua holds one, with all that npm installs beside it', async (t) => {
+t.test('the archive of recua holds an SBOM, with everything that npm installs beside it', async (t) => {
   const to = t.testdir();
   const pack = `const { packRecua } = await import(${JSON.stringify(`${scripts}pack.mjs`)}); process.stdout.write('\\n' + (await packRecua(${JSON.stringify(to)})).file);`;
   const packed = spawnSync(process.execPath, ['--input-type=module', '-e', pack], { cwd: root, encoding: 'utf8' });
@@ -86,7 +86,7 @@ t.test('the archive of recua holds one, with all that npm installs beside it', a
   t.strictSame(sbom.components.filter(({ 'bom-ref': ref }) => ref.startsWith('web/')).map(({ name }) => name).sort(), ['@highlightjs/cdn-assets', 'htm', 'marked', 'pdfjs-dist', 'preact', 'temml']);
 });
 
-t.test('each package with native code has one, with llama.cpp and the hash of every file', async (t) => {
+t.test('each package with native code holds an SBOM, with llama.cpp and the hash of every file', async (t) => {
   const stage = t.testdir();
   for (const target of Object.values<any>(table)) {
     const folder = join(stage, target.name);

@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { root } from '../cli/recua.js';
 
-t.test('a line per file and part, a failure with its diagnosis, and what still runs', (t) => {
+t.test('there is a line per file and part, a failure with its diagnosis, and the files still running', (t) => {
   const folder = t.testdir({
     'package.json': JSON.stringify({ type: 'module', tap: { plugin: ['!@tapjs/typescript'], 'disable-coverage': true } }),
     'dist-test': {

@@ -33,7 +33,7 @@ t.test('a held stream opens with its first piece, others when the prompt is acce
   t.equal(without(await response.text()), without(await plain.text()), 'the same pieces');
 });
 
-t.test('a held stream that a stopping server does not begin has a status, so that it goes elsewhere', async (t) => {
+t.test('a held stream that a stopping server does not begin gets a status, so that it goes elsewhere', async (t) => {
   const app = await startApp(t);
   app.engine.script = hang;
   const waiting = post(`${app.url}/v1/chat/completions`, { ...hello, stream: true }, held);

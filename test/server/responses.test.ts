@@ -43,7 +43,7 @@ t.test('events are numbered without a gap and end with the response', async (t) 
   t.strictSame(types.slice(-4, -1), ['response.output_text.done', 'response.content_part.done', 'response.output_item.done']);
 });
 
-t.test('a response can be asked for, gone on from and deleted', async (t) => {
+t.test('a response can be retrieved, continued and deleted', async (t) => {
   const client = await startClient(t);
   const first = await client.responses.create(ask);
   t.strictSame((await client.responses.retrieve(first.id)).output, first.output);
@@ -58,7 +58,7 @@ t.test('a response can be asked for, gone on from and deleted', async (t) => {
   await t.rejects(client.responses.create({ ...ask, previous_response_id: second.id }), { code: 'response_not_found', status: 404, param: 'previous_response_id' });
 });
 
-t.test('what is not to be stored is not', async (t) => {
+t.test('a response that is not to be stored is not', async (t) => {
   const client = await startClient(t);
   const { id } = await client.responses.create({ ...ask, store: false });
   await t.rejects(client.responses.retrieve(id), { code: 'response_not_found', status: 404 });

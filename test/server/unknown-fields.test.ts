@@ -3,7 +3,7 @@
 import t from 'tap';
 import { post, startApp } from './app-under-test.js';
 
-t.test('slips are refused, and other fields named, wherever a body is read', async (t) => {
+t.test('misspelled fields are refused, and unknown ones named, wherever a body is read', async (t) => {
   const { url } = await startApp(t);
   const slips: [string, object, string][] = [
     ['/api/show', { model: 'default', verbosee: true }, 'verbosee'],

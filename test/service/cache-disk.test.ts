@@ -49,7 +49,7 @@ for (const [name, args] of [['one model', ['builtin']], ['several', ['builtin', 
   });
 }
 
-t.test('a killed server had written what was at rest; a damaged file is dropped with a warning', async (t) => {
+t.test('a killed server had saved its idle conversations, and a damaged file is dropped with a warning', async (t) => {
   const home = t.testdir();
   const first = await serve(t, home);
   const { prompt } = await ask(first.url, long);
@@ -69,7 +69,7 @@ t.test('a killed server had written what was at rest; a damaged file is dropped 
   t.match(third.log(), /A conversation that was kept is evaluated again/);
 });
 
-t.test('recua cache tells what there is, and clears it', async (t) => {
+t.test('recua cache shows what is kept, and clears it', async (t) => {
   const home = t.testdir();
   const env = { SERVICE_HOME: home };
   t.match(await recua(['cache'], '', { env }), { code: 0, stdout: /No conversations are kept/ });

@@ -50,7 +50,7 @@ const traffic = { conversations: 12, kinds: 2, systemWords: 60, toolWords: 20, s
 const work = { turns: 4, tokens: 12, pauseMs: [50, 300] };
 
 for (const kind of ['haproxy', 'nginx']) {
-  t.test(`behind ${kind} conversations meet their cache, and replicas share them`, { skip: without(kind) }, async (t) => {
+  t.test(`behind ${kind} conversations reach their cache, and replicas share the load`, { skip: without(kind) }, async (t) => {
     const replicas = await replicasOf(t);
     const url = await balancerOf(t, kind, replicas);
     const ours = await bench.run(url, key, bench.makeConversations({ ...traffic, naming: namings[kind] }), work);
@@ -69,7 +69,7 @@ for (const kind of ['haproxy', 'nginx']) {
     t.equal((await fetch(`${url}/v1/models`, { headers: { authorization: `Bearer ${key}` } })).status, 200);
   });
 
-  t.test(`behind ${kind} a killed replica loses nothing that had not begun`, { skip: without(kind) }, async (t) => {
+  t.test(`behind ${kind} a killed replica loses no request that had not begun`, { skip: without(kind) }, async (t) => {
     const replicas = await replicasOf(t, ['--parallel', '1']);
     const url = await balancerOf(t, kind, replicas);
     // Long answers, more than replicas give at once: some wait on each.

@@ -15,7 +15,7 @@ async function counted(url: string, wanted: { running: number; waiting: number }
   }
 }
 
-t.test('kill -9 of the engine under load: every answer comes whole, as if nothing had happened', async (t) => {
+t.test('kill -9 of the engine under load: every answer is complete, as if nothing had happened', async (t) => {
   const service = await startService(t, ['--parallel', '4', '--log-level', 'info']);
   const { url } = service;
   const before = await ask(url, 'What is the capital of France?');

@@ -43,7 +43,7 @@ async function run(t: Test, command: string, args: string[], url: string): Promi
 
 const user = (content: string): Message => ({ role: 'user', content });
 
-t.test('behind nginx answers come piece by piece, and WebSockets open', { skip: without('nginx', '-v') }, async (t) => {
+t.test('behind nginx answers arrive piece by piece, and WebSockets open', { skip: without('nginx', '-v') }, async (t) => {
   const { url } = await startService(t);
   const [port, folder] = [await freePort(), t.testdir({})];
   const block = blockOf('nginx').replace('127.0.0.1:8080', new URL(url).host).replace('listen 443 ssl', `listen 127.0.0.1:${port}`).replace(/^ *ssl_.*\n/gm, '');

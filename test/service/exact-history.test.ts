@@ -55,7 +55,7 @@ const dialects: Record<string, Dialect> = {
 };
 
 for (const [name, { ask }] of Object.entries(dialects)) {
-  t.test(`${name}: a turn goes on from all that was said`, async (t) => {
+  t.test(`${name}: a turn continues from everything said before`, async (t) => {
     const { url } = await startService(t, ['-c', '2048', '--parallel', '1']);
     let whole = 0;
     let asked = 0;

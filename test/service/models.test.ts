@@ -125,7 +125,7 @@ t.test('models are loaded and unloaded on demand, and give their memory back', a
   t.match(await load('load', 'none'), { error: { code: 'model_not_found' } });
 });
 
-t.test('a model leaves when nobody has asked for it for so long', async (t) => {
+t.test('a model leaves when nobody has used it for its time', async (t) => {
   const { running, url, states } = await serveThree(t, '--keep-alive', '0');
   t.equal((await post(url, '/v1/embeddings', { model: 'text-embedding', input: 'x', keep_alive: -1 })).status, 200);
   t.equal((await post(url, '/v1/rerank', { model: 'rank', query: 'x', documents: ['y'] })).status, 200);
@@ -134,7 +134,7 @@ t.test('a model leaves when nobody has asked for it for so long', async (t) => {
   t.equal(children(running.child.pid!).length, 1);
 });
 
-t.test('two clients that take turns with two models of which one fits are all answered', async (t) => {
+t.test('two clients that alternate between two models with room for one are all answered', async (t) => {
   const { client, running } = await serveThree(t, '--max-models', '1', '--ping-interval', '1');
   const messages: OpenAI.ChatCompletionMessageParam[] = [{ role: 'user', content: 'Hello!' }];
   const ask = async (turn: number): Promise<string> => (turn % 2 === 0

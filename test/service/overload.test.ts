@@ -35,7 +35,7 @@ async function slowReader(url: string, body: string): Promise<Socket> {
   return socket;
 }
 
-t.test('500 clients, of whom 50 leave and 25 hardly read: the others get what they get alone', { skip: process.platform !== 'linux' && 'it looks into /proc' }, async (t) => {
+t.test('500 clients, of which 50 leave and 25 hardly read: the others get what they get alone', { skip: process.platform !== 'linux' && 'it looks into /proc' }, async (t) => {
   const service = await startService(t, ['--parallel', '16', '--queue-size', '600', '--context-size', '512']);
   const { url, child } = service;
   const body = (i: number, more: object = {}) => ({ messages: [{ role: 'user', content: `Repeat: number ${i % 40} and ${(i % 40) * 7919}` }], temperature: 0, max_tokens: 24, ...more });

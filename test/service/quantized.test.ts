@@ -70,7 +70,7 @@ async function compute(path: string): Promise<{ vector: Float32Array; together: 
 
 const cosine = (a: Float32Array, b: Float32Array): number => a.reduce((sum, value, i) => sum + value * b[i]!, 0); // both have unit length
 
-t.test('llama-quantize tells what it makes', async (t) => {
+t.test('llama-quantize names what it makes', async (t) => {
   t.ok(kinds.includes('Q4_K_M') && kinds.includes('Q8_0') && kinds.length > 30, `${kinds.length} kinds`);
 });
 

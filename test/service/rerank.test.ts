@@ -58,7 +58,7 @@ for (const name of rerankerNames) {
   });
 }
 
-t.test('a model without the head is no reranker, whatever it is asked to be', async (t) => {
+t.test('a model without the head is not a reranker, even if it is told to be', async (t) => {
   const path = join(t.testdir(), 'plain.gguf');
   await writeReranker('bert', path, { head: false });
   const model = await loadModel(path, { isolated: false });

@@ -67,7 +67,7 @@ async function killAfter(engine: Engine, tokens: number, ended: Promise<unknown>
 }
 
 for (const kind of Object.keys(kinds)) {
-  t.test(`an answer whose engine is killed goes on where it was: ${kind}`, async (t) => {
+  t.test(`an answer whose engine is killed continues where it was: ${kind}`, async (t) => {
     const calm = await open(t);
     const engine = await open(t);
     for (let seed = 1; seed <= rounds; seed++) {

@@ -61,7 +61,7 @@ t.test('conversations with two models in turns, with room for one: the second tu
   t.match(await (await fetch(`${swapping.url}/health`)).json(), { models: { a: { value: 'sleeping' }, b: { value: 'sleeping' } } });
 });
 
-t.test('--sleep-cache 0 keeps nothing; a server that ends leaves nothing', async (t) => {
+t.test('--sleep-cache 0 keeps nothing, and a server that ends leaves nothing', async (t) => {
   t.testdir();
   const { url, states, kept, running } = await serve(t, 'none', '--sleep-cache', '0');
   await turn(url, 'a', [], questions[0]!);
@@ -79,7 +79,7 @@ t.test('--sleep-cache 0 keeps nothing; a server that ends leaves nothing', async
   t.strictSame(kept(), []);
 });
 
-t.test('what a killed server left is removed by the next one, also by one of a single model', async (t) => {
+t.test('leftovers of a killed server are removed by the next one, also by one of a single model', async (t) => {
   t.testdir();
   const killed = await serve(t, 'killed');
   await turn(killed.url, 'a', [], questions[0]!);

@@ -25,7 +25,7 @@ async function screen(pieces: readonly string[]): Promise<string[]> {
   return lines.map((line) => line.translateToString(true).trimEnd());
 }
 
-t.test('a text is broken between words, wherever its pieces end', async (t) => {
+t.test('text breaks between words, wherever its pieces end', async (t) => {
   const whole = await screen([text]);
   t.strictSame(whole.slice(0, 12), [
     'A sentence of plain', 'words that is longer', 'than two lines of', 'it.',

@@ -35,7 +35,7 @@ async function keepBusy(url: string, signal: AbortSignal): Promise<void> {
   }
 }
 
-t.test('ps without a server says so, and exits as serve status does', async (t) => {
+t.test('ps without a server says so, and exits like serve status', async (t) => {
   const home = makeHome(t);
   t.match(await call(home, 'ps'), { code: 3, stdout: '', stderr: 'No server is running. Start one: recua serve start, or recua api.\n' });
   const { code, stdout } = await call(home, 'ps', '--json');
@@ -47,7 +47,7 @@ t.test('ps without a server says so, and exits as serve status does', async (t) 
   t.match(await call(home, 'load', 'builtin'), { code: 1, stderr: /No server is running/ });
 });
 
-t.test('ps shows what the models of a server do', async (t) => {
+t.test('ps shows what the models of a server are doing', async (t) => {
   const home = makeHome(t);
   const { url } = await serve(t, home, '--keep-alive', '3600', '--ctx-size', '4096');
   t.match(await call(home, 'ps'), { code: 0, stdout: new RegExp(`^NAME [^\n]*\nNo model is loaded at ${url}\\. Those that can be: recua ps --all\n$`) });
@@ -87,7 +87,7 @@ t.test('models are loaded and unloaded by name, in the server that has them', as
   t.match(await call(home, 'stop'), { code: 2, stderr: /recua unload <model>….*To end the server itself: recua serve stop/ });
 });
 
-t.test('of several servers the one that has the model is asked', async (t) => {
+t.test('of several servers, the one that has the model is asked', async (t) => {
   const home = makeHome(t);
   const [one, other] = [await serve(t, home, 'builtin', '--alias', 'small'), await serve(t, home)];
   t.match(await call(home, 'load', 'builtin', '--url', one.url), { code: 1, stderr: /The model "builtin"|started with one model/ });
@@ -106,7 +106,7 @@ t.test('of several servers the one that has the model is asked', async (t) => {
   t.strictSame((await models(home)).map(({ name }) => name), ['small'], 'a killed server is not asked');
 });
 
-t.test('ps --watch shows it live on a terminal, and Ctrl-C ends it with 0', async (t) => {
+t.test('ps --watch updates on a terminal, and Ctrl-C ends it with 0', async (t) => {
   const home = makeHome(t);
   const { url } = await serve(t, home);
   const pty = new Pty(['ps', '--watch'], { env: home.env, columns: 120 });

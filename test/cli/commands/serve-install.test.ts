@@ -54,14 +54,14 @@ t.test('serve install writes a unit that starts the server with these models and
   t.match(await uninstall(), { code: 0, stderr: /There is no / });
 });
 
-t.test('serve install refuses what cannot be: no such model, a key in the open, a flag of nobody', onLinux, async (t) => {
+t.test('serve install refuses a missing model, a key in plain sight and an unknown flag', onLinux, async (t) => {
   const env = { SERVICE_HOME: t.testdir(), XDG_CONFIG_HOME: t.testdirName };
   t.match(await recua(['serve', 'install', 'no-such-model'], '', { env }), { code: 1, stderr: /no-such-model/ });
   t.match(await recua(['serve', 'install', 'builtin', '--api-key', 'secret-0123456789'], '', { env }), { code: 2, stderr: /--api-key-file/ });
   t.match(await recua(['serve', 'install', '--no-such'], '', { env }), { code: 2 });
 });
 
-t.test('words survive both kinds of file', async (t) => {
+t.test('words survive quoting in both kinds of file', async (t) => {
   const evil = ['/bin/no de', 'a"b\\c%d$e', 'é<&>', "it's"];
   const service = { command: evil, folder: '/a b', variables: { NAME: '50% "x" $HOME' }, stopSeconds: 35, bounds: [['ReadWritePaths', '/a b', '/50%'], ['LockPersonality', 'true']] as const };
   const unit = systemdUnit(service);

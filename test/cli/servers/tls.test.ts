@@ -9,7 +9,7 @@ import { recua, start } from '../recua.js';
 
 const small = ['-c', '512', '--threads', '1', '--drain-timeout', '1'];
 
-t.test('commands of the same user know the certificate, before and after it changed', async (t) => {
+t.test('commands of the same user trust the certificate, before and after it changes', async (t) => {
   const home = makeHome(t);
   const { env } = home;
   const { tlsCert, tlsKey, ca, caFile, issue, put } = await makeCertificates(t);
@@ -47,7 +47,7 @@ t.test('the managed server speaks TLS', async (t) => {
   t.match(await serve('start', 'builtin', '--port', '0', ...small, '--tls-cert', `${folder}/none`, '--tls-key', tlsKey), { code: 1, stderr: /--tls-cert, cannot be read/ });
 });
 
-t.test('a server on a socket', { skip: process.platform === 'win32' && 'not there' }, async (t) => {
+t.test('commands reach a server on a socket', { skip: process.platform === 'win32' && 'not there' }, async (t) => {
   const { folder, serve, env, record } = makeHome(t);
   const path = join(folder, 'recua.sock');
   t.match(await serve('start', 'builtin', ...small, '--host', `unix:${path}`), { code: 0, stderr: new RegExp(`curl --unix-socket ${path} http://localhost/v1`) });

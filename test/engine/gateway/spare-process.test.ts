@@ -36,7 +36,7 @@ t.test('the spare process is given once, and loads and answers like any other', 
   t.equal((await engine.chat(chat('hi', { maxTokens: 2 })).finished).usage.completionTokens, 2);
 });
 
-t.test('one that nobody takes is ended, and one that died is not given', async (t) => {
+t.test('a spare that nobody takes is ended, and one that died is not given', async (t) => {
   const unused = forkSpare(undefined)!;
   dropSpare();
   await gone(unused);
@@ -50,7 +50,7 @@ t.test('one that nobody takes is ended, and one that died is not given', async (
   t.ok(given.connected);
 });
 
-t.test('one that does not do for what is wanted is ended', async (t) => {
+t.test('a spare that does not suit the request is ended', async (t) => {
   const unfit = forkSpare({ reads: [], writes: [], gpu: false })!;
   const given = forkEngine(engineEntry, undefined);
   t.teardown(() => given.kill('SIGKILL'));
@@ -58,7 +58,7 @@ t.test('one that does not do for what is wanted is ended', async (t) => {
   await gone(unfit);
 });
 
-t.test('an engine process sends no line of the log below the level that is wanted', async (t) => {
+t.test('an engine process sends no log line below the requested level', async (t) => {
   const linesOf = async (logLevel?: 'warn') => {
     const levels: string[] = [];
     const engine = startEngine(load, { log: (level) => levels.push(level), ...(logLevel ? { logLevel } : {}) });

@@ -20,7 +20,7 @@ function watched(stuckLooks: number) {
   return { watch, told, answer, looks: () => looks };
 }
 
-t.test('a part that has work and goes on is never stuck, however slow it is', (t) => {
+t.test('a part with work that makes progress is never stuck, however slow it is', (t) => {
   const { told, answer } = watched(3);
   // The backend polls within a step that takes very long; between two polls there may be a look or
   // two.
@@ -29,7 +29,7 @@ t.test('a part that has work and goes on is never stuck, however slow it is', (t
   t.end();
 });
 
-t.test('a part without work need not go on', (t) => {
+t.test('a part without work need not make progress', (t) => {
   const { told, answer } = watched(3);
   for (let look = 0; look < 100; look++) answer({});
   // Work that came since the last look has not been looked at twice.
@@ -39,7 +39,7 @@ t.test('a part without work need not go on', (t) => {
 });
 
 for (const part of ['compute', 'pool'] as const) {
-  t.test(`${part} with work and without a sign of life is told as stuck, once`, (t) => {
+  t.test(`${part} with work and without a sign of life is reported as stuck, once`, (t) => {
     const { told, answer } = watched(3);
     for (let look = 0; look < 3; look++) answer({ [part]: { busy: true, done: 7 } });
     t.same(told, [], 'not before the time is up');
@@ -50,7 +50,7 @@ for (const part of ['compute', 'pool'] as const) {
   });
 }
 
-t.test('a process that does not answer is stuck; one that answers late is not, and is asked one thing at a time', (t) => {
+t.test('a process that does not respond is stuck; one that responds late is not, and gets one probe at a time', (t) => {
   const { watch, told, answer, looks } = watched(3);
   answer({});
   watch.tick();
@@ -76,7 +76,7 @@ function start(t: Test, fake: FakeOptions = {}, more: Partial<typeof options> = 
   return { engine, log, states };
 }
 
-t.test('a process whose decoding is stuck is ended and started again; what waited runs there', async (t) => {
+t.test('a process whose decoding is stuck is restarted, and its queued requests run there', async (t) => {
   const { engine, log, states } = start(t, {}, { parallel: 1 });
   await engine.ready();
   const { pid } = engine;
@@ -100,7 +100,7 @@ t.test('a process whose JavaScript thread is stuck is ended', async (t) => {
   t.ok(log.some((line) => /is stuck: it does not answer/.test(line)));
 });
 
-t.test('a process that cannot prepare requests any more is ended; those being prepared are tried alone', async (t) => {
+t.test('a process that can no longer prepare requests is ended; those in preparation are tried alone', async (t) => {
   const { engine, log } = start(t, { stepMs: 1 });
   await engine.ready();
   const evil = engine.chat(chat(marks.stuckPool));
@@ -118,7 +118,7 @@ t.test('a process whose embedding is stuck is ended', async (t) => {
   t.equal((await engine.embed({ inputs: ['ab'] })).vectors.length, 1);
 });
 
-t.test('a step that takes longer than the time is left alone while its backend computes, idle processes too', async (t) => {
+t.test('a step over the time limit is left alone while its backend computes; so are idle processes', async (t) => {
   const { engine } = start(t, { stepMs: 4_000, polling: true }, { parallel: 1 });
   await engine.ready();
   const slow = engine.complete(completion('x', { maxTokens: 1 }));

@@ -44,7 +44,7 @@ t.test('clients take turns, and each has its own requests in order', (t) => {
   t.end();
 });
 
-t.test('what counts are tokens: who has long prompts is served less often', (t) => {
+t.test('tokens count: a client with long prompts is served less often', (t) => {
   const [order, names] = [new FairOrder(), new Map<Sequence, string>()];
   const waiting = [...enter(order, 'aaaa', names, 100), ...enter(order, 'bbbbbbbbbbbb', names, 10)];
   const served = serve(order, waiting, 9, names);
@@ -52,14 +52,14 @@ t.test('what counts are tokens: who has long prompts is served less often', (t) 
   t.end();
 });
 
-t.test('priorities come first and last, whatever clients were given', (t) => {
+t.test('priorities come first and last, whatever their clients received', (t) => {
   const [order, names] = [new FairOrder(), new Map<Sequence, string>()];
   const waiting = enter(order, 'AAab!b', names);
   t.equal(serve(order, waiting, 6, names).join(''), '!abbAA');
   t.end();
 });
 
-t.test('who was away has saved nothing, and who left owing still owes', (t) => {
+t.test('a client that was away has saved up nothing, and one that left owing still owes', (t) => {
   const [order, names] = [new FairOrder(), new Map<Sequence, string>()];
   const waiting = enter(order, 'aaaaaaaa', names);
   serve(order, waiting, 4, names);
@@ -75,7 +75,7 @@ t.test('who was away has saved nothing, and who left owing still owes', (t) => {
   t.end();
 });
 
-t.test('with two who always want more, neither gets more than the other, by a request', (t) => {
+t.test('of two clients that always want more, neither gets ahead by more than a request', (t) => {
   for (let seed = 1; seed <= 20; seed++) {
     const [order, names, next] = [new FairOrder(), new Map<Sequence, string>(), random(seed)];
     const waiting: Sequence[] = [];

@@ -56,7 +56,7 @@ function start({ env }: World, options: object = {}, more: Record<string, string
   return JSON.parse(stdout) as Start;
 }
 
-t.test('a library that meets an illegal instruction gives way to the next best, and that is remembered', { skip }, (t) => {
+t.test('a library with an illegal instruction gives way to the next best, and that is remembered', { skip }, (t) => {
   const folder = t.testdir();
   const here = world(folder, packagedAddon(join(folder, 'bin'), [['best', 'illegal', 9], ['good', 'none', 5], ['worse', 'none', 1]]));
   const first = start(here);
@@ -98,7 +98,7 @@ t.test('a wrong number is found, in the process and in the program alike', { ski
   t.end();
 });
 
-t.test('so are faults of loading, of attention, and of a type that only some models have', { skip }, (t) => {
+t.test('faults of loading, of attention, and of a type that only some models have are found, too', { skip }, (t) => {
   const folder = t.testdir();
   const of = (name: string, levels: Parameters<typeof packagedAddon>[1]): Start & { there: World } => {
     const there = world(join(folder, name), packagedAddon(join(folder, name, 'bin'), levels));
@@ -115,7 +115,7 @@ t.test('so are faults of loading, of attention, and of a type that only some mod
   t.end();
 });
 
-t.test("a kernel of Recua's own attention that is wrong is left out, and the library stays", { skip }, (t) => {
+t.test("a faulty kernel of Recua's own attention is left out, and the library stays", { skip }, (t) => {
   const folder = t.testdir();
   const here = world(folder, packagedAddon(join(folder, 'bin'), [['only', 'own', 9]]));
   const { content, log } = start(here);
@@ -127,7 +127,7 @@ t.test("a kernel of Recua's own attention that is wrong is left out, and the lib
   t.end();
 });
 
-t.test('where no library is left, the error says what to do', { skip }, (t) => {
+t.test('if no library is left, the error says what to do', { skip }, (t) => {
   const folder = t.testdir();
   const here = world(folder, packagedAddon(join(folder, 'bin'), [['best', 'illegal', 9], ['worse', 'wrong', 5]]));
   for (const isolated of [true, false]) {
@@ -139,7 +139,7 @@ t.test('where no library is left, the error says what to do', { skip }, (t) => {
   t.end();
 });
 
-t.test('RECUA_CPU_CHECK=off checks nothing and notes nothing', { skip }, (t) => {
+t.test('RECUA_CPU_CHECK=off checks nothing and records nothing', { skip }, (t) => {
   const folder = t.testdir();
   const here = world(folder, packagedAddon(join(folder, 'bin'), [['best', 'wrong', 9], ['good', 'none', 5]]));
   const off = start(here, {}, { RECUA_CPU_CHECK: 'off' });
@@ -150,7 +150,7 @@ t.test('RECUA_CPU_CHECK=off checks nothing and notes nothing', { skip }, (t) => 
   t.end();
 });
 
-t.test('a process that dies of an illegal instruction makes what was proved count no more', { skip }, (t) => {
+t.test('a process that dies of an illegal instruction voids the recorded proof', { skip }, (t) => {
   const folder = t.testdir();
   const here = world(folder, packagedAddon(join(folder, 'bin'), [['best', 'illegal', 9], ['good', 'none', 5]]));
   const { content } = start(here);
@@ -165,7 +165,7 @@ t.test('a process that dies of an illegal instruction makes what was proved coun
   t.end();
 });
 
-t.test('what one model of GGUF has, in any type, is a family that is known', async (t) => {
+t.test('every tensor type of GGUF belongs to a known family of kernels', async (t) => {
   for (const { name: type } of tensorTypes.values()) {
     const families = kernelsOf({ parts: [{ tensors: ['blk.0.ffn_up.weight', 'blk.0.ffn_up_exps.weight'].map((name) => ({ name, type })) }] } as never);
     if (/^(I\d+|F64|Q8_1|Q8_K)$/.test(type)) t.strictSame(families, [], type);
@@ -184,7 +184,7 @@ t.test('what one model of GGUF has, in any type, is a family that is known', asy
   for (const k of cacheTypes) for (const v of cacheTypes) t.equal(addon.proveCpu(`attention ${k} ${v}`), '', `${k} ${v}`);
 });
 
-t.test('a process that could not try a library says nothing of it', { skip }, async (t) => {
+t.test('a process that could not try a library says nothing about it', { skip }, async (t) => {
   const folder = t.testdir();
   const { env, home } = world(folder, packagedAddon(join(folder, 'bin'), [['only', 'none', 9]]));
   const before = { ...process.env };
@@ -198,7 +198,7 @@ t.test('a process that could not try a library says nothing of it', { skip }, as
   t.notOk(existsSync(join(home, 'recua', 'cpu-proof.json')));
 });
 
-t.test("what a clone's build does without is told", (t) => {
+t.test("instruction sets that a clone's build leaves out are reported", (t) => {
   const build = { 'cpu-without.json': JSON.stringify({ key: {}, without: [{ name: 'amx', reason: 'products of q4_0 weights: signal SIGILL' }] }) };
   const clone = { root: t.testdir({ 'CMakeLists.txt': '', build }), version: '1.0.0', llamaCpp: 'v1' };
   t.match(builtWithout(clone, {}), [/^the CPU library is built without amx, since .*: products of q4_0 weights: signal SIGILL$/]);
@@ -208,7 +208,7 @@ t.test("what a clone's build does without is told", (t) => {
   t.end();
 });
 
-t.test('a library that hangs is refused when it did so twice', { skip }, async (t) => {
+t.test('a library that hangs twice is refused', { skip }, async (t) => {
   const folder = t.testdir();
   const { env, home } = world(folder, packagedAddon(join(folder, 'bin'), [['best', 'hang', 9], ['good', 'none', 5]]));
   const before = { ...process.env };
@@ -229,7 +229,7 @@ t.test('a library that hangs is refused when it did so twice', { skip }, async (
   t.ok(performance.now() - begun < 5000, 'who is stopped waits for nothing');
 });
 
-t.test('a state folder that cannot be written: each start checks', { skip }, (t) => {
+t.test('if the state folder cannot be written, each start checks', { skip }, (t) => {
   const folder = t.testdir({ home: { recua: 'a file where the folder would be' } });
   const here = world(folder, packagedAddon(join(folder, 'bin'), [['good', 'none', 5]]));
   for (const inits of [2, 4]) {

@@ -34,7 +34,7 @@ t.test('a prompt or input that cannot fit is refused before it is read', async (
   await open.engine.close();
 });
 
-t.test('a cancel tells the work that prepares', async (t) => {
+t.test('a cancel reaches the work that prepares', async (t) => {
   const open = await openEngine({ pooling: 'mean' });
   for (const start of [() => open.complete(completion('hello')), () => open.embed(['hello'])]) {
     const started = start();

@@ -56,7 +56,7 @@ t.test('any chunking of any text gives the same text, cut at the first complete 
   t.ok(stopped > 500, `${stopped} texts were stopped`);
 });
 
-t.test('any bytes in any chunks give what a whole decode gives, but for a character cut at the end', async (t) => {
+t.test('any bytes in any chunks decode like the whole, except for a character cut at the end', async (t) => {
   const next = random(2);
   const pick = (n: number) => Math.floor(next() * n);
   const pool = [0x41, 0xc3, 0xa9, 0xf0, 0x9f, 0x98, 0x80, 0xe2, 0x82, 0xac, 0xff, 0xed, 0xa0, 0xc0, 0xef, 0xbb, 0xbf, 0xf4];
@@ -72,7 +72,7 @@ t.test('any bytes in any chunks give what a whole decode gives, but for a charac
   t.end();
 });
 
-t.test('a held-back tail that began no stop string comes at the end', async (t) => {
+t.test('a held-back tail that began no stop string is delivered at the end', async (t) => {
   const text = new Text(['STOP']);
   text.push(bytes('go ST'));
   t.equal(text.whole, 'go ');
@@ -89,7 +89,7 @@ t.test('a stop string within one piece cuts the piece, and nothing is taken afte
   t.equal(text.stop, '!');
 });
 
-t.test('a stop string that ends too early is text, and so is one that began then', async (t) => {
+t.test('a stop string that ends before stops count is text, and so is one that begins there', async (t) => {
   const text = new Text(['END']);
   text.push(bytes('a END b'), false);
   text.push(bytes(' E'), false);

@@ -20,7 +20,7 @@ function head({ response, range, file }: FilePiece, more: Record<string, string>
   return { from, to };
 }
 
-t.test('what fails in passing is tried again from where it stopped', async (t) => {
+t.test('transient failures are retried from where they stopped', async (t) => {
   const faults: Record<string, (hub: FakeHub, piece: FilePiece) => boolean | Promise<boolean>> = {
     async 'a connection that is cut'(hub, piece) {
       if (piece.count % 3 !== 2) return false;
@@ -86,7 +86,7 @@ t.test('what fails in passing is tried again from where it stopped', async (t) =
   }
 });
 
-t.test('a host that keeps failing is given up, and what arrived is kept', async (t) => {
+t.test('a host that keeps failing is given up, and the received bytes are kept', async (t) => {
   const file = makeFile();
   const hub = await FakeHub.start(t, oneFile(file));
   hub.onBytes = ({ count, response }) => count > 4 && Boolean(response.destroy());
@@ -128,7 +128,7 @@ t.test('a host without ranges is read in one stream', async (t) => {
   }
 });
 
-t.test('what is not the file is never installed, and the error says what it is', async (t) => {
+t.test('a wrong file is never installed, and the error says what it is', async (t) => {
   const faults: Record<string, { answer: (piece: FilePiece) => void; says: RegExp }> = {
     'a login page': {
       answer: ({ response }) => response.writeHead(200, { 'Content-Type': 'text/html; charset=utf-8' }).end('<!doctype html><title>Log in</title>'),
@@ -226,7 +226,7 @@ t.test('wrong bytes are fetched once more, then given up and removed', async (t)
   t.ok(isAbsent(join(folder, 'always'), file));
 });
 
-t.test('small files are known by git\'s hash, and an empty one is no trouble', async (t) => {
+t.test('small files are checked with the hash of git, and an empty one works', async (t) => {
   const small: FakeFile = { path: 'sub/config.json', small: true, bytes: Buffer.from('{"a":1}') };
   const empty: FakeFile = { path: 'empty.txt', small: true, bytes: Buffer.alloc(0) };
   const wrong: FakeFile = { path: 'wrong.json', small: true, bytes: Buffer.from('{}'), hash: 'c'.repeat(40) };
@@ -242,7 +242,7 @@ t.test('small files are known by git\'s hash, and an empty one is no trouble', a
   t.match(result.stderr, /Expected git-sha1 c{40} for wrong\.json/);
 });
 
-t.test('many connections are no trouble', async (t) => {
+t.test('many connections work', async (t) => {
   const file = makeFile(40);
   const hub = await FakeHub.start(t, oneFile(file));
   const folder = t.testdir();
@@ -252,7 +252,7 @@ t.test('many connections are no trouble', async (t) => {
   t.ok(isInstalled(folder, file));
 });
 
-t.test('a file that another commit has too is not downloaded again', async (t) => {
+t.test('a file that another commit also has is not downloaded again', async (t) => {
   const file = makeFile();
   const hub = await FakeHub.start(t, oneFile(file));
   const folder = t.testdir();
@@ -264,7 +264,7 @@ t.test('a file that another commit has too is not downloaded again', async (t) =
   t.equal(hub.bytesSent, file.bytes.length);
 });
 
-t.test('a disk that is too small is known before the first byte, and one that fills keeps what it has', async (t) => {
+t.test('a disk that is too small is known before the first byte, and one that fills up keeps what it has', async (t) => {
   // Not the test's own folder, which tap would remove before the file system in it is gone.
   const folder = mkdtempSync(join(tmpdir(), 'recua-small-disk-'));
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
@@ -305,7 +305,7 @@ t.test('a disk that is too small is known before the first byte, and one that fi
   t.ok(hub.bytesSent - sent <= 6 * mib, 'what had arrived was kept');
 });
 
-t.test('a cache that may not be written is an error of its own', async (t) => {
+t.test('a cache that cannot be written is an error of its own', async (t) => {
   const file = makeFile();
   const hub = await FakeHub.start(t, oneFile(file));
   const folder = t.testdir({ hub: 'a file where the folder should be' });

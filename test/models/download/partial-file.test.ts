@@ -120,7 +120,7 @@ t.test('every byte that arrived is kept, wherever in a chunk the pull is stopped
   t.equal(hub.bytesSent, file.bytes.length, 'no byte came twice');
 });
 
-t.test('a beginning of a chunk that is not what the journal says is fetched again', async (t) => {
+t.test('a partial chunk that does not match the journal is fetched again', async (t) => {
   const file = makeFile(4 * chunkBytes);
   for (const damage of ['changed', 'cut']) {
     const hub = await FakeHub.start(t, oneFile(file));
@@ -145,7 +145,7 @@ t.test('a beginning of a chunk that is not what the journal says is fetched agai
   }
 });
 
-t.test('links in the place of folders and files of a download are not followed', { skip: process.platform === 'win32' && 'links take rights there' }, async (t) => {
+t.test('links in place of the folders and files of a download are not followed', { skip: process.platform === 'win32' && 'links take rights there' }, async (t) => {
   const file = makeFile(3 * chunkBytes);
   const hub = await FakeHub.start(t, oneFile(file));
   const partial = `${hashOf(file)}.recua-partial`;
@@ -172,7 +172,7 @@ t.test('links in the place of folders and files of a download are not followed',
   }
 });
 
-t.test('what the disk lost or changed after the journal was written is fetched again, and only that', async (t) => {
+t.test('bytes that the disk lost or changed after the journal was written are fetched again, and only those', async (t) => {
   const file = makeFile();
   const hub = await FakeHub.start(t, oneFile(file));
   hub.sendBytes = 4096;
@@ -196,7 +196,7 @@ t.test('what the disk lost or changed after the journal was written is fetched a
   t.equal(hub.bytesSent - sent, file.bytes.length - (done - 2) * chunkBytes);
 });
 
-t.test('a journal that is no journal means a new start', async (t) => {
+t.test('an invalid journal means a new start', async (t) => {
   const file = makeFile(3 * chunkBytes);
   for (const journal of ['', '{', '[]', '{"chunks":5}', JSON.stringify({ size_bytes: file.bytes.length, chunk_bytes: 0, chunks: [] }),
     JSON.stringify({ size_bytes: file.bytes.length, chunk_bytes: chunkBytes, chunks: ['x', null, null] })]) {
@@ -211,7 +211,7 @@ t.test('a journal that is no journal means a new start', async (t) => {
   }
 });
 
-t.test('what Python\'s huggingface_hub began is taken over, unless it is still being written', async (t) => {
+t.test('a download begun by the Python huggingface_hub is taken over, unless it is still being written', async (t) => {
   const file = makeFile();
   const hub = await FakeHub.start(t, oneFile(file));
   for (const { age, taken } of [{ age: 3600, taken: true }, { age: 0, taken: false }]) {

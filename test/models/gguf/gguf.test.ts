@@ -126,7 +126,7 @@ t.test('readGguf() keeps little of a text of many megabytes', async (t) => {
   t.equal(metadata.get('after'), 7);
 });
 
-t.test('readGguf() of a cut-off file always says so', async (t) => {
+t.test('readGguf() always reports a truncated file', async (t) => {
   const whole = gguf(sound);
   const path = join(t.testdir(), 'cut.gguf');
   writeFileSync(path, whole);
@@ -162,7 +162,7 @@ function mutate(bytes: Buffer, next: (below: number) => number, reach: number): 
   }
 }
 
-t.test('readGguf() of a mutated file gives a file or invalid_gguf, never anything else', async (t) => {
+t.test('readGguf() of a mutated file gives a file or invalid_gguf, nothing else', async (t) => {
   const folder = t.testdir();
   const seeds = [gguf(sound), ...['gpt-2', 'llama-spm', 'bert-bge'].map((name) => readFileSync(join(vocabularies, `ggml-vocab-${name}.gguf`)))];
   const builtin = join(root, 'builtin', 'builtin.gguf');
@@ -218,7 +218,7 @@ t.test('readGguf() stays under 64 MiB on hostile files', async (t) => {
   await worker.terminate();
 });
 
-t.test('a count that no file reaches is told as a number', async (t) => {
+t.test('a count larger than any file is reported as a number', async (t) => {
   const path = join(t.testdir(), 'a.gguf');
   const huge = 2n ** 64n - 1n;
   const counts = [

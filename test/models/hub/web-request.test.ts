@@ -112,7 +112,7 @@ t.test('HTTPS goes through a CONNECT proxy, with a CA of its own in NODE_EXTRA_C
   t.match(refused.stderr, /cannot be reached: the proxy answers 403 No \(PROXY_REFUSED\)\. Expected a proxy that lets this through/);
 });
 
-t.test('what is no proxy\'s address is an error', async (t) => {
+t.test('an invalid proxy address is an error', async (t) => {
   const hub = await FakeHub.start(t, oneFile(file));
   const result = await pull(hub, t.testdir(), ['owner/model'], { HTTP_PROXY: 'socks5://127.0.0.1:1' });
   t.equal(result.code, 1);

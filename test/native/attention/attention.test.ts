@@ -109,7 +109,7 @@ t.test('over all of these, no kernel is less exact than ggml with F32', (t) => {
   t.end();
 });
 
-t.test('threads give what one gives, each time', (t) => {
+t.test('any number of threads gives the same result, each time', (t) => {
   const options = build({ keys: 3000, tokens: 2, sees: causal(3000, 2) });
   for (const kernel of kernels) {
     const right = addon.attend({ ...options, kernel, threads: 1 }).out;
@@ -133,7 +133,7 @@ t.test('a masked key may hold anything', (t) => {
   t.end();
 });
 
-t.test('what is no number stays none', (t) => {
+t.test('NaN stays NaN', (t) => {
   for (const tokens of [1, 20]) {
     for (const kernel of kernels) {
       const options = build({ keys: 100, tokens });
@@ -144,7 +144,7 @@ t.test('what is no number stays none', (t) => {
   t.end();
 });
 
-t.test('what the kernels do not take is ggml\'s', (t) => {
+t.test('shapes that the kernels do not take go to ggml', (t) => {
   for (const shape of [{ typeK: 'q4_0', typeV: 'q4_0' }, { dk: 72, dv: 72 }, { dk: 320, dv: 320 }, { heads: 97, kvHeads: 1 }]) {
     const options = build({ ...shape, keys: 64 });
     const { taken, out } = addon.attend(options);

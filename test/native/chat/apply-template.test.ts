@@ -34,7 +34,7 @@ async function reference(model: NativeModel, template: string, body: Body): Prom
   return prompt;
 }
 
-t.test('bodies become the prompts of llama-server, by every template', async (t) => {
+t.test('every template turns bodies into the prompts of llama-server', async (t) => {
   const model = await vocabulary('qwen2');
   t.teardown(() => model.close());
   let compared = 0;
@@ -53,7 +53,7 @@ t.test('bodies become the prompts of llama-server, by every template', async (t)
   t.ok(compared > 500, `${compared} prompts`);
 });
 
-t.test('as in llama-server earlier thoughts stay, and some templates think only where they are asked by name', async (t) => {
+t.test('as in llama-server, earlier thoughts stay, and some templates think only on request', async (t) => {
   const model = await vocabulary('qwen2');
   t.teardown(() => model.close());
   const prompt = async (file: string, body: Body): Promise<string> => {

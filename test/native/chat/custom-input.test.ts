@@ -62,7 +62,7 @@ for (const name of ['', ...templates]) {
   });
 }
 
-t.test('one call is one call where no others are wanted, in every format', async (t) => {
+t.test('without parallel calls there is one call, in every format', async (t) => {
   const tools = JSON.stringify([tool('lamp'), tool('clock')]);
   for (const name of ['', ...templates]) {
     const template = name && readFileSync(new URL(name, folder), 'utf8');

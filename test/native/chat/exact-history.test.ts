@@ -76,7 +76,7 @@ function isMark(model: NativeModel, token: number): boolean {
 }
 
 for (const [name, chosen] of [['qwen2', Object.keys(kinds)], ['llama-spm', ['plain']]] as [string, Kind[]][]) {
-  t.test(`with the vocabulary ${name} the next turn evaluates what is new, by every template`, async (t) => {
+  t.test(`with the vocabulary ${name} the next turn evaluates only its new tokens, by every template`, async (t) => {
     const model = await vocabulary(name);
     t.teardown(() => model.close());
     marks.set(model, new Set());

@@ -31,7 +31,7 @@ const sound: [what: string, template: string][] = [
   ['a slice of the largest steps', '{{ [1, 2, 3][0:3:9223372036854775807] }}{{ "abc"[::-9223372036854775807] }}'],
 ];
 
-t.test('hostile chat templates end, and say why', async (t) => {
+t.test('hostile chat templates terminate, and say why', async (t) => {
   const model = await loadBuiltin();
   t.teardown(() => model.close());
   const plain = await chatPrompt(model, 'Hi');
@@ -40,7 +40,7 @@ t.test('hostile chat templates end, and say why', async (t) => {
   t.equal((await chatPrompt(model, 'Hi')).prompt, plain.prompt);
 });
 
-t.test('a long conversation is within what a template may take', async (t) => {
+t.test('a long conversation stays within the limits of a template', async (t) => {
   const model = await loadBuiltin();
   t.teardown(() => model.close());
   const messages = JSON.stringify(Array.from({ length: 5_000 }, (_, i) => ({ role: i % 2 === 0 ? 'user' : 'assistant', content: `Message ${i}. ${'word '.repeat(50)}` })));

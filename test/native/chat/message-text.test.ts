@@ -90,7 +90,7 @@ for (const [name, files] of pairs) {
   });
 }
 
-t.test('what somebody wrote is not put together to a control token either', async (t) => {
+t.test('pieces of user text do not join into a control token either', async (t) => {
   const model = await vocabulary('qwen2');
   t.teardown(() => model.close());
   const [end] = await model.tokenize('<|im_end|>', false, true);
@@ -116,7 +116,7 @@ t.test('arguments that spell a control token by escapes stay text, and keep thei
   }
 });
 
-t.test('innocent prompts have the tokens that they had', async (t) => {
+t.test('harmless prompts keep their tokens', async (t) => {
   const model = await vocabulary('qwen2');
   t.teardown(() => model.close());
   const texts = ['if (a < b) { return <div>x</div>; }', '<think>\nhm\n</think>\n\nFour.', '[1, 2] <a|b> <|', 'a\n<tool_call>\n{"a": 1}\n</tool_call>'];
@@ -139,7 +139,7 @@ t.test('innocent prompts have the tokens that they had', async (t) => {
   t.match(prompt, 'Four <|im_end|> < 5.<|im_end|>');
 });
 
-t.test('who asks, and what a tool says, cannot write the marks of a tool call; who writes the frame can', async (t) => {
+t.test('a user and a tool cannot write the marks of a tool call; system and assistant messages can', async (t) => {
   const model = await vocabulary('gemma-4');
   t.teardown(() => model.close());
   const template = published('google-gemma-4-31B-it.jinja');
@@ -181,7 +181,7 @@ t.test('tokens that are words of a vocabulary stay tokens', async (t) => {
   t.same(tokens, [...await model.tokenize(prompt, true, false)], 'all but control tokens, of which none is in messages');
 });
 
-t.test('no user and no tool writes a token in brackets, with any vocabulary, by any template', async (t) => {
+t.test('no user and no tool writes a bracketed token, with any vocabulary, by any template', async (t) => {
   const vocabularies = readdirSync(folder).flatMap((name) => /^ggml-vocab-(?!bert|nomic)(.*)\.gguf$/.exec(name)?.[1] ?? []);
   const templates = readdirSync(join(folder, 'templates')).filter((name) => name.endsWith('.jinja'));
   const sources = [...templates.map((name) => [name, published(name)] as const), ...templateNames.flatMap((name) => (name === 'auto' ? [] : [[name, chatTemplates[name].source] as const]))];

@@ -90,7 +90,7 @@ function comparable({ content, reasoning, toolCalls }: Message) {
   return { content: content.trim(), reasoning: reasoning.trim(), toolCalls: toolCalls.map(({ name, arguments: given, id }) => ({ name, arguments: normal(given), id })) };
 }
 
-t.test('every recorded answer is read as llama.cpp reads it, whole and as it comes', async (t) => {
+t.test('every recorded answer is parsed as llama.cpp parses it, whole and streamed', async (t) => {
   const all = cases();
   t.ok(all.length > 400, `${all.length} answers`);
   for (const [index, one] of all.entries()) {

@@ -73,7 +73,7 @@ async function outcome(template: string, messages: object[], kind: Partial<ChatI
 }
 
 for (const name of ['', ...templates]) {
-  t.test(`${name || 'the embedded model’s template'} says the same from memory`, async (t) => {
+  t.test(`${name || 'the embedded model’s template'} gives the same from the cache`, async (t) => {
     const template = name && readFileSync(new URL(name, folder), 'utf8');
     let rendered = 0;
     for (const [i, [kindName, kind]] of Object.entries(kinds).entries()) {
@@ -90,7 +90,7 @@ for (const name of ['', ...templates]) {
   });
 }
 
-t.test('more shapes than are kept, and templates in turn', async (t) => {
+t.test('more shapes than the cache keeps, and templates in turn, work', async (t) => {
   const ask = (i: number, remember: boolean) => outcome(i % 3 === 0 ? '' : readFileSync(new URL(templates[i % 7]!, folder), 'utf8'), [asked], { tools: JSON.stringify([tool(`f${i % 90}`, { x: { type: 'integer' } })]) }, remember);
   for (let i = 0; i < 200; i++) {
     const kept = await ask(i, true);
@@ -98,7 +98,7 @@ t.test('more shapes than are kept, and templates in turn', async (t) => {
   }
 });
 
-t.test('a schema that can not be enforced is refused each time, whatever the template does with it', async (t) => {
+t.test('a schema that cannot be enforced is refused each time, whatever the template does with it', async (t) => {
   for (const name of ['', ...templates.filter((_, i) => i % 4 === 0)]) {
     const template = name && readFileSync(new URL(name, folder), 'utf8');
     for (const remember of [true, true]) {

@@ -43,7 +43,7 @@ async function read(ask: () => Promise<ChatPrompt>, text: string, size: number):
 
 for (const name of readdirSync(folder).filter((one) => one.endsWith('.jinja'))) {
   const template = readFileSync(new URL(name, folder), 'utf8');
-  t.test(`${name}: thoughts are told apart however the text is cut`, async (t) => {
+  t.test(`${name}: thoughts are recognized however the text is cut`, async (t) => {
     for (const enableThinking of [true, false]) {
       const ask = () => chatPrompt(model, 'Go', { template, enableThinking });
       const prompt = await ask();

@@ -70,7 +70,7 @@ t.test("llama.cpp's chain finds the logits beside samplers that read them in pla
   await context.close();
 });
 
-t.test('a prompt that is read beside rows that decode takes nothing of theirs', async (t) => {
+t.test('a prompt read beside decoding rows leaves their logits alone', async (t) => {
   const context = await model.createContext(contextOptions());
   const samplers = await Promise.all([sampler(), sampler()]);
   const first = await step(context, [{ sequence: 0, from: 0, tokens: prompts[0]!, sampler: samplers[0] }]);

@@ -27,7 +27,7 @@ async function refusal(grammar: string, chain = false): Promise<string | undefin
   }
 }
 
-t.test('what is wrong is told with its place, what was expected and what came', async (t) => {
+t.test('an error has its place, what was expected and what came', async (t) => {
   const wrong: [string, RegExp][] = [
     ['', /^$/],
     ['nothing', /line 1, column 8: expected "::=", got the end of the grammar/],
@@ -54,7 +54,7 @@ t.test('what is wrong is told with its place, what was expected and what came', 
   for (const [grammar, message] of wrong.slice(1)) t.match(await refusal(grammar), message, JSON.stringify(grammar));
 });
 
-t.test('rules that come to themselves without having read are refused, however well hidden', async (t) => {
+t.test('left-recursive rules are refused, however well hidden', async (t) => {
   const recursive = [
     'root ::= root "a" | "b"',
     'root ::= root',
@@ -68,7 +68,7 @@ t.test('rules that come to themselves without having read are refused, however w
   t.equal(await refusal('root ::= ("a"? "b"?)* "c"'), undefined, 'a repetition of what may be empty is none');
 });
 
-t.test('no text takes it long, deep or large', async (t) => {
+t.test('no text takes long, nests deep or grows large', async (t) => {
   const times = (count: number, text: (i: number) => string, between = '') => Array.from({ length: count }, (_, i) => text(i)).join(between);
   const hostile: [string, string, RegExp | undefined][] = [
     ['two ways at each of 60 levels', `root ::= a0\n${times(60, (i) => `a${i} ::= a${i + 1} | a${i + 1}`, '\n')}\na60 ::= "x"`, undefined],
@@ -96,7 +96,7 @@ t.test('no text takes it long, deep or large', async (t) => {
   }
 });
 
-t.test('the largest numbers of repetitions are counted', async (t) => {
+t.test('the largest repetition counts are counted', async (t) => {
   const large = await loadRandom(t);
   t.teardown(() => large.close());
   const prompt = Int32Array.of(5);
@@ -115,7 +115,7 @@ t.test('the largest numbers of repetitions are counted', async (t) => {
   }
 });
 
-t.test("all grammars of llama.cpp's tests and examples fare as with llama.cpp", async (t) => {
+t.test("all grammars of llama.cpp's tests and examples get the verdict of llama.cpp", async (t) => {
   const given = readdirSync(vendored('grammars/')).filter((name) => name.endsWith('.gbnf')).map((name) => readFileSync(vendored(`grammars/${name}`), 'utf8'));
   for (const name of ['test-grammar-integration', 'test-grammar-parser', 'test-llama-grammar', 'test-json-schema-to-grammar']) {
     const source = readFileSync(vendored(`tests/${name}.cpp`), 'utf8');
@@ -158,7 +158,7 @@ function randomGrammar(below: (bound: number) => number): string {
   return names.map((name) => `${name} ::= ${alternatives(0)}${below(3) === 0 ? ' | ""' : ''}`).join('\n');
 }
 
-t.test("random grammars have llama.cpp's language", async (t) => {
+t.test('random grammars accept the same language as in llama.cpp', async (t) => {
   let compared = 0;
   for (let seed = 1; compared < 40 && seed < 400; seed++) {
     const grammar = randomGrammar(random(seed));
@@ -172,7 +172,7 @@ t.test("random grammars have llama.cpp's language", async (t) => {
   t.equal(compared, 40);
 });
 
-t.test('tokens may be named by number and by name, and what is not to come', async (t) => {
+t.test('tokens may be named by number and by name, and excluded', async (t) => {
   const large = await loadRandom(t);
   t.teardown(() => large.close());
   const [end] = await large.tokenize('<|im_start|>', false, true);

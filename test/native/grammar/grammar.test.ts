@@ -71,7 +71,7 @@ t.test('JSON schemas', async (t) => {
   }
 });
 
-t.test('a lazy grammar rests until its trigger comes, then holds', async (t) => {
+t.test('a lazy grammar is inactive until its trigger, then holds', async (t) => {
   const tools = JSON.stringify([{ type: 'function', function: { name: 'weather', description: 'x', parameters: { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] } } }]);
   const trained = await loadBuiltin();
   t.teardown(() => trained.close());
@@ -89,13 +89,13 @@ t.test('a lazy grammar rests until its trigger comes, then holds', async (t) => 
   }
 });
 
-t.test('a piece that ends inside a character goes on only with bytes of that character', async (t) => {
+t.test('a piece that ends inside a character continues only with bytes of that character', async (t) => {
   // Byte-level pieces of rare characters come in parts.
   await compare(t, 'rare', 'root ::= [\u{1F9D9}-\u{1F9FF}]{2,5}', 10);
   await compare(t, 'rarer', 'root ::= [\u{10300}-\u{1031F}]{3}', 10);
 });
 
-t.test('a grammar whose texts lead to new states without end is begun anew when it has grown large', async (t) => {
+t.test('a grammar whose texts lead to new states without end restarts when it has grown large', async (t) => {
   // Each letter leaves a number to come in the end, so no two words lead to the same state: one run
   // of this takes more than a grammar may have before a new one takes its place. The vocabulary is
   // walked by a large one, then by a new one.
@@ -108,7 +108,7 @@ t.test('a grammar whose texts lead to new states without end is begun anew when 
   t.strictSame((await bothWays(model, { ...options, chain: false }, prompt, 12)).own, own, 'the new one says the same');
 });
 
-t.test('a grammar in which nearly every piece leads to a state of its own goes on', async (t) => {
+t.test('a grammar in which nearly every piece leads to a state of its own keeps working', async (t) => {
   // What the whole vocabulary leads to would take more memory than a grammar may have.
   const letters = ['ab', 'cd', 'ef', 'gh', 'ij', 'kl', 'mn', 'op', 'qr', 'st', 'uv', 'wx', 'yz'];
   const grammar = `root ::= ${letters.map((pair, at) => `[${pair}] root "${String.fromCharCode(65 + at)}"`).join(' | ')} | "."`;
@@ -166,7 +166,7 @@ t.test('a token whose mask takes too much work is decided apart, and its neighbo
   for (const sampler of [many, one]) sampler.close();
 });
 
-t.test('a schema with thousands of values and characters is one that can be used', async (t) => {
+t.test('a schema with thousands of values and characters is usable', async (t) => {
   const schema = { enum: Array.from({ length: 3000 }, (_, i) => `value ${i} ${String.fromCodePoint(0x4e00 + i)}`) };
   const { grammar } = await addon.compileSchema(JSON.stringify(schema));
   const { own, chain } = await bothWays(model, { temperature: 1, seed: 9, grammar, grammarKind: 'user' }, prompt, 12);

@@ -56,7 +56,7 @@ function twoNodes(folder: string, all: readonly number[]): readonly string[] {
 const oneNode = !existsSync('/sys/devices/system/node/node1');
 const skip = process.platform !== 'linux' && 'only Linux tells its nodes';
 
-t.test('a strategy is chosen once for a process, and changes nothing on one node', { skip }, (t) => {
+t.test('a strategy is chosen once per process, and changes nothing on one node', { skip }, (t) => {
   const plain = run('');
   for (const strategy of ['distribute', 'numactl']) {
     const told = run(strategy);
@@ -86,7 +86,7 @@ t.test('with two nodes, threads are bound to theirs', { skip }, (t) => {
   t.end();
 });
 
-t.test('the command line says where it has no effect, and refuses what is no strategy', { skip }, (t) => {
+t.test('the command line says when a strategy has no effect, and refuses an unknown one', { skip }, (t) => {
   const chat = (strategy: string) => spawnSync(process.execPath, [main, 'run', 'builtin', '-p', 'Hello', '-n', '1', '--numa', strategy], { encoding: 'utf8' });
   const wrong = chat('spread');
   t.equal(wrong.status, 2);

@@ -46,7 +46,7 @@ console.log(JSON.stringify(readdirSync('/proc/self/task').map(Number)));
 process.exit();
 `;
 
-t.test('threads that a smaller team keeps are as free as their caller', { skip }, async (t) => {
+t.test('threads that a smaller team keeps are bound no more than their caller', { skip }, async (t) => {
   const folder = t.testdir({ 'cores.c': fourCores, 'steps.mjs': steps(new URL('../setup.js', import.meta.url).href), bound: '' });
   // LD_PRELOAD is a list with blanks between, and a checkout may have one in its path.
   const temporary = mkdtempSync(join(tmpdir(), 'recua-'));

@@ -8,7 +8,7 @@ const user = (content: string): Message => ({ role: 'user', content });
 const assistant = (content: string): Message => ({ role: 'assistant', content });
 const text = async (model: NativeModel, tokens: Int32Array) => Buffer.from(await model.detokenize(tokens, true)).toString();
 
-t.test('a prompt takes the tokens of the chat that it goes on from', async (t) => {
+t.test('a prompt takes the tokens of the chat that it continues', async (t) => {
   const model = await vocabulary('qwen2');
   t.teardown(() => model.close());
   const spell = speller(await model.pieces(true));
@@ -49,7 +49,7 @@ t.test('a prompt takes the tokens of the chat that it goes on from', async (t) =
   t.same([...(await prompt(turn)).subarray(0, chat.length)], [...chat]);
 });
 
-t.test('text that spells a control token never becomes one by what is remembered, nor the other way round', async (t) => {
+t.test('remembered tokens never turn text into a control token, nor a control token into text', async (t) => {
   const model = await vocabulary('qwen2');
   t.teardown(() => model.close());
   const spell = speller(await model.pieces(true));
@@ -77,7 +77,7 @@ t.test('text that spells a control token never becomes one by what is remembered
   t.equal(count(await prompt([...typed, user('y')])), count(plainTyped), 'and stays text where it is text');
 });
 
-t.test('with a vocabulary that puts spaces before texts, no space comes or goes', async (t) => {
+t.test('with a vocabulary that puts spaces before texts, no space appears or disappears', async (t) => {
   const model = await vocabulary('llama-spm');
   t.teardown(() => model.close());
   const prompt = (messages: Message[], plain: string) => promptTokens(model, chatInput(messages, plain, 'plain'));
@@ -98,7 +98,7 @@ t.test('with a vocabulary that puts spaces before texts, no space comes or goes'
   }
 });
 
-t.test('what is remembered is bounded, and the newest stays', async (t) => {
+t.test('the memory is bounded, and keeps the newest', async (t) => {
   const model = await vocabulary('qwen2');
   t.teardown(() => model.close());
   const chat = (seed: number, length: number) => Int32Array.from({ length }, (_, i) => (i * 7 + seed * 13) % 1000);

@@ -70,7 +70,7 @@ async function waits(engine: Engine): Promise<boolean> {
   return false;
 }
 
-t.test('two processes that need all cores wait for each other', { skip }, async (t) => {
+t.test('two processes that need all cores take turns', { skip }, async (t) => {
   const turnFile = join(t.testdir(), 'cores');
   const alone = await start(t, turnFile, allCores);
   t.match(await compute(alone), { waited: 0 }, 'one that is alone never waits');
@@ -82,7 +82,7 @@ t.test('two processes that need all cores wait for each other', { skip }, async 
   t.ok(one.waited > 0 && two.waited > 0, 'both waited');
 });
 
-t.test('two that hand the cores over hundreds of times live', { skip }, async (t) => {
+t.test('two processes that hand the cores over hundreds of times survive', { skip }, async (t) => {
   const turnFile = join(t.testdir(), 'cores');
   // So few rows that a step is short, and so many that all threads compute them.
   const two = await Promise.all([start(t, turnFile, allCores, 16), start(t, turnFile, allCores, 16)]);
@@ -90,13 +90,13 @@ t.test('two that hand the cores over hundreds of times live', { skip }, async (t
   t.ok((await Promise.all(two.map(compute))).every(({ waited }) => waited > 0), 'both waited');
 });
 
-t.test('processes that have cores enough do not wait', { skip: skip || (allCores < 2 && 'there is one core') }, async (t) => {
+t.test('processes with enough cores do not wait', { skip: skip || (allCores < 2 && 'there is one core') }, async (t) => {
   const turnFile = join(t.testdir(), 'cores');
   const two = await Promise.all([start(t, turnFile, 1), start(t, turnFile, 1)]);
   t.strictSame((await Promise.all(two.map(compute))).map(({ waited }) => waited), [0, 0]);
 });
 
-t.test('nobody waits for a process that was killed or stopped in its step', { skip }, async (t) => {
+t.test('nothing waits for a process that was killed or stopped in its step', { skip }, async (t) => {
   const turnFile = join(t.testdir(), 'cores');
   const [killed, stopped, lives] = await Promise.all([1, 2, 3].map(() => start(t, turnFile, allCores)));
   const busy = (engine: Engine): void => {

@@ -46,7 +46,7 @@ t.test('a body that grows too large is refused while it grows', async (t) => {
   clearInterval(timer);
 });
 
-t.test('a client that asks first is told to go on, or why not', async (t) => {
+t.test('a client that asks first is told to continue, or why not', async (t) => {
   const { port, engine } = await startApp(t, { bodyLimitBytes: 100_000 });
   const good = client(port);
   good.socket.write(head(`Expect: 100-continue\r\nContent-Length: ${json.length}`));
@@ -66,7 +66,7 @@ t.test('a client that asks first is told to go on, or why not', async (t) => {
   t.equal(engine.requests.length, 2);
 });
 
-t.test('a body of single bytes is read, whole or not', async (t) => {
+t.test('a body of single bytes is read, complete or not', async (t) => {
   const { port, engine, logged } = await startApp(t);
   const { socket, seen } = client(port);
   socket.write(head('Transfer-Encoding: chunked') + [...json].map((byte) => `1\r\n${byte}\r\n`).join('') + '0\r\n\r\n');
@@ -78,7 +78,7 @@ t.test('a body of single bytes is read, whole or not', async (t) => {
   t.equal(engine.requests.length, 1);
 });
 
-t.test('each compression is undone, and a bomb of each is a 413', async (t) => {
+t.test('each compression is decoded, and a bomb of each is a 413', async (t) => {
   const { url } = await startApp(t, { bodyLimitBytes: 1_000_000 });
   const bomb = Buffer.from(`{"messages":[{"role":"user","content":"${'x'.repeat(50_000_000)}"}]}`);
   for (const [encoding, compress] of [['gzip', gzipSync], ['x-gzip', gzipSync], ['deflate', deflateSync], ['br', brotliCompressSync]] as const) {
@@ -91,7 +91,7 @@ t.test('each compression is undone, and a bomb of each is a 413', async (t) => {
   }
 });
 
-t.test('a refused short body does not stand before the next request', async (t) => {
+t.test('a refused short body does not block the next request', async (t) => {
   const { port } = await startApp(t);
   const { socket, seen } = client(port);
   socket.write(head('Content-Encoding: lzma\r\nContent-Length: 20') + 'x'.repeat(10));
@@ -102,7 +102,7 @@ t.test('a refused short body does not stand before the next request', async (t) 
   socket.destroy();
 });
 
-t.test('a body whose connection ends by what stands behind it is not waited for', async (t) => {
+t.test('a body whose connection ends because of the bytes after it is not waited for', async (t) => {
   const came: string[] = [];
   const server = createServer((req, res) => void (async () => {
     // As after whatever has to be looked up first.

@@ -2,7 +2,7 @@
 import t from 'tap';
 import { Rounds } from '#recua/server/body/rounds.js';
 
-t.test('one passes in each round of the event loop, in their order', async (t) => {
+t.test('one caller passes in each round of the event loop, in order', async (t) => {
   const rounds = new Rounds();
   const seen: (number | 'between')[] = [];
   let over = false;

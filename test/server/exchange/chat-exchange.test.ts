@@ -15,7 +15,7 @@ const dialects: [path: string, body: object, isPing: RegExp, failure: RegExp][] 
 ];
 
 for (const [path, body, isPing, failure] of dialects) {
-  t.test(`${path}: a stream that waits says so with data`, async (t) => {
+  t.test(`${path}: a waiting stream says so with data`, async (t) => {
     const { url, engine } = await startApp(t, { pingIntervalMs: 5 });
     const framesOf = (text: string): string[] => text.split(path.startsWith('/api') ? '\n' : '\n\n').filter(Boolean);
     const follow = async (proceed: () => void): Promise<string> => {

@@ -20,7 +20,7 @@ const send = async (client: OpenAI, text: string, name = 'in.jsonl'): Promise<Op
   await client.files.create({ file: await toFile(Buffer.from(text), name), purpose: 'batch' })
 );
 
-t.test('a file is sent, listed, given back and deleted, across restarts', async (t) => {
+t.test('a file is uploaded, listed, returned and deleted, across restarts', async (t) => {
   const keepIn = ownFolder(t);
   const before = await start(t, keepIn);
   const text = '{"a":"ä"}\n'.repeat(10_000);
@@ -38,7 +38,7 @@ t.test('a file is sent, listed, given back and deleted, across restarts', async 
   t.strictSame(readdirSync(folder), []);
 });
 
-t.test('files come in pages, of one purpose if asked', async (t) => {
+t.test('files are listed in pages, of one purpose on request', async (t) => {
   const { client } = await start(t);
   for (let index = 0; index < 5; index++) await send(client, 'x', `${index}.jsonl`);
   await client.files.create({ file: await toFile(Buffer.from('x'), 'other'), purpose: 'user_data', expires_after: { anchor: 'created_at', seconds: 3_600 } });
@@ -75,7 +75,7 @@ const broken: [what: string, request: object, status: number, param: string | nu
   ['a long wait', form(`${purpose}${part('name="expires_after[anchor]"', 'created_at')}${part('name="expires_after[seconds]"', '1e99')}${file}--b--\n`), 400, 'expires_after[seconds]'],
 ];
 
-t.test('what is no file is refused and leaves nothing', async (t) => {
+t.test('an invalid upload is refused and leaves nothing', async (t) => {
   const { app, folder } = await start(t);
   for (const [what, request, status, param] of broken) {
     const response = await fetch(`${app.url}/v1/files`, request);
@@ -85,7 +85,7 @@ t.test('what is no file is refused and leaves nothing', async (t) => {
   t.strictSame(readdirSync(folder), []);
 });
 
-t.test('a client that goes away in the middle leaves nothing', async (t) => {
+t.test('a client that goes away during an upload leaves nothing', async (t) => {
   const { app, folder } = await start(t);
   const socket = connect(app.port, '127.0.0.1').on('error', () => undefined);
   socket.write(`POST /v1/files HTTP/1.1\r\nHost: x\r\nContent-Type: multipart/form-data; boundary=b\r\nContent-Length: 1000000\r\n\r\n${(purpose + part('name="file"; filename="f"', 'x'.repeat(100_000))).replaceAll('\n', '\r\n')}`);
@@ -95,7 +95,7 @@ t.test('a client that goes away in the middle leaves nothing', async (t) => {
   t.pass('gone');
 });
 
-t.test('what ends its connection by what stands behind it takes no room', async (t) => {
+t.test('an upload whose connection ends because of the bytes after it takes no room', async (t) => {
   const { app, client, folder } = await start(t);
   const { body } = form(`${purpose}${file}--b--\n`);
   for (let count = 0; count < 40; count++) {
@@ -115,14 +115,14 @@ function files(folder: string): string[] {
   }
 }
 
-t.test('ids lead nowhere else', async (t) => {
+t.test('ids cannot lead elsewhere', async (t) => {
   const { app } = await start(t);
   for (const id of ['..%2f..%2fpackage.json', 'file-..', `file-${'a'.repeat(48)}`, 'x'.repeat(5_000), 'a%00b']) {
     for (const [method, rest] of [['GET', ''], ['DELETE', ''], ['GET', '/content']]) t.equal((await fetch(`${app.url}/v1/files/${id}${rest}`, { method: method! })).status, 404);
   }
 });
 
-t.test('pages of strangers are refused, programs and own pages are not', async (t) => {
+t.test('foreign pages are refused; programs and own pages are not', async (t) => {
   const { app } = await start(t);
   const ask = async (headers: Record<string, string>): Promise<number> => await new Promise((resolve, reject) => {
     const socket = connect(app.port, '127.0.0.1').on('error', reject);
@@ -144,7 +144,7 @@ t.test('pages of strangers are refused, programs and own pages are not', async (
   for (const headers of strangers) t.equal(await ask(headers), 403, JSON.stringify(headers));
 });
 
-t.test('there is a limit to each file, to all, and to their number', async (t) => {
+t.test('each file, all files together and their number are limited', async (t) => {
   const keepIn = ownFolder(t);
   const { client } = await start(t, keepIn);
   await send(client, 'x'.repeat(1_000));

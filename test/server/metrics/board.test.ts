@@ -67,7 +67,7 @@ t.test('every metric and label of the board is served after a few requests', asy
   t.strictSame(own.filter((name) => !named.has(name)), [], 'the board shows all that is the own');
 });
 
-t.test('a busy machine is no slow reader: the time between two pieces is told', async (t) => {
+t.test('a busy machine is not a slow reader: the time between two pieces is reported', async (t) => {
   const { url, engine } = await startApp(t);
   engine.script = async function* () {
     for (const content of ['a', 'b', 'c']) yield { content };
@@ -82,7 +82,7 @@ t.test('a busy machine is no slow reader: the time between two pieces is told', 
   t.equal((await scrape(url)).sum('recua_inter_token_seconds_count'), 2);
 });
 
-t.test('docs/watching.md names each metric, and none that is not there', async (t) => {
+t.test('docs/watching.md names every metric, and no other', async (t) => {
   const { types } = await scrape((await startApp(t)).url);
   const page = readFileSync(new URL('../../../docs/watching.md', import.meta.url), 'utf8');
   const own = new Set(page.match(/\b(recua|process)_\w+/g)!);

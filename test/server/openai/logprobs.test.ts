@@ -33,7 +33,7 @@ async function stream(url: string, body: object, path = '/v1/chat/completions') 
 
 const textOf = (told: readonly Told[]): string => Buffer.from(told.flatMap(({ bytes }) => bytes)).toString();
 
-t.test('each token of a chat with the likeliest beside it, whole and streamed', async (t) => {
+t.test('each token of a chat comes with the likeliest alternatives, whole and streamed', async (t) => {
   // With one place for conversations, where a prompt that was asked before is cached.
   const { url } = await startRealApp(t, { parallel: 1 });
   const kinds: { name: string; body: object }[] = [
@@ -73,7 +73,7 @@ t.test('each token of a chat with the likeliest beside it, whole and streamed', 
   }
 });
 
-t.test('nothing is told unasked, and 0 tells of the token alone', async (t) => {
+t.test('nothing is reported without a request, and 0 reports the token alone', async (t) => {
   const { url } = await startRealApp(t);
   t.equal((await ask(url, { messages, max_tokens: 3 })).choices[0]!.logprobs, null);
   const { choices: [choice] } = await ask(url, { messages, max_tokens: 3, logprobs: true });
@@ -85,7 +85,7 @@ t.test('nothing is told unasked, and 0 tells of the token alone', async (t) => {
   t.same((await ask(url, { messages, max_tokens: 3, n_probs: 2, return_tokens: true })).choices[0]!.tokens, after.map(({ id }) => id));
 });
 
-t.test('completions tell of the prompt as lm-eval asks for it', async (t) => {
+t.test('completions report the prompt as lm-eval asks for it', async (t) => {
   const { url, engine } = await startRealApp(t);
   const prompt = 'The llama walks home. 🦙 ü and then it sleeps.';
   const tokens = Array.from(await engine.tokenize(prompt, true, true));
@@ -118,7 +118,7 @@ t.test('completions tell of the prompt as lm-eval asks for it', async (t) => {
   t.ok(several.every(({ logprobs, text }) => logprobs.tokens.length === tokens.length + 2 && text.startsWith('The')));
 });
 
-t.test('a long prompt is told of in parts beside other requests', async (t) => {
+t.test('a long prompt is reported in parts beside other requests', async (t) => {
   const { url } = await startRealApp(t);
   const prompt = 'one two three four five six seven. '.repeat(40);
   const single = await ask(url, { prompt, max_tokens: 0, echo: true, logprobs: 1 }, '/v1/completions');
@@ -132,7 +132,7 @@ t.test('a long prompt is told of in parts beside other requests', async (t) => {
   t.equal(single.usage.completion_tokens, 0);
 });
 
-t.test('echo without log probabilities gives the text of tokens, too; best_of tells the likeliest', async (t) => {
+t.test('echo without log probabilities gives the text of tokens, too; best_of reports the likeliest', async (t) => {
   const { url, engine } = await startRealApp(t);
   const tokens = Array.from(await engine.tokenize('Once upon', false, false));
   const complete = async (body: object) => (await ask(url, body, '/v1/completions'));
@@ -147,7 +147,7 @@ t.test('echo without log probabilities gives the text of tokens, too; best_of te
   t.equal(chosen.usage.completion_tokens, all.usage.completion_tokens, 'all of them were generated');
 });
 
-t.test('responses tell of the message', async (t) => {
+t.test('responses report the tokens of the message', async (t) => {
   const { url } = await startRealApp(t);
   const body = { input: 'Tell me a story', max_output_tokens: 12, include: ['message.output_text.logprobs'], top_logprobs: 2, temperature: 0 };
   const whole = await (await post(`${url}/v1/responses`, body)).json() as { top_logprobs: number; output: { content: { text: string; logprobs: Told[] }[] }[] };
@@ -160,7 +160,7 @@ t.test('responses tell of the message', async (t) => {
   t.strictSame(parts.find(({ type }) => type === 'response.output_text.done')!.logprobs, part!.logprobs);
 });
 
-t.test('progress of the prompt and times come with a stream that asks for them', async (t) => {
+t.test('a stream reports the progress of the prompt and times on request', async (t) => {
   const { url } = await startRealApp(t);
   const prompt = 'word and word. '.repeat(120);
   const chunks = await stream(url, { messages: [{ role: 'user', content: prompt }], max_tokens: 4, return_progress: true, timings_per_token: true });
@@ -172,7 +172,7 @@ t.test('progress of the prompt and times come with a stream that asks for them',
   t.notOk((await stream(url, { messages, max_tokens: 4 })).some((chunk) => chunk.prompt_progress !== undefined || (chunk.choices[0]?.delta?.content && chunk.timings)));
 });
 
-t.test('a prediction gives the same answer, and counts what came of it', async (t) => {
+t.test('a prediction gives the same answer, and its outcome is counted', async (t) => {
   const { url } = await startRealApp(t);
   const plain = await ask(url, { messages, max_tokens: 80 });
   const text = plain.choices[0]!.message!.content!;
@@ -189,7 +189,7 @@ async function textsOf(url: string, body: object): Promise<string> {
   return choices[0]!.message!.content!;
 }
 
-t.test('sampling fields change what they should', async (t) => {
+t.test('sampling fields take effect', async (t) => {
   const { url } = await startRealApp(t);
   const plain = await textsOf(url, {});
   const [first] = plain.split(' ');

@@ -22,7 +22,7 @@ const routes = Object.entries(document.paths).flatMap(([path, methods]) => Objec
   return name === '' || description?.startsWith('The same as') ? [] : [{ path, method, responses, body: bodies.get(name)! }];
 }));
 
-t.test(`bodies of the schemas are answered, or refused as the document says (seed ${seed})`, async (t) => {
+t.test(`bodies of the schemas are answered, or refused as documented (seed ${seed})`, async (t) => {
   const engine = startLocalEngine({ ...engineDefaults, modelPath: builtinPath, threads: 1, threadsBatch: 1, parallel: 4, contextSize: 256 });
   t.teardown(() => engine.close(0));
   await engine.ready();

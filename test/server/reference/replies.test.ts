@@ -94,7 +94,7 @@ const others: readonly (readonly [method: string, path: string, body?: object])[
   ['GET', '/v1/responses/resp_x'], ['GET', '/v1/files?limit=0'], ['GET', '/v1/files/file-x'], ['GET', '/v1/batches/batch_x'], ['GET', '/v1/batches?after=x'], ['POST', '/v1/batches', { input_file_id: 'file-x', endpoint: '/v1/embeddings', completion_window: '24h' }],
 ];
 
-t.test('the example of each route gets what the document says', async (t) => {
+t.test('the example of each route gets the documented reply', async (t) => {
   const { url } = await startRealApp(t);
   /** Those that one model of its own cannot serve. */
   const elsewhere = ['/v1/chat/completions/control', '/chat/completions/control', '/infill', '/slots/{id}', '/models/load', '/models/unload', '/sessions', '/sessions/{name}', '/api/pull', '/api/copy', '/api/delete', '/v1/batches', '/batches', '/v1/rerank', '/v1/reranking', '/rerank', '/reranking'];
@@ -108,7 +108,7 @@ t.test('the example of each route gets what the document says', async (t) => {
   }
 });
 
-t.test('whole answers, streams and errors are what the document says', async (t) => {
+t.test('whole answers, streams and errors match the document', async (t) => {
   const { url } = await startRealApp(t);
   for (const [path, body] of generating) {
     for (const stream of [false, true]) {
@@ -120,7 +120,7 @@ t.test('whole answers, streams and errors are what the document says', async (t)
   for (const [method, path, body] of others) await ask(t, url, method, path, body);
 });
 
-t.test('what a slot’s actions reply is what the document says', async (t) => {
+t.test('replies to slot actions match the document', async (t) => {
   const { engine } = await startRealApp(t);
   const { url } = await startApp(t, { slotSavePath: t.testdir({}) }, engine);
   await ask(t, url, 'POST', '/v1/completions', { prompt: 'a b c', ...few });
@@ -130,7 +130,7 @@ t.test('what a slot’s actions reply is what the document says', async (t) => {
   }
 });
 
-t.test('what is stored is what the document says', async (t) => {
+t.test('stored objects match the document', async (t) => {
   const { url } = await startRealApp(t);
   const { parts: [{ id }] } = await ask(t, url, 'POST', '/v1/responses', { input: 'hello', max_output_tokens: 3 });
   await ask(t, url, 'POST', '/v1/responses/input_tokens', { input: 'hello', previous_response_id: id });
@@ -159,7 +159,7 @@ t.test('what is stored is what the document says', async (t) => {
   t.equal(controlled.success, true);
 });
 
-t.test('the routes of several models, and of a reranker, are what the document says', async (t) => {
+t.test('the routes of several models, and of a reranker, match the document', async (t) => {
   const pool = new FakePool('chat', 'rank');
   const shelf = {
     open: async () => ({ files: [], run: async (tell: (file: { digest: string; totalBytes: number }, done: number) => void) => tell({ digest: 'sha256:abc', totalBytes: 10 }, 10) }),

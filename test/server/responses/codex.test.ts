@@ -38,7 +38,7 @@ interface Event {
   response?: { id: string; usage: object; output: Record<string, unknown>[] };
 }
 
-t.test('Codex asks, has its tool run, and goes on with what it was given', async (t) => {
+t.test('Codex asks, has its tool run, and continues with the result', async (t) => {
   const app = await startApp(t);
   const ask = async (input: readonly object[]): Promise<Event[]> => {
     const reply = await post(`${app.url}/v1/responses`, { ...body, input }, { accept: 'text/event-stream', originator: 'codex_cli_rs', session_id: 'x' });

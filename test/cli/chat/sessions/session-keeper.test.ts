@@ -9,7 +9,7 @@ import { recua } from '../../recua.js';
 const kv = (home: string, name: string) => join(home, 'sessions', `${name}.kv`);
 const nameIn = (home: string) => sessionFiles(home)[0]!.replace('.json', '');
 
-t.test('a chat is saved after each turn, privately, under a name of its day and first words', async (t) => {
+t.test('a chat is saved after each turn, privately, under a name made of its day and first words', async (t) => {
   const chat = await openChat(t, ['--temp', '0']);
   await chat.say('Hello, who are YOU? Tell me a story about mountains');
   const [file] = sessionFiles(chat.home);
@@ -25,7 +25,7 @@ t.test('a chat is saved after each turn, privately, under a name of its day and 
   t.equal(statSync(kv(chat.home, nameIn(chat.home))).mode & 0o777, 0o600);
 });
 
-t.test('--no-save leaves nothing anywhere, but /save NAME still does', async (t) => {
+t.test('--no-save writes nothing anywhere, but /save NAME still does', async (t) => {
   const chat = await openChat(t, ['--no-save', ...always('ok')]);
   await chat.say('Hello');
   t.same(readdirSync(chat.home), ['recua']);
@@ -69,7 +69,7 @@ t.test('resuming does not evaluate again what the saved KV covers', async (t) =>
   t.equal(readSaved(first.home).messages.length, 8);
 });
 
-t.test('kill -9 in the middle of an answer loses that answer and nothing else', async (t) => {
+t.test('kill -9 during an answer loses that answer and nothing else', async (t) => {
   const first = await openChat(t, [...endless, '-t', 'chatml', '--top-k', '30']);
   first.type('first\r');
   await first.until(/> first\n[a-z]{5}/);
@@ -92,7 +92,7 @@ t.test('kill -9 in the middle of an answer loses that answer and nothing else', 
   t.same(readSaved(first.home).messages.map(({ content }) => content).slice(2), ['second\nline!', 'ok']);
 });
 
-t.test('a chat that is open belongs to one process', async (t) => {
+t.test('an open chat belongs to one process', async (t) => {
   const first = await openChat(t, always('ok'));
   await first.say('Hello');
   const name = nameIn(first.home);
@@ -111,7 +111,7 @@ t.test('a chat that is open belongs to one process', async (t) => {
   t.equal(readSaved(first.home, name).messages.length, 4);
 });
 
-t.test('what is no file is no saved chat, and nobody waits for it', { skip: process.platform === 'win32' }, async (t) => {
+t.test('a path that is not a file is not a saved chat, and nothing waits for it', { skip: process.platform === 'win32' }, async (t) => {
   const home = t.testdir({ sessions: { 'folder.json': {} } });
   const options = { env: { SERVICE_HOME: home } };
   execFileSync('mkfifo', [join(home, 'sessions', 'pipe.json')]);
@@ -135,7 +135,7 @@ t.test('a damaged file is named and left alone', async (t) => {
   t.match(await recua(['chat', '--continue', '-p', 'x'], '', { env: { SERVICE_HOME: t.testdir() } }), { code: 1, stderr: /no saved chat to continue/ });
 });
 
-t.test('going on with another model says so, and uses the one that is named', async (t) => {
+t.test('resuming with another model says so, and uses the named one', async (t) => {
   const first = await openChat(t, always('ok'));
   await first.say('Hello');
   await first.leave();
