@@ -1,4 +1,4 @@
-// Links of the documentation lead somewhere: to files that are there, and to headings of theirs.
+// Links of the documentation work: their files and headings exist.
 import t from 'tap';
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync, readdirSync, statSync } from 'node:fs';
@@ -14,7 +14,7 @@ function textOf(path: string): string {
   return readFileSync(join(root, path), 'utf8').replace(/^```[^]*?^```/gm, '');
 }
 
-/** As GitHub makes them of headings. */
+/** Anchors as GitHub makes them from headings. */
 function anchorsOf(path: string): Set<string> {
   const seen = new Map<string, number>();
   const anchors = new Set([...textOf(path).matchAll(/^#{1,6} +(.+?) *$/gm)].map(([, heading]) => headingAnchor(heading!, seen)));

@@ -1,4 +1,4 @@
-// Each load is a process of its own: an addon stays in the process that loads it.
+// Each load runs in its own process: an addon stays in the process that loads it.
 import t from 'tap';
 import { spawnSync } from 'node:child_process';
 import { copyFileSync, mkdirSync, readdirSync, realpathSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
@@ -16,7 +16,7 @@ interface Outcome {
   message?: string;
 }
 
-/** Loads the addon as Recua in a folder finds it, far from it. */
+/** Loads the addon as Recua in a folder finds it, from another working directory. */
 function load(recua: string, env: Record<string, string> = {}, cwd = '/'): Outcome {
   const body = `
     const { openAddon } = await import(${JSON.stringify(pathToFileURL(join(recua, 'dist', 'addon', 'load.js')).href)});
@@ -42,7 +42,7 @@ t.test('the package is found in every layout that package managers make', (t) =>
   const pnpm = join(flat, 'pnpm');
   t.match(load(pnpmLayout(pnpm, [basePackage], [])), { ...found, path: new RegExp(`^${pnpm}/node_modules/\\.pnpm/@recua\\+${base}@${ownVersion.replaceAll('.', '\\.')}/`) });
 
-  // Installed beside the project, as `npm install @recua/…` in the folder above does.
+  // Installed beside the project, as `npm install @recua/…` in the parent folder does.
   const nested = join(flat, 'nested');
   placeDependencies(join(nested, 'inner', 'node_modules'));
   placeRecua(join(nested, 'inner', 'node_modules', 'recua'));
@@ -140,7 +140,7 @@ t.test('two loads in a thread give one addon; each thread has its own over the s
 
 t.test('loadBackend() and loadBackends() take only absolute paths and say what is wrong', async (t) => {
   const { openFile } = await import('#recua/addon/load.js');
-  // The build's, whatever RECUA_ADDON says.
+  // The addon of the build, whatever RECUA_ADDON says.
   const { addon } = openFile({ path: join(release, 'recua.node'), source: 'build' });
   t.throws(() => addon.loadBackend('libggml-cuda.so'), { code: 'invalid_argument' });
   t.throws(() => addon.loadBackends('.'), { code: 'invalid_argument' });

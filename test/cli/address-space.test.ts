@@ -1,5 +1,5 @@
-// With few addresses (`ulimit -v`): a model either does not load, and the user reads why, or it
-// answers as many requests as it takes at once.
+// With a small address space (`ulimit -v`), a model either does not load and says why, or answers
+// as many requests as it takes at once.
 import t from 'tap';
 import { readFileSync } from 'node:fs';
 import { start } from './recua.js';
@@ -7,7 +7,7 @@ import { start } from './recua.js';
 const { platform } = process;
 const command = ['api', 'builtin', '--port', '0', '--gpu-layers', '0', '-np', '4'];
 
-/** What the engine process has of addresses when it has loaded and nothing was asked. */
+/** Address space of the engine process after the load, before any request. */
 async function sizeKib(): Promise<number> {
   const running = start(command);
   await running.saw(/Recua listens/);

@@ -1,4 +1,4 @@
-// Files that llama.cpp ends the process for, and weights that are no numbers: what is said then.
+// Files that make llama.cpp end the process, and weights that are NaN: the messages for both.
 import t from 'tap';
 import { copyFileSync, openSync, closeSync, writeSync, renameSync, mkdirSync } from 'node:fs';
 import { createHash } from 'node:crypto';
@@ -8,7 +8,7 @@ import { readModelFile } from '#recua/models/gguf/model-file.js';
 import { builtinPath } from '#recua/models/store.js';
 import { recua } from './recua.js';
 
-/** Every bit of the tensors set: in all types of numbers that is none. */
+/** Sets every bit of the tensors, which is NaN in all floating-point types. */
 async function damage(path: string): Promise<void> {
   const { parts: [{ dataOffset, tensors }] } = await readModelFile(path);
   const file = openSync(path, 'r+');

@@ -1,5 +1,5 @@
-// Devices as the command line has them: on this machine's CPU, and on a GPU that is none
-// (test/native/fake-backend.cpp), whose offloading is llama.cpp's own.
+// Devices on the command line: the CPU of this machine, and a fake GPU
+// (test/native/fake-backend.cpp) with llama.cpp's own offloading.
 import t from 'tap';
 import type { Test } from 'tap';
 import { spawn } from 'node:child_process';
@@ -21,7 +21,7 @@ interface Installed {
   run(...args: string[]): Promise<Result>;
 }
 
-/** Recua with a GPU package, and a home of its own. */
+/** Recua with a GPU package and its own home. */
 function install(t: Test, kind: FakeKind): Installed {
   const { env } = makeHome(t);
   const folder = flatLayout(realpathSync(t.testdir()), [basePackage, { name: `${base}-fake`, backend: 'fake', library: fakeBackend(kind) }]);

@@ -1,5 +1,5 @@
-// What Anthropic's official client does by itself — a loop of tools, thoughts, counts, parsing —
-// against the real server on the embedded model; the suites of test/server know the single calls.
+// Features of Anthropic's official client (tool loops, thinking, token counts, parsing) against the
+// real server on the embedded model. test/server tests the single calls.
 import Anthropic from '@anthropic-ai/sdk';
 import { betaTool } from '@anthropic-ai/sdk/helpers/beta/json-schema';
 import { zodOutputFormat } from '@anthropic-ai/sdk/helpers/zod';

@@ -1,5 +1,5 @@
-// What the official client of OpenAI does by itself — tools, parsing, batches, background — against
-// the real server on the embedded model; the suites of test/server know the single calls.
+// Features of OpenAI's official client (tools, parsing, batches, background) against the real
+// server on the embedded model. test/server tests the single calls.
 import OpenAI, { toFile } from 'openai';
 import { zodResponseFormat, zodTextFormat } from 'openai/helpers/zod';
 import t, { type Test } from 'tap';

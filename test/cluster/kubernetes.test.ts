@@ -1,5 +1,5 @@
-// The objects are read by a YAML parser, and hold together: what selects pods selects these, what
-// probes them asks routes that there are, and the grace period covers the drain.
+// A YAML parser reads the objects, and they fit together: selectors match the pods, probes use
+// existing routes, and the grace period covers the drain.
 import t from 'tap';
 import { parseAllDocuments } from 'yaml';
 import { checkDeployed, kubernetesConfig, readCount } from '#recua/cluster/kubernetes.js';

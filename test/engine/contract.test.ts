@@ -1,5 +1,5 @@
-// What engine/ relies on of the addon, checked alike on the fake and on the real one with the
-// embedded model: what the fake promises, the real one keeps.
+// What engine/ relies on in the addon, checked on the fake and on the real one with the embedded
+// model: the real addon keeps what the fake promises.
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import type { NativeAddon, NativeContext, NativeModel, NativeSampler } from '#recua/addon/addon.js';
@@ -30,7 +30,7 @@ async function feed(context: NativeContext, sequence: number, from: number, all:
   return result.tokens[0];
 }
 
-/** Greedy tokens after a prompt whose first `from` tokens are evaluated already. */
+/** Greedy tokens after a prompt whose first `from` tokens are already evaluated. */
 async function generate(model: NativeModel, context: NativeContext, sequence: number, from: number, prompt: Int32Array, count: number): Promise<number[]> {
   const sampler = await model.createSampler({ temperature: 0 }, prompt);
   const all = Int32Array.from([...prompt, ...new Array<number>(count).fill(0)]);

@@ -1,5 +1,5 @@
-// The short form of `npm run test:fuzz`: some hundred cases of each kind, the same every time. And
-// what tries them: whatever a case does, it is found, made smaller and told.
+// The short form of `npm run test:fuzz`: some hundred cases of each kind, always the same. It also
+// tests the fuzzer itself: whatever a case breaks is found, made smaller and reported.
 import t from 'tap';
 import { fuzz } from './fuzzing.js';
 import type { Kind } from './kind.js';

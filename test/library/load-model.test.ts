@@ -28,7 +28,7 @@ inBothModes('a path is a name, too, with blanks and letters of any kind', async 
 
 inBothModes('a loading that is aborted rejects, whenever that is', async (t, _load, isolated) => {
   t.equal(await codeOf(loadModel('builtin', { isolated, signal: AbortSignal.abort() })), 'cancelled');
-  // From at once to when it is nearly done.
+  // From immediately to nearly done.
   for (const delayMs of [0, 5, 20, 60, 120]) {
     const controller = new AbortController();
     const loading = loadModel('builtin', { isolated, signal: controller.signal });

@@ -9,7 +9,7 @@ import { createServer, loadModel, openModels, type Models, type OpenOptions } fr
 import { builtinPath } from '#recua/models/store.js';
 import { codeOf, endless } from './modes.js';
 
-/** Small contexts: these tests are about coming and going. */
+/** Small contexts: these tests are about loading and unloading. */
 async function open(t: Test, more: OpenOptions = {}): Promise<Models> {
   const embed = join(t.testdir(), 'embed.gguf');
   copyFileSync(builtinPath, embed);

@@ -1,5 +1,5 @@
-// The package as others meet it: its exports and types for ES modules and CommonJS, its examples,
-// its reference.
+// The package as its users see it: exports and types for ES modules and CommonJS, examples,
+// reference.
 import { execFile, spawn, spawnSync } from 'node:child_process';
 import { cpSync, readFileSync, readdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
@@ -23,10 +23,7 @@ t.test('the types resolve for every way of importing', async (t) => {
   t.same([analysis.problems, problems], [[], {}]);
 });
 
-/**
- * The declarations as they are published, and what any TypeScript project of Node's has beside
- * them.
- */
+/** The published declarations, and what any TypeScript project on Node has besides them. */
 function typesProject(t: Test, files: Record<string, string>): string {
   const folder = t.testdir({ 'package.json': '{}', ...files });
   const modules = join(folder, 'node_modules');
@@ -100,7 +97,7 @@ t.test('require() and import share one library, errors included', async (t) => {
   t.same(JSON.parse(stdout), ['function', 'stop', true, true, true, false, 'closed', 'function', 'function']);
 });
 
-/** What each example prints. */
+/** The output of each example. */
 const examples: Record<string, RegExp> = {
   'chat.js': /^> My name is Ada\.\n.+\n> What is my name\?\n.*Ada/,
   'commonjs.cjs': /^I'm the small model/,

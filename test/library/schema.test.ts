@@ -7,11 +7,11 @@ const person = {
 } as const;
 const ask = 'My name is Ana and I am 7. Reply in JSON.';
 
-/** Two types are the same; checked by the compiler. */
+/** Asserts at compile time that two types are equal. */
 type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends (<T>() => T extends B ? 1 : 2) ? true : false;
 const same = <A, B>(..._: Same<A, B> extends true ? [] : ['these types differ', A, B]): void => undefined;
 
-/** As zod and its like make them. */
+/** Schemas as zod and similar libraries make them. */
 function standard<Output>(json: object, validate: (value: unknown) => Output): StandardSchema<Output> {
   return {
     '~standard': {

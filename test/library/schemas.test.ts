@@ -1,5 +1,5 @@
-// JSON schemas over HTTP, wherever a request may have them: hostile ones get an answer while plain
-// chats go on, and what is not enforced is refused or told.
+// JSON schemas over HTTP, in every place a request may have them: hostile ones get an answer while
+// plain chats continue, and unenforced keywords are refused or reported.
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import t, { type Test } from 'tap';
@@ -23,7 +23,7 @@ async function serve(t: Test) {
     await model.dispose();
   });
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1/chat/completions`;
-  /** Fields are JSON texts, so that numbers stay as they are. */
+  /** Fields are JSON texts, so that numbers stay as written. */
   const ask = async (fields: Record<string, string> = {}): Promise<Reply> => {
     const all = { messages: '[{"role":"user","content":"Hello!"}]', temperature: '0', max_tokens: '4', ...fields };
     const body = `{${Object.entries(all).map(([name, value]) => `${JSON.stringify(name)}:${value}`).join(',')}}`;

@@ -12,7 +12,7 @@ const root = fileURLToPath(new URL('../..', import.meta.url));
 const question = 'Who are you?';
 
 /**
- * A thread that loads the model and answers; with `endless` it never ends by itself, and says when
+ * A thread that loads the model and answers. With `endless` it never ends by itself, and says when
  * it has begun.
  */
 function startThread(t: Test, isolated: boolean, forever = false): Worker {

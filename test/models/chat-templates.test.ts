@@ -1,4 +1,4 @@
-// Each family's published format, rendered by the addon's own engine as a chat renders it.
+// The published format of each family, rendered by the addon's engine as in a chat.
 import t from 'tap';
 import type { NativeModel } from '#recua/addon/addon.js';
 import { chatTemplates, templateNames, type TemplateName } from '#recua/models/chat-templates.js';
@@ -45,7 +45,7 @@ for (const [name, { bare, whole }] of Object.entries(expected) as [TemplateName,
   t.test(`${name} renders one turn, and several with a system message`, async (t) => {
     t.equal(await render(name, [turns[0]!]), bare);
     t.equal(await render(name, [system, ...turns]), whole);
-    // The opening of an answer is there only when asked for.
+    // The answer is opened only on request.
     if (name !== 'mistral') t.ok(bare.startsWith(await render(name, [turns[0]!], false)) && bare !== await render(name, [turns[0]!], false));
   });
 }

@@ -1,4 +1,4 @@
-// A store on a disk without room for a single byte more.
+// A store on a disk without a single free byte.
 import t from 'tap';
 import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
@@ -11,14 +11,14 @@ import { RecuaError } from '#recua/errors.js';
 import { recua } from '../cli/recua.js';
 import { model, put, putPartial } from './hub-layout.js';
 
-// Not the test's own folder, which tap would remove before the file system in it is gone.
+// Not the test's own folder: tap would remove it before its file system is unmounted.
 const folder = mkdtempSync(join(tmpdir(), 'recua-full-disk-'));
 t.teardown(() => rmSync(folder, { recursive: true, force: true }));
 const mounted = process.platform === 'linux' && spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'tmpfs', folder]).status === 0;
 if (mounted) t.teardown(() => execFileSync('umount', [folder]));
 const skip = !mounted && 'mounting a small disk takes root and its rights';
 
-/** Takes all the room there is; gives it back when called. */
+/** Takes all free space; frees it when called. */
 function fill(): () => void {
   const filler = join(folder, 'filler');
   execFileSync('sh', ['-c', 'dd if=/dev/zero of="$0" bs=4k 2>/dev/null || true', filler]);

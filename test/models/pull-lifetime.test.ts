@@ -76,7 +76,7 @@ t.test('recua rm ends a pull, and those that wait for it, through its cancel fil
   const hub = await FakeHub.start(t, oneFile(file));
   const folder = t.testdir();
   const cancel = join(blobsFolder(folder), `${hashOf(file)}.recua-cancel`);
-  // Left from long ago, it stops nothing.
+  // An old cancel file stops nothing.
   mkdirSync(blobsFolder(folder), { recursive: true });
   writeFileSync(cancel, '');
   execFileSync('touch', ['-d', '2020-01-01', cancel]);

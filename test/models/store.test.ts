@@ -42,7 +42,7 @@ t.test('findModel() reports a missing model, and what was expected', async (t) =
   await t.rejects(findModel('x'.repeat(5000), { folder, places }), { code: 'model_not_found' });
 });
 
-/** A store with a bit of everything. */
+/** A store with one of everything. */
 async function fill(folder: string): Promise<Places> {
   const places = placesIn(folder);
   const { hub } = places;

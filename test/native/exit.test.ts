@@ -1,5 +1,5 @@
-// The end of a process that has the addon and a backend from a library: exit codes are JavaScript's
-// own, no signal ends it.
+// The end of a process with the addon and a backend library: JavaScript decides the exit code, and
+// no signal ends it.
 import t from 'tap';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -8,8 +8,8 @@ import { fakeBackend } from './fake-backend.js';
 const skip = process.platform !== 'linux';
 const rounds = Number(process.env['RECUA_EXIT_ROUNDS'] ?? 3);
 /**
- * The library is made against the build's ggml, so the build's addon loads it, whatever addon is
- * tested; it has no GPU but that one.
+ * The library is built against the build's ggml, so the build's addon loads it, whichever addon is
+ * tested. It has no other GPU.
  */
 const env = { ...process.env, RECUA_ADDON: '', TEST_GPU_LAYERS: '' };
 const setup = JSON.stringify(new URL('./setup.js', import.meta.url).href);

@@ -1,5 +1,5 @@
-// Closing: explicit, idempotent, safe at every moment; memory comes back. Each test that could take
-// the process down with it runs in a child of its own.
+// Closing is explicit, idempotent and safe at any moment, and frees memory. Tests that could crash
+// the process run in a child process.
 import { spawnSync } from 'node:child_process';
 import t from 'tap';
 import { addon, chatPrompt, contextOptions, loadBuiltin, step } from './setup.js';
@@ -22,12 +22,12 @@ t.test('200 loads and closes leave memory flat', async (t) => {
     const before = residentMiB();
     for (let i = 0; i < 200; i++) await once();
     console.log(residentMiB() - before);`;
-  // glibc gives each thread an arena of its own and keeps what was freed in it: noise of tens of
-  // MiB that is no leak.
+  // glibc gives each thread its own arena and keeps freed memory there: noise of tens of MiB that
+  // is not a leak.
   const env = { ...process.env, MALLOC_ARENA_MAX: '1', MALLOC_TRIM_THRESHOLD_: '131072' };
   const { stdout, stderr } = spawnSync(process.execPath, ['--expose-gc', '--input-type=module', '-e', body], { encoding: 'utf8', env });
   const grownMiB = Number(stdout);
-  // A context left behind each time would be several hundred MiB, a sampler tens.
+  // A leaked context per round would be several hundred MiB, a sampler tens.
   t.ok(stdout !== '' && grownMiB < 6, `grew by ${grownMiB.toFixed(1)} MiB over 200 cycles ${stderr}`);
 });
 
@@ -83,7 +83,7 @@ t.test('a requested abort is no error in the log; a failure beside it is', async
   await t.rejects(interrupted, { code: 'cancelled' });
   await told(/failed to decode, ret = 2/);
   t.strictSame(errors(), []);
-  // What is wrong with a step is told, whether or not it was to be stopped too.
+  // A failure of a step is reported, even if the step was to be aborted.
   await context.removeSequence(0, 0, -1);
   await step(context, [{ sequence: 0, from: 0, tokens: tokens.slice(0, 4), sampler: null }]);
   for (const aborts of [false, true]) {

@@ -19,7 +19,7 @@ const sampler = () => model.createSampler({ temperature: 0, ignoreEos: true }, n
 const tokensOf = (results: StepResult[]) => results.flatMap(({ tokens }) => [...tokens]);
 
 /**
- * Steps of sequence 0 after the prompt: what was told on the way, what came in the end, and the
+ * Steps of sequence 0 after the prompt: the results delivered on the way, the final ones, and the
  * token that the prompt gave.
  */
 async function run(most: number, told: (results: StepResult[]) => void = () => {}) {
@@ -61,12 +61,12 @@ t.test('pause() ends the chain after the step in flight, and nothing is lost', a
 t.test('an abort rejects the chain after all earlier tokens were delivered', async (t) => {
   let timer: NodeJS.Timeout | undefined;
   const { first, calls, last } = await run(400, () => {
-    // In the middle of what is told at once.
+    // In the middle of a batch of results.
     timer ??= setTimeout(() => context.abort(), 8);
   });
   const error = await last.then(() => undefined, (thrown: { code: string }) => thrown);
   clearTimeout(timer);
-  // The last step may have been through when it came.
+  // The last step may have finished before the abort.
   if (error) t.match(error, { code: 'cancelled' });
   const fast = (calls[0]?.length ?? 0) > 8;
   if (error && fast) t.ok(calls.length > 1, 'what came after the first call was told');

@@ -190,7 +190,7 @@ t.test('a file goes into the chat it was added to, even after the user left that
   await say(page, 'first chat');
   await lastAnswer(page);
   const address = page.url();
-  // The disk is slow: what is read comes when somebody lets it.
+  // A slow disk: the file is read when the test allows it.
   await page.evaluate('{ const read = File.prototype.arrayBuffer; File.prototype.arrayBuffer = async function () { await new Promise((resolve) => { window.letRead = resolve; }); return read.call(this); }; }');
   await page.getByLabel('Files to attach').setInputFiles({ name: 'table.csv', mimeType: 'text/csv', buffer: Buffer.from('a,b\n1,2\n') });
   await page.waitForFunction('window.letRead');
@@ -233,7 +233,7 @@ t.test('an answer that a reload cut off continues, in one tab only', { skip: mis
   };
   await say(page, 'tell me');
   await page.locator('article.answer .prose').getByText('The first half').waitFor();
-  // What is written is saved every two seconds.
+  // The page saves a growing answer every two seconds.
   await page.waitForTimeout(2_500);
   const other = await page.context().newPage();
   await other.goto(page.url());

@@ -1,4 +1,4 @@
-// An answer whose connection breaks, in real browsers.
+// Answers over a connection that breaks, in real browsers.
 import t, { type Test } from 'tap';
 import { startApp } from '../server/app-under-test.js';
 import type { FakeEngine } from '../server/fake-engine.js';
@@ -7,7 +7,7 @@ import { cable } from './connection.js';
 
 t.teardown(closeBrowsers);
 
-/** An answer that hangs behind its first half until the test has ended. */
+/** An answer that hangs after this text until the test ends. */
 function stalls(t: Test, engine: FakeEngine, text: string): void {
   const ended = new Promise<void>((resolve) => t.teardown(resolve));
   engine.script = async function* () {

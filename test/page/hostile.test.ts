@@ -1,4 +1,4 @@
-// What a model says is text, whatever it spells: scripted answers in a real browser.
+// The text of a model is only text, whatever it contains: scripted answers in a real browser.
 import t from 'tap';
 import type { Script } from '../server/fake-engine.js';
 import { hang } from '../server/fake-engine.js';
@@ -7,7 +7,7 @@ import { closeBrowsers, lastAnswer, missing, openPage, say, type BrowserName } f
 
 t.teardown(closeBrowsers);
 
-/** Says these pieces, one after the other. */
+/** Answers with these pieces, one after another. */
 const says = (...pieces: string[]): Script => async function* () {
   for (const content of pieces) {
     await new Promise(setImmediate);

@@ -1,4 +1,4 @@
-// Models: what the server has, and what the hub has, searched, pulled and deleted.
+// Models: those of the server and of the hub, searched, pulled and deleted.
 import t from 'tap';
 import type { ModelShelf, OfferedModel } from '#recua/server/http/shelf.js';
 import { RecuaError } from '#recua/errors.js';

@@ -1,4 +1,4 @@
-// Models, Now and API, and what assistive technology finds of all views.
+// Models, Now and API, and accessibility of all views.
 import t from 'tap';
 import { createRequire } from 'node:module';
 import { readFileSync } from 'node:fs';
@@ -87,9 +87,9 @@ t.test('Now shows the server settings, and no secrets', { skip: missing('chromiu
   t.strictSame(complaints, []);
 });
 
-/** What axe finds that keeps somebody out. */
+/** The serious accessibility problems that axe finds. */
 async function seriousOf(page: Page): Promise<string[]> {
-  // The policy of the page lets no script in; a debugger is not asked.
+  // The policy of the page blocks scripts, except from a debugger.
   await page.evaluate(readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8'));
   const { violations, passes } = await page.evaluate('axe.run()') as { passes: unknown[]; violations: { id: string; impact: string; nodes: { html: string; failureSummary: string }[] }[] };
   if (passes.length < 10) throw new Error('axe looked at nothing');

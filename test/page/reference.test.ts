@@ -1,4 +1,4 @@
-// The API's reference in the page: every route of openapi.json, and requests that are tried.
+// The API reference in the page: every route of openapi.json, and requests sent from its forms.
 import t from 'tap';
 import { startApp } from '../server/app-under-test.js';
 import { closeBrowsers, missing, openPage } from './browsers.js';

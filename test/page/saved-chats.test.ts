@@ -1,5 +1,5 @@
-// The chats of `recua chat` in the page: what was begun on a terminal goes on in a browser and
-// back, and neither side writes over the other's turns.
+// The chats of `recua chat` in the page: a chat begun on a terminal continues in a browser and
+// back, and neither side overwrites the other's turns.
 import t, { type Test } from 'tap';
 import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';

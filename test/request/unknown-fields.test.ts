@@ -4,7 +4,7 @@ import { checkUnknown } from '#recua/request/unknown-fields.js';
 
 const known = ['max_tokens', 'temperature', 'top_p', 'top_k', 'typical_p', 'seed', 'model', 'messages', 'n', 'stop', 'stream'];
 
-/** Read as a reader does it. */
+/** Reads fields as a body reader does. */
 function read(body: object): string[] {
   const fields = Fields.of(body);
   for (const name of known) fields.get(name);

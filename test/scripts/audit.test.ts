@@ -11,7 +11,7 @@ import { fileURLToPath } from 'node:url';
 const root = fileURLToPath(new URL('../../', import.meta.url));
 const lock = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8')) as { packages: Record<string, { version: string }> };
 
-/** A registry that answers audits; `asked` is what it was told of. */
+/** A registry that answers audits; `asked` is what it received. */
 async function audited(t: Test, status: number, reply: object): Promise<{ code: number | null; said: string; asked: Record<string, string[]> }> {
   let asked: Record<string, string[]> = {};
   const registry = createServer((req, res) => {

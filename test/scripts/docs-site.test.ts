@@ -1,5 +1,5 @@
-// What `npm run docs:site` makes of the pages before VitePress gets them, and how it checks what
-// comes out. The build itself needs the network.
+// What `npm run docs:site` does with the pages before VitePress gets them, and how it checks the
+// result. The build itself needs the network.
 import t from 'tap';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-// The hook of .githooks by a real git, with an npm that writes down how it was called.
+// The hook of .githooks with a real git, and an npm that records its calls.
 import t from 'tap';
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';

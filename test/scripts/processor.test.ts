@@ -1,4 +1,4 @@
-// What set-up does where the library that it built does not compute what it should.
+// What set-up does if the library it built computes wrong results.
 import t, { type Test } from 'tap';
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
@@ -72,7 +72,7 @@ t.test("the compiler flags on cmake's list turn those instruction sets off", { s
   t.end();
 });
 
-/** The last part of set-up, with the build of this checkout and a rebuild that is told of. */
+/** The last part of set-up, with the build of this checkout and a simulated rebuild. */
 function settingUp(t: Test, fault: 'illegal' | 'wrong', mendedBy: string): { said: string[]; without: Choice[]; error?: string; note?: string } {
   const body = `
     const { proveProcessor } = await import(${JSON.stringify(`${scripts}processor-check.mjs`)});
@@ -94,7 +94,7 @@ function settingUp(t: Test, fault: 'illegal' | 'wrong', mendedBy: string): { sai
 }
 
 t.test('the build is repeated until it computes correct results', { skip: noX64 }, (t) => {
-  // What the library of this checkout has; the last of its levels is the least there is.
+  // The features of this checkout's library; the last of its levels is the lowest.
   const features = Object.keys(JSON.parse(execFileSync(process.execPath, ['--input-type=module', '-e', `
     const { openFile } = await import(${JSON.stringify(new URL(`file://${join(root, 'dist', 'addon', 'load.js')}`).href)});
     console.log(JSON.stringify(openFile({ path: ${JSON.stringify(join(root, 'build', 'Release', 'recua.node'))}, source: 'build' }).addon.backends()[0].features));`], { encoding: 'utf8' })) as object);

@@ -1,4 +1,5 @@
-// The bill of materials of each package: valid CycloneDX, complete, and true of what is packed.
+// The bill of materials of each package: valid CycloneDX, complete, and true to the package
+// contents.
 import t, { type Test } from 'tap';
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -62,12 +63,12 @@ t.test('the archive of recua holds an SBOM, with everything that npm installs be
   const sbom = await check(t, text);
   t.match(sbom.metadata.component, { name: 'recua', version, purl: `pkg:npm/recua@${version}` });
 
-  // npm's own view of what is installed without what development needs.
+  // npm's own list of installed packages without development dependencies.
   const { stdout } = spawnSync('npm', ['ls', '--omit=dev', '--all', '--json', '--silent'], { cwd: root, encoding: 'utf8', maxBuffer: 1 << 26, shell: process.platform === 'win32' });
   const wanted = new Set<string>();
   const collect = ({ dependencies = {} }: { dependencies?: Record<string, { version?: string; dependencies?: object }> }): void => {
     for (const [name, one] of Object.entries(dependencies)) {
-      // An optional one that is not here has no version.
+      // An optional package that is not installed has no version.
       if (one.version !== undefined) wanted.add(`${name}@${one.version}`);
       collect(one as Parameters<typeof collect>[0]);
     }

@@ -1,4 +1,4 @@
-// Which tests `npm test` runs, by the real files of this checkout.
+// Which tests `npm test` runs, with the real files of this checkout.
 import t from 'tap';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,5 +1,4 @@
-// Anthropic's official client against the server. Asks for nothing that only the fake engine could
-// say.
+// Anthropic's official client against the server. Needs nothing that only the fake engine can do.
 import Anthropic from '@anthropic-ai/sdk';
 import t from 'tap';
 import { subjectUrl } from './app-under-test.js';

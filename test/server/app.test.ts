@@ -149,7 +149,7 @@ t.test('a media type that is not JSON is a 415 that names the header to send', a
 
 t.test('no request that a browser sends without a preflight starts work', async (t) => {
   const { url, engine } = await startApp(t);
-  // What fetch(), forms and beacons of a page can send to any address: no type at all, or one of
+  // What fetch(), forms and beacons of a page can send to any address: no content type, or one of
   // three.
   const bytes = new TextEncoder().encode(JSON.stringify(hello));
   for (const path of ['/v1/chat/completions', '/v1/embeddings', '/v1/rerank']) {

@@ -1,5 +1,5 @@
-// What an answer's text may be, by all names that clients have for it: the embedded model keeps to
-// it, and a constraint that cannot be followed is a 400 that names the field and the place.
+// Constraints on an answer, under all names that clients use: the embedded model follows them, and
+// an unsupported constraint is a 400 that names the field and the place.
 import t from 'tap';
 import { chatPath, startReal, user, type RealApp } from './real-app.js';
 

@@ -1,4 +1,4 @@
-// What a request asks for has an effect, is refused, or is told as a warning: in every dialect, and
+// Every field of a request takes effect, is refused, or is reported as a warning: in every dialect,
 // never silently dropped. Over the fake engine.
 import t from 'tap';
 import { ownFolder, post, startApp, type AppUnderTest } from './app-under-test.js';
@@ -18,7 +18,7 @@ interface Reply {
   warnings?: string[];
 }
 
-/** Status, error and warnings, wherever the dialect has them. */
+/** Status, error and warnings, wherever the dialect puts them. */
 async function ask(app: AppUnderTest, path: string, body: object): Promise<Reply> {
   const response = await post(app.url + path, body);
   const reply = await response.json();

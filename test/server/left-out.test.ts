@@ -1,5 +1,5 @@
-// What a request excludes so that no answer is left: a 400 that says what, never a failure of ours.
-// And what it requires comes, however little the model wants it.
+// A request that excludes every answer is a 400 that says why, never an internal error. A required
+// form appears, however unlikely for the model.
 import t from 'tap';
 import { chatPath, startReal, user, type RealApp } from './real-app.js';
 

@@ -9,7 +9,7 @@ import { FakeEngine, hang } from './fake-engine.js';
 
 const path = '/v1/chat/completions';
 
-/** All that the server says to these bytes. */
+/** Everything that the server replies to these bytes. */
 async function raw(port: number, bytes: string): Promise<string> {
   const socket = connect(port, '127.0.0.1');
   socket.write(bytes);

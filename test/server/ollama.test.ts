@@ -1,5 +1,4 @@
-// Ollama's official client against the server. Asks for nothing that only the fake engine could
-// say.
+// Ollama's official client against the server. Needs nothing that only the fake engine can do.
 import { Ollama } from 'ollama';
 import t from 'tap';
 import { post, subjectUrl } from './app-under-test.js';

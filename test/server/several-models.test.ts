@@ -1,4 +1,4 @@
-// What the API does where a pool has several models.
+// The API over a pool with several models.
 import t, { type Test } from 'tap';
 import type { Config } from '#recua/settings/config.js';
 import { makeConfig } from '#recua/settings/config.js';

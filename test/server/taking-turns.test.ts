@@ -1,5 +1,5 @@
-// Whose request it is reaches the engine, which takes clients in turn: by API key, or else by
-// address; and what `service_tier` asks for, in each dialect.
+// The engine learns which client a request is from, and takes clients in turn: by API key, else by
+// address. Also what `service_tier` requests, in each dialect.
 import t from 'tap';
 import { hello, post, startApp } from './app-under-test.js';
 

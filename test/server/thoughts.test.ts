@@ -1,12 +1,11 @@
-// How long a model may think: budgets with what they end with, in each dialect's words, the end
-// while it streams, and what usage says of it. Templates of models that think, over the embedded
-// one, which would think for ever.
+// How long a model may think: budgets and their messages in each dialect, ending thoughts during a
+// stream, and usage. Templates of thinking models over the embedded one, which would think forever.
 import t from 'tap';
 import { post, until } from './app-under-test.js';
 import { chatPath, startReal, user } from './real-app.js';
 
 const messages = user('What is the weather?');
-/** Their tags: open in the prompt or not, of one token or many. */
+/** Their tags: opened by the prompt or not, of one token or many. */
 const open = 'deepseek-ai-DeepSeek-R1-Distill-Qwen-32B.jinja';
 const templates = [open, 'Qwen-QwQ-32B.jinja', 'mistralai-Ministral-3-14B-Reasoning-2512.jinja', 'ByteDance-Seed-OSS.jinja', 'MiniMax-M2.jinja', 'openai-gpt-oss-120b.jinja', 'google-gemma-4-31B-it.jinja'];
 const long = { max_tokens: 120, temperature: 1, seed: 5 };

@@ -1,6 +1,6 @@
-// Which tools are called, and how many, is enforced while tokens are drawn, in each dialect's
-// words: the embedded model would call another tool, or would go on calling. What of an answer
-// does not parse is text with a warning.
+// Which tools are called, and how many, is enforced during sampling, in the fields of each dialect:
+// the embedded model would call another tool, or keep calling. Parts of an answer that do not parse
+// are text with a warning.
 import t from 'tap';
 import { post, startApp } from './app-under-test.js';
 import { chatPath, startReal, user, type RealApp } from './real-app.js';
@@ -21,7 +21,7 @@ const clock = { name: 'set_clock', description: 'Set a clock', parameters: param
 const lamp = { name: 'lamp', description: 'Switch a lamp', parameters: parameters('on', { type: 'boolean' }) };
 const all = [weather, clock, lamp];
 
-/** One word of each dialect for a choice, and the names of the tools that were called. */
+/** A tool choice in each dialect, and the names of the called tools. */
 interface Dialect {
   path: string;
   body(choice: unknown, more?: object): object;
@@ -129,7 +129,7 @@ t.test('text that looks like a broken call is text, with a warning', async (t) =
     const reply = await app.ask(chatPath, { messages, regex: text.replace(/[{}()[\]*+?.\\^$|]/g, '\\$&'), max_tokens: 60 });
     t.equal(reply.choices[0].message.content, text);
   }
-  // The answer goes on from an assistant's message that began a call.
+  // The answer continues an assistant message that began a call.
   const reply = await app.ask(chatPath, { messages: [...messages, { role: 'assistant', content: 'Well: <tool_call>\n{"name": ' }], tools: all.map((one) => ({ type: 'function', function: one })), max_tokens: 12 });
   t.equal(reply.choices.length, 1);
 });

@@ -1,5 +1,5 @@
-// Routes that no model answers tell of fields that they do not know, too: a slip is refused, all
-// else named.
+// Routes without a model also check unknown fields: a misspelled one is refused, any other is
+// named.
 import t from 'tap';
 import { post, startApp } from './app-under-test.js';
 

@@ -1,4 +1,4 @@
-// Continuous batching on the real engine: who else runs changes nobody's answer.
+// Continuous batching on the real engine: other requests never change an answer.
 import t from 'tap';
 import { ask, chat, post, startService, type Message } from './service.js';
 
@@ -31,7 +31,7 @@ t.test('no answer holds another request’s secret', async (t) => {
   const secret = (i: number) => String(100_000 + i * 7919);
   const answers = await Promise.all(Array.from({ length: 60 }, async (_, i) => {
     const request = ask(url, `Repeat: ${secret(i)}`, { max_tokens: 24 });
-    // Every fifth client also starts a request and leaves it in the middle.
+    // Every fifth client also starts a request and leaves midway.
     if (i % 5 === 0) {
       const left = await post(url, '/v1/chat/completions', { messages: [{ role: 'user', content: `Repeat: ${secret(i + 500)}` }], stream: true });
       await left.body!.cancel();

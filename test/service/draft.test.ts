@@ -1,4 +1,4 @@
-// Guessing ahead on the real engine: the same answers, told how many of their tokens were guessed.
+// Speculation on the real engine: the same answers, with the number of guessed tokens.
 import t from 'tap';
 import { chat, post, startService, weatherTool } from './service.js';
 

@@ -1,4 +1,4 @@
-// Embedding requests that share a step on the real engine: who else asks changes nobody's vectors.
+// Embedding requests that share a step on the real engine: other requests never change a vector.
 import t from 'tap';
 import { post, startService } from './service.js';
 

@@ -1,4 +1,4 @@
-// What a server of several models does when much goes wrong at once, over real processes.
+// A server of several models when much goes wrong at once, with real processes.
 import { spawnSync } from 'node:child_process';
 import { appendFileSync, copyFileSync, existsSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -36,7 +36,7 @@ async function serve(t: Test, folder: string, models: Record<string, object>, ..
 const children = (pid: number): number[] => spawnSync('ps', ['-o', 'pid=', '--ppid', String(pid)], { encoding: 'utf8' }).stdout.split('\n').map(Number).filter((one) => one > 0);
 const pause = () => new Promise((resolve) => setTimeout(resolve, 20));
 
-/** An orphan that is dead may stay a zombie where nobody reaps it. */
+/** A dead orphan may stay a zombie if nobody reaps it. */
 function alive(pid: number): boolean {
   try {
     process.kill(pid, 0);
@@ -141,7 +141,7 @@ t.test('an idle gateway is small', { skip: process.platform === 'win32' && 'by p
   const { pid, ask, url } = await serve(t, folder, { a: { model: 'a.gguf' } });
   await ask('a');
   await post(url, '/models/unload', { model: 'a' });
-  // V8 gives back what the start and the request needed some seconds after the last of them.
+  // V8 releases memory of the start and the request some seconds after the last of them.
   const rss = () => 1024 * Number(spawnSync('ps', ['-o', 'rss=', '-p', String(pid)], { encoding: 'utf8' }).stdout);
   const end = Date.now() + 60_000;
   while (rss() >= 80_000_000 && Date.now() < end) await new Promise((done) => setTimeout(done, 500));

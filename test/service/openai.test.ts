@@ -1,5 +1,5 @@
-// The suites of test/server that know only a URL, over the real engine; and what only a real model
-// can show.
+// The suites of test/server that need only a URL, over the real engine, and tests that need a real
+// model.
 import { execFileSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import Anthropic from '@anthropic-ai/sdk';

@@ -1,4 +1,4 @@
-// Models that swap and keep conversations, as clients of `recua api` see it.
+// Models that swap and keep conversations, as clients of `recua api` see them.
 import { copyFileSync, existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
@@ -9,7 +9,7 @@ import { chat, post, type Message } from './service.js';
 
 const questions = ['Tell me about the mountains.', 'How many llamas has a pack train?', 'Hello! Who are you?', 'Say it again.'];
 
-/** Two names for the embedded model, and a folder for temporary files of their own. */
+/** Two names for the embedded model, and their own folder for temporary files. */
 async function serve(t: Test, name: string, ...flags: string[]) {
   const folder = t.testdirName;
   const temporary = join(folder, 'tmp');
@@ -50,7 +50,7 @@ t.test('conversations with two models in turns, with room for one: the second tu
       const { content, usage } = await turn(swapping.url, id, said[id]!, question);
       t.strictSame({ content, usage }, await turn(resident.url, id, same[id]!, question), `${id} ${i}: as without a swap`);
       const { cached_tokens: cached } = usage.prompt_tokens_details;
-      // All but the last of the answer, which was never evaluated.
+      // All but the last token of the answer, which was never evaluated.
       if (i > 0) t.ok(cached >= before[id]! - 1, `${cached} of ${before[id]!} tokens`);
       before[id] = usage.prompt_tokens + usage.completion_tokens;
     }

@@ -1,5 +1,5 @@
-// A server sends its spans to a collector, as a user sets it up: what they say of real requests,
-// that nobody's words are in them, and what of OpenTelemetry is loaded where nobody asks for them.
+// A server sends its spans to a collector, as a user sets it up: what they report of real requests,
+// that they contain no user text, and which parts of OpenTelemetry load without tracing.
 import t from 'tap';
 import { cpSync, mkdirSync, readFileSync, readdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
@@ -132,7 +132,7 @@ t.test('an unreachable collector costs no request, and is reported once', async 
   t.ok(performance.now() - fromMs < 8_000, 'the end does not wait for one that says nothing');
 });
 
-/** Has a process say at its end which packages of OpenTelemetry it has loaded. */
+/** Makes a process print at its end which OpenTelemetry packages it has loaded. */
 function telling(t: Test): { env: Record<string, string>; packagesOf(pid: number): string[] } {
   const folder = t.testdir({
     'tell.mjs': `

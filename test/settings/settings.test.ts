@@ -79,7 +79,7 @@ t.test('each command that starts an engine has the loading flags', (t) => {
   t.end();
 });
 
-/** Another value than the default. */
+/** A value other than the default. */
 function other(setting: Setting): string | number | boolean {
   switch (setting.kind) {
     case 'integer': return setting.fallback + (setting.fallback < setting.max ? 1 : -1) * (setting.flag?.unit ?? 1);
@@ -101,7 +101,7 @@ for (const [name, setting] of Object.entries<Setting>(engineConfigSettings)) {
     const flags = settingFlags(configSettings);
     const flag = flags[(setting.flag!.key ?? key) as keyof typeof flags] as Flag<unknown>;
     const configFile = join(folder, 'config.json');
-    /** What the engine is told where this is said. */
+    /** The engine option that results from this setting. */
     const arrived = async (argv: string[], config: object, variables: Record<string, string>) => {
       writeFileSync(configFile, JSON.stringify(config));
       const environment = { RECUA_CONFIG: configFile, ...variables };
@@ -147,7 +147,7 @@ t.test('docs/api.md describes each option that comes from a table, and has its d
       const row = new RegExp(`^\\| \`${key}\\?\` \\| .* \\| (.+) \\|$`, 'm').exec(part)?.[1];
       t.match(row, /^\W*\w/, `${heading}.${key} has a description: the comment above its entry`);
       const { fallback, flag } = setting;
-      // In bytes and milliseconds the description may have a unit of its own.
+      // In bytes and milliseconds the description may use another unit.
       if (typeof fallback !== 'number' || flag?.unit) continue;
       t.ok(row?.includes(String(fallback).replace('-', '−')), `${heading}.${key}: ${fallback}`);
     }

@@ -95,7 +95,7 @@ t.test('identities tell processes apart and survive serialization', async (t) =>
 });
 
 t.test('an unreadable lock is an error at once, not an endless wait', async (t) => {
-  // A folder in the lock's place cannot be read as a file, not even by root.
+  // A folder in place of the lock cannot be read as a file, not even by root.
   const path = join(t.testdir({ 'a.lock': {} }), 'a.lock');
   await t.rejects(tryLock(path), { code: 'store_unwritable', message: /cannot be read/ });
   t.equal(await lockHolder(path), undefined);

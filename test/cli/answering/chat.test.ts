@@ -1,5 +1,5 @@
-// A conversation whose answers come from a running server, and what becomes of it where the server
-// cannot give them any more.
+// A conversation whose answers come from a running server, and what happens if the server can no
+// longer give them.
 import t from 'tap';
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -95,7 +95,7 @@ t.test('a server that dies during an answer leaves the partial answer', async (t
   t.equal(await chat.leave(), 0);
 });
 
-/** While it is started again there is none. */
+/** While it restarts there is none. */
 function livingEngineOf(pid: number): number | undefined {
   try {
     return engineOf(pid);
@@ -110,7 +110,7 @@ t.test('an answer that kills the model on the server again and again is reported
   chat.type('go\r');
   await chat.until(/> go\n[a-z]{5}/);
   const { pid } = home.running.child;
-  // Each as soon as it works on the answer, and before it has brought it much further.
+  // Kill each process as soon as it works on the answer, before it has got much further.
   for (let killed = 0, last = 0; killed < 2;) {
     const { running } = await (await fetch(`${home.url}/health`)).json() as { running?: number };
     const engine = livingEngineOf(pid!);

@@ -1,4 +1,4 @@
-// Answers in a running chat: stopped, crashed, too long, thought over, and such that try to drive
+// Answers in a running chat: stopped, crashed, too long, with thinking, and some that try to drive
 // the terminal.
 import t from 'tap';
 import { existsSync, readdirSync } from 'node:fs';
@@ -68,7 +68,7 @@ t.test('a message that does not fit is refused with the numbers, leaves the prom
   await chat.until(/This message does not fit: with it the conversation has \d+ tokens, and the context holds 512/);
   t.match(chat.text(), /\/undo.*\/clear/s);
   await chat.prompt();
-  // It can be had back, and what the chat suggests works as it stands.
+  // The message can be brought back, and the command that the chat suggests works as printed.
   chat.type('\x1b[A');
   await chat.until(() => chat.cursor().line.endsWith('end'), 'the message again');
   chat.type('\x15');
@@ -180,7 +180,7 @@ t.test('closing the terminal ends the chat in order', async (t) => {
   t.equal(readdirSync(join(chat.home, 'sessions')).length, 2);
 });
 
-/** A shell with a chat that was stopped while a message was half typed. */
+/** A shell with a chat that was stopped with a half-typed message. */
 async function stoppedChat(t: Parameters<typeof openChat>[0]): Promise<Pty> {
   const shell = new Pty(['--norc', '--noprofile', '-i'], { program: 'bash', env: { SERVICE_HOME: t.testdir(), PS1: 'sh$ ', BASH_SILENCE_DEPRECATION_WARNING: '1' } });
   t.teardown(() => shell.dispose());

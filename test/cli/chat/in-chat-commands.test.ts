@@ -1,4 +1,4 @@
-// Each command inside of a chat, typed by a person.
+// Each command inside a chat, typed as a person would.
 import t from 'tap';
 import { readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,5 +1,5 @@
-// Answers as a person sees them on a terminal: rendered, with a line between turns; and where they
-// stay as they are.
+// Answers as a person sees them on a terminal: rendered, with a line between turns; and the cases
+// in which they stay raw.
 import t from 'tap';
 import { Pty } from '../pty.js';
 import { recua } from '../recua.js';

@@ -1,4 +1,4 @@
-// /set and /show, as Ollama's users type them.
+// /set and /show, as users of Ollama type them.
 import t from 'tap';
 import { join } from 'node:path';
 import { samplerSettings } from '#recua/settings/answer.js';

@@ -13,7 +13,7 @@ const text = [
   '', 'end',
 ].join('\n');
 
-/** The lines of a screen on which pieces were shown as they came. */
+/** The lines of a screen that showed the pieces as they arrived. */
 async function screen(pieces: readonly string[]): Promise<string[]> {
   const terminal = new xterm.Terminal({ cols: columns, rows: 60, allowProposedApi: true });
   const wrap = new WordWrap(() => columns);

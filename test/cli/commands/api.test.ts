@@ -70,8 +70,7 @@ t.test('a second signal ends api at once', async (t) => {
   const gone = reply.text().catch(() => '');
   running.child.kill('SIGINT');
   await running.saw(/Stopping/);
-  // What comes within a tenth of a second counts as the same Ctrl-C, so it takes some patience to
-  // be heard.
+  // Signals within a tenth of a second count as one Ctrl-C, so the second one must wait.
   const again = setInterval(() => running.child.kill('SIGINT'), 50);
   t.match(await running.ended, { code: 130 });
   clearInterval(again);

@@ -1,5 +1,5 @@
-// Each flag of `recua chat`, and single turns: pipes where there is no person, a pseudo-terminal
-// where there is one.
+// Each flag of `recua chat`, and single turns: through pipes, and on a pseudo-terminal where a
+// person would type.
 import t from 'tap';
 import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -16,10 +16,10 @@ t.test('-p answers once: only the answer goes to stdout, and nothing is saved', 
   t.match(stdout, /^\S[^]*\S\n$/);
   t.match(stderr, /Loading builtin[^]*Context: 4096 tokens, the model's training size/);
   t.notMatch(stdout + stderr, /\x1b/);
-  // Of the model it is noted when it was used, of the chat nothing.
+  // The last use of the model is recorded, but nothing of the chat.
   t.same(readdirSync(home, { recursive: true }).sort().slice(0, 2), ['recua', 'recua/used']);
   t.notOk(existsSync(join(home, 'sessions')));
-  // stdin alone, and after -p; the default settings are those of a chat.
+  // stdin alone, and after -p; defaults are those of a chat.
   const ask = async (args: string[], input = '') => (await recua(['chat', 'builtin', ...quick, '--temp', '0', ...args], input, { env })).stdout;
   t.equal(await ask([], 'Hello\n'), stdout);
   t.equal(await ask(['-p', 'Repeat this sentence.'], 'The sky is blue.'), await ask(['-p', 'Repeat this sentence.\n\nThe sky is blue.']));
@@ -44,7 +44,7 @@ t.test('sampling flags reach the sampler', async (t) => {
   const drawn = await ask(...wild, '--seed', '42');
   t.equal(await ask(...wild, '--seed', '42'), drawn);
   t.not(await ask(...wild, '--seed', '43'), drawn);
-  // Each of these leaves one candidate, however hot.
+  // Each of these leaves one candidate, at any temperature.
   const likeliest = await ask('--temp', '0', '--repeat-penalty', '1');
   for (const narrow of [['--top-k', '1'], ['--top-p', '0'], ['--min-p', '1']]) t.equal(await ask(...wild, ...narrow), likeliest, String(narrow));
   const letters = ['-g', 'root ::= ("a " | "b ")+', '--temp', '0'];

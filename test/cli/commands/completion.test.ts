@@ -14,7 +14,7 @@ const all = await allCommands();
 
 const has = (shell: string) => spawnSync(shell, ['--version']).status === 0;
 
-/** A folder for PATH with the command, and a store with models. */
+/** A folder for PATH that contains the command, and a store with models. */
 function install(t: Test): NodeJS.ProcessEnv {
   const folder = mkdtempSync(join(tmpdir(), 'recua-completion-'));
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
@@ -27,7 +27,7 @@ function install(t: Test): NodeJS.ProcessEnv {
 
 const bashScript = recua(['completion', 'bash']).then(({ stdout }) => stdout);
 
-/** What bash offers after a line, whose last word is the one being completed. */
+/** What bash offers for a line; its last word is being completed. */
 async function bash(t: Test, words: string[], cwd = root, env = process.env): Promise<string[]> {
   const script = await bashScript;
   const quoted = ['recua', ...words].map((word) => `'${word}'`).join(' ');
@@ -119,7 +119,7 @@ for (const shell of ['bash', 'zsh', 'fish']) {
     const path = join(t.testdir(), 'script');
     writeFileSync(path, stdout);
     if (has(shell)) t.match(spawnSync(shell, ['-n', path], { encoding: 'utf8' }), { status: 0, stderr: '' });
-    // No quotation mark of a help text may end a word of the script.
+    // No quotation mark in a help text may end a word of the script.
     t.equal((stdout.replaceAll('\'\\\'\'', '').replaceAll('\\\'', '').match(/'/g) ?? []).length % 2, 0);
   });
 }

@@ -14,7 +14,7 @@ import { recua } from '../recua.js';
 
 const all = await allCommands();
 
-/** The arguments of a command under a config file and variables. */
+/** The arguments of a command with a config file and variables. */
 async function read(t: Test, command: string, argv: string[], config: unknown, variables: Record<string, string> = {}) {
   const path = join(t.testdir(), 'config.json');
   writeFileSync(path, typeof config === 'string' ? config : JSON.stringify(config));

@@ -8,7 +8,7 @@ import { packagedAddon } from '../../engine/proof/faulty.js';
 import { makeHome } from '../home.js';
 import { recua, root } from '../recua.js';
 
-/** The doctor of another installation. */
+/** Runs the doctor of another installation. */
 function doctor(folder: string, env: Record<string, string>, ...args: string[]): { status: number | null; stdout: string; stderr: string } {
   return spawnSync(process.execPath, [join(folder, 'dist', 'cli', 'main.js'), 'doctor', ...args], { encoding: 'utf8', cwd: root, env: { ...process.env, RECUA_ADDON: '', ...env } });
 }

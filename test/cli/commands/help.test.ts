@@ -41,7 +41,7 @@ t.test('help is wrapped by the width that a terminal shows', (t) => {
   t.same(lines.filter((line) => stringWidth(line) > 50), []);
   t.ok(lines.length > 10);
   for (const place of allPlaces(all)) {
-    // An example is shown as it is typed.
+    // An example is shown exactly as it is typed.
     const typed = new Set((place.command.examples ?? []).map(([line]) => `  ${line}`));
     const names = /^ {2}-/;
     t.same(commandHelp(place, 60).split('\n').filter((line) => stringWidth(line) > 60 && !typed.has(line) && !names.test(line)), [], place.path);

@@ -121,7 +121,7 @@ t.test('importing contents that are already there adds the alias, however they a
     const path = join(folder, 'mine', 'm.gguf');
     writeFileSync(path, model('m'));
     const before = await importing(folder, path, ...first);
-    // The same contents in another place, of the same name.
+    // The same contents elsewhere, under the same name.
     const again = join(folder, 'other', 'm.gguf');
     writeFileSync(again, model('m'));
     for (const [from, alias] of [[path, 'one'], [again, 'two']] as const) {
@@ -192,7 +192,7 @@ t.test('import shows a bar on a terminal, and Ctrl-C leaves nothing', async (t) 
   const folder = t.testdir({ mine: {} });
   const path = join(folder, 'mine', 'huge.gguf');
   writeFileSync(path, model('m'));
-  // Sparse: longer to read than any test waits.
+  // Sparse, and too long to read within a test.
   truncateSync(path, 1e12);
   const terminal = spawn(process.execPath, [mainPath, 'import', path], { cols: 80, rows: 20, env: { ...process.env, ...envOf(folder) } as Record<string, string> });
   const timer = setTimeout(() => terminal.kill('SIGKILL'), 60_000);

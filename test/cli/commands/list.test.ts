@@ -11,7 +11,7 @@ function envOf(folder: string): Record<string, string> {
   return { SERVICE_HOME: folder, HUB_HOME: '', HF_HOME: '', HF_HUB_CACHE: '' };
 }
 
-/** The table's rows as name → the rest. */
+/** The rows of the table: name → the rest. */
 function table(stdout: string): Record<string, string> {
   return Object.fromEntries(stdout.trimEnd().split('\n').slice(1).map((line) => line.split(/ {2,}/, 1).concat(line.replace(/^.*? {2,}/, ''))));
 }

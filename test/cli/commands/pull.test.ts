@@ -214,7 +214,7 @@ t.test('a terminal that is made narrower keeps one bar', async (t) => {
   let drawn = 0;
   for (const columns of [80, 60, 33]) {
     terminal.resizeUnheard(columns, 24);
-    // It goes on drawing for the width that it knows.
+    // It keeps drawing for the width it knows.
     drawn = terminal.raw.length;
     await terminal.until(() => terminal.raw.length > drawn + 500, 'some drawing');
     t.equal(bars(), 1, terminal.text());

@@ -14,7 +14,7 @@ function envOf(folder: string): Record<string, string> {
   return { SERVICE_HOME: folder, HUB_HOME: '', HF_HOME: '', HF_HUB_CACHE: '' };
 }
 
-/** All names below a folder but folders. */
+/** All names below a folder, except folders. */
 function files(folder: string): string[] {
   return readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => !entry.isDirectory()).map((entry) => join(entry.parentPath, entry.name).slice(folder.length + 1)).sort();
 }
@@ -115,17 +115,17 @@ t.test('rm follows no link out of the store, however it got there', async (t) =>
   symlinkSync('../../../../../outside/precious.gguf', join(dirname(path), 'evil.gguf'));
   symlinkSync('../../blobs/../../../../outside/precious.gguf', join(dirname(path), 'worse.gguf'));
   symlinkSync(outside, join(dirname(path), 'folder'));
-  // A blob that is a link itself.
+  // A blob that is itself a link.
   symlinkSync(join(outside, 'blobs', 'x'), join(folderOf(hub, 'o/r'), 'blobs', 'y'));
   symlinkSync('../../blobs/y', join(dirname(path), 'y.gguf'));
-  // A repository that is one.
+  // A repository that is a link.
   put(join(folder, 'outside'), { repo: 'o/linked', file: 'l.gguf', bytes: model('l') });
   symlinkSync(folderOf(outside, 'o/linked'), folderOf(hub, 'o/linked'));
   const before = files(outside);
   t.equal((await recua(['rm', '-y', 'o/r'], '', { env: envOf(folder) })).code, 0);
   t.match(await recua(['rm', '-y', 'o/linked'], '', { env: envOf(folder) }), { code: 1, stderr: /is a link to a place outside the model store/ });
   t.strictSame(files(outside), before);
-  // Blobs that lie elsewhere.
+  // Blobs stored elsewhere.
   put(hub, { repo: 'o/s', file: 's.gguf', bytes: model('s') });
   renameSync(join(folderOf(hub, 'o/s'), 'blobs'), join(outside, 'moved'));
   symlinkSync(join(outside, 'moved'), join(folderOf(hub, 'o/s'), 'blobs'));
@@ -188,7 +188,7 @@ t.test('rm of an alias of a pulled model removes the alias alone', async (t) => 
   t.match(JSON.parse((await recua(['rm', '--dry-run', '--json', 'tiny'], '', { env })).stdout), { models: [], files: [], blobs: [], aliases: ['tiny'], freed_bytes: 0 });
   t.match(await recua(['rm', 'tiny'], '', { env }), { code: 0, stdout: /^Removed the alias tiny\nFreed 0 bytes/, stderr: /o\/r stays: it was in the store before the alias\. To remove it, name it: recua rm o\/r/ });
   t.strictSame(files(hub), before);
-  // Named itself, it goes with its aliases; and what an import brought goes by its alias.
+  // A model named itself goes with its aliases; an imported one can be removed by its alias.
   t.equal((await recua(['import', mine, '-a', 'tiny'], '', { env })).code, 0);
   t.match(await recua(['rm', 'o/r', 'tiny'], '', { env }), { code: 0, stdout: /Removed o\/r .*\nRemoved the alias tiny/, stderr: '' });
   t.equal((await recua(['import', mine, '-a', 'tiny'], '', { env })).code, 0);
@@ -263,7 +263,7 @@ t.test('rm removes a partial download by its name', async (t) => {
   t.match(await recua(['rm', '-y', 'o/r:Q4_0'], '', { env: envOf(folder) }), { code: 0, stdout: /Removed o\/r:Q4_0 \(4\.88 KiB, 50 % downloaded\)\nFreed 4\.88 KiB/ });
   t.match(await recua(['rm', '-y', `o/r (${'2'.repeat(12)}…)`], '', { env: envOf(folder) }), { code: 0 });
   t.strictSame(files(hub), before);
-  // What a forced pull of a model that is there has left.
+  // The leftovers of a forced pull of a model that is already there.
   put(hub, { repo: 'o/forced', file: 'f.gguf', bytes: model('f') });
   putPartial(hub, { repo: 'o/forced', file: 'f.gguf', etag: sha256(model('f')), sizeBytes: 10_000, doneBytes: 5000 });
   t.match(await recua(['rm', '-y', 'o/forced'], '', { env: envOf(folder) }), { code: 0 });

@@ -91,7 +91,7 @@ t.test('run exits 130 after Ctrl-C', async (t) => {
 t.test('stdin is read no further than the context can hold', async (t) => {
   for (const args of [['run', 'builtin', '-p', 'x'], ['chat', 'builtin'], ['run', 'builtin', '-c', '64']]) {
     const running = start([...args, '-q']);
-    // Endless: it has to be left before its end.
+    // Endless: the command must stop reading before the end.
     let sentBytes = 0;
     const feed = () => {
       while (running.child.stdin.writable && running.child.stdin.write('word '.repeat(1000))) sentBytes += 5000;
@@ -101,7 +101,7 @@ t.test('stdin is read no further than the context can hold', async (t) => {
     t.match(await running.ended, { code: 1, stdout: '', stderr: /^recua: Expected a prompt that the context can hold, which is [\d.]+ (KiB|bytes) of text at the very most; stdin has more.*-c\.\n$/ });
     t.ok(sentBytes < 4 * 1024 * 1024, `${sentBytes} bytes went into pipes`);
   }
-  // What may fit is the engine's to judge.
+  // The engine decides about texts that may fit.
   t.match(await recua(['run', 'builtin', '-c', '512', '-q'], 'word '.repeat(600)), { code: 1, stderr: /fewer than 512 tokens/ });
 });
 

@@ -1,4 +1,4 @@
-// `recua serve install`: what is written is read by systemd's own checker, and its command started.
+// `recua serve install`: systemd's own checker reads the unit, and its command is started.
 import { spawn, spawnSync } from 'node:child_process';
 import { copyFileSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -10,7 +10,7 @@ import { recua } from '../recua.js';
 const onLinux = { skip: process.platform === 'linux' ? false : 'needs Linux' };
 const verify = (path: string, folder: string) => spawnSync('systemd-analyze', ['verify', '--user', '--man=no', path], { encoding: 'utf8', env: { ...process.env, XDG_RUNTIME_DIR: folder } });
 
-/** As systemd reads a line of quoted words. */
+/** Splits a line of quoted words as systemd does. */
 function wordsOf(line: string): string[] {
   return Array.from(line.matchAll(/"((?:[^"\\]|\\.)*)"/g), ([, word]) => word!.replace(/\\(.)/g, (_, one: string) => (one === 'n' ? '\n' : one)).replaceAll('%%', '%').replaceAll('$$', () => '$'));
 }

@@ -1,6 +1,6 @@
-// The bounds that `recua serve install` puts into a unit. No test can ask systemd for a user's
-// manager, so a program in its place sets them by namespaces: read-only files but for the folders
-// that are named, and a /tmp of its own.
+// The bounds that `recua serve install` puts into a unit. No test can use systemd's user manager,
+// so a stand-in program sets them with namespaces: files are read-only except in the named folders,
+// and /tmp is private.
 import { spawn, spawnSync } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
@@ -27,7 +27,7 @@ const env = { ...process.env, ...Object.fromEntries(of('setenv').map((one) => on
 process.exit(spawnSync('unshare', ['-Urm', 'sh', '-c', script], { stdio: 'inherit', env }).status ?? 1);
 `;
 
-/** Beside the checkout, which is seen in a /tmp of its own as well. */
+/** Beside the checkout, which is visible with a private /tmp, too. */
 function folderOf(t: Test, at = process.cwd()): string {
   const folder = mkdtempSync(join(at, '.sandbox test %d-'));
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
@@ -45,7 +45,7 @@ function withManager(folder: string, text: string): Record<string, string> {
   return { PATH: `${bin}${delimiter}${process.env['PATH']}`, SERVICE_HOME: join(folder, 'home'), XDG_CONFIG_HOME: join(folder, 'config'), XDG_RUNTIME_DIR: join(folder, 'run'), HOME: folder, NODE_OPTIONS: '' };
 }
 
-/** The stand-in's only child, which has become the server. */
+/** The only child of the stand-in, which has become the server. */
 const childOf = (pid: number): number | undefined => Number(readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ')[0]) || undefined;
 
 const lineOf = (unit: string, name: string): string | undefined => new RegExp(`^${name}=(.*)$`, 'm').exec(unit)?.[1]?.replaceAll('%%', '%');

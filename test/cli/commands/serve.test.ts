@@ -25,7 +25,7 @@ function post(url: string, body: unknown): Promise<Response> {
   return fetch(`${url}/v1/chat/completions`, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: text });
 }
 
-/** Processes of this machine whose parent is `pid`. */
+/** Processes of this machine with the parent `pid`. */
 function childrenOf(pid: number): number[] {
   return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').filter(Boolean).map(Number);
 }
@@ -52,7 +52,7 @@ t.test('serve start -m returns when the server is ready; status reports everythi
   const text = (await home.serve('status')).stdout;
   for (const row of [/^State +running$/m, /^PID +\d+$/m, /^Address +http/m, /^Model +builtin \(/m, /^Uptime +\d/m, /^Requests +1 in all/m, /^Log +\//m]) t.match(text, row);
 
-  // Who holds a lock is no secret: others who use the folder have to see it.
+  // The holder of a lock is no secret: other users of the folder must see it.
   for (const name of readdirSync(home.places.folder).filter((one) => !one.endsWith('.lock'))) t.equal(statSync(join(home.places.folder, name)).mode & 0o077, 0, `${name} is its owner's`);
   t.match(await home.serve('stop'), { code: 0, stderr: /Stopped the server \(pid \d+\)/ });
   t.equal(await lifeOf(await identityOf(is.pid) ?? { pid: is.pid, started: '', machine: '' }) === 'alive', false);
@@ -208,7 +208,7 @@ t.test('stop waits as long as it was told; a second Ctrl-C kills the server', as
   const home = makeHome(t);
   await home.serve('start', 'builtin', ...small, '--drain-timeout', '600');
   const { identity, url } = home.record();
-  // One after the other, so that the last of them is still waiting when all here is over.
+  // One after another, so that the last of them is still waiting when the rest has ended.
   const replies = Array.from({ length: 60 }, () => post(url, endless).then((reply) => reply.text()).catch(() => ''));
   await until(async () => (await status(home)).is.requests.running > 0);
   t.match(await home.serve('stop', '--timeout', '1'), { code: 1, stderr: /Waiting for \d+ running requests? to end\.\n.*has not ended within 1 seconds.*--force/ });
@@ -217,8 +217,8 @@ t.test('stop waits as long as it was told; a second Ctrl-C kills the server', as
   await stop.saw(/Waiting for/);
   stop.child.kill('SIGINT');
   await stop.saw(/Ctrl-C again ends the server at once/);
-  // What comes within a tenth of a second counts as the same Ctrl-C; more than one more would meet
-  // a process that is leaving.
+  // Signals within a tenth of a second count as one Ctrl-C; a third one would meet a process that
+  // is exiting.
   await new Promise((resolve) => setTimeout(resolve, 150));
   stop.child.kill('SIGINT');
   t.match(await stop.ended, { code: 0, stderr: /Killed the server/ });
@@ -265,7 +265,7 @@ t.test('a failed start exits 1 with the reason and the end of the log', async (t
 
 t.test('a state folder that cannot be written is an error with its name', async (t) => {
   const home = makeHome(t);
-  // What root may not either.
+  // Not even root can write here.
   mkdirSync(home.places.startLock, { recursive: true });
   const { code, stderr } = await home.serve('start', 'builtin', ...small);
   t.equal(code, 1);
@@ -291,13 +291,13 @@ t.test('if the port is in use, start and api say by whom', async (t) => {
 });
 
 t.test('Ctrl-C during a start stops the starting server', async (t) => {
-  // A start may be done before it is interrupted; then it is tried again.
+  // A start may finish before the interrupt; then it is tried again.
   for (let tries = 0; tries < 10; tries++) {
     const home = makeHome(t);
     const starting = start(['serve', 'start', 'builtin', ...small], { env: home.env });
     await until(() => existsSync(home.places.record) || starting.child.exitCode !== null);
     const { identity } = home.record();
-    // Held, so that it can't become ready meanwhile.
+    // Held, so that it cannot become ready meanwhile.
     process.kill(identity.pid, 'SIGSTOP');
     starting.child.kill('SIGINT');
     const said = await Promise.race([starting.saw(/Stopping the server that was being started/).catch(() => undefined), starting.ended]);

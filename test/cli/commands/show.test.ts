@@ -99,7 +99,7 @@ t.test('show says what fits if the requested context does not', async (t) => {
 t.test('show --template prints the chat template, whole, and nothing else', async (t) => {
   const folder = t.testdir();
   const path = join(folder, 'a.gguf');
-  // Longer than what the reader keeps of a text.
+  // Longer than the part of a text that the reader keeps.
   const long = `{# ${'ñ'.repeat(400_000)} #}{{ messages }}`;
   writeFileSync(path, gguf({ metadata: [['tokenizer.chat_template', types.string, long]] }));
   t.equal((await recua(['show', path, '--template'])).stdout, `${long}\n`);
@@ -117,7 +117,7 @@ t.test('show reads a file of 100 GB without reading its weights', async (t) => {
   const header = gguf({ ...sound, tensors: [{ name: 'token_embd.weight', shape: [width, rows], type: 0, offset: 0 }], dataBytes: 0 });
   writeFileSync(path, header);
   truncateSync(path, header.length + width * rows * 4);
-  // A reader of weights would get through a hundredth of it before this ends.
+  // A reader of the weights would get through a hundredth of them before this ends.
   const running = start(['show', path, '--tensors']);
   const timer = setTimeout(() => running.child.kill('SIGKILL'), 20_000);
   const { code, stdout } = await running.ended;

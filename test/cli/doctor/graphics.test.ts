@@ -4,7 +4,7 @@ import { chmodSync } from 'node:fs';
 import { join } from 'node:path';
 import { findGraphics, fittingBackend } from '#recua/cli/doctor/graphics.js';
 
-/** A machine's files; `class` 0x03… are display controllers. */
+/** The files of a machine; `class` 0x03… are display controllers. */
 function machine(t: Test, vendor: string, more: object = {}): string {
   return t.testdir({
     sys: { bus: { pci: { devices: { '0000:00:1f.0': { class: '0x060100\n', vendor: '0x8086\n' }, '0000:01:00.0': { class: '0x030200\n', vendor: `${vendor}\n` } } } } },

@@ -1,5 +1,5 @@
-// What a person sees of an answer's Markdown, on a terminal's own emulation: whole and in pieces,
-// on screens that are small or change, and from a model that means no good.
+// What a person sees of an answer's Markdown on an emulated terminal: whole and in pieces, on small
+// or resized screens, and from a hostile model.
 import t from 'tap';
 import fc from 'fast-check';
 import stringWidth from 'string-width';
@@ -145,7 +145,7 @@ t.test('resizing the window during an answer loses no word, and touches nothing 
     screen.end();
     const all = (await screen.lines()).join('\n');
     t.equal(all.match(/before/g)!.length, 1);
-    // What a terminal may have cut off is shown again.
+    // Text that a terminal may have cut off is shown again.
     const found = all.replaceAll(/\s/g, '');
     for (const word of words) t.ok(found.includes(word), word);
     t.ok(found.length < words.join('').length + 120, 'no more than part of a row twice');
@@ -215,7 +215,7 @@ t.test('any text in any pieces throws nothing, and shows every word once', async
     if (columns < 12) return;
     const seen = (await screen.lines()).join('');
     const count = (given: string) => given.match(/word1/g)?.length ?? 0;
-    // The name of a language is shortened; a table leaves out what its head has no column for.
+    // The name of a language is shortened; a table omits cells without a column head.
     if (!/[`|]/.test(whole)) t.equal(count(seen.replaceAll(/[\s│]/g, '')), count(whole), JSON.stringify(whole));
   }), { numRuns: 300 });
 });

@@ -1,4 +1,4 @@
-// `recua` alone on a terminal: the list of what to do.
+// `recua` alone on a terminal: the menu.
 import t from 'tap';
 import type { Test } from 'tap';
 import { copyFileSync } from 'node:fs';

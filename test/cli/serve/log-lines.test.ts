@@ -38,7 +38,7 @@ t.test('follow() returns every line once, across rotations', async (t) => {
   for (let n = 0; n < 12; n++) {
     appendFileSync(path, `line ${n} 你好\n`);
     expected += `line ${n} 你好\n`;
-    // Sometimes twice between two looks of the reader.
+    // Sometimes twice between two polls of the reader.
     if (n % 3 !== 0) rotate();
     if (n % 2 === 0) await until(() => seen === expected);
   }

@@ -1,4 +1,4 @@
-// A server with a key, and the commands that ask it.
+// A server with a key, and the commands that send requests to it.
 import { spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import t from 'tap';

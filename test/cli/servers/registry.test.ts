@@ -82,7 +82,7 @@ t.test('a server whose state folder cannot be written serves, and says what is m
   const home = makeHome(t);
   const state = findPlaces(home.env).state;
   mkdirSync(state, { recursive: true });
-  // What root may not either.
+  // Not even root can write here.
   writeFileSync(join(state, 'servers'), '');
   const running = start(['api', 'builtin', ...small], { env: home.env });
   const [, url] = await running.saw(/Recua listens on (http:\/\/\S+)/);

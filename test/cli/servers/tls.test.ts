@@ -1,4 +1,5 @@
-// Servers of TLS and of sockets as processes of their own, and the commands that ask them.
+// Servers with TLS and with sockets in their own processes, and the commands that send requests to
+// them.
 import { spawnSync } from 'node:child_process';
 import { statSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,5 +1,5 @@
-// What an engine process can do in its sandbox: a program that tries is started as engines are, and
-// real engines are looked at from outside.
+// What an engine process can do in its sandbox: a program that tries everything is started like an
+// engine, and real engines are inspected from outside.
 import t, { type Test } from 'tap';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -18,7 +18,7 @@ import { chat, options } from '../requests.js';
 const attempts = fileURLToPath(new URL('attempts.js', import.meta.url));
 const load: EngineOptions = { ...options, modelPath: builtinPath, contextSize: 256 };
 
-/** What this kernel can hold a process to, or why there is nothing to test. */
+/** What this kernel can enforce, or why there is nothing to test. */
 const here = process.platform === 'linux' ? probe() : 'the sandbox is for Linux';
 
 function probe(): { landlock: number } | string {
@@ -30,7 +30,7 @@ function probe(): { landlock: number } | string {
 
 const skip = typeof here === 'string' ? here : false;
 
-/** A folder of the user's, out of the engine's sight. */
+/** A folder of the user that the engine cannot see. */
 function home(t: Test): string {
   const folder = mkdtempSync(join(homedir(), '.recua-sandbox-'));
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
@@ -43,7 +43,7 @@ function start(t: Test, more: Partial<EngineOptions>, settings: ClientSettings =
   return engine;
 }
 
-/** As the kernel has it. */
+/** The status of a process as the kernel reports it. */
 function statusOf(pid: number): Record<string, string> {
   return Object.fromEntries(readFileSync(`/proc/${pid}/status`, 'utf8').split('\n').filter(Boolean).map((line) => line.split(/:\s*/) as [string, string]));
 }
@@ -73,7 +73,7 @@ t.test('a confined process can read its model and write states, and every other 
   const { readModel, writeState, folderOfStates, ...others } = found;
   t.strictSame({ readModel, writeState, folderOfStates }, { readModel: 'done', writeState: 'done', folderOfStates: 'done' });
   const { landlock } = here as { landlock: number };
-  // Signals are held back since version 6.
+  // Landlock blocks signals since version 6.
   if (landlock < 6) delete others['signalParent'];
   for (const [name, came] of Object.entries(others)) t.match(came, /^(EACCES|EPERM)$/, name);
 

@@ -55,7 +55,7 @@ t.test('however an answer is cut into deltas before and after, its reader gets i
       };
       answer.slice(0, cut).forEach((delta, i) => take({ ...delta, tokens: [token(i)] }));
       soFar.resume();
-      // A tool call's id is drawn anew.
+      // The id of a tool call is drawn again.
       pieces.forEach((delta) => take({ ...delta, ...(delta.toolCalls ? { toolCalls: delta.toolCalls.map((call) => (call.id === undefined ? call : { ...call, id: `${call.id}2` })) } : {}) }));
       const merged = read.reduce(merge, {});
       t.equal(merged.content, total.content);

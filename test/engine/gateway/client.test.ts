@@ -30,9 +30,9 @@ async function read(answer: Answer): Promise<string> {
 }
 
 const code = async (promise: Promise<unknown>) => promise.then(() => 'none', (error: { code: string }) => error.code);
-/** Resolves with the first delta, when the request certainly runs. */
+/** Resolves with the first delta, when the request surely runs. */
 const begun = (answer: Answer) => answer[Symbol.asyncIterator]().next();
-/** An orphan that is dead may stay a zombie where nobody reaps it; that counts as gone. */
+/** A dead orphan may stay a zombie if nobody reaps it; that counts as gone. */
 const alive = (pid: number) => {
   try {
     process.kill(pid, 0);
@@ -112,7 +112,7 @@ t.test('an abort cancels, before and during an answer, and so does leaving the l
   t.equal(await read(engine.complete(completion('x', { constraint: say('ok') }))), 'ok');
 });
 
-/** All there is of an answer, to be compared. */
+/** Everything about an answer, for comparison. */
 const whole = async (answer: Answer) => {
   const content = await read(answer);
   const { finishReason, usage: { promptTokens, completionTokens }, seed } = await answer.finished;
@@ -133,7 +133,7 @@ t.test('kill -9 under load: every answer equals that of an engine that lives, an
   const texts = answers.map(whole);
   let done = 0;
   for (const text of texts) void text.then(() => done++, () => done++);
-  // Each of them is brought a good deal further than a request that kills would be.
+  // Each process gets much further than one with a killing request would.
   for (let read = 0; done < requests.length;) {
     const state = engine.state;
     if (state.state === 'ready' && state.status.tokens > 350 && engine.pid) {
@@ -187,7 +187,7 @@ t.test('text that a stuck process does not take counts as held until the process
   void engine.complete(completion(marks.stuckProcess)).finished.catch(() => {});
   const leaving = new AbortController();
   let released = 0;
-  // More than a pipe takes.
+  // More than a pipe holds.
   const requests = Array.from({ length: 20 }, () => engine.complete(completion('x'.repeat(1_000_000)), leaving.signal, () => released++));
   leaving.abort();
   t.same(await Promise.all(requests.map(({ finished }) => code(finished))), requests.map(() => 'cancelled'));
@@ -272,7 +272,7 @@ t.test('an engine that is closed when it reports its failure is not restarted', 
   await engine.ready();
   t.equal(await code(engine.complete(completion(marks.kill)).finished), 'model_crashed');
   await engine.close(0);
-  // Its pause is over by then, whatever comes of it.
+  // By then its pause has ended, whatever happens.
   await new Promise((resolve) => setTimeout(resolve, 50));
   t.strictSame(states.slice(-2), ['failed', 'closed']);
   t.match(engine.state, { state: 'closed' });

@@ -15,7 +15,7 @@ type Said = { role: 'user' | 'assistant'; content: string }[];
 const ids = ['a', 'b'];
 const mib = 2 ** 20;
 
-/** Room for one model, and more memory than that takes. */
+/** Room for one model, in more memory than it takes. */
 function open(t: Test, settings: Partial<PoolSettings> = {}) {
   const parent = t.testdirName;
   mkdirSync(parent, { recursive: true });
@@ -45,7 +45,7 @@ function open(t: Test, settings: Partial<PoolSettings> = {}) {
   return { pool, parent, fingerprints, paths, log, loads: () => loads };
 }
 
-/** The next turn, with what it says added to the conversation. */
+/** The next turn; its answer is added to the conversation. */
 async function turn(pool: ModelPool, id: string, said: Said, question: string, maxTokens = 16) {
   const lease = await pool.lease(id);
   try {
@@ -140,7 +140,7 @@ t.test('200 alternating requests of two clients with room for one: none fails, w
     let ownLoads = 0;
     for (let i = 0; i < 100; i++) {
       if (i % 5 === 0) said = [];
-      // In the middle of a conversation it lets the other one have its turn.
+      // In the middle of a conversation it lets the other model have its turn.
       const seen = loadsOf[other]!;
       if (i % 20 === 12) await until(() => loadsOf[other]! > seen || done.has(other));
       const loadsAsked = loads();

@@ -16,8 +16,8 @@ interface FakeModel extends Partial<Omit<LoadPlan, 'fingerprint'>> {
 }
 
 /**
- * A pool over fake engines in real processes. What a model needs is counted in MiB beyond what such
- * a process takes.
+ * A pool over fake engines in real processes. The need of a model is in MiB beyond that of such a
+ * process.
  */
 function open(t: Test, models: Record<string, FakeModel>, settings: PoolSettings = {}) {
   const planned: string[] = [];
@@ -33,14 +33,14 @@ function open(t: Test, models: Record<string, FakeModel>, settings: PoolSettings
     plan: async ({ id }) => {
       planned.push(id);
       const { fake = {}, ...more } = models[id]!;
-      // Whoever is loaded next is forked with it.
+      // The next loaded model is forked with it.
       process.env.FAKE_ADDON = JSON.stringify(fake);
       const plan: LoadPlan = { options, needBytes: 600 * mib, fingerprint: '1', keepAliveMs: 600_000, pinned: false, ...more };
       plans.set(plan, id);
       return plan;
     },
   };
-  // What became of loaded files, by the models' ids.
+  // What happened to loaded files, by model id.
   const plans = new Map<LoadPlan, string>();
   const changes = new Map<string, 'changed' | 'gone'>();
   const log: string[] = [];

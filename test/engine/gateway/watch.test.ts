@@ -7,7 +7,7 @@ import { chat, completion, options, say } from '../requests.js';
 
 const code = async (promise: Promise<unknown>) => promise.then(() => 'none', (error: { code: string }) => error.code);
 
-/** A watch without a clock; each pulse answers the look that came before. */
+/** A watch without a clock; each pulse answers the previous probe. */
 function watched(stuckLooks: number) {
   const told: string[] = [];
   let looks = 0;
@@ -22,8 +22,7 @@ function watched(stuckLooks: number) {
 
 t.test('a part with work that makes progress is never stuck, however slow it is', (t) => {
   const { told, answer } = watched(3);
-  // The backend polls within a step that takes very long; between two polls there may be a look or
-  // two.
+  // The backend polls within a very long step; one or two probes may fall between two polls.
   for (let look = 0; look < 100; look++) answer({ compute: { busy: true, done: Math.floor(look / 3) }, pool: { busy: true, done: Math.floor(look / 2) } });
   t.same(told, []);
   t.end();
@@ -32,7 +31,7 @@ t.test('a part with work that makes progress is never stuck, however slow it is'
 t.test('a part without work need not make progress', (t) => {
   const { told, answer } = watched(3);
   for (let look = 0; look < 100; look++) answer({});
-  // Work that came since the last look has not been looked at twice.
+  // Work that arrived since the last probe has not been probed twice.
   for (let look = 0; look < 100; look++) answer({ compute: { busy: look % 2 === 0, done: 7 } });
   t.same(told, []);
   t.end();
@@ -63,7 +62,7 @@ t.test('a process that does not respond is stuck; one that responds late is not,
   t.end();
 });
 
-/** An engine in a real process over the fake addon, looked at often. */
+/** An engine in a real process over the fake addon, probed often. */
 function start(t: Test, fake: FakeOptions = {}, more: Partial<typeof options> = {}) {
   process.env.FAKE_ADDON = JSON.stringify(fake);
   const log: string[] = [];

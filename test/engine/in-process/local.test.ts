@@ -10,7 +10,7 @@ function start(t: Test, fake: FakeOptions = {}, more: Partial<typeof options> = 
   const states: EngineState['state'][] = [];
   const engine = startLocalEngine({ ...options, ...more }, { openNative: () => ({ addon }), onState: ({ state }) => states.push(state) });
   t.teardown(() => engine.close(0));
-  /** Closes, and looks that nothing is left. */
+  /** Closes the engine and checks that nothing is left. */
   const end = async () => {
     await engine.close(0);
     t.same(addon.violations, []);

@@ -12,7 +12,7 @@ function model(id: string, bytes: number, more: Partial<SimulatedModel> = {}): S
 
 const machine = (memory: number, models: SimulatedModel[], maxModels = 0) => new SimulatedMachine({ bytes: { memory }, maxModels }, models);
 
-/** Requests one after another, each as soon as the one before is done. */
+/** Sequential requests, each sent as soon as the last is done. */
 function client(m: SimulatedMachine, of: SimulatedModel, count: number, runMs: number, thinkMs = 5): Asked[] {
   const asked: Asked[] = [];
   const next = (): void => {
@@ -50,7 +50,7 @@ t.test('two clients that alternate between two models with room for one are all 
   t.equal(all.filter((one) => one.grantedMs !== undefined).length, 200);
   t.ok(m.counts.load <= 12, `${m.counts.load} loads for 200 requests`);
   const longest = Math.max(...all.map((one) => one.grantedMs! - one.atMs));
-  // A turn of another, its last request, its end and a load.
+  // Another model's turn, its last request, its end and a load.
   t.ok(longest <= 10_000 + 200 + 100 + 1000 + 50, `the longest wait was ${longest} ms`);
   t.ok(Math.max(...all.map((one) => one.overtaken)) >= 10, 'the model that is loaded serves on while another waits');
   t.end();
@@ -71,7 +71,7 @@ t.test('a turn ends after a number of requests if swapping is cheap', (t) => {
 t.test('a model that must leave takes no new requests, however many arrive', (t) => {
   const models = [model('a', 6), model('b', 6)];
   const m = machine(10, models);
-  // Their work overlaps, so that the model is never without any by itself.
+  // Their work overlaps, so the model is never idle by itself.
   const steady = [500, 510, 520].flatMap((runMs) => [client(m, models[0]!, 1000, runMs, 0)]);
   m.run(2000);
   const other = m.ask(models[1]!, 10);
@@ -281,7 +281,7 @@ t.test('a tick that comes too early is followed by another', (t) => {
 
 const most = { loadMs: 3000, runMs: 2000, unloadMs: 500, models: 6 };
 /**
- * Each other model may have its turn before: it lasts two swaps or ten seconds, until its last
+ * Each other model may have its turn first: it lasts two swaps or ten seconds, until its last
  * request is done, and a load follows.
  */
 const boundMs = most.models * (Math.max(10_000, 4 * most.loadMs) + most.runMs + most.unloadMs + most.loadMs);

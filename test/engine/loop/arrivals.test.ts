@@ -6,7 +6,7 @@ function setup() {
   const wakeup = new Wakeup();
   return { wakeup, arrivals: new Arrivals(wakeup) };
 }
-/** Whether it resolves without a timer, which is what does not wait. */
+/** Whether it resolves without a timer, that is, without waiting. */
 async function atOnce(promise: Promise<void>): Promise<boolean> {
   const late = new Promise<boolean>((resolve) => { setImmediate(() => resolve(false)); });
   const done = await Promise.race([promise.then(() => true), late]);
@@ -14,7 +14,7 @@ async function atOnce(promise: Promise<void>): Promise<boolean> {
   return done;
 }
 
-/** Lets all that is ready go on, but no timer. */
+/** Runs everything that is ready, but no timer. */
 async function settle() {
   for (let i = 0; i < 20; i++) await Promise.resolve();
 }

@@ -4,7 +4,7 @@ import { chat, completion, openEngine, random, sampling, say, turn, type Outcome
 
 type Open = Awaited<ReturnType<typeof openEngine>>;
 
-/** Nothing was breached, nothing is left. */
+/** No breach of the contract, and nothing left open. */
 async function closeClean(t: Test, { engine, addon }: Open) {
   await engine.close();
   t.strictSame(addon.violations, []);
@@ -214,8 +214,8 @@ t.test('tokens evaluated before a sampler failed stay known', async (t) => {
   for (const answer of ['abc', 'defg', 'hijklmn', 'opqrstuvw', 'x', 'yz', 'abcdefghijklmnop']) {
     const failed = await open.complete(completion(prompt, { constraint: { kind: 'grammar', grammar: `stuck:${answer}` } })).done;
     t.match(failed, { content: answer, end: { kind: 'error', error: { message: /no way on/ } } });
-    // The next prompt goes on behind that: a cell that is not known of would be evaluated again,
-    // behind itself.
+    // The next prompt continues after that. If the loop did not know of a cell, it would evaluate
+    // it again, after itself.
     prompt += `${answer}!!`;
     const next = await open.complete(completion(prompt, { constraint: say('ok') })).done;
     t.match(next.end, { kind: 'done', finishReason: 'stop' });
@@ -409,8 +409,8 @@ t.test('requests that arrive together are read together: the shared part once, t
   await closeClean(t, open);
 });
 
-// The heart: whatever arrives, joins, shares, fails and leaves, each answer is the one it gives
-// alone.
+// The core property: whatever arrives, joins, shares, fails and leaves, each answer equals the one
+// it gives alone.
 const kinds = [
   { name: 'full attention', fake: {} },
   { name: 'full attention, many at once', fake: { decodeMs: 1, lateReports: true }, parallel: 9 },
@@ -432,7 +432,7 @@ for (const { name, fake, parallel = 3, drafts = false } of kinds) {
     const asked: { request: ReturnType<typeof completion>; done: Promise<Outcome> }[] = [];
     const answers: string[] = [];
     for (let i = 0; i < 150; i++) {
-      // A third goes on from an earlier answer, as a chat does.
+      // A third of the requests continue an earlier answer, as a chat does.
       const prompt = i > 10 && pick(3) === 0 ? `${answers[pick(answers.length)] ?? ''}${'m'.repeat(pick(20))}` : `${beginnings[pick(4)]}${pick(1000)}`;
       const stop = pick(4) === 0 ? ['é', 'ab', String.fromCharCode(97 + pick(26))] : [];
       const request = completion(prompt, { maxTokens: 1 + pick(60), stop, sampling: { ...sampling, seed: pick(5) } });
@@ -483,14 +483,14 @@ for (const fake of [{ recurrent: true }, { slidingWindow: 128 }]) {
     const first = await both(`${system}question one<think>`);
     t.equal(first.cached, 0);
     t.equal((await both(`${system}question one<think>`)).cached, system.length + 20 - 16, 'asked again, with the token that begins all');
-    // What was thought is left out of history.
+    // Thoughts are left out of the history.
     const turn = `${system}question one the answer. ${'more words '.repeat(30)}`;
     t.ok((await both(turn)).cached >= system.length + 2, 'a turn that is written otherwise');
     const edited = await both(`${turn.slice(0, -40)}and an edit`);
     t.ok(edited.cached >= system.length + 2, 'an edited one');
     t.ok((await both(`${turn.slice(0, -40)}and an edit${edited.content}`)).cached > turn.length - 60, 'one that goes on');
     t.ok(open.addon.stats.rolledBack >= 3);
-    // Another conversation takes the only place; the first comes back from its stash.
+    // Another conversation takes the only place; the first returns from its stash.
     await both(`x${'quite another conversation '.repeat(20)}`);
     t.ok((await both(`${turn.slice(0, -40)}and another`)).cached >= system.length + 2, 'after another conversation');
     await closeClean(t, open);

@@ -5,7 +5,7 @@ import { Generation } from '#recua/engine/loop/generation.js';
 import { Sequence } from '#recua/engine/planning/sequence.js';
 import { chat, openEngine } from '../requests.js';
 
-/** An answer whose tokens come at times of the test's own. */
+/** An answer whose tokens arrive at times that the test chooses. */
 async function answering(generateMs: number | undefined, parser?: AnswerParser, tells: PreparedPrompt['tells'] = {}) {
   const { loaded, engine } = await openEngine();
   const { model, pieces } = loaded;

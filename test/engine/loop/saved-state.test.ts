@@ -1,4 +1,4 @@
-// KV states on disk, over the real addon and the embedded model, in a real engine process each.
+// KV states on disk, over the real addon and the embedded model, each in a real engine process.
 import t from 'tap';
 import { mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -1,5 +1,5 @@
-// Conversations that outlive their engine process, over the real addon and the embedded model, in a
-// real process each.
+// Conversations that outlive their engine process, over the real addon and the embedded model, each
+// in a real process.
 import t, { type Test } from 'tap';
 import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
@@ -18,7 +18,7 @@ const place = (root: string, more: Partial<SleepPlace> = {}): SleepPlace => {
 };
 const files = ({ folder }: SleepPlace) => readdirSync(folder).map((name) => join(folder, name));
 
-/** An engine process of its own, which sleeps in the end. */
+/** An engine process that sleeps at the end. */
 async function live<T>(sleep: SleepPlace, work: (engine: Engine) => Promise<T>, more: Partial<typeof options> = {}) {
   const log: string[] = [];
   const engine = startEngine({ ...options, modelPath: builtinPath, contextSize: 0, parallel: 2, sleep, ...more }, {
@@ -36,7 +36,7 @@ async function live<T>(sleep: SleepPlace, work: (engine: Engine) => Promise<T>, 
 
 type Said = { role: 'user' | 'assistant'; content: string }[];
 
-/** The next turn, with what it says added to the conversation. */
+/** The next turn; its answer is added to the conversation. */
 async function turn(engine: Engine, said: Said, question: string, maxTokens = 16) {
   said.push({ role: 'user', content: question });
   const answer = engine.chat({ ...chat(''), messages: JSON.stringify(said), maxTokens });

@@ -5,7 +5,7 @@ import { random } from '../requests.js';
 
 const asks = (tokens = 10) => new Sequence(new Int32Array(tokens).fill(1), 100, 10_000);
 
-/** Who is served in which order, one at a time, each for `tokens` of an answer. */
+/** The order in which clients are served, one at a time, each for `tokens` of an answer. */
 function serve(order: FairOrder, waiting: Sequence[], times: number, names: Map<Sequence, string>, tokens = 5): string[] {
   const served: string[] = [];
   for (; times > 0 && waiting.length > 0; times--) {
@@ -23,7 +23,10 @@ function serve(order: FairOrder, waiting: Sequence[], times: number, names: Map<
   return served;
 }
 
-/** Adds requests of clients named by letters; a small one is one of `flex`. */
+/**
+ * Adds requests of clients named by letters; a capital letter has the tier `flex`, and `!` a higher
+ * priority.
+ */
 function enter(order: FairOrder, letters: string, names: Map<Sequence, string>, tokens?: number): Sequence[] {
   return [...letters].map((letter) => {
     const one = asks(tokens);
@@ -67,7 +70,7 @@ t.test('a client that was away has saved up nothing, and one that left owing sti
   t.equal(serve(order, waiting, 4, names).join(''), 'abab', 'not all of the new one first');
   const rest = serve(order, waiting, 8, names);
   t.equal(rest.length, 4);
-  // One who was given much, left, and comes back beside another.
+  // A client that received much left, and returns beside another.
   waiting.push(...enter(order, 'c', names, 5_000));
   serve(order, waiting, 1, names);
   waiting.push(...enter(order, 'dd', names), ...enter(order, 'c', names));

@@ -7,7 +7,7 @@ const plain: Memory = { partial: true, copies: true };
 const words = (...parts: [fill: number, length: number][]) => Int32Array.from(parts.flatMap(([fill, length]) => Array<number>(length).fill(fill)));
 const sequenceOf = (tokens: Int32Array) => new Sequence(tokens, 10, 100_000);
 
-/** Runs a prompt to its end; its KV stays. Returns where it was placed. */
+/** Runs a prompt to its end; its KV stays. Returns its slot. */
 function run(cache: PrefixCache, tokens: Int32Array): Placement {
   const sequence = sequenceOf(tokens);
   const placement = cache.place(sequence) as Placement;

@@ -16,7 +16,7 @@ function running(length: number, state: 'prefill' | 'decode' = 'prefill') {
   }
   return sequence;
 }
-/** Each row takes so long, and each step. */
+/** Milliseconds of each row and of each step. */
 function flat(rowMs: number, weightsMs = 0, known = true): Costs {
   const stepMs = (parts: readonly Part[]) => weightsMs + rowMs * parts.reduce((sum, { rows }) => sum + rows, 0);
   return { known, stepMs, mostMs: stepMs };
@@ -127,7 +127,7 @@ t.test('every plan keeps within its bounds, moves all decoding sequences, and so
   t.end();
 });
 
-/** How many rows of prompts the next step reads. */
+/** How many prompt rows the next step reads. */
 function promptRows(running: readonly Sequence[], costs: Costs, maxStallMs = 250, batchSize = 2048) {
   const plan = new Plan();
   planStep(running, batchSize, costs, maxStallMs, plan);
@@ -161,7 +161,7 @@ t.test('answers whose next token is decided apart count as streams', async (t) =
   t.equal(promptRows([decided, running(9000)], flat(1)), 192);
 });
 
-/** A sequence that decodes, has given so many tokens and has so many to come. */
+/** A decoding sequence with this many tokens generated and this many to come. */
 function ending(toCome: number, given = 20) {
   const sequence = new Sequence(prompt(5), toCome + given, 10_000);
   sequence.join(0, 0);
@@ -254,7 +254,7 @@ t.test('conversations that return together each find their own place', async (t)
       sequence.finish();
       cache.release(sequence);
     }
-    // The first comes alone; the others while it runs.
+    // The first arrives alone, the others while it runs.
     const again = order.map(make);
     const joined = [...joinFromQueue(again.splice(0, 1), cache), ...joinFromQueue(again, cache)];
     t.strictSame(joined.map(({ placement: { slot, source, reused } }) => [slot === source, reused]), order.map(() => [true, 199]), order.join());
@@ -269,7 +269,7 @@ t.test('the contents that a sequence displaces can be put away before the next i
     sequence.finish();
     cache.release(sequence);
   }
-  // Three wait for two places, so the first two go in their order: the new one displaces what the
+  // Three prompts wait for two slots, so the first two go in order: the new one displaces what the
   // second needs.
   const waiting = [make(3), make(1), make(2)];
   let id = 0;

@@ -3,7 +3,7 @@ import { StepCosts, type Part } from '#recua/engine/planning/step-costs.js';
 import { random } from '../requests.js';
 import { machines, stepMs } from './machines.js';
 
-/** Steps as they come: some decode behind some tokens, and often a prompt is read beside them. */
+/** Typical steps: some sequences decode after some tokens, often beside a prompt. */
 function* steps(count: number, seed: number): Generator<Part[]> {
   const next = random(seed);
   for (let i = 0; i < count; i++) {

@@ -1,4 +1,4 @@
-// The prompts of models that fill gaps, with llama.cpp's own vocabularies.
+// Prompts of models that fill gaps, with vocabularies from llama.cpp.
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import type { NativeModel } from '#recua/addon/addon.js';

@@ -1,4 +1,4 @@
-// Long work leaves a part of the pool to those whose work is short.
+// Long work leaves a part of the pool to short work.
 import t from 'tap';
 import { isLong, PoolShare, takesLong } from '#recua/engine/prompts/pool-share.js';
 import { chat, completion, openEngine, say, turn } from '../requests.js';
@@ -58,7 +58,7 @@ t.test('grammars, schemas and tools that compile slowly delay no other request',
   const ended: string[] = [];
   const follow = (name: string, { done }: { done: Promise<{ end: { kind: string } }> }) => done.then(({ end }) => { ended.push(`${name} ${end.kind}`); });
   const slow = [0, 1, 2, 3, 4, 5].map((n) => follow('slow', open.complete(completion(`prompt ${n}`, { constraint: say('yes') }))));
-  // More than the pool has threads, one after the other, and a chat.
+  // More than the pool has threads, one after another, and a chat.
   for (let n = 0; n < 5; n++) await follow('short', open.complete(completion(`hello ${n}`, { maxTokens: 2 })));
   await follow('short', open.chat(chat('hello', { maxTokens: 2 })));
   t.strictSame(ended, Array.from({ length: 6 }, () => 'short done'), 'while not one of the grammars is compiled');

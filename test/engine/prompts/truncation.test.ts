@@ -1,4 +1,4 @@
-// Conversations that do not fit: whole turns are left out where that is asked for, and told.
+// Conversations that do not fit: on request, whole turns are left out, and the answer says so.
 import t from 'tap';
 import type { PreparedChat } from '#recua/addon/addon.js';
 import { shorten } from '#recua/engine/prompts/truncation.js';

@@ -1,4 +1,4 @@
-// CPU libraries with a fault: real libraries, loaded by real engines.
+// Faulty CPU libraries: real libraries, loaded by real engines.
 import t from 'tap';
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, statSync, utimesSync, writeFileSync } from 'node:fs';
@@ -19,7 +19,7 @@ interface Start {
   content?: string;
   code?: string;
   message?: string;
-  /** Lines of the log that are about CPU libraries. */
+  /** Log lines about CPU libraries. */
   log: string[];
 }
 
@@ -36,7 +36,7 @@ function world(folder: string, addon: string): World {
 
 const initsOf = ({ env }: World): number => (existsSync(env['FAULTY_LOG']!) ? readFileSync(env['FAULTY_LOG']!, 'utf8').trim().split('\n').length : 0);
 
-/** A program that loads the embedded model and asks it something. */
+/** A program that loads the embedded model and asks it a question. */
 function start({ env }: World, options: object = {}, more: Record<string, string> = {}): Start {
   const body = `
     const { loadModel } = await import(${JSON.stringify(pathToFileURL(join(root, 'dist', 'index.js')).href)});
@@ -109,7 +109,7 @@ t.test('faults of loading, of attention, and of a type that only some models hav
   t.match(loading.log.at(-1), /libggml-cpu-best\.so is not used, .*: loading it: it ended the process \(signal SIGILL\)/);
   const attention = of('attention', [['best', 'attention', 9], ['good', 'none', 5]]);
   t.match(attention.log.at(-1), /libggml-cpu-best\.so is not used, .*: attention over f16 keys and f16 values: attention of \d+ rows/);
-  // The embedded model has none of it, so that the library serves it.
+  // The embedded model has no such weights, so the library works for it.
   const other = of('q4_K', [['best', 'q4_K', 9], ['good', 'none', 5]]);
   t.match(other.log, [/^debug libggml-cpu-best\.so computes/]);
   t.end();
@@ -154,7 +154,7 @@ t.test('a process that dies of an illegal instruction voids the recorded proof',
   const folder = t.testdir();
   const here = world(folder, packagedAddon(join(folder, 'bin'), [['best', 'illegal', 9], ['good', 'none', 5]]));
   const { content } = start(here);
-  // As if it had been another processor: a machine that was moved while it ran.
+  // As if the processor had changed: a machine that was migrated while it ran.
   const file = join(here.home, 'recua', 'cpu-proof.json');
   const memory = JSON.parse(readFileSync(file, 'utf8')) as { entries: { refused: object }[] };
   memory.entries[0]!.refused = {};
@@ -179,7 +179,7 @@ t.test('every tensor type of GGUF belongs to a known family of kernels', async (
     t.throws(() => addon.proveCpu(wrong), { code: 'invalid_argument', message });
   }
   t.throws(() => addon.refuseAttention('none'), { code: 'invalid_argument' });
-  // The types of the cache that --cache-type-k offers, which attention has.
+  // The cache types that --cache-type-k offers, which attention supports.
   const cacheTypes = engineSettings.cacheTypeK.choices;
   for (const k of cacheTypes) for (const v of cacheTypes) t.equal(addon.proveCpu(`attention ${k} ${v}`), '', `${k} ${v}`);
 });
@@ -188,7 +188,7 @@ t.test('a process that could not try a library says nothing about it', { skip },
   const folder = t.testdir();
   const { env, home } = world(folder, packagedAddon(join(folder, 'bin'), [['only', 'none', 9]]));
   const before = { ...process.env };
-  // Node ends by a signal, as a broken library might.
+  // A signal ends Node, as a broken library might.
   Object.assign(process.env, env, { NODE_OPTIONS: '--max-old-space-size=1' });
   t.teardown(() => (process.env = before));
   const lines: string[] = [];

@@ -3,7 +3,7 @@ import { readdirSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { makeRoom } from '#recua/engine/sleep/room.js';
 
-/** Files of 100 bytes each, used in the order of their numbers. */
+/** Files of 100 bytes each, last used in the order of their numbers. */
 function files(t: Test) {
   const root = t.testdir({ a: {}, b: {}, owner: 'not counted'.repeat(100) });
   for (const [i, name] of ['a/1.kv', 'b/2.kv', 'a/3.kv', 'b/4.kv'].entries()) {

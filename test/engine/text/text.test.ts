@@ -3,7 +3,7 @@ import { Text } from '#recua/engine/text/text.js';
 import { random } from '../requests.js';
 
 /**
- * Feeds bytes in the given chunks; returns the text, and checks on the way that nothing is ever
+ * Feeds bytes in the given chunks and returns the text. Checks on the way that nothing is ever
  * taken back.
  */
 function feed(bytes: Uint8Array, cuts: number[], stops: string[]): { whole: string; stop: string | undefined; seen: string[] } {
@@ -22,8 +22,8 @@ function feed(bytes: Uint8Array, cuts: number[], stops: string[]): { whole: stri
 const bytes = (text: string) => new TextEncoder().encode(text);
 
 /**
- * The plain definition: letter by letter, the stop string that is complete first; of two that end
- * together the longer.
+ * The plain definition: letter by letter, the stop string that completes first; of two that end
+ * together, the longer.
  */
 function cutAtStop(text: string, stops: string[]): { whole: string; stop: string | undefined } {
   for (let end = 1; end <= text.length; end++) {
@@ -48,7 +48,7 @@ t.test('any chunking of any text gives the same text, cut at the first complete 
     const wanted = cutAtStop(text, stops);
     if (whole !== wanted.whole || stop !== wanted.stop) t.same({ whole, stop }, wanted, JSON.stringify({ text, stops, cuts }));
     if (stop !== undefined) stopped++;
-    // What was shown early is a beginning of the final text: no part of a stop string leaked, no
+    // The text shown early is a prefix of the final text: no part of a stop string leaked, no
     // character was split.
     const early = seen.find((shown) => !wanted.whole.startsWith(shown) || Buffer.from(shown).toString() !== shown);
     if (early !== undefined) t.fail(`${JSON.stringify(early)} leaked from ${JSON.stringify({ text, stops, cuts })}`);
@@ -65,7 +65,7 @@ t.test('any bytes in any chunks decode like the whole, except for a character cu
     const cuts = Array.from({ length: pick(data.length + 1) }, () => pick(data.length + 1)).sort((a, b) => a - b);
     const { whole } = feed(data, cuts, []);
     const oneGo = feed(data, [], []).whole;
-    // A sound end makes the decoder say what it held back.
+    // A valid end flushes the bytes that the decoder held back.
     const full = new TextDecoder('utf-8', { ignoreBOM: true }).decode(data);
     if (whole !== oneGo || !full.startsWith(whole) || !['', '\ufffd'].includes(full.slice(whole.length))) t.same(whole, full, Buffer.from(data).toString('hex'));
   }

@@ -12,7 +12,7 @@ function withBlob(hub: string, repo = 'owner/repo', contents = 'x'): void {
   writeFileSync(path, contents);
 }
 
-/** Every name below a folder, and what links and files hold. */
+/** Every name below a folder, with the contents of links and files. */
 function tree(folder: string): Record<string, string> {
   return Object.fromEntries(readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => !entry.isDirectory()).map((entry) => {
     const path = join(entry.parentPath, entry.name);

@@ -11,7 +11,7 @@ const chunkBytes = 64 * 1024;
 const pullArgs = ['owner/model:Q8_0'];
 const makeFile = (chunks = 8): FakeFile => ({ path: 'm-Q8_0.gguf', bytes: modelBytes(chunks * chunkBytes + 321) });
 
-/** Answers a piece with its right headers, then does what it likes with the body. */
+/** Answers a piece with correct headers, then handles the body as it likes. */
 function head({ response, range, file }: FilePiece, more: Record<string, string> = {}): { from: number; to: number } {
   const { from, to } = range ?? { from: 0, to: file.bytes.length };
   response.writeHead(range ? 206 : 200, {
@@ -80,7 +80,7 @@ t.test('transient failures are retried from where they stopped', async (t) => {
       const result = await pull(hub, folder, pullArgs, { RECUA_TEST_STALL_MS: '700' });
       t.equal(result.code, 0, result.stderr);
       t.ok(isInstalled(folder, file));
-      // A stall may be noticed after the host has sent some of the rest into the void.
+      // The stall may be noticed after the host has sent some of the rest into the void.
       t.ok(hub.bytesSent <= file.bytes.length + chunkBytes, `${hub.bytesSent} bytes were sent for ${file.bytes.length}`);
     });
   }
@@ -110,7 +110,7 @@ t.test('a host without ranges is read in one stream', async (t) => {
     hub.onBytes = async (piece) => {
       if (piece.count < from) return false;
       piece.response.writeHead(200, { 'Content-Length': piece.file.bytes.length });
-      // Cut once in the middle: the stream begins anew and what is there is let pass.
+      // Cut once in the middle: the stream restarts, and the known beginning is skipped.
       const end = cut || piece.range ? piece.file.bytes.length : 3.5 * chunkBytes;
       cut ||= !piece.range;
       await hub.send(piece, 0, end);
@@ -265,7 +265,7 @@ t.test('a file that another commit also has is not downloaded again', async (t) 
 });
 
 t.test('a disk that is too small is known before the first byte, and one that fills up keeps what it has', async (t) => {
-  // Not the test's own folder, which tap would remove before the file system in it is gone.
+  // Not the test's own folder: tap would remove it before its file system is unmounted.
   const folder = mkdtempSync(join(tmpdir(), 'recua-small-disk-'));
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
   try {

@@ -40,7 +40,7 @@ t.test('readGguf() reads any source, even one that gives a few bytes at a time, 
     read: async (target, offset) => bytes.copy(target, 0, offset, offset + 7),
     close: async () => { closed++; },
   };
-  // Where a file lies is marked, bytes from elsewhere are not.
+  // The place of the file is marked; bytes from elsewhere are not.
   const { mark, ...read } = await readGguf(path);
   t.ok(mark);
   t.strictSame({ ...await readGguf(source), path }, { ...read, mark: undefined });

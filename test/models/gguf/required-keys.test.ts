@@ -1,4 +1,4 @@
-// The table of keys is what llama.cpp's source asks for.
+// The table of keys matches the source of llama.cpp.
 import t from 'tap';
 import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -10,7 +10,7 @@ import { root } from '../../cli/recua.js';
 const source = join(root, 'vendor/llama.cpp/src');
 const read = (file: string) => readFileSync(join(source, file), 'utf8').replace(/\/\/[^\n]*/g, '');
 
-/** What a function's body asks for whatever comes: statements outside of any block. */
+/** The keys that a function always reads: statements outside any block. */
 function unconditional(body: string): string[] {
   let depth = 1;
   let plain = '';

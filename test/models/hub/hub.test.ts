@@ -255,7 +255,7 @@ t.test('a reply that would take far more memory than its bytes is refused unread
   for (const [what, reply] of Object.entries(replies)) {
     for (const place of ['/revision/', '/tree/']) {
       hub.onApi = (_request, response, url) => url.pathname.includes(place) && Boolean(response.writeHead(200, { 'Content-Type': 'application/json' }).end(reply));
-      // With so little memory the values themselves would end the process.
+      // With so little memory, the parsed values would end the process.
       const result = await pull(hub, t.testdir(), ['owner/model'], { NODE_OPTIONS: '--max-old-space-size=96' });
       t.equal(result.code, 1, `${what} in ${place}: ${result.stderr}`);
       t.match(result.stderr, /Expected JSON from 127\.0\.0\.1:\d+, got something else/);
@@ -319,7 +319,7 @@ t.test('a hub that trickles is given up', async (t) => {
   };
   const env = { RECUA_TEST_STALL_MS: '200' };
   t.match((await pull(hub, t.testdir(), ['owner/model'], env)).stderr, /cannot be reached: it sent nothing, or next to nothing, for 0\.2 seconds/);
-  // Faster than silence, but without end.
+  // Fast enough to avoid the silence timeout, but endless.
   hub.onApi = (_request, response, url) => {
     if (!url.pathname.includes('/tree/')) return false;
     response.writeHead(200, { 'Content-Type': 'application/json' });

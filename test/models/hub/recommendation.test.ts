@@ -3,7 +3,7 @@ import { groupModels } from '#recua/models/hub/gguf-files.js';
 import { recommend } from '#recua/models/hub/recommendation.js';
 
 const gib = 1024 ** 3;
-/** A repository of one model: GiB of each quantization. */
+/** A repository with one model: GiB of each quantization. */
 const offer = (sizes: Record<string, number>) => groupModels(Object.entries(sizes).map(([name, size]) => ({
   path: name.endsWith('.gguf') ? name : `model-${name}.gguf`, sizeBytes: size * gib, etag: 'a'.repeat(64), hash: 'sha256' as const,
 })));

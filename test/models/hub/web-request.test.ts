@@ -21,7 +21,7 @@ interface Proxy {
   answer: number | undefined;
 }
 
-/** A proxy as companies have them: absolute addresses for http, CONNECT for https. */
+/** A proxy like those of companies: absolute addresses for http, CONNECT for https. */
 async function startProxy(t: { teardown(end: () => void): unknown }): Promise<Proxy> {
   const note = (request: IncomingMessage) => proxy.seen.push({ line: `${request.method} ${request.url}`, login: request.headers['proxy-authorization'] });
   const server = createServer((request, response) => {

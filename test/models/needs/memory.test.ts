@@ -26,8 +26,8 @@ async function modelOf(t: Test, metadata: Meta[], architecture = 'llama') {
 }
 
 /**
- * What llama.cpp says it took, in bytes. Weights are read, not mapped: a mapping covers what was
- * copied out of it, too.
+ * The bytes that llama.cpp reports. Weights are read, not mapped: a mapping also covers the parts
+ * that were copied out of it.
  */
 async function taken(t: Test, path: string, flags: string[]) {
   const running = start(['api', path, '--port', '0', '--log-level', 'debug', '--gpu-layers', '0', '--no-mmap', ...flags]);

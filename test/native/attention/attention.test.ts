@@ -1,6 +1,6 @@
-// native/attention: every kernel that this processor has, against attention in double precision.
-// ggml computes the same keys and values as F32 beside it: over all cases no kernel may be less
-// exact in the mean, and in none by much. (A single value is a matter of luck.)
+// native/attention: every kernel that this processor supports, against attention in double
+// precision. ggml computes the same keys and values as F32 for comparison: over all cases no kernel
+// may be less exact on average, and in no case by much. (A single value depends on luck.)
 import t from 'tap';
 import type { AttendOptions } from '#recua/addon/attend.js';
 import { addon } from '../setup.js';
@@ -9,10 +9,10 @@ import { attention, errors, noise } from './reference.js';
 type Shape = Partial<Omit<AttendOptions, 'q' | 'k' | 'v' | 'mask' | 'sinks'>>;
 
 interface Case extends Shape {
-  /** Which keys a token sees; absent: all. A number is a bias. */
+  /** The keys a token sees; absent: all. A number is a bias. */
   sees?: (token: number, key: number, stream: number) => boolean | number;
   sinks?: boolean;
-  /** What queries are multiplied by: large logits. */
+  /** Factor for queries: large logits. */
   size?: number;
 }
 
@@ -79,7 +79,7 @@ const cases: Record<string, Case> = {
 };
 
 const kernels = addon.attention().kernels;
-/** By kernel, for each case: how many times ggml's its mean error is. */
+/** For each kernel and case, its mean error relative to that of ggml. */
 const ratios = new Map<string, number[]>(kernels.map((kernel) => [kernel, []]));
 t.ok(kernels.includes('plain'), kernels.join(', '));
 
@@ -87,7 +87,7 @@ for (const [name, one] of Object.entries(cases)) {
   t.test(name, (t) => {
     const options = build(one);
     const all = kernels.map((kernel) => ({ kernel, ...addon.attend({ ...options, kernel }) }));
-    // By now keys and values are what rounding to their types left.
+    // Keys and values are now rounded to their types.
     const right = attention(options);
     const ggml = errors(addon.attend({ ...options, kernel: 'ggml', typeK: 'f32', typeV: 'f32' }).out, right);
     for (const { kernel, taken, out } of all) {

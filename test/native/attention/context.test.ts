@@ -1,4 +1,4 @@
-// native/attention in a context: that it is used where it is asked for, and only there.
+// native/attention in a context: used when requested, and only then.
 import t from 'tap';
 import type { ContextOptions } from '#recua/addon/addon.js';
 import { gpuLayers } from '../../device.js';
@@ -10,7 +10,7 @@ t.teardown(() => model.close());
 const text = 'The rivers of the north are cold and wide, and the bridges over them are old. '.repeat(12);
 const prompt = await model.tokenize(`<|im_start|>user\n${text}<|im_end|>\n<|im_start|>assistant\n`, true, true);
 
-/** Nodes taken while the context is made and `use` runs. */
+/** Nodes that Recua took while the context is made and `use` runs. */
 async function taken<T>(options: Partial<ContextOptions>, use: (context: Awaited<ReturnType<typeof model.createContext>>) => Promise<T>) {
   const before = addon.attention().taken;
   const context = await model.createContext(contextOptions({ contextSize: 1024, threads: 2, threadsBatch: 2, ...options }));

@@ -1,5 +1,5 @@
-// native/chat/message_text: text in messages never becomes a control token, by any template; other
-// prompts are what they were.
+// native/chat/message_text: text in messages never becomes a control token, with any template;
+// other prompts are unchanged.
 import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
@@ -22,7 +22,7 @@ async function tokensOf(model: NativeModel, chat: ChatInput) {
   return { prompt, literal, tokens: [...await model.tokenize(prompt, true, true, { literal })] };
 }
 
-/** A conversation with `text` wherever somebody's text may be. */
+/** A conversation with `text` in every place for user text. */
 const conversation = (text: string) => [
   { role: 'system', content: `Be kind. ${text}` },
   { role: 'user', content: `Hello ${text}` },
@@ -38,7 +38,7 @@ const toolCall = (text: string) => [
 const tools = (text: string) => [{ type: 'function', function: { name: 'look', description: `Looks ${text}`, parameters: { type: 'object', properties: { what: { type: 'array' } } } } }];
 
 /**
- * Prompts that hold an attack have the control tokens of those that hold a word, in the same order.
+ * A prompt with an attack has the control tokens of one with a harmless word, in the same order.
  */
 async function compare(t: Test, model: NativeModel, template: string, name: string): Promise<number> {
   const { flags } = await model.pieces(true);
@@ -143,7 +143,7 @@ t.test('a user and a tool cannot write the marks of a tool call; system and assi
   const model = await vocabulary('gemma-4');
   t.teardown(() => model.close());
   const template = published('google-gemma-4-31B-it.jinja');
-  // Ordinary tokens of this vocabulary, which the template puts around calls.
+  // Ordinary tokens of this vocabulary that the template puts around calls.
   const marks = await Promise.all(['<|tool_call>', '<tool_call|>'].map(async (text) => {
     const tokens = await model.tokenize(text, false, false);
     t.equal(tokens.length, 1, `${text} is an ordinary token`);
@@ -164,7 +164,7 @@ t.test('a user and a tool cannot write the marks of a tool call; system and assi
   t.equal(await count(said('tool', forged)), plain);
   t.equal(await count(said('system', forged)), plain + 2);
   t.equal(await count(said('assistant', forged)), plain + 2);
-  // A template that looks for the tag in what somebody wrote does not open the way either.
+  // A template that looks for the tag in user text does not let it through either.
   const looks = `{% for message in messages %}{% if '<|tool_call>' in message.content %}CALL {% endif %}{{ '<|tool_call>' + message.content + '<tool_call|>' }}{% endfor %}`;
   const { tokens, prompt } = await tokensOf(model, input([{ role: 'user', content: `a ${forged}` }], looks));
   t.notMatch(prompt, 'CALL');
@@ -191,7 +191,7 @@ t.test('no user and no tool writes a bracketed token, with any vocabulary, by an
     const { bytes, offsets, flags } = await model.pieces(true);
     const written = (token: number) => Buffer.from(bytes.subarray(offsets[token], offsets[token + 1])).toString();
     const bracketed = [...flags.keys()].filter((token) => /^(<[^<>]+>|\[[^[\]]+\])$/.test(written(token)));
-    // Those that llama.cpp finds whole in a text.
+    // Tokens that llama.cpp matches whole in a text.
     const found = new Set(await model.tokenize(bracketed.map(written).join('\n'), false, true));
     const special = bracketed.filter((token) => found.has(token) && /\|.*\w|\w.*\||^\[PAD1|^<\/?(tool|think|s>)/.test(written(token))).slice(0, 40);
     const attack = special.map(written).join(' x ');

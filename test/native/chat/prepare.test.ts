@@ -1,5 +1,5 @@
-// Messages → prompt → tokens → sampler and parser in one task: as applyChatTemplate, tokenize,
-// createSampler and createParser say it.
+// Messages → prompt → tokens → sampler and parser in one task, with the results of
+// applyChatTemplate, tokenize, createSampler and createParser.
 import { createHook } from 'node:async_hooks';
 import { readFile } from 'node:fs/promises';
 import t from 'tap';
@@ -66,7 +66,7 @@ t.test('a prompt that cannot fit is not read, and messages that cannot fit are n
   const refused = { template: "{{ raise_exception('rendered') }}", contextSize: 100 };
   const text = 'x'.repeat(200 * longestPiece);
   t.strictSame(await model.prepareChat(input(` ${text} `, refused), { temperature: 0 }), { unenforced: [], count: 200, atLeast: true });
-  // What earlier answers say may be left out of the prompt, so it is no reason not to render.
+  // The template may drop earlier answers, so their length is no reason to skip rendering.
   const answer = JSON.stringify([{ role: 'assistant', content: text }, { role: 'user', content: 'x' }]);
   await t.rejects(model.prepareChat(input('', { ...refused, messages: answer }), { temperature: 0 }), { code: 'invalid_messages', message: /rendered/ });
   const written = await model.prepareChat(input('x', { template: `{{ '${text}' }}`, contextSize: 100 }), { temperature: 0 });

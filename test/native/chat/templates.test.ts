@@ -1,5 +1,5 @@
-// What is kept of a chat template's work must not show: requests of many kinds, one after the
-// other, get what llama.cpp makes anew for each of them.
+// The cache of chat template work must not show: many kinds of requests in sequence get what
+// llama.cpp computes anew for each.
 import { readFileSync, readdirSync } from 'node:fs';
 import t from 'tap';
 import type { ChatInput, ChatPrompt, NativeModel } from '#recua/addon/addon.js';
@@ -45,7 +45,7 @@ const conversations = {
   'developer’s': [{ role: 'developer', content: 'Be brief.' }, asked],
 };
 
-/** What a request comes to, an error included; of the parser, what it makes of some answers. */
+/** The result of a request, including errors, and the parser's result for some answers. */
 async function outcome(template: string, messages: object[], kind: Partial<ChatInput>, remember: boolean) {
   let prompt: ChatPrompt;
   try {
@@ -78,7 +78,7 @@ for (const name of ['', ...templates]) {
     let rendered = 0;
     for (const [i, [kindName, kind]] of Object.entries(kinds).entries()) {
       for (const [j, [conversation, messages]] of Object.entries(conversations).entries()) {
-        // Each kind with the first conversation, of which something is kept, and with one or two
+        // Each kind with the first conversation, part of which is cached, and with one or two
         // others.
         if (j > 0 && (i + j) % 4 > 0) continue;
         const fresh = await outcome(template, messages, kind, false);

@@ -1,5 +1,5 @@
-// native/chat/turns: messages that a template refuses are brought into the usual form, those that
-// it takes are left alone, and who is refused all the same hears of which message.
+// native/chat/turns: messages that a template refuses are rewritten in the usual form, accepted
+// ones stay unchanged, and a conversation that is still refused names the message.
 import t from 'tap';
 import type { NativeModel } from '#recua/addon/addon.js';
 import { chatInput, templateFiles, templateOf, vocabulary, type Message } from './exact-history.js';

@@ -100,7 +100,7 @@ t.test('readStash() and writeStash() stay within their stash', async (t) => {
 
 t.test('a stash may be larger than 4 GiB', async (t) => {
   const size = 2 ** 32 + 2 ** 20;
-  // Only the pages that are written take memory.
+  // Only written pages take memory.
   const id = context.createStash(size);
   if (id === 0) return void t.comment('this machine gives no 4 GiB of addresses');
   const mark = Uint8Array.of(1, 2, 3);

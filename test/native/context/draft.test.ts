@@ -1,4 +1,4 @@
-// Tokens guessed ahead change what an answer costs, never the answer.
+// Speculative tokens change the cost of an answer, never the answer.
 import t from 'tap';
 import type { NativeContext, NativeModel, SamplerOptions, StepResult } from '#recua/addon/addon.js';
 import { addon, chatPrompt, contextOptions, loadBuiltin } from '../setup.js';
@@ -6,7 +6,7 @@ import { loadRandom } from '../random-model.js';
 
 interface Run { tokens: number[]; guessed: number; accepted: number }
 
-/** Up to `count` tokens after each prompt, all prompts in the same steps, a sequence each. */
+/** Up to `count` tokens after each prompt, in shared steps, one sequence each. */
 async function generate(model: NativeModel, context: NativeContext, prompts: Int32Array[], options: SamplerOptions, count: number, draft: boolean): Promise<Run[]> {
   const { flags } = await model.pieces(false);
   const samplers = await Promise.all(prompts.map((prompt) => model.createSampler({ ...options, draft }, prompt)));

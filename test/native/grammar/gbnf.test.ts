@@ -1,6 +1,6 @@
-// The parser of GBNF: the language is llama.cpp's, what is wrong is told by line and column, and no
-// text makes it hang, run out of stack or take memory without end. What would do so to llama.cpp's
-// own is only given to ours.
+// The GBNF parser: it accepts llama.cpp's language, reports errors by line and column, and no text
+// makes it hang, overflow the stack or take unbounded memory. Texts that would do so to llama.cpp's
+// parser go only to ours.
 import t from 'tap';
 import { readFileSync, readdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -16,7 +16,7 @@ t.before(async () => {
 });
 t.teardown(() => model.close());
 
-/** What a sampler with this grammar is refused with; undefined where it is not. */
+/** The error of a sampler with this grammar, or undefined. */
 async function refusal(grammar: string, chain = false): Promise<string | undefined> {
   try {
     (await model.createSampler({ temperature: 0, grammar, chain }, new Int32Array())).close();
@@ -60,7 +60,7 @@ t.test('left-recursive rules are refused, however well hidden', async (t) => {
     'root ::= root',
     'root ::= a\na ::= b "x" | "y"\nb ::= a "z" | "w"',
     'root ::= a\na ::= e a "x" | "y"\ne ::= "1" | ""',
-    // What comes first may be empty only by way of others.
+    // The first item can be empty only through other rules.
     'root ::= a\na ::= e a "x" | "y"\ne ::= f f\nf ::= g?\ng ::= "1"*',
     'root ::= "ok"\nunused ::= ("" | "x")* unused "y"',
   ];
@@ -101,15 +101,14 @@ t.test('the largest repetition counts are counted', async (t) => {
   t.teardown(() => large.close());
   const prompt = Int32Array.of(5);
   for (const [least, most] of [[7, 7], [3, 5000], [5000, 5000], [2, 1e9]] as const) {
-    // Single letters, so that each token is one repetition; the end is wanted as soon as it may
-    // come.
+    // Single letters, so that each token is one repetition. The end comes as soon as it is allowed.
     const [x, dot] = [...await large.tokenize('x', false, true), ...await large.tokenize('.', false, true)];
     const logitBias = [{ token: x!, bias: 20 }, { token: dot!, bias: 40 }];
     const tokens = await tokensOf(large, { temperature: 0, grammar: `root ::= "x"{${least},${most}} "."`, logitBias }, prompt, 40);
     const expected = Math.min(least, 40);
     t.strictSame(tokens.slice(0, expected), Array.from({ length: expected }, () => x), `${least} at least`);
     t.equal(tokens[least], least < 40 ? dot : undefined);
-    // And where it would rather go on.
+    // And with a preference for continuing.
     const on = await tokensOf(large, { temperature: 0, grammar: `root ::= "x"{0,${Math.min(most, 33)}} "."`, logitBias: [logitBias[0]!] }, prompt, 40);
     t.equal(on.indexOf(dot!), Math.min(most, 33), `${most} at most`);
   }
@@ -123,7 +122,7 @@ t.test("all grammars of llama.cpp's tests and examples get the verdict of llama.
   }
   t.ok(given.length > 100, `${given.length} grammars`);
   for (const grammar of given) {
-    // llama.cpp knows no more than 2,000 repetitions.
+    // llama.cpp supports at most 2,000 repetitions.
     if (/\{5000|(?:\{0,99\}\)){2}/.test(grammar)) continue;
     const own = await refusal(grammar);
     if (own !== undefined && /left recursion|a token/.test(own)) continue;
@@ -141,8 +140,8 @@ function random(seed: number): (below: number) => number {
 }
 
 /**
- * Five rules, whose alternatives begin with characters of their own: what is ambiguous may take
- * llama.cpp for ever.
+ * Five rules whose alternatives begin with distinct characters: an ambiguous grammar may take
+ * llama.cpp forever.
  */
 function randomGrammar(below: (bound: number) => number): string {
   const names = ['root', 'a', 'b', 'c', 'd'];
@@ -162,7 +161,7 @@ t.test('random grammars accept the same language as in llama.cpp', async (t) => 
   let compared = 0;
   for (let seed = 1; compared < 40 && seed < 400; seed++) {
     const grammar = randomGrammar(random(seed));
-    // llama.cpp's parser is not to be given what it may hang on.
+    // llama.cpp's parser must not get texts that may hang it.
     if ((await refusal(grammar)) !== undefined) continue;
     compared++;
     t.equal(await refusal(grammar, true), undefined, grammar);

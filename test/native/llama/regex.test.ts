@@ -1,5 +1,5 @@
-// native/llama/regex: Recua's matcher against std::regex, by every pattern in llama.cpp's source.
-// regex-check.cpp does it.
+// native/llama/regex: Recua's matcher against std::regex, with every pattern in llama.cpp's source,
+// by means of regex-check.cpp.
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

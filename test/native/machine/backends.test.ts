@@ -1,5 +1,5 @@
-// GPU backends that work and that do not, in processes of their own: whatever a library does, the
-// process that wants it goes on.
+// Working and broken GPU backends, in separate processes: whatever a library does, the process that
+// wants it survives.
 import t from 'tap';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -66,7 +66,7 @@ t.test('an unusable backend is left out with its reason, and the process survive
     symbol: /^it does not fit the libraries beside it: fake_function_that_no_library_has/,
     score: /^this processor lacks instructions/,
   };
-  // All at once: each has a process of its own.
+  // All at once: each runs in its own process.
   for (const [fault] of Object.entries(reasons)) {
     const library = fakeBackend({ fault } as FakeKind);
     placePackage(join(place, `${base}-${fault}`), { name: `${base}-${fault}`, backend: fault, library });

@@ -1,5 +1,5 @@
-// Several memory nodes: a choice of the whole process, so each case is one of its own. A machine
-// with two nodes is this one in a mount namespace where the system's folder of nodes is another.
+// Several memory nodes. The strategy applies to a whole process, so each case runs in its own. The
+// machine with two nodes is this one in a mount namespace with another folder of nodes.
 import t from 'tap';
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync } from 'node:fs';
@@ -38,7 +38,7 @@ function run(strategy: string, before: readonly string[] = []): Told {
   return JSON.parse(stdout) as Told;
 }
 
-/** "0,2-4" → the cores that it lists. */
+/** "0,2-4" → the listed cores. */
 const cores = (list: string): number[] => list.trim().split(',').flatMap((part) => {
   const [from, to = from] = part.split('-').map(Number);
   return Array.from({ length: to! - from! + 1 }, (_, i) => from! + i);

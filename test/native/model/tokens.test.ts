@@ -1,5 +1,5 @@
-// native/model/tokens: special tokens in a text, against llama.cpp's own; what would take for ever;
-// and an end when nobody waits.
+// native/model/tokens: special tokens in a text, compared with llama.cpp; inputs that would take
+// forever; and cancellation.
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -28,14 +28,14 @@ t.test('texts full of special tokens are tokenized as llama_tokenize() does', { 
 });
 
 t.test('a text full of special tokens is tokenized in steps proportional to its length', async (t) => {
-  // Once the square of their number: minutes.
+  // This was once quadratic: minutes.
   const model = await vocabulary('qwen2');
   t.teardown(() => model.close());
   t.equal((await model.tokenize('<|im_end|>a'.repeat(100_000), false, true)).length, 200_000);
 });
 
 t.test('a text full of bytes without a token of their own is, too', async (t) => {
-  // Each once copied all tokens before it: this would move 4 TB.
+  // Each token once copied all earlier ones: this would move 4 TB.
   const model = await vocabulary('llama-spm');
   t.teardown(() => model.close());
   t.equal((await model.tokenize('\n'.repeat(1_000_000), false, false)).length, 1_000_001);

@@ -1,4 +1,4 @@
-// Recua's own samplers draw what llama.cpp's chain draws, for the same options and seed.
+// Recua's own samplers draw the same tokens as llama.cpp's chain, for the same options and seed.
 import t, { type Test } from 'tap';
 import type { NativeModel, SamplerOptions } from '#recua/addon/addon.js';
 import { bothWays, loadRandom } from '../random-model.js';
@@ -32,8 +32,8 @@ t.test('both ways agree on a trained model with a small vocabulary', async (t) =
 });
 
 t.test('both ways agree on a large vocabulary whose nucleus is some tokens, hundreds or thousands', async (t) => {
-  // Not a flat one: llama.cpp adds the 150,000 shares up in single precision, whose steps are too
-  // coarse for nearly equal ones.
+  // Not a flat one: llama.cpp adds up 150,000 shares in single precision, which is too coarse for
+  // nearly equal ones.
   for (const doublings of [5, 6]) {
     const model = await loadRandom(t, doublings);
     await compare(t, model, 'The quick brown fox', 3);
@@ -86,8 +86,8 @@ t.test('any number of threads that share a row draws the same', async (t) => {
 });
 
 t.test('both ways agree for many seeds over a flat vocabulary, wherever in the nucleus the draw falls', async (t) => {
-  // Draws at the nucleus' very beginning and end are those for which the first estimate is too
-  // narrow.
+  // Draws at the very beginning and end of the nucleus are those for which the first estimate is
+  // too narrow.
   const model = await loadRandom(t, 5);
   t.teardown(() => model.close());
   const prompt = await model.tokenize('The quick brown fox', true, true);

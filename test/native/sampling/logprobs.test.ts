@@ -12,7 +12,7 @@ t.before(async () => {
 });
 t.teardown(() => model.close());
 
-/** Tokens after the prompt, and for each what the sampler noted. */
+/** Tokens after the prompt, each with what the sampler recorded. */
 async function noted(options: SamplerOptions, count: number) {
   await context.removeSequence(0, 0, -1);
   const sampler = await model.createSampler({ ignoreEos: true, ...options }, prompt);
@@ -81,7 +81,7 @@ t.test('tokens of a prompt are reported without sampling them', async (t) => {
   t.strictSame(Array.from(result!.tokens.subarray(0, -1)), Array.from({ length: rows - 1 }, () => -4));
   const { values } = sampler.logprobs();
   t.equal(values.length, 2 * rows);
-  // One by one, the same.
+  // One by one, with the same result.
   await context.removeSequence(1, 0, -1);
   const other = await model.createSampler({ temperature: 0, logprobs: 1, logitBias: [] }, prompt);
   for (let i = 0; i < rows - 1; i++) await step(context, [{ sequence: 1, from: i, tokens: prompt.subarray(i, i + 1), sampler: other }]);

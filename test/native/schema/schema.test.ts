@@ -1,5 +1,5 @@
-// What a JSON schema's grammar lets through and what it does not, what it says that it leaves out,
-// and that no schema takes more than counted steps.
+// The values that the grammar of a JSON schema accepts and refuses, the keywords it lists as
+// unenforced, and its bounded number of steps.
 import { readFileSync } from 'node:fs';
 import t from 'tap';
 import { GbnfMatcher } from '../gbnf-matcher.js';
@@ -53,7 +53,7 @@ t.test('integers with one bound, and bounds as JavaScript and others write them'
     ['"minimum":1,"exclusiveMinimum":true,"maximum":3', ['2', '3'], ['1', '4']],
     ['"minimum":-0.5,"maximum":0.5', ['0'], ['1', '-1']],
     ['"minimum":1e3,"maximum":1.2e3', ['1000', '1200'], ['999', '1201']],
-    // What JSON.stringify makes of -(2 ** 63) and of the largest int64.
+    // JSON.stringify of -(2 ** 63) and of the largest int64.
     ['"minimum":-9223372036854776000,"maximum":9223372036854776000', ['9223372036854775807', '-9223372036854775808'], ['9223372036854775808', '-9223372036854775809']],
     [`"minimum":${2 ** 63 - 1024},"maximum":${2 ** 63 - 1024}`, [`${2n ** 63n - 1024n}`], [`${2n ** 63n - 1023n}`, '9223372036854775000']],
     ['"maximum":1e300', ['5', '-5'], []],

@@ -1,5 +1,5 @@
-// Processes take turns at the cores: who needs more of them than there are waits for the other's
-// step, who needs few does not, and nobody waits for one that died or was stopped.
+// Processes take turns at the cores: one that needs more than are free waits for the other's step,
+// one that needs few does not, and nobody waits for a process that died or was stopped.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { availableParallelism } from 'node:os';
@@ -11,7 +11,7 @@ import t, { type Test } from 'tap';
 const allCores = availableParallelism();
 const skip = process.platform === 'linux' ? false : 'processes take turns on Linux only';
 
-/** For each line that it reads it computes a few steps, then prints how often it has waited. */
+/** For each line on stdin it computes a few steps, then prints how often it has waited. */
 const program = (url: string, turnFile: string, threads: number, rows: number): string => `
 const { addon, builtin, contextOptions, step } = await import(${JSON.stringify(url)});
 const model = await addon.loadModel({ path: builtin, gpuLayers: 0, mmap: true, mlock: false }).promise;
@@ -58,10 +58,10 @@ async function compute({ child, lines }: Engine): Promise<Turns> {
   return JSON.parse((await lines.next()).value as string) as Turns;
 }
 
-/** So often two that compute at once may miss each other. */
+/** How often two that compute at once may miss each other. */
 const rounds = 100;
 
-/** Computes until it had to wait for another; false where it never has to. */
+/** Computes until it had to wait for another; false if it never had to. */
 async function waits(engine: Engine): Promise<boolean> {
   const { waited } = await compute(engine);
   for (let round = 0; round < rounds; round++) {
@@ -84,7 +84,7 @@ t.test('two processes that need all cores take turns', { skip }, async (t) => {
 
 t.test('two processes that hand the cores over hundreds of times survive', { skip }, async (t) => {
   const turnFile = join(t.testdir(), 'cores');
-  // So few rows that a step is short, and so many that all threads compute them.
+  // Few enough rows for a short step, and enough for all threads.
   const two = await Promise.all([start(t, turnFile, allCores, 16), start(t, turnFile, allCores, 16)]);
   for (let round = 0; round < 30; round++) await Promise.all(two.map(compute));
   t.ok((await Promise.all(two.map(compute))).every(({ waited }) => waited > 0), 'both waited');

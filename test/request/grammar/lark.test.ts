@@ -1,4 +1,5 @@
-// Lark grammars → GBNF: Codex's own, what OpenAI documents, and what is refused with its line.
+// Lark grammars → GBNF: Codex's own, the syntax that OpenAI documents, and refusals with their
+// line.
 import t from 'tap';
 import type { RecuaError } from '#recua/errors.js';
 import { grammarConstraint, larkTrees } from '#recua/request/grammar/constraint.js';

@@ -1,5 +1,5 @@
-// Regular expressions → GBNF: the same texts as JavaScript's own, in both spellings; what is not
-// regular is refused with its place, and nothing takes more than counted steps.
+// Regular expressions → GBNF: the same texts as in JavaScript, in both spellings. Expressions that
+// are not regular are refused with their place, and each takes a bounded number of steps.
 import t from 'tap';
 import type { RecuaError } from '#recua/errors.js';
 import { writeRules } from '#recua/request/grammar/gbnf.js';
@@ -30,7 +30,7 @@ t.test('a regular expression accepts the whole texts that JavaScript accepts', a
     for (const [spelling, write] of [['plain', (text: string) => text], ['json', (text: string) => JSON.stringify(text).slice(1, -1)]] as const) {
       const made = language(source, spelling);
       for (const text of texts) {
-        // A dot of ours takes all but the line feed.
+        // Our dot matches everything except the line feed.
         const expected = source.includes('.') && /\r|\u2028|\u2029/.test(text) ? undefined : regex.test(text);
         if (expected !== undefined) t.equal(made.matches(write(text)), expected, `${JSON.stringify(text)} by ${source}, ${spelling}`);
       }

@@ -1,4 +1,4 @@
-// Over HTTP: who gets in with which key, in the words of each dialect.
+// Over HTTP: which key gets in, in the format of each dialect.
 import t from 'tap';
 import { hello, post, startApp } from '../app-under-test.js';
 

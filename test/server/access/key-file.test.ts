@@ -1,4 +1,4 @@
-// Key files: what they may say, what is refused, and that they change while the server runs.
+// Key files: what they may contain, what is refused, and changes while the server runs.
 import { createHash } from 'node:crypto';
 import { renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-// What API keys may use, and how much: over HTTP.
+// The models and the amounts that API keys may use, over HTTP.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import OpenAI from 'openai';

@@ -1,4 +1,4 @@
-// Files, batches and stored responses are there for the key that they were made with.
+// Files, batches and stored responses are visible to the key that made them.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import OpenAI, { toFile } from 'openai';

@@ -1,4 +1,4 @@
-// HTTPS: what clients that check certificates meet, and pairs that change while the server runs.
+// HTTPS: clients that check certificates, and certificates that change while the server runs.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createPrivateKey, X509Certificate } from 'node:crypto';

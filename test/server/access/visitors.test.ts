@@ -1,4 +1,4 @@
-// Pages that may use the server, and names that it goes by.
+// Pages that may use the server, and host names it accepts.
 import { request } from 'node:http';
 import t from 'tap';
 import { WebSocket } from 'ws';

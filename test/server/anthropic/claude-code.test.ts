@@ -1,4 +1,4 @@
-// A conversation as Claude Code has it: the fields, blocks and headers that it sends. Over the fake
+// A conversation like Claude Code's: the fields, blocks and headers that it sends. Over the fake
 // engine.
 import t from 'tap';
 import { post, startApp } from '../app-under-test.js';

@@ -1,5 +1,5 @@
-// POST /v1/messages over the fake engine: what the engine gets of a request, and what the client
-// gets of an answer with thoughts and calls.
+// POST /v1/messages over the fake engine: what the engine gets from a request, and what the client
+// gets from an answer with thoughts and calls.
 import Anthropic from '@anthropic-ai/sdk';
 import t, { type Test } from 'tap';
 import type { ChatMessage, Delta } from '#recua/engine/protocol.js';

@@ -1,4 +1,4 @@
-// OpenAI's batches by the official client, over the fake engine.
+// OpenAI's batches with the official client, over the fake engine.
 import { appendFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import OpenAI, { toFile } from 'openai';
@@ -198,7 +198,7 @@ t.test('a restarted server continues, even if the uploaded file is gone', async 
   await until(() => before.app.engine.requests.length === 2 && before.app.engine.running.size === 1);
   await before.client.files.delete(input);
   await before.app.close(0);
-  // As a process leaves it that was killed while it wrote.
+  // As left by a process that was killed while writing.
   const record = JSON.parse(readFileSync(join(before.folder, 'batches', `${id}.json`), 'utf8')) as BatchRecord;
   appendFileSync(join(before.folder, 'files', record.outputId), '{"id":"batch_req_1","custom_id":"b","resp');
   const { client, app, folder } = await start(t, keepIn);

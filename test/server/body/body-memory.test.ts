@@ -113,7 +113,7 @@ t.test('compressed text does not kill a process with a small heap', async (t) =>
   child.once('exit', () => (ended = true));
   t.teardown(() => child.kill('SIGKILL'));
   const [url] = (await once(child, 'message')) as [string];
-  // 4 MB of text each, of 16 bits a character for V8.
+  // 4 MB of text each, at 16 bits per character in V8.
   const body = new Uint8Array(gzipSync(JSON.stringify({ messages: [{ role: 'user', content: `…${'x'.repeat(4_000_000)}` }] })));
   const headers = { 'content-type': 'application/json', 'content-encoding': 'gzip' };
   t.ok(body.length < 10_000);
@@ -130,7 +130,7 @@ t.test('compressed text does not kill a process with a small heap', async (t) =>
   });
   await until(() => ended || (statuses['503'] ?? 0) > 50);
   t.notOk(ended, 'it lives');
-  // Those that wait hold their text; who is short is served beside them.
+  // Waiting requests hold their text; a short one is served beside them.
   t.equal((await post(url + path, hello)).status, 200);
   leaving.abort();
   await Promise.all(requests);

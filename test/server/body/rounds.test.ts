@@ -1,4 +1,4 @@
-// Requests that came together, and what comes between them.
+// Requests that arrive together, and other work between them.
 import t from 'tap';
 import { Rounds } from '#recua/server/body/rounds.js';
 

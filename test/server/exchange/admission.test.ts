@@ -1,4 +1,4 @@
-// How long a model stays, as requests say it.
+// How long a model stays loaded, as requests specify it.
 import t from 'tap';
 import { Fields } from '#recua/request/fields.js';
 import { readKeepAlive } from '#recua/server/exchange/admission.js';

@@ -1,4 +1,4 @@
-// OpenAI's files by the official client, and by those that mean no good.
+// OpenAI's files with the official client, and with hostile ones.
 import { once } from 'node:events';
 import { readdirSync, statSync } from 'node:fs';
 import { connect } from 'node:net';
@@ -49,7 +49,7 @@ t.test('files are listed in pages, of one purpose on request', async (t) => {
   t.equal(other!.expires_at, other!.created_at + 3_600);
 });
 
-/** A form as text; `\n` stands for the line ends of HTTP. */
+/** A form as text; `\n` stands for HTTP line ends. */
 function form(text: string): { method: string; headers: Record<string, string>; body: string } {
   return { method: 'POST', headers: { 'content-type': 'multipart/form-data; boundary=b' }, body: text.replaceAll('\n', '\r\n') };
 }

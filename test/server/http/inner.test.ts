@@ -1,4 +1,4 @@
-// Requests that the server asks of itself: as any other, over no socket.
+// Requests of the server to itself: like any other, but without a socket.
 import express from 'express';
 import t from 'tap';
 import { Inner, reasonOf } from '#recua/server/http/inner.js';

@@ -45,7 +45,7 @@ t.test('pipelined streams end with their client, waiting ones never begin, and n
   socket.destroy();
   await until(() => engine.cancelled === 1);
   t.equal(engine.requests.length, 1, 'the rest never reached the engine');
-  // A stop finds nothing to wait for: with anything left it would take the drain.
+  // The stop finds nothing to wait for: anything left would take the drain time.
   await close(10 * 60_000);
   t.equal(engine.requests.length, 1);
 });

@@ -1,4 +1,4 @@
-// What was computed of a conversation goes to a file and comes back, in another server, too.
+// The computed state of a conversation is saved to a file and restored, also in another server.
 import { readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';

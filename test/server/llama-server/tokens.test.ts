@@ -1,5 +1,5 @@
-// /tokenize, /detokenize, /apply-template and input_tokens over the embedded model: what they say
-// of a chat is what the chat then is.
+// /tokenize, /detokenize, /apply-template and input_tokens over the embedded model: what they
+// report for a chat matches the chat itself.
 import t from 'tap';
 import { startEngine } from '#recua/engine/gateway/client.js';
 import { post, startApp } from '../app-under-test.js';

@@ -1,5 +1,4 @@
-// docs/grafana.json asks for nothing that a server does not tell, and shows all that is the
-// server's own.
+// docs/grafana.json uses only metrics that the server has, and shows all of the server's own.
 import t from 'tap';
 import { readFileSync } from 'node:fs';
 import { ServerResponse } from 'node:http';
@@ -21,7 +20,7 @@ const board = JSON.parse(readFileSync(new URL('../../../docs/grafana.json', impo
 const expressions = board.panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
 const variables = board.templating.list.map(({ query }) => (typeof query === 'string' ? query : query.query));
 
-/** What an expression names: metrics, and the labels that it selects or groups by. */
+/** The names in an expression: metrics, and the labels it selects or groups by. */
 function namesIn(expr: string): { metrics: string[]; labels: string[] } {
   const metrics = expr.match(/\b(recua|process|llamacpp|vllm)[_:][\w:]+/g) ?? [];
   const selected = [...expr.matchAll(/(\w+)\s*=~?"/g)].map(([, label]) => label!);

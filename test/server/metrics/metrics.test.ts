@@ -10,8 +10,8 @@ import { chatPath, startReal, user } from '../real-app.js';
 import { parse, scrape, type Scrape } from './scrape.js';
 
 /**
- * A request is counted when its connection has taken the last byte, and its client may have it
- * before that.
+ * A request is counted when its connection has taken the last byte, which the client may receive
+ * earlier.
  */
 async function scrapeOnce(url: string, holds: (now: Scrape) => boolean, headers: Record<string, string> = {}): Promise<Scrape> {
   for (let tries = 0; ; tries++) {
@@ -75,7 +75,7 @@ t.test('real requests are counted: whole, streamed, embedded, refused and abando
   t.equal(sum('recua_model_loads_total', { model }), 1);
   t.equal(sum('recua_models', { state: 'ready' }), 1);
 
-  // What boards and routers of others ask for.
+  // Metrics that boards and routers of other servers query.
   t.equal(sum('llamacpp:prompt_tokens_total') + sum('llamacpp:prompt_tokens_cached_total'), prompts + embedded.usage.prompt_tokens);
   t.equal(sum('llamacpp:tokens_predicted_total'), 54);
   t.equal(sum('vllm:generation_tokens_total', { model_name: model, engine: '0' }), 54);
@@ -123,7 +123,7 @@ t.test('no name and no path from a client makes a series', async (t) => {
   }
   const after = await scrapeOnce(url, (now) => requests(now, 303));
   t.ok(requests(after, 303), 'all were counted');
-  // Of the scrapes themselves there is one series more.
+  // The scrapes themselves add one series.
   const known = ({ samples }: Scrape): string[] => samples.filter(({ labels }) => labels['route'] !== '/metrics').map(({ name, labels }) => JSON.stringify([name, labels])).sort();
   t.strictSame(known(after), known(before));
   t.notMatch(await (await fetch(`${url}/metrics`)).text(), /evil|nobody|xxx/);
@@ -139,7 +139,7 @@ t.test('promtool accepts the text', async (t) => {
   const found = spawnSync('promtool', ['check', 'metrics'], { input: text, encoding: 'utf8' });
   if (found.error) return void t.comment('promtool is not installed');
   t.not(found.status, 1, `it parses: ${found.stderr}`);
-  // Names of others have a colon, which is for rules; that is why they are found.
+  // Compatible names have a colon, which Prometheus reserves for rules; promtool objects to it.
   t.strictSame(found.stderr.split('\n').filter((line) => line !== '' && !/^(llamacpp|vllm):/.test(line)), []);
 });
 

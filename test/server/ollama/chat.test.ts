@@ -1,5 +1,5 @@
-// POST /api/chat and /api/generate over the fake engine: what the engine gets of a request, and
-// what the client gets of an answer with thoughts and calls.
+// POST /api/chat and /api/generate over the fake engine: what the engine gets from a request, and
+// what the client gets from an answer with thoughts and calls.
 import { Ollama, type Message } from 'ollama';
 import t, { type Test } from 'tap';
 import type { ChatMessage } from '#recua/engine/protocol.js';

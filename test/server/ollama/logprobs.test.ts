@@ -1,4 +1,4 @@
-// How likely tokens were, in Ollama's words, with the embedded model.
+// Log probabilities in Ollama's format, with the embedded model.
 import t from 'tap';
 import { post } from '../app-under-test.js';
 import { startRealApp } from '../real-engine.js';

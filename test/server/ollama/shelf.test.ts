@@ -1,4 +1,4 @@
-// Ollama's pull, delete and copy by its official client, against `recua api` and a hub of our own.
+// Ollama's pull, delete and copy with its official client, against `recua api` and a fake hub.
 import { existsSync, readFileSync } from 'node:fs';
 import { networkInterfaces } from 'node:os';
 import { connect } from 'node:net';

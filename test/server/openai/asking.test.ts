@@ -28,7 +28,7 @@ const finish: Finish = {
 
 t.test('a server reads from the body exactly the request that was written', (t) => {
   const read = (asked: ChatRequest) => readChatRequest(Fields.of(JSON.parse(JSON.stringify(writeChatBody(asked, 'm')))), {
-    // Other defaults than the command line's must not count.
+    // Defaults other than those of the command line must not matter.
     defaults: { temperature: 1.9, maxTokens: 5, sampling: { topK: 1, repeatPenalty: 9, minP: 0.9 } }, model: description,
   });
   t.match(read(request), { stream: true, includeUsage: true });

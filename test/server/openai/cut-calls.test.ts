@@ -1,5 +1,5 @@
-// A stop string in the middle of a tool call, with the embedded model: the client must not take
-// what there is of it for a call that it may run.
+// A stop string within a tool call, with the embedded model: the client must not take the partial
+// call for one that it may run.
 import t from 'tap';
 import { post } from '../app-under-test.js';
 import { startRealApp } from '../real-engine.js';

@@ -1,4 +1,4 @@
-// How likely tokens were, over HTTP with the embedded model.
+// Log probabilities over HTTP, with the embedded model.
 import t from 'tap';
 import { events, post } from '../app-under-test.js';
 import { startRealApp } from '../real-engine.js';
@@ -34,7 +34,7 @@ async function stream(url: string, body: object, path = '/v1/chat/completions') 
 const textOf = (told: readonly Told[]): string => Buffer.from(told.flatMap(({ bytes }) => bytes)).toString();
 
 t.test('each token of a chat comes with the likeliest alternatives, whole and streamed', async (t) => {
-  // With one place for conversations, where a prompt that was asked before is cached.
+  // With room for one conversation, so that a repeated prompt is cached.
   const { url } = await startRealApp(t, { parallel: 1 });
   const kinds: { name: string; body: object }[] = [
     { name: 'plain', body: { max_tokens: 60 } },
@@ -48,7 +48,7 @@ t.test('each token of a chat comes with the likeliest alternatives, whole and st
   ];
   for (const { name, body } of kinds) {
     const asked = { messages, logprobs: true, top_logprobs: 4, ...body };
-    // A prompt that is new is evaluated in other steps than one that is cached: rounded otherwise.
+    // A new prompt is evaluated in other steps than a cached one, and rounds differently.
     await ask(url, asked);
     const { choices: [choice], usage } = await ask(url, asked);
     const told = choice!.logprobs!.content;
@@ -61,7 +61,7 @@ t.test('each token of a chat comes with the likeliest alternatives, whole and st
     }
     const chunks = await stream(url, asked);
     t.strictSame(chunks.flatMap(({ choices }) => choices[0]?.logprobs?.content ?? []), told, `${name}: streamed as whole`);
-    // With the text that they are: what is held back holds its tokens back.
+    // Tokens come with their text: text that is held back holds back its tokens.
     let text = '';
     let read = '';
     for (const { choices: [part] } of chunks) {
@@ -101,7 +101,7 @@ t.test('completions report the prompt as lm-eval asks for it', async (t) => {
   t.ok(values.slice(1).every((value) => value! <= 0));
   t.ok(values.every((value, at) => at === 0 || tops[at]![texts[at]!] === value), 'the token is among the likeliest told');
   for (const [at, text] of texts.entries()) if (!text.startsWith('bytes:')) t.equal(Array.from(one!.text).slice(offsets[at]).join('').startsWith(text), true, `${at}: ${text}`);
-  // No generation, tokens instead of text, a list of prompts, and with a stream the same.
+  // No generation, tokens instead of text, a list of prompts, and the same as a stream.
   const [none] = await legacy({ prompt, max_tokens: 0, echo: true, logprobs: 2 });
   t.strictSame({ ...none, finish: '' }, { text: prompt, index: 0, finish: '', logprobs: Object.fromEntries(Object.entries(one!.logprobs).map(([key, list]) => [key, (list as unknown[]).slice(0, -1)])) });
   const [byTokens, second] = await legacy({ prompt: [tokens, tokens.slice(0, 1)], max_tokens: 0, echo: true, logprobs: 2 });
@@ -112,7 +112,7 @@ t.test('completions report the prompt as lm-eval asks for it', async (t) => {
   t.strictSame(parts.flatMap(({ token_logprobs: list }) => list), values);
   t.strictSame(parts.flatMap(({ text_offset: list }) => list), offsets);
   t.equal(chunks.map(({ choices }) => choices[0]?.text ?? '').join(''), one!.text);
-  // The prompt is evaluated anew each time: a prefix that is there has no logits.
+  // The prompt is evaluated again each time: a cached prefix has no logits.
   t.strictSame((await legacy({ prompt, max_tokens: 1, echo: true, logprobs: 2 }))[0], one);
   const several = await legacy({ prompt: tokens, max_tokens: 2, echo: true, logprobs: 1, n: 3, temperature: 1, seed: 1, ignore_eos: true });
   t.ok(several.every(({ logprobs, text }) => logprobs.tokens.length === tokens.length + 2 && text.startsWith('The')));

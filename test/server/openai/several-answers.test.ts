@@ -1,4 +1,4 @@
-// `n` answers to a prompt, of POST /v1/chat/completions and /v1/completions, over the fake engine.
+// `n` answers to a prompt, for POST /v1/chat/completions and /v1/completions, over the fake engine.
 import OpenAI from 'openai';
 import t, { type Test } from 'tap';
 import type { Answer } from '#recua/engine/api.js';
@@ -18,7 +18,7 @@ async function start(t: Test): Promise<{ client: OpenAI; app: AppUnderTest }> {
   return { app, client: new OpenAI({ baseURL: `${app.url}/v1`, apiKey: 'none', maxRetries: 0 }) };
 }
 
-/** Answers say which seed they have. */
+/** Answers report their seed. */
 function saySeeds(app: AppUnderTest): void {
   app.engine.script = async function* ({ sampling: { seed } }) {
     await new Promise(setImmediate);

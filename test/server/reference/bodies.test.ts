@@ -1,5 +1,5 @@
-// Bodies that are drawn from the schemas are answered or refused as the document says, and readers
-// ask for nothing that it does not tell. Over the embedded model.
+// Bodies drawn from the schemas are answered or refused as documented, and readers read nothing
+// that the document does not list. Over the embedded model.
 import t from 'tap';
 import fc from 'fast-check';
 import { startLocalEngine } from '#recua/engine/in-process/local.js';
@@ -55,7 +55,7 @@ t.test(`bodies of the schemas are answered, or refused as documented (seed ${see
   }
 });
 
-/** A place that is told, or inside one whose words tell what is in it. */
+/** A documented field, or one inside a field whose description covers its contents. */
 function isTold(place: string, places: ReadonlySet<string>): boolean {
   if (place === '' || place.startsWith('?') || places.has(place)) return true;
   const holder = place.replace(/(\[\]|\.[^.[\]]*)$/, '');

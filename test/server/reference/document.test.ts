@@ -1,4 +1,4 @@
-// The reference is whole: each route, each field, each default; and the document is sound OpenAPI.
+// The reference is complete: each route, each field, each default. The document is valid OpenAPI.
 import t from 'tap';
 import { readFileSync } from 'node:fs';
 import { Validator } from '@seriousme/openapi-schema-validator';
@@ -123,10 +123,10 @@ t.test('an explicit default is the same as an absent field', (t) => {
   t.end();
 });
 
-/** Ids and times that are made while a body is read. */
+/** Ids and times that are generated while a body is read. */
 const drawn = /[0-9a-f]{48}|call_[0-9a-f]{24}|"(created|expires)_at":\d+/g;
 
-/** One of each kind, and what no number, text or list of that field may be. */
+/** One value of each kind, and values out of range for numbers, texts and lists of that field. */
 function valuesFor(field: Schema): unknown[] {
   const all = [field, ...(field['anyOf'] as Schema[] | undefined ?? [])].map(resolve) as { minimum?: number; maximum?: number; maxItems?: number; maxLength?: number }[];
   return [true, 'zzz', '', 1.5, -1e9, 1e300, {}, [], [[]], [{}], [true], { a: 1 }, ...all.flatMap(({ minimum, maximum, maxItems, maxLength }) => [
@@ -139,7 +139,7 @@ t.test('a value that the schema does not allow is refused by the reader, and nam
   let tried = 0;
   for (const { name, read, examples, schema } of allBodies(document)) {
     const accepts = new Map<string, (value: unknown) => boolean>();
-    /** By place and value: whether some reader refused it. */
+    /** By place and value: whether any reader refused it. */
     const refused = new Map<string, boolean>();
     for (const example of examples) {
       for (const { place, holder, key, field, body } of fieldsOf(schema, example)) {
@@ -169,7 +169,7 @@ function isRefused(read: (body: Fields) => unknown, body: object, place: string)
     return false;
   } catch (thrown) {
     if (!(thrown instanceof RecuaError) || thrown.status !== 400) throw thrown;
-    // The field itself, something in it, or another that goes with it.
+    // The field itself, a part of it, or a field that depends on it.
     return thrown.param !== undefined && (thrown.param.replace(/\[\d+\]/g, '[]').startsWith(place) || place.startsWith(thrown.param.replace(/\[\d+\]/g, '[]')));
   }
 }

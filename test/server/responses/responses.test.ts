@@ -1,5 +1,5 @@
-// POST /v1/responses over the fake engine: what the engine gets of a request, and what the client
-// gets of an answer with thoughts and calls.
+// POST /v1/responses over the fake engine: what the engine gets from a request, and what the client
+// gets from an answer with thoughts and calls.
 import OpenAI from 'openai';
 import t, { type Test } from 'tap';
 import type { Delta } from '#recua/engine/protocol.js';

@@ -1,5 +1,5 @@
-// Responses that outlive their request: on the disk, in the background, and streamed once more.
-// Over the fake engine.
+// Responses that outlive their request: on the disk, in the background, and streamed again. Over
+// the fake engine.
 import { mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import OpenAI from 'openai';

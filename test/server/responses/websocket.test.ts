@@ -1,5 +1,5 @@
-// Responses over a WebSocket, as OpenAI's client and Codex ask for them: the same events, a turn
-// that sends only what is new, and what becomes of upgrades that are none of ours.
+// Responses over a WebSocket, as OpenAI's client and Codex use them: the same events, turns that
+// send only new items, and other upgrades.
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import OpenAI from 'openai';
@@ -47,7 +47,7 @@ async function open(t: Test, url: string): Promise<{ socket: WebSocket; ask: (me
 const create = (input: unknown, more: object = {}): object => ({ type: 'response.create', model: 'small', store: false, input, ...more });
 const says = (text: string): object[] => [{ type: 'message', role: 'user', content: [{ type: 'input_text', text }] }];
 
-/** Without what differs between two answers. */
+/** Without fields that differ between two answers. */
 function plain(events: readonly Event[]): unknown {
   const text = JSON.stringify(events).replaceAll(/"(id|item_id)":"[a-z]+_[0-9a-f]+"/g, '"$1":"x"').replaceAll(/"(created_at|completed_at)":\d+/g, '"$1":1');
   return JSON.parse(text);
@@ -187,7 +187,7 @@ t.test('OpenAI’s client works', async (t) => {
   t.strictSame([types[0], types.at(-1)], ['response.created', 'response.completed']);
 });
 
-/** One request by hand, and all that comes back. */
+/** Sends one raw request and returns everything that comes back. */
 async function raw(url: string, request: string): Promise<string> {
   const { hostname, port } = new URL(url);
   const socket = connect(Number(port), hostname);

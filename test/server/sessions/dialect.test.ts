@@ -1,4 +1,4 @@
-// The saved chats over HTTP, with the files and the locks of `recua chat`.
+// Saved chats over HTTP, with the files and locks of `recua chat`.
 import t, { type Test } from 'tap';
 import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -80,7 +80,7 @@ t.test('neither side overwrites the turns of the other', async (t) => {
 t.test('names are not paths, and an invalid chat is not written', async (t) => {
   const { folder, ask } = await start(t);
   for (const name of ['..%2Fa', 'a%2Fb', '.a']) t.equal((await ask('GET', `/sessions/${name}`)).status, 400, name);
-  // What lies in the working directory is none of them.
+  // Files of the working directory are not among them.
   t.equal((await ask('GET', '/sessions/package.json')).status, 404);
   t.match(await ask('POST', '/sessions', { name: '../a', session: {} }), { status: 400, body: { error: { code: 'invalid_usage' } } });
   t.match(await ask('POST', '/sessions', { session: { messages: [{ role: 'tool' }] } }), { status: 400, body: { error: { code: 'invalid_session' } } });

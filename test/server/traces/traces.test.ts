@@ -1,5 +1,4 @@
-// Spans of a server whose program has set up OpenTelemetry itself, as whoever has Recua as a
-// library does.
+// Spans of a server whose program set up OpenTelemetry itself, as users of the library do.
 import t from 'tap';
 import { createServer } from 'node:http';
 import { connect, type AddressInfo } from 'node:net';

@@ -6,7 +6,7 @@ import { startApp } from '../app-under-test.js';
 
 const html = { accept: 'text/html,application/xhtml+xml,*/*;q=0.8' };
 
-/** As the bytes came: fetch would decompress them and say what it accepts by itself. */
+/** The raw bytes: fetch would decompress them, and set its own Accept header. */
 function get(url: string, headers: Record<string, string> = {}, method = 'GET'): Promise<{ status: number; headers: Record<string, any>; body: Buffer }> {
   return new Promise((resolve, reject) => {
     request(url, { method, headers }, (res) => {

@@ -83,7 +83,7 @@ t.test('a book pasted as one line is edited without delay', async (t) => {
   t.same(pieces.slice(-3), ['👩‍👩‍👧‍👦', '🇵🇪', 'e\u0301']);
   const accents = `e${'\u0301'.repeat(3_000)}`;
   t.same(graphemes(`${'🇵🇪'.repeat(1_000)}${accents}x`).slice(-3), ['🇵🇪', accents, 'x'], 'a cluster is whole, wherever it is');
-  // By the square of its length this would take minutes.
+  // Quadratic work would take minutes here.
   const draft = { ...emptyDraft, text: `${book}end`, cursor: book.length + 3 };
   t.equal(edit(draft, { do: 'delete', to: 'word-left' }).cut, 'end');
   t.equal(edit(draft, { do: 'move', to: 'word-left' }).cursor, book.length);

@@ -119,7 +119,7 @@ t.test('Ctrl-C clears a message, says how to leave, and leaves with 130', async 
   t.notMatch(chat.text(), /again leaves/);
   chat.type('\x03');
   await chat.until(/Ctrl-C again leaves/);
-  // Whatever is typed in between begins anew.
+  // Any typing in between starts over.
   chat.type('x\x7f\x03');
   await chat.until(() => chat.text().split('again leaves').length === 3, 'it says so again');
   chat.type('\x03');
@@ -134,7 +134,7 @@ t.test('Ctrl-X Ctrl-E opens the message in an editor, and Enter sends the result
   await chat.until(/> draft/);
   chat.type('\x18\x05');
   await chat.until(/^Editing$/m);
-  // The editor has the terminal, line by line and with an echo.
+  // The editor gets the terminal in line mode with echo.
   chat.type('typed there\n');
   await chat.until(/> draft\n +typed there\n +seen: draft\n +--flag/);
   t.strictSame(readdirSync(join(folder, 'home', 'sessions')), [], 'nothing is sent yet');
@@ -162,7 +162,7 @@ t.test('text typed during an answer waits for the next prompt', async (t) => {
   chat.type('go\r');
   await chat.until(/> go\n[a-z]{5}/);
   chat.type('typed\x1b[200~pasted\x03\x1b[201~ ahead');
-  // A Ctrl-C inside of a paste is none; this one is, and takes back what was typed.
+  // A Ctrl-C inside a paste does not count. This one does, and removes the typed text.
   chat.type('\x03');
   await chat.until(/stopped/);
   await chat.prompt();
@@ -190,7 +190,7 @@ t.test('on a terminal that cannot be drawn on, lines are read as they are and no
   await chat.until(/again leaves/);
   chat.type('\x03');
   t.equal((await chat.ended).exitCode, 130);
-  // Loading has a line of its own kind on stderr; after it there is none.
+  // Loading prints its own kind of line on stderr; after it there is none.
   t.notMatch(chat.raw.slice(chat.raw.indexOf('/help')), /\x1b/);
   t.same(sent(chat.home), ['one\ntwo']);
 });

@@ -1,4 +1,4 @@
-// Saved chats over the life and death of the processes that write them.
+// Saved chats across the life and death of the processes that write them.
 import t from 'tap';
 import { execFileSync } from 'node:child_process';
 import { copyFileSync, existsSync, readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs';
@@ -45,7 +45,7 @@ t.test('resuming does not evaluate again what the saved KV covers', async (t) =>
   await first.leave();
   const name = nameIn(first.home);
 
-  // By name, without a model: it is the saved chat's.
+  // By name, without a model: the saved chat has one.
   const second = startChat(t, ['--resume', name], { home: first.home });
   await second.prompt();
   t.match(second.text(), /Going on with .*story/);
@@ -57,7 +57,7 @@ t.test('resuming does not evaluate again what the saved KV covers', async (t) =>
   t.match(await second.say('/system'), /Be brief/, 'the system prompt came back too');
   await second.leave();
 
-  // One turn of it, from outside; and without the KV all is read again.
+  // One turn of it from outside; without the KV file everything is read again.
   const file = join(first.home, 'sessions', `${name}.json`);
   const options = { env: { SERVICE_HOME: first.home } };
   const third = JSON.parse((await recua(['chat', '--resume', file, '-p', 'Hello', '--json', '-q', '--threads', '1'], '', options)).stdout);
@@ -104,7 +104,7 @@ t.test('an open chat belongs to one process', async (t) => {
   await other.say('Hello');
   t.equal(sessionFiles(first.home).length, 2, 'the same first words make another name');
   await other.leave();
-  // The lock of a killed one is nobody's.
+  // The lock of a killed process belongs to nobody.
   first.kill('SIGKILL');
   await first.ended;
   t.match(await recua(['chat', '--resume', name, '-p', 'x', '-q', '-n', '4'], '', options), { code: 0 });

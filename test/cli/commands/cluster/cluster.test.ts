@@ -1,5 +1,5 @@
-// `recua cluster config`: what it writes is taken by the balancer itself, and what would make no
-// configuration is refused at once.
+// `recua cluster config`: the balancer itself accepts the result, and arguments that give no
+// configuration are refused at once.
 import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
