@@ -198,9 +198,9 @@ async function pictures(browser, url, port) {
   await takePicture(page, 'two-models');
   await page.getByRole('button', { name: 'Two models side by side' }).click();
   await fresh();
-  await page.getByRole('button', { name: 'Settings of this chat' }).click();
-  await page.getByText('Answer as JSON of this schema').click();
-  await page.getByRole('textbox', { name: 'Answer as JSON of this schema' }).fill('{"type": "object", "properties": {"city": {"type": "string"}}}');
+  await page.getByRole('button', { name: 'Chat settings' }).click();
+  await page.getByText('Answer as JSON with this schema').click();
+  await page.getByRole('textbox', { name: 'Answer as JSON with this schema' }).fill('{"type": "object", "properties": {"city": {"type": "string"}}}');
   await say(page, 'Where is Cusco, and what is spoken there?');
   await takePicture(page, 'json');
 

@@ -1,4 +1,4 @@
-// Links of the documentation lead somewhere: to files that are there, and to headings of theirs.
+// Links of the documentation work: their files and headings exist.
 import t from 'tap';
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync, readdirSync, statSync } from 'node:fs';
@@ -14,7 +14,7 @@ function textOf(path: string): string {
   return readFileSync(join(root, path), 'utf8').replace(/^```[^]*?^```/gm, '');
 }
 
-/** As GitHub makes them of headings. */
+/** Anchors as GitHub makes them from headings. */
 function anchorsOf(path: string): Set<string> {
   const seen = new Map<string, number>();
   const anchors = new Set([...textOf(path).matchAll(/^#{1,6} +(.+?) *$/gm)].map(([, heading]) => headingAnchor(heading!, seen)));
@@ -22,7 +22,7 @@ function anchorsOf(path: string): Set<string> {
   return anchors;
 }
 
-t.test('every link leads to a file that is there, and to a heading of it', (t) => {
+t.test('every link leads to an existing file and heading', (t) => {
   const dead: string[] = [];
   for (const page of pages) {
     for (const [, target] of textOf(page).replace(/`[^`\n]*`/g, '').matchAll(/\]\(([^)\s]+)\)/g)) {
@@ -38,7 +38,7 @@ t.test('every link leads to a file that is there, and to a heading of it', (t) =
   t.end();
 });
 
-t.test('images of the docs are small, and those that are drawn load and run nothing', (t) => {
+t.test('images of the docs are small, and SVGs load and run nothing', (t) => {
   const images = readdirSync(join(root, 'docs/images'));
   t.strictSame(images.filter((name) => statSync(join(root, 'docs/images', name)).size > 120_000), []);
   const drawn = images.filter((name) => name.endsWith('.svg'));

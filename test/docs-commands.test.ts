@@ -1,6 +1,6 @@
-// Every shell block of the documentation runs here, without a network, or is marked as
-// ```sh no-test. Of a marked block, and of docs/cli.md, the commands are read: flags, variables,
-// scripts, files and routes that they name exist.
+// Every shell block of the documentation runs here without a network, or is marked ```sh no-test.
+// In marked blocks, and in docs/cli.md, the commands are checked: the flags, variables, scripts,
+// files and routes they name exist.
 import t, { type Test } from 'tap';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -37,10 +37,10 @@ const { scripts, peerDependencies: peers } = JSON.parse(text('package.json')) as
 const packages = (JSON.parse(text('npm/targets.json')) as { targets?: unknown });
 const variables = new Set([...otherVariables.map(([name]) => name), ...allPlaces(all).flatMap(({ command }) => Object.values(command.flags).flatMap(variableNames))]);
 
-/** Programs of others, of which nothing is checked. */
+/** Programs of others, which are not checked. */
 const foreign = ['git', 'sudo', 'journalctl', 'docker', 'gdb', 'perf', 'export', 'claude', 'cline', 'qwen', 'aider', 'source', 'coredumpctl', 'openssl', 'tr', 'sha256sum', 'systemctl', 'kubectl'];
 
-/** Throws where a `recua` command line would be refused. */
+/** Throws if a `recua` command line would be refused. */
 function readRecua(words: readonly string[]): void {
   if (words.length === 0 || words[0] === 'help' || words[0] === 'version') return;
   let depth = 1;
@@ -57,7 +57,7 @@ function hasRoute(method: string, path: string): boolean {
   });
 }
 
-/** What is wrong with a command as the page has it, or undefined. */
+/** The fault of a command on the page, or undefined. */
 function fault(page: string, words: readonly string[]): string | undefined {
   const [program, ...rest] = words;
   if (program === undefined || foreign.includes(program)) return undefined;
@@ -93,7 +93,7 @@ function fault(page: string, words: readonly string[]): string | undefined {
   }
 }
 
-t.test('shell blocks are named sh, and what stands in them exists', (t) => {
+t.test('shell blocks are named sh, and the commands in them exist', (t) => {
   t.strictSame(blocks.filter(({ kind }) => /^(bash|shell|console|zsh|sh)\b/.test(kind) && !shell.some((one) => one.kind === kind)).map(({ page, kind }) => `${page}: ${kind}`), []);
   t.ok(shell.length > 80, 'they were found');
   const faults = shell.flatMap(({ page, code }) => shellCommands(code).flatMap(({ words, variables: set, line }) => {
@@ -104,7 +104,7 @@ t.test('shell blocks are named sh, and what stands in them exists', (t) => {
   t.end();
 });
 
-t.test('a command that is wrong is found', (t) => {
+t.test('a wrong command is found', (t) => {
   const faults = (code: string) => shellCommands(code).map(({ words }) => fault('README.md', words));
   t.match(faults('recua api m.gguf --contxt 5   # a comment'), [/no flag --contxt/]);
   t.match(faults('git diff | recua rum "a | b"'), [undefined, /no command rum/]);
@@ -117,10 +117,10 @@ t.test('a command that is wrong is found', (t) => {
   t.end();
 });
 
-/** No hub and no proxy can be reached. */
+/** No hub and no proxy is reachable. */
 const closed = { HF_ENDPOINT: 'http://127.0.0.1:9', HTTP_PROXY: 'http://127.0.0.1:9', HTTPS_PROXY: 'http://127.0.0.1:9', NO_PROXY: '127.0.0.1' };
 
-/** Runs a block by sh as a user of this checkout. */
+/** Runs a block with sh as a user of this checkout. */
 async function runBlock(t: Test, code: string, env: Record<string, string>): Promise<{ code: number | null; output: string }> {
   const folder = t.testdir({ 'requests.jsonl': '{"custom_id":"a","method":"POST","url":"/v1/completions","body":{"prompt":"a","max_tokens":1}}\n' });
   const program = join(folder, 'recua');
@@ -133,7 +133,7 @@ async function runBlock(t: Test, code: string, env: Record<string, string>): Pro
   return { code: status, output };
 }
 
-/** `recua api builtin`, its address, and the environment of who asks it. */
+/** `recua api builtin`: its address, and the environment for its clients. */
 async function serve(t: Test): Promise<{ address: string; env: Record<string, string> }> {
   const home = makeHome(t);
   const server = start(['api', 'builtin', '--port', '0', '--ui-sessions'], { env: { ...closed, ...home.env } });
@@ -158,32 +158,32 @@ t.test('blocks without a mark run with the embedded model', { skip }, async (t) 
   }
 });
 
-/** What is refused because nothing here has that id, or this server is started otherwise. */
+/** Refusals because nothing here has that id, or this server has other settings. */
 const refused = /"code":"((?!route_)\w+_not_found|\w+_unsupported|model_fixed|not_implemented|upgrade_required|hub_unreachable)"/;
 
-t.test('each request of docs/http.md is answered, or refused for what it names', { skip }, async (t) => {
+t.test('each request of docs/http.md is answered, or refused because this server lacks what it names', { skip }, async (t) => {
   const { address, env } = await serve(t);
   const requests = shell.filter(({ page }) => page === 'docs/http.md');
   t.ok(requests.length > 40);
   for (const { code } of requests) {
     const ids = Object.fromEntries([...code.matchAll(/\$([A-Z]+)/g)].map(([, name]) => [name!, '0']));
-    // Events come until the client goes.
+    // Events arrive until the client leaves.
     const seconds = code.includes('/models/sse') ? 1 : 60;
     const { output } = await runBlock(t, code.replaceAll('http://127.0.0.1:8080', address).replaceAll('curl ', `curl --silent --max-time ${seconds} -w "\\n%{http_code}" `), { ...env, ...ids });
     t.ok(/\n2\d\d$/.test(output) || refused.test(output), `${code}${output}`);
   }
 });
 
-/** Commands that end by themselves and need no model but the embedded one. */
+/** Commands that end by themselves and need only the embedded model. */
 const local = /^(\S+=\S+ |git diff \| )*recua ((run|show|chat) builtin|list|ls|config|doctor|alias$|ps$|completion|search$)/;
 
-t.test('examples of docs/cli.md that need nothing but this checkout run', { skip }, async (t) => {
+t.test('examples of docs/cli.md that need only this checkout run', { skip }, async (t) => {
   const lines = shell.filter(({ page }) => page === 'docs/cli.md').flatMap(({ code }) => code.split('\n')).filter((line) => local.test(line) && !/^recua chat (?!.* -p )|\| source$/.test(line));
   t.ok(lines.length >= 10, lines.join('\n'));
   const { env } = makeHome(t);
   for (const line of lines) {
     const { code, output } = await runBlock(t, line, env);
-    // ps says by 3 that no server runs.
+    // ps exits with 3 because no server runs.
     t.equal(code, line === 'recua ps' ? 3 : 0, `${line}\n${output}`);
   }
 });

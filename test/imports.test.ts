@@ -1,5 +1,5 @@
-// The house's walls, by folder: who may import whom, which rooms are pure, how long a file and how
-// full a folder may be.
+// The architecture rules, by folder: which imports are allowed, which rooms are pure, how long a
+// file and how full a folder may be.
 import t from 'tap';
 import { readFileSync, readdirSync } from 'node:fs';
 import { dirname, join, posix } from 'node:path';
@@ -23,7 +23,7 @@ interface Edge {
 
 const sources = filesUnder('src', /\.c?ts$/);
 const textOf = (file: string) => readFileSync(join(root, file), 'utf8');
-/** Code without comments, so that a sentence about an import is none. */
+/** Code without comments, so that a sentence about an import does not count. */
 const codeOf = (file: string) => textOf(file).replace(/\/\*[\s\S]*?\*\//g, '').replace(/(^|[^:'"`\\])\/\/.*$/gm, '$1');
 
 function edgesOf(file: string): Edge[] {
@@ -42,16 +42,13 @@ const edges = sources.flatMap(edgesOf);
 const inSource = edges.filter((edge) => edge.to.startsWith('src/'));
 const show = (edge: Edge) => `${edge.from} imports ${edge.to}`;
 
-/** What a room may import: at run time, and beyond that for its types alone. */
+/** The imports a room may use at run time, and those it may use for types only. */
 interface Room {
   imports: string[];
   types: string[];
 }
 
-/**
- * A folder with a README that says what it may import: all that is in it, but for rooms of their
- * own.
- */
+/** A folder whose README lists its allowed imports: everything in it, except rooms of their own. */
 function readRoom(readme: string): Room {
   const text = textOf(readme);
   const named = (label: string): string[] => {
@@ -63,7 +60,7 @@ function readRoom(readme: string): Room {
 }
 
 const rooms: Record<string, Room> = {
-  // Files that are rooms of their own.
+  // Files that are their own rooms.
   errors: { imports: [], types: [] },
   index: { imports: ['errors', 'library'], types: ['engine', 'addon'] },
   ...Object.fromEntries(filesUnder('src', /^README\.md$/).map((readme) => [posix.dirname(readme).slice('src/'.length), readRoom(readme)])),
@@ -86,7 +83,7 @@ t.test('every import of src resolves to a file of src', (t) => {
   t.end();
 });
 
-t.test('a room imports only what its README says', (t) => {
+t.test('a room imports only what its README allows', (t) => {
   const wrong = inSource.filter((edge) => {
     const from = roomOf(edge.from);
     const to = roomOf(edge.to);
@@ -97,7 +94,7 @@ t.test('a room imports only what its README says', (t) => {
   t.end();
 });
 
-t.test('each folder is in a room, and no README allows what no import needs', (t) => {
+t.test('each folder is in a room, and no README allows an import that nothing needs', (t) => {
   t.strictSame([...new Set(sources.map(roomOf))].sort(), Object.keys(rooms).sort());
   const used = new Set(inSource.map((edge) => `${roomOf(edge.from)} ${roomOf(edge.to)}`));
   const unused = Object.entries(rooms).flatMap(([from, { imports, types }]) => [...imports, ...types].filter((to) => !used.has(`${from} ${to}`)).map((to) => `${from} → ${to}`));
@@ -111,16 +108,16 @@ t.test('only addon/load.ts loads a .node file', (t) => {
   t.end();
 });
 
-t.test('only server/ knows the words of the OpenAI wire', (t) => {
+t.test('only server/ knows the field names of OpenAI\'s format', (t) => {
   const words = /finish_reason['"]?\s*[:?]\s*['"n]|chat\.completion|\bchatcmpl\b|\[DONE\]|text\/event-stream/;
-  // The command line prints a JSON object of its own with --json, and the curl line names the
-  // route's path.
+  // The command line prints its own JSON object with --json, and the curl line contains the path of
+  // the route.
   const speakers = sources.filter((file) => words.test(codeOf(file)) && !file.startsWith('src/server/'));
   t.strictSame(speakers, []);
   t.end();
 });
 
-t.test('what plans and what cuts text is pure', (t) => {
+t.test('planning and text cutting are pure', (t) => {
   for (const file of sources.filter((path) => ['engine/leases', 'engine/planning', 'engine/text'].includes(roomOf(path)))) {
     const packages = edgesOf(file).filter((edge) => !edge.typeOnly && !edge.to.startsWith('src/'));
     t.strictSame(packages.map(show), [], `${file} needs no package and nothing of Node`);
@@ -129,7 +126,7 @@ t.test('what plans and what cuts text is pure', (t) => {
   t.end();
 });
 
-t.test('no import goes in a circle', (t) => {
+t.test('imports form no cycle', (t) => {
   const next = new Map(sources.map((file) => [file, inSource.filter((edge) => edge.from === file && !edge.typeOnly).map((edge) => edge.to)]));
   const done = new Set<string>();
   const circles: string[] = [];
@@ -161,7 +158,7 @@ t.test('no folder of src or native holds over 20 files', (t) => {
   t.end();
 });
 
-/** Lines of prose: comments, and the text of a page without its tables and code. */
+/** Lines of prose: comments, and the text of a page except its tables and code. */
 function proseOf(file: string): string[] {
   const lines = textOf(file).split('\n');
   if (!file.endsWith('.md')) return lines.filter((line) => /^\s*(\/\/|\/?\*+ )/.test(line));
@@ -173,7 +170,7 @@ function proseOf(file: string): string[] {
 }
 
 t.test('no line of prose is over 100 columns', (t) => {
-  // These are generated, and what is there in a line is a line.
+  // These are generated, with one line per paragraph.
   const pages = ['README.md', 'CONTRIBUTING.md', ...filesUnder('docs', /\.md$/)].filter((page) => !/\/(api|cli|http)\.md$/.test(page));
   const code = ['src', 'native', 'test', 'scripts', 'bench', 'examples'].flatMap((folder) => filesUnder(folder, /\.(c?ts|m?js|cpp|h)$/));
   const long = [...pages, ...code].flatMap((file) => proseOf(file).filter((line) => [...line].length > 100).map((line) => `${file}: ${line}`));

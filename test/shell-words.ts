@@ -1,11 +1,11 @@
-// The commands of a documented block of shell, as far as these pages use it: comments, quotes,
+// The commands of a documented shell block, in the syntax that the docs use: comments, quotes,
 // continued lines, pipes, variables before a command.
 
 export interface ShellCommand {
   words: string[];
   /** Variables that are set for this command alone. */
   variables: string[];
-  /** The line as it stands in the page, joined. */
+  /** The line of the page, with continuations joined. */
   line: string;
 }
 

@@ -1,4 +1,4 @@
-// The page: its frame, and which of its views the address names.
+// The page's frame. The address says which view it shows.
 import { html, render, useEffect, useState } from './app/html.js';
 import { Dialogs } from './app/dialog.js';
 import { Icon, IconButton } from './app/icons.js';
@@ -20,7 +20,7 @@ function placeOf(hash) {
   return view === 'chat' || view === '' ? { view: 'chat', id } : { view, id };
 }
 
-/** Back to the chat that was left. */
+/** The chat that was open last. */
 const chatAddress = () => (session.messages.size > 0 ? `#/chat/${session.conversation.id}` : '#/');
 
 const themes = ['auto', 'light', 'dark'];
@@ -67,7 +67,7 @@ function App() {
   useEffect(() => { document.title = view === 'chat' ? 'Recua' : `${name} · Recua`; }, [view]);
 
   return html`
-    <a class="skip" href="#content" onClick=${(/** @type {Event} */ event) => { event.preventDefault(); document.getElementById('content')?.focus(); }}>To the content</a>
+    <a class="skip" href="#content" onClick=${(/** @type {Event} */ event) => { event.preventDefault(); document.getElementById('content')?.focus(); }}>Skip to content</a>
     <div class=${`frame ${menuOpen ? 'menu-open' : ''}`}>
       <header class="phone-bar">
         <${IconButton} icon="menu" label="Menu" aria-expanded=${menuOpen} onClick=${() => setMenuOpen(!menuOpen)} />
@@ -77,7 +77,7 @@ function App() {
       <div class="shade" onClick=${() => setMenuOpen(false)}></div>
       <aside class="side" aria-label="Menu">
         <div class="brand"><img src="ui/icon.svg" alt="" width="26" height="26" /><strong>Recua</strong><span class="stretch"></span>
-          <${IconButton} icon="theme" label=${`Colors: ${theme}`} onClick=${() => setTheme(themes[(themes.indexOf(theme) + 1) % themes.length] ?? 'auto')} /></div>
+          <${IconButton} icon="theme" label=${`Color theme: ${theme}`} onClick=${() => setTheme(themes[(themes.indexOf(theme) + 1) % themes.length] ?? 'auto')} /></div>
         <nav class="places" aria-label="Views">${places.map(({ to, icon, name: label }) => html`<a key=${to} href=${to === '#/' ? chatAddress() : to} aria-current=${label === name ? 'page' : undefined}><${Icon} name=${icon} />${label}</a>`)}</nav>
         <button type="button" class="new" onClick=${startNew} title="Ctrl+Shift+O"><${Icon} name="plus" />New chat</button>
         <${ConversationList} isShown=${view === 'chat'} go=${go} />
@@ -88,7 +88,7 @@ function App() {
     <${NoticeLine} />`;
 }
 
-/** The views that are loaded when somebody goes there. @type {Record<string, () => Promise<any>>} */
+/** Views that load on their first visit. @type {Record<string, () => Promise<any>>} */
 const later = {
   models: async () => (await import('./models/models-view.js')).ModelsView,
   now: async () => (await import('./now/now-view.js')).NowView,
@@ -112,13 +112,13 @@ function Later({ view }) {
     later[view]?.().then((shown) => {
       loaded.set(view, shown);
       draw(1);
-    }, () => setError('The server does not answer. Load the page again.'));
+    }, () => setError('The server does not respond. Reload the page.'));
   }, []);
   const View = loaded.get(view);
   return View ? html`<${View} />` : html`<section class="panel">${error && html`<p class="error" role="alert">${error}</p>`}</section>`;
 }
 
-// `?q=` is what will be said once somebody sends it: it fills the box and nothing more.
+// `?q=` fills the message box. It sends nothing.
 const address = new URL(location.href);
 const question = address.searchParams.get('q');
 if (question !== null) {

@@ -1,4 +1,4 @@
-// Each load is a process of its own: an addon stays in the process that loads it.
+// Each load runs in its own process: an addon stays in the process that loads it.
 import t from 'tap';
 import { spawnSync } from 'node:child_process';
 import { copyFileSync, mkdirSync, readdirSync, realpathSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
@@ -16,7 +16,7 @@ interface Outcome {
   message?: string;
 }
 
-/** Loads the addon as Recua in a folder finds it, far from it. */
+/** Loads the addon as Recua in a folder finds it, from another working directory. */
 function load(recua: string, env: Record<string, string> = {}, cwd = '/'): Outcome {
   const body = `
     const { openAddon } = await import(${JSON.stringify(pathToFileURL(join(recua, 'dist', 'addon', 'load.js')).href)});
@@ -42,7 +42,7 @@ t.test('the package is found in every layout that package managers make', (t) =>
   const pnpm = join(flat, 'pnpm');
   t.match(load(pnpmLayout(pnpm, [basePackage], [])), { ...found, path: new RegExp(`^${pnpm}/node_modules/\\.pnpm/@recua\\+${base}@${ownVersion.replaceAll('.', '\\.')}/`) });
 
-  // Installed beside the project, as `npm install @recua/…` in the folder above does.
+  // Installed beside the project, as `npm install @recua/…` in the parent folder does.
   const nested = join(flat, 'nested');
   placeDependencies(join(nested, 'inner', 'node_modules'));
   placeRecua(join(nested, 'inner', 'node_modules', 'recua'));
@@ -51,7 +51,7 @@ t.test('the package is found in every layout that package managers make', (t) =>
   t.end();
 });
 
-t.test('a clone uses its build, and RECUA_ADDON goes before it', (t) => {
+t.test('a clone uses its build, and RECUA_ADDON overrides it', (t) => {
   t.match(load(root), { source: 'build', path: join(release, 'recua.node'), backends: ['CPU'], attempts: [] });
   const folder = realpathSync(t.testdir());
   symlinkSync(release, join(folder, 'elsewhere'));
@@ -63,7 +63,7 @@ t.test('a clone uses its build, and RECUA_ADDON goes before it', (t) => {
   t.end();
 });
 
-t.test('what is not installed, or for another Recua, is told with the command that mends it', (t) => {
+t.test('a missing package, or one for another Recua, is reported with the command that fixes it', (t) => {
   const folder = realpathSync(t.testdir());
   const recua = flatLayout(folder, []);
   const scope = join(folder, 'node_modules', '@recua');
@@ -88,7 +88,7 @@ t.test('what is not installed, or for another Recua, is told with the command th
   t.end();
 });
 
-t.test('an addon that does not load is told with the reason, and the next place is tried', { skip: process.platform !== 'linux' }, (t) => {
+t.test('an addon that does not load is reported with the reason, and the next place is tried', { skip: process.platform !== 'linux' }, (t) => {
   const folder = realpathSync(t.testdir());
   const recua = flatLayout(folder, [{ name: base, backend: 'cpu' }]);
   const bin = join(folder, 'node_modules', '@recua', base, 'bin');
@@ -111,14 +111,14 @@ t.test('an addon that does not load is told with the reason, and the next place 
   t.end();
 });
 
-t.test('a library that lies in the current directory, or that GGML_BACKEND_PATH names, is not run', { skip: process.platform !== 'linux' }, (t) => {
+t.test('a library in the current directory, or one that GGML_BACKEND_PATH names, is not run', { skip: process.platform !== 'linux' }, (t) => {
   const folder = realpathSync(t.testdir());
   for (const name of ['libggml-cuda.so', 'libggml-vulkan.so', 'libggml-cpu.so']) copyFileSync(fakeBackend({ fault: 'abort' }), join(folder, name));
   t.match(load(root, { GGML_BACKEND_PATH: join(folder, 'libggml-cuda.so') }, folder), { source: 'build', backends: ['CPU'] });
   t.end();
 });
 
-t.test('two loads in a thread are one, and threads have each their own over the same backends', (t) => {
+t.test('two loads in a thread give one addon; each thread has its own over the same backends', (t) => {
   const load = JSON.stringify(pathToFileURL(join(root, 'dist', 'addon', 'load.js')).href);
   const body = `
     import { Worker } from 'node:worker_threads';
@@ -138,9 +138,9 @@ t.test('two loads in a thread are one, and threads have each their own over the 
   t.end();
 });
 
-t.test('loadBackend() and loadBackends() take absolute paths only and say what is wrong', async (t) => {
+t.test('loadBackend() and loadBackends() take only absolute paths and say what is wrong', async (t) => {
   const { openFile } = await import('#recua/addon/load.js');
-  // The build's, whatever RECUA_ADDON says.
+  // The addon of the build, whatever RECUA_ADDON says.
   const { addon } = openFile({ path: join(release, 'recua.node'), source: 'build' });
   t.throws(() => addon.loadBackend('libggml-cuda.so'), { code: 'invalid_argument' });
   t.throws(() => addon.loadBackends('.'), { code: 'invalid_argument' });

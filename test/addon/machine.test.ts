@@ -8,7 +8,7 @@ import { release } from '../native/fake-backend.js';
 const linux = process.platform === 'linux' && process.arch === 'x64';
 const here = { platform: process.platform, arch: process.arch };
 
-t.test('fileFault() sees a damaged, cut off or foreign library without loading it', { skip: !linux }, (t) => {
+t.test('fileFault() detects a damaged, truncated or foreign library without loading it', { skip: !linux }, (t) => {
   const folder = t.testdir();
   const copy = (name: string): string => {
     const path = join(folder, name);
@@ -34,7 +34,7 @@ t.test('fileFault() sees a damaged, cut off or foreign library without loading i
   t.end();
 });
 
-t.test('explainFault() says in words what the linker found', (t) => {
+t.test('explainFault() puts the linker error into words', (t) => {
   const glibc = { platform: 'linux', arch: 'x64', glibc: '2.31' };
   const explain = (words: string, needs = '') => explainFault(words, { glibc: needs }, glibc);
   t.equal(explain("/lib/x86_64-linux-gnu/libc.so.6: version `GLIBC_2.38' not found (required by /a/recua.node)"), 'it needs glibc 2.38 or newer, this system has 2.31');
@@ -51,7 +51,7 @@ t.test('explainFault() says in words what the linker found', (t) => {
   t.end();
 });
 
-t.test('machineFacts() has the C library that this process runs on', (t) => {
+t.test('machineFacts() names the C library of this process', (t) => {
   const facts = machineFacts();
   t.match(facts, here);
   if (linux && readFileSync('/proc/self/maps', 'utf8').includes('/libc.so.6')) t.match(facts.glibc, /^2\.\d+$/);

@@ -12,7 +12,7 @@ const installed = (folder: string): Installation => ({ root: folder, version: ow
 const put = (modules: string, one: PackageKind): void => placePackage(join(modules, '@recua', one.name), one);
 const cpu: PackageKind = { name: 'linux-x64', backend: 'cpu' };
 
-t.test('packages are looked for where Node would, nearest first, and never in the current directory', (t) => {
+t.test('packages are looked up where Node would look, nearest first, and never in the current directory', (t) => {
   t.strictSame(packageFolders(installed('/a/node_modules/recua')), ['/a/node_modules/recua/node_modules', '/a/node_modules', '/node_modules']);
   t.strictSame(packageFolders(installed('/a/node_modules/.pnpm/recua@1/node_modules/recua')).slice(0, 4), [
     '/a/node_modules/.pnpm/recua@1/node_modules/recua/node_modules', '/a/node_modules/.pnpm/recua@1/node_modules',
@@ -21,7 +21,7 @@ t.test('packages are looked for where Node would, nearest first, and never in th
   t.end();
 });
 
-t.test('of packages with one name the nearest that fits counts, and others are left alone', (t) => {
+t.test('of packages with the same name the nearest that fits is used, and others are ignored', (t) => {
   const folder = realpathSync(t.testdir());
   const far = join(folder, 'node_modules');
   const near = join(folder, 'a', 'node_modules');
@@ -44,14 +44,14 @@ t.test('of packages with one name the nearest that fits counts, and others are l
   t.end();
 });
 
-t.test('a package that cannot be read has a reason, too', (t) => {
+t.test('an unreadable package has a reason, too', (t) => {
   const folder = t.testdir({ node_modules: { '@recua': { 'linux-x64': { 'package.json': '{' }, 'linux-x64-cuda': {} } } });
   t.match(findPackages(installed(join(folder, 'node_modules', 'recua')), target), [
     { backend: 'cpu', refusal: /package\.json cannot be read/ }, { backend: 'cuda', refusal: /package\.json cannot be read: ENOENT/ }]);
   t.end();
 });
 
-t.test('the addon is looked for in RECUA_ADDON alone, else in the build of a clone, else in the package', (t) => {
+t.test('the addon is looked up in RECUA_ADDON alone, else in the build of a clone, else in the package', (t) => {
   const folder = realpathSync(t.testdir({ 'CMakeLists.txt': '' }));
   put(join(folder, 'node_modules'), cpu);
   const here = installed(folder);
@@ -68,7 +68,7 @@ t.test('the addon is looked for in RECUA_ADDON alone, else in the build of a clo
   t.end();
 });
 
-t.test('librariesBeside() has what is optional in a folder', (t) => {
+t.test('librariesBeside() lists the optional libraries in a folder', (t) => {
   const folder = t.testdir();
   for (const name of ['libggml-base.so', 'libggml.so', 'libggml-cpu.so', 'libggml-cpu-haswell.so', 'libggml-cuda.so', 'libggml-vulkan.so.1', 'recua.node', 'ggml-hip.dll']) writeFileSync(join(folder, name), '');
   t.strictSame(librariesBeside(folder, 'linux'), [{ backend: 'cuda', file: join(folder, 'libggml-cuda.so') }]);

@@ -1,5 +1,5 @@
-// With few addresses (`ulimit -v`): a model either does not load, and the user reads why, or it
-// answers as many requests as it takes at once.
+// With a small address space (`ulimit -v`), a model either does not load and says why, or answers
+// as many requests as it takes at once.
 import t from 'tap';
 import { readFileSync } from 'node:fs';
 import { start } from './recua.js';
@@ -7,7 +7,7 @@ import { start } from './recua.js';
 const { platform } = process;
 const command = ['api', 'builtin', '--port', '0', '--gpu-layers', '0', '-np', '4'];
 
-/** What the engine process has of addresses when it has loaded and nothing was asked. */
+/** Address space of the engine process after the load, before any request. */
 async function sizeKib(): Promise<number> {
   const running = start(command);
   await running.saw(/Recua listens/);
@@ -25,7 +25,7 @@ async function ask(url: string, route: string, body: object): Promise<number> {
   return response.status;
 }
 
-t.test('a model that loads with few addresses survives all requests at once', { skip: platform !== 'linux' && 'needs /proc and ulimit -v' }, async (t) => {
+t.test('a model that loads in a small address space survives all requests at once', { skip: platform !== 'linux' && 'needs /proc and ulimit -v' }, async (t) => {
   const size = await sizeKib();
   let refused = 0;
   let served = 0;

@@ -1,4 +1,4 @@
-// Files that llama.cpp ends the process for, and weights that are no numbers: what is said then.
+// Files that make llama.cpp end the process, and weights that are NaN: the messages for both.
 import t from 'tap';
 import { copyFileSync, openSync, closeSync, writeSync, renameSync, mkdirSync } from 'node:fs';
 import { createHash } from 'node:crypto';
@@ -8,7 +8,7 @@ import { readModelFile } from '#recua/models/gguf/model-file.js';
 import { builtinPath } from '#recua/models/store.js';
 import { recua } from './recua.js';
 
-/** Every bit of the tensors set: in all types of numbers that is none. */
+/** Sets every bit of the tensors, which is NaN in all floating-point types. */
 async function damage(path: string): Promise<void> {
   const { parts: [{ dataOffset, tensors }] } = await readModelFile(path);
   const file = openSync(path, 'r+');
@@ -17,7 +17,7 @@ async function damage(path: string): Promise<void> {
   closeSync(file);
 }
 
-t.test('a file that llama.cpp gives up on is refused with its reason, without the stack', async (t) => {
+t.test('a file that llama.cpp gives up on is refused with its reason, without a stack trace', async (t) => {
   const path = join(t.testdir(), 'layers.gguf');
   const bytes = readFileSync(builtinPath);
   const name = 'block_count';
@@ -29,7 +29,7 @@ t.test('a file that llama.cpp gives up on is refused with its reason, without th
   t.notMatch(stderr, /\[0x|^#\d/m);
 });
 
-t.test('damaged weights end with the name of the file, whatever samples', async (t) => {
+t.test('damaged weights end with an error that names the file, with any sampler', async (t) => {
   const path = join(t.testdir(), 'broken.gguf');
   copyFileSync(builtinPath, path);
   await damage(path);
@@ -43,7 +43,7 @@ t.test('damaged weights end with the name of the file, whatever samples', async 
   }
 });
 
-t.test('show --verify compares a model of the store with what it was stored as', async (t) => {
+t.test('show --verify compares a model of the store with what was stored', async (t) => {
   const folder = t.testdir();
   const env = { SERVICE_HOME: folder, HUB_HOME: '', HF_HOME: '', HF_HUB_CACHE: '' };
   const blobs = join(folder, 'hub', 'models--o--r', 'blobs');

@@ -1,5 +1,5 @@
-// Devices as the command line has them: on this machine's CPU, and on a GPU that is none
-// (test/native/fake-backend.cpp), whose offloading is llama.cpp's own.
+// Devices on the command line: the CPU of this machine, and a fake GPU
+// (test/native/fake-backend.cpp) with llama.cpp's own offloading.
 import t from 'tap';
 import type { Test } from 'tap';
 import { spawn } from 'node:child_process';
@@ -21,7 +21,7 @@ interface Installed {
   run(...args: string[]): Promise<Result>;
 }
 
-/** Recua with a GPU package, and a home of its own. */
+/** Recua with a GPU package and its own home. */
 function install(t: Test, kind: FakeKind): Installed {
   const { env } = makeHome(t);
   const folder = flatLayout(realpathSync(t.testdir()), [basePackage, { name: `${base}-fake`, backend: 'fake', library: fakeBackend(kind) }]);
@@ -51,7 +51,7 @@ t.test('--list-devices prints a table or JSON, and needs no model', async (t) =>
   }
 });
 
-t.test('without a GPU, what asks for one says so', async (t) => {
+t.test('without a GPU, flags that ask for one say so', async (t) => {
   t.match(await recua(['run', 'builtin', '-p', 'Hello', '--require-gpu', ...greedy]), { code: 1, stdout: '', stderr: /A GPU is required \(--require-gpu\), but none would compute: No GPU backend is installed; the devices are: CPU/ });
   t.match(await recua(['api', 'builtin', '--port', '0'], '', { env: { RECUA_REQUIRE_GPU: '1' } }), { code: 1, stderr: /A GPU is required/ });
   t.match(await recua(['run', 'builtin', '-p', 'Hello', '--device', 'cuda0', ...greedy]), { code: 1, stdout: '', stderr: /There is no device "cuda0"\. This machine has: CPU \(/ });
@@ -59,7 +59,7 @@ t.test('without a GPU, what asks for one says so', async (t) => {
   t.match(await recua(['run', 'builtin', '-p', 'Hello', '-ngl', 'many']), { code: 2, stderr: /Expected a whole number from -1 to 100000, or one of auto, all, for --gpu-layers, got "many"/ });
 });
 
-t.test('a GPU that is there is used where it is asked for, and the answer is the same', { skip }, async (t) => {
+t.test('a GPU is used on request, and the answer is the same', { skip }, async (t) => {
   const { run } = install(t, { devices: 1 });
   const used = await run('run', 'builtin', '-p', 'Hello', ...greedy, '--require-gpu');
   t.match(used, { code: 0, stdout: (await plain).stdout });
@@ -70,7 +70,7 @@ t.test('a GPU that is there is used where it is asked for, and the answer is the
   t.match(await run('chat', '--list-devices'), { code: 0, stdout: /\nFAKE0 +gpu +8\.00 GiB +8\.00 GiB +A GPU that is none\n/ });
 });
 
-t.test('a server tells where it computes: at its start, as a model, in its status', { skip }, async (t) => {
+t.test('a server reports where it computes: at its start, as a model, in its status', { skip }, async (t) => {
   const { run } = install(t, { devices: 2 });
   const started = await run('serve', 'start', 'builtin', '--port', '0', '--device', 'fake1', '-ngl', '2', '-c', '256', '-fa', 'off', '--log-level', 'debug');
   t.equal(started.code, 0, started.stderr);
@@ -95,7 +95,7 @@ t.test('auto takes as many layers as fit, and says how many', { skip }, async (t
   t.match(await run('run', 'builtin', '-p', 'Hello', ...greedy, '-ngl', 'all', '--require-gpu'), { code: 0, stdout: (await plain).stdout }, 'a number is obeyed');
 });
 
-t.test('a GPU backend that breaks is warned of, and what needs it fails with the reason', { skip }, async (t) => {
+t.test('a broken GPU backend gives a warning, and commands that need it fail with the reason', { skip }, async (t) => {
   const { run } = install(t, { fault: 'abort' });
   const told = /The fake backend \(@recua\/\S+-fake\) is not used: loading it ended the process \(signal SIGABRT\): fake driver: no such device, giving up\./;
   t.match(await run('run', 'builtin', '-p', 'Hello', ...greedy, '-ngl', 'auto'), { code: 0, stdout: (await plain).stdout, stderr: told });

@@ -12,13 +12,13 @@ const all = await allCommands();
 
 const read = (file: string) => readFileSync(join(root, 'docs', file), 'utf8');
 
-t.test('docs/cli.md and docs/recua.1 are what the table gives', (t) => {
+t.test('docs/cli.md and docs/recua.1 match the command table', (t) => {
   t.equal(read('cli.md') === markdown(all), true, 'npm run docs writes docs/cli.md anew');
   t.equal(read('recua.1') === manPage(all), true, 'npm run docs writes docs/recua.1 anew');
   t.end();
 });
 
-t.test('docs/cli.md has a part for each command and a row for each flag', (t) => {
+t.test('docs/cli.md has a section for each command and a row for each flag', (t) => {
   const text = markdown(all);
   for (const { command, path } of allPlaces(all)) {
     t.match(text, new RegExp(`^#+ recua ${path}$`, 'm'));
@@ -34,14 +34,14 @@ t.test('docs/cli.md has a part for each command and a row for each flag', (t) =>
   t.end();
 });
 
-t.test('the man page is sound roff', { skip: spawnSync('groff', ['--version']).status !== 0 && 'groff is not installed' }, (t) => {
+t.test('the man page is valid roff', { skip: spawnSync('groff', ['--version']).status !== 0 && 'groff is not installed' }, (t) => {
   const { status, stderr, stdout } = spawnSync('groff', ['-man', '-Tutf8', '-ww'], { input: manPage(all), encoding: 'utf8' });
   t.strictSame({ status, stderr }, { status: 0, stderr: '' });
   for (const { path } of allPlaces(all)) t.ok(stdout.replace(/\u001b\[[\d;]*m|.\u0008/gu, '').includes(`recua ${path}`), path);
   t.end();
 });
 
-t.test('the charts of docs/performance.md are what its tables give', async (t) => {
+t.test('the charts of docs/performance.md match its tables', async (t) => {
   const { charts } = await import(`${scripts}charts.mjs`) as { charts(): Record<string, string> };
   const drawn = charts();
   t.equal(Object.keys(drawn).length, 3);

@@ -1,5 +1,5 @@
-// However a command ends, no native code ends it: exit codes are those of docs/cli.md, and no
-// engine process is left behind.
+// However a command ends, native code does not end it: exit codes are those of docs/cli.md, and no
+// engine process is left.
 import t from 'tap';
 import type { Test } from 'tap';
 import { spawn } from 'node:child_process';
@@ -12,9 +12,9 @@ import { base, basePackage, flatLayout } from '../native/installed.js';
 import { makeHome, until } from './home.js';
 
 const skip = process.platform !== 'linux';
-/** Rounds of each case; more of them look longer for what happens seldom. */
+/** Rounds per case. More rounds find rarer failures. */
 const rounds = Number(process.env['RECUA_EXIT_ROUNDS'] ?? 3);
-/** Long to read, and never answered to the end before it is stopped. */
+/** Takes long to read, and is stopped before its answer ends. */
 const prompt = 'word '.repeat(3000);
 
 interface Installed {
@@ -23,8 +23,8 @@ interface Installed {
 }
 
 /**
- * With a GPU backend loaded from its library, so that more than the compiled-in one has to end
- * well.
+ * With a GPU backend loaded from its library, so that not only the compiled-in backend has to exit
+ * cleanly.
  */
 function install(t: Test): Installed {
   const { env } = makeHome(t);
@@ -50,7 +50,7 @@ interface Begun {
   child: ChildProcess;
   stdout(): string;
   stderr(): string;
-  /** What its end was, as a shell tells it. */
+  /** The exit status as a shell reports it. */
   end: Promise<string>;
 }
 
@@ -66,7 +66,7 @@ function begin({ main, env }: Installed, ...args: string[]): Begun {
 
 const run = ['run', 'builtin', '--temp', '0', '--threads', '1', '-c', '4096'];
 
-t.test('answers end with 0, whether on the CPU or another device', { skip }, async (t) => {
+t.test('commands that answer exit with 0, on the CPU or another device', { skip }, async (t) => {
   const installed = install(t);
   for (let round = 0; round < rounds; round++) {
     for (const device of ['none', 'FAKE0']) {
@@ -79,7 +79,7 @@ t.test('answers end with 0, whether on the CPU or another device', { skip }, asy
   await until(() => left(installed.main).length === 0);
 });
 
-t.test('Ctrl-C or SIGTERM while loading, reading the prompt and answering ends with 130 or 143, quietly, and leaves no process', { skip }, async (t) => {
+t.test('Ctrl-C or SIGTERM during loading, prefill and decoding exits with 130 or 143, quietly, and leaves no process', { skip }, async (t) => {
   const installed = install(t);
   const phases: Record<string, { args: string[]; ripe(begun: Begun): boolean }> = {
     'before the engine has said a word': { args: ['-p', 'Hello'], ripe: ({ stderr }) => stderr().includes('Loading') },
@@ -99,7 +99,7 @@ t.test('Ctrl-C or SIGTERM while loading, reading the prompt and answering ends w
   await until(() => left(installed.main).length === 0);
 });
 
-/** Whether the engine process of a command maps the model: it has begun with it. */
+/** Whether the engine process of a command maps the model, which means that the load has begun. */
 function busy(pid: number): boolean {
   const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').filter((one) => one !== '');
   return children.some((one) => {
@@ -122,7 +122,7 @@ t.test('a command that is killed takes its engine process with it', { skip }, as
   }
 });
 
-t.test('a server that is stopped at any moment ends with 0', { skip }, async (t) => {
+t.test('a server stopped at any moment exits with 0', { skip }, async (t) => {
   const installed = install(t);
   const waits: ((begun: Begun) => boolean)[] = [
     ({ stderr }) => stderr().includes('Loading'), ({ child }) => busy(child.pid!), ({ stderr }) => stderr().includes('Computes on'), ({ stderr }) => stderr().includes('listens'),

@@ -1,5 +1,5 @@
-// A home of its own for a test: what Recua keeps goes there, and a managed server that a test
-// leaves behind is ended.
+// A home for one test: Recua keeps its files there, and a managed server that the test leaves is
+// ended.
 import type { Test } from 'tap';
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, realpathSync, rmSync } from 'node:fs';
@@ -14,15 +14,15 @@ export interface Home {
   folder: string;
   env: Record<string, string>;
   places: ServePlaces;
-  /** The managed server's record; throws where there is none. */
+  /** The record of the managed server; throws if there is none. */
   record(): ServerRecord;
   /** `recua serve …` in this home. */
   serve(...args: string[]): Promise<Result>;
 }
 
 export function makeHome(t: Test): Home {
-  // Not t.testdir(), which is taken away before teardown: while a server that a test left may still
-  // write there.
+  // Not t.testdir(), which is removed before teardown, while a leftover server may still write
+  // there.
   const folder = mkdtempSync(join(realpathSync(tmpdir()), 'recua-home-'));
   const env = { SERVICE_HOME: join(folder, 'models'), HOME: folder, XDG_CONFIG_HOME: join(folder, 'config'), XDG_CACHE_HOME: join(folder, 'cache') };
   const places = servePlaces(join(folder, 'models', 'recua', 'serve'));
@@ -34,7 +34,7 @@ export function makeHome(t: Test): Home {
   return { folder, env, places, record, serve: (...args) => recua(['serve', ...args], '', { env }) };
 }
 
-/** Ends what serves a state file, whether or not the file is still there. */
+/** Ends the server of a state file, even if the file is gone. */
 async function killServers(record: string): Promise<void> {
   for (let tries = 0; tries < 500; tries++) {
     const { stdout } = spawnSync('ps', ['-eo', 'pid=,args='], { encoding: 'utf8', maxBuffer: 1 << 26 });
@@ -50,7 +50,7 @@ async function killServers(record: string): Promise<void> {
   throw new Error(`a server of ${record} is left`);
 }
 
-/** Waits, for at most half a minute, for what another process will bring about. */
+/** Waits at most half a minute for a condition that another process brings about. */
 export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
   for (let tries = 0; !await condition(); tries++) {
     if (tries > 1_500) throw new Error(`never came true: ${condition.toString()}`);

@@ -10,7 +10,7 @@ export interface PtyOptions {
   columns?: number;
   rows?: number;
   cwd?: string;
-  /** Another program than the command line, e.g. a shell that runs it. */
+  /** A program other than the command line, for example a shell that runs it. */
   program?: string;
 }
 
@@ -26,7 +26,7 @@ function descendants(pid: number): number[] {
   }
 }
 
-/** A zombie, which nobody asks for yet, runs no more. */
+/** A zombie that nobody has waited for yet no longer runs. */
 function isRunning(pid: number): boolean {
   try {
     return !/^State:\s+[ZX]/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
@@ -39,7 +39,7 @@ export class Pty {
   readonly #process: pty.IPty;
   readonly #terminal: xterm.Terminal;
   readonly #watchers = new Set<() => void>();
-  /** Every byte that came. */
+  /** Every byte that arrived. */
   raw = '';
   #ended = false;
   readonly ended: Promise<{ exitCode: number; signal: number | undefined }>;
@@ -56,7 +56,7 @@ export class Pty {
     });
     this.ended = new Promise((resolve) => {
       this.#process.onExit(({ exitCode, signal }) => {
-        // Behind what was written last, so that the screen has all of it.
+        // Queued after the last write, so that the screen has all of it.
         this.#terminal.write('', () => {
           this.#ended = true;
           for (const watch of this.#watchers) watch();
@@ -79,7 +79,7 @@ export class Pty {
     this.#process.resize(columns, rows);
   }
 
-  /** As in the moment before the program hears that its window has become narrower. */
+  /** Resizes the screen only, as in the moment before the program hears of its narrower window. */
   resizeUnheard(columns: number, rows: number): void {
     this.#terminal.resize(columns, rows);
   }
@@ -88,12 +88,12 @@ export class Pty {
     if (!this.#ended) this.#process.kill(signal);
   }
 
-  /** Closes the terminal, as a window that is closed does. */
+  /** Closes the terminal, as closing its window does. */
   hangUp(): void {
     (this.#process as unknown as { destroy(): void }).destroy();
   }
 
-  /** All lines, with what scrolled away, without what is empty at the end. */
+  /** All lines, including scrolled ones, without empty ones at the end. */
   lines(): string[] {
     const buffer = this.#terminal.buffer.active;
     const lines = Array.from({ length: buffer.length }, (_, row) => buffer.getLine(row)!.translateToString(true).trimEnd());
@@ -141,13 +141,13 @@ export class Pty {
     });
   }
 
-  /** An empty prompt, with the cursor behind it. */
+  /** An empty prompt, with the cursor after it. */
   async prompt(): Promise<void> {
     await this.until(() => this.cursor().line === '>' && this.cursor().column === 2, 'an empty prompt');
   }
 
   /**
-   * Sends a line and waits for the next prompt; returns what was shown between the two, without the
+   * Sends a line and waits for the next prompt. Returns the text shown between the two, without the
    * line between turns.
    */
   async say(line: string): Promise<string> {
@@ -165,8 +165,8 @@ export class Pty {
   }
 
   /**
-   * Ends the process and those it started, and waits until they are gone: what still writes would
-   * hinder the removal of the test's folder.
+   * Ends the process and its children, and waits until they are gone: a process that still writes
+   * would block the removal of the test's folder.
    */
   async dispose(): Promise<void> {
     const others = this.#ended ? [] : descendants(this.pid);

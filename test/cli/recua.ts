@@ -10,10 +10,10 @@ import { fileURLToPath } from 'node:url';
 export const root = fileURLToPath(new URL('../..', import.meta.url));
 export const mainPath = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
 
-/** Nobody's config file: the user's own must not change what is tested. */
+/** No config file: the user's own must not change the tests. */
 const noConfig = fileURLToPath(new URL('./no-config', import.meta.url));
 
-/** Who is given no home gets one of this test's own, where no server of others is found. */
+/** A call without a home gets one of this test, where it finds no other server. */
 const homeNames = ['SERVICE_HOME', 'HF_HOME', 'HUB_HOME', 'HF_HUB_CACHE', 'XDG_CACHE_HOME', 'HOME'];
 let ownHome: string | undefined;
 
@@ -35,7 +35,7 @@ export interface Result {
 
 export interface Running {
   child: ChildProcessWithoutNullStreams;
-  /** What came so far. */
+  /** Output so far. */
   stdout(): string;
   stderr(): string;
   /** Resolves when stderr or stdout holds the pattern; rejects if the process ends first. */
@@ -46,11 +46,14 @@ export interface Running {
 export interface Options {
   cwd?: string;
   env?: Record<string, string>;
-  /** Most KiB of addresses for each process; no limit where it is absent. */
+  /** Address space of each process, in KiB; absent means no limit. */
   addressKib?: number;
-  /** Without what the test runner has its children load, which takes memory; not on Windows. */
+  /**
+   * Without the modules that the test runner makes its children load, which take memory. Not on
+   * Windows.
+   */
   bare?: boolean;
-  /** Of another installation. */
+  /** Runs another installation. */
   main?: string;
 }
 

@@ -1,8 +1,8 @@
-// What comes as a stream is, put together by each dialect's own client, what comes whole: texts,
-// calls of tools, thoughts, log probabilities, several answers, how it ended, and what it took.
-// Against the real server on the embedded model. Each is asked once before, with one place for
-// conversations: a prompt that is new is evaluated in other steps than one that is cached, and its
-// numbers are rounded otherwise.
+// A stream, put together by the official client of each dialect, equals the whole answer: texts,
+// tool calls, thoughts, log probabilities, several answers, finish reasons and usage. Against the
+// real server on the embedded model. Each request is sent once before, with room for one
+// conversation: a new prompt is evaluated in other steps than a cached one, and its numbers are
+// rounded differently.
 import Anthropic from '@anthropic-ai/sdk';
 import { Ollama } from 'ollama';
 import OpenAI from 'openai';
@@ -10,7 +10,7 @@ import t, { type Test } from 'tap';
 import { fileURLToPath } from 'node:url';
 import { post, startService, weatherTool } from '../service/service.js';
 
-/** Without what cannot be the same: names and times, and how much of a prompt was there already. */
+/** Without fields that cannot be equal: names, times, and how much of a prompt was cached. */
 function plain(value: unknown): unknown {
   const varies = new Set(['id', 'created', 'tool_call_id', '_request_id', 'timings', 'cached_tokens', 'cache_read_input_tokens', 'input_tokens', 'parsed', 'parsed_arguments', 'parsed_output']);
   return JSON.parse(JSON.stringify(value), (key, inner: unknown) => (varies.has(key) ? undefined : inner));
@@ -24,7 +24,7 @@ const asks = [
   { what: 'a call', text: 'What is the weather in Paris?', tools: true, most: 60 },
 ];
 
-t.test('a stream put together is the whole answer, in every dialect', async (t) => {
+t.test('a stream put together equals the whole answer, in every dialect', async (t) => {
   const { url } = await startService(t, oneSlot);
   const openai = new OpenAI({ baseURL: `${url}/v1`, apiKey: 'none', maxRetries: 0 });
   const anthropic = new Anthropic({ baseURL: url, apiKey: 'none', maxRetries: 0 });
@@ -78,7 +78,7 @@ async function whole(url: string, path: string, body: object): Promise<any> {
   return await reply.json();
 }
 
-/** Numbers that come of two evaluations are as good as equal. */
+/** Numbers from two evaluations are nearly equal. */
 function alike(t: Test, got: unknown, wanted: unknown, what: string): void {
   const round = (value: unknown): unknown => JSON.parse(JSON.stringify(value), (key, inner: unknown) => (key === 'logprob' ? 0 : inner));
   t.strictSame(round(got), round(wanted), what);
@@ -87,7 +87,7 @@ function alike(t: Test, got: unknown, wanted: unknown, what: string): void {
   t.ok(a.every((number, index) => Math.abs(number - b[index]!) < 1e-3), `${what}: log probabilities`);
 }
 
-t.test('several answers with log probabilities are the same as a stream', async (t) => {
+t.test('several answers with log probabilities equal a stream', async (t) => {
   const { url } = await startService(t, oneSlot);
   const ask = { messages: [{ role: 'user', content: 'What is the weather in Paris?' }], temperature: 1, seed: 3, max_tokens: 30, n: 2, logprobs: true, top_logprobs: 2, tools: [weatherTool] };
   const { choices, usage } = await whole(url, '/v1/chat/completions', ask);
@@ -107,7 +107,7 @@ t.test('several answers with log probabilities are the same as a stream', async 
   }
 });
 
-t.test('thoughts and log probabilities of each dialect are the same as a stream', async (t) => {
+t.test('thoughts and log probabilities of each dialect equal a stream', async (t) => {
   const { url } = await startService(t, [...oneSlot, '--chat-template-file', thinker]);
   const messages = [{ role: 'user', content: 'What is the weather?' }];
   const common = { temperature: 0, thinking_budget_tokens: 12 };

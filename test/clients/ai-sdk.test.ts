@@ -1,4 +1,4 @@
-// Vercel's AI SDK by each of its providers, against the real server on the embedded model.
+// Vercel's AI SDK with each of its providers, against the real server on the embedded model.
 import { createAnthropic } from '@ai-sdk/anthropic';
 import { createOpenAI } from '@ai-sdk/openai';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
@@ -10,7 +10,7 @@ import { startService } from '../service/service.js';
 const settings = { temperature: 0, maxOutputTokens: 48, maxRetries: 0 } as const;
 const person = z.object({ name: z.string(), age: z.number().int() });
 const aboutPerson = 'Invent a person.';
-/** Anthropic's provider would make a tool of it for models that it does not know. */
+/** Anthropic's provider would turn it into a tool for models that it does not know. */
 const providerOptions = { anthropic: { structuredOutputMode: 'outputFormat' } };
 
 async function providers(t: Test): Promise<{ url: string; models: [name: string, model: LanguageModel][] }> {
@@ -27,7 +27,7 @@ async function providers(t: Test): Promise<{ url: string; models: [name: string,
   };
 }
 
-t.test('text comes whole and streamed with the same result', async (t) => {
+t.test('text is the same whole and streamed', async (t) => {
   const ask = { ...settings, system: 'Be short.', prompt: 'Tell me something about rain.' };
   const texts = new Set<string>();
   for (const [name, model] of (await providers(t)).models) {

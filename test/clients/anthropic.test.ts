@@ -1,5 +1,5 @@
-// What Anthropic's official client does by itself — a loop of tools, thoughts, counts, parsing —
-// against the real server on the embedded model; the suites of test/server know the single calls.
+// Features of Anthropic's official client (tool loops, thinking, token counts, parsing) against the
+// real server on the embedded model. test/server tests the single calls.
 import Anthropic from '@anthropic-ai/sdk';
 import { betaTool } from '@anthropic-ai/sdk/helpers/beta/json-schema';
 import { zodOutputFormat } from '@anthropic-ai/sdk/helpers/zod';
@@ -9,7 +9,7 @@ import { startService } from '../service/service.js';
 
 const messages = [{ role: 'user' as const, content: 'What is the weather in Paris?' }];
 
-t.test('tools run, and the stream of a turn is whole', async (t) => {
+t.test('tools run, and the stream of a turn is complete', async (t) => {
   const { url } = await startService(t);
   const client = new Anthropic({ baseURL: url, apiKey: 'none', maxRetries: 0 });
   const asked: unknown[] = [];
@@ -32,7 +32,7 @@ t.test('tools run, and the stream of a turn is whole', async (t) => {
   t.match(text, /sunny|21/);
 });
 
-t.test('answers are parsed, tokens are counted, and what is not offered is a 404', async (t) => {
+t.test('answers are parsed, tokens are counted, and a missing feature is a 404', async (t) => {
   const { url } = await startService(t);
   const client = new Anthropic({ baseURL: url, authToken: 'none', maxRetries: 0 });
   const person = z.object({ name: z.string(), age: z.number().int() });

@@ -1,5 +1,5 @@
-// What the official client of OpenAI does by itself — tools, parsing, batches, background — against
-// the real server on the embedded model; the suites of test/server know the single calls.
+// Features of OpenAI's official client (tools, parsing, batches, background) against the real
+// server on the embedded model. test/server tests the single calls.
 import OpenAI, { toFile } from 'openai';
 import { zodResponseFormat, zodTextFormat } from 'openai/helpers/zod';
 import t, { type Test } from 'tap';
@@ -53,7 +53,7 @@ t.test('tools run, and answers are parsed', async (t) => {
   t.strictSame((await client.responses.stream(respond).finalResponse()).output_parsed, whole);
 });
 
-t.test('a batch goes on after kill -9, and so does a conversation; no line is there twice', async (t) => {
+t.test('a batch continues after kill -9, and so does a conversation; no line appears twice', async (t) => {
   const home = homeOf(t);
   const first = await startServer(t, home);
   const { id: response } = await first.client.responses.create({ model: 'default', input: 'My name is Zorblax.', max_output_tokens: 20 });

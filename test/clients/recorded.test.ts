@@ -1,7 +1,7 @@
-// What programs sent to this server, recorded while a scripted model had them list files, write one
-// and answer a second question: their requests in order, with texts of our own in place of theirs.
-// Each is asked again of the real server on the embedded model: it is taken, its stream has what
-// the program's parser needs, the whole answer is the same, and no turn reads the last one again.
+// Requests that programs sent to this server, recorded while a scripted model made them list files,
+// write one and answer a second question: in order, with our own texts in place of theirs. Each is
+// sent again to the real server on the embedded model: it is accepted, its stream has what the
+// program's parser needs, the whole answer is the same, and no turn reads the last one again.
 import { readFileSync, readdirSync } from 'node:fs';
 import t, { type Test } from 'tap';
 import { startService } from '../service/service.js';
@@ -9,17 +9,17 @@ import { startService } from '../service/service.js';
 interface Recording {
   program: string;
   headers: Record<string, string>;
-  /** Fields of all bodies. */
+  /** Fields in all bodies. */
   shared: Record<string, unknown>;
   requests: {
     path: string;
-    /** The number of the request that this one goes on from. */
+    /** The number of the request that this one continues. */
     after?: number;
     body: Record<string, unknown>;
   }[];
 }
 
-/** What an answer took, and what it said in the program's own words. */
+/** Usage and text of an answer, in the program's dialect. */
 interface Said {
   prompt: number;
   cached: number;
@@ -27,11 +27,11 @@ interface Said {
 }
 
 interface Protocol {
-  /** Its field for the longest answer. */
+  /** The field that limits the answer's length. */
   most: string;
   /** Checks the stream of an answer. */
   stream(t: Test, text: string): Said;
-  /** The same of an answer that came whole. */
+  /** The same for a whole answer. */
   whole(answer: any): Said;
 }
 
@@ -48,7 +48,7 @@ function eventsOf(text: string): Event[] {
   });
 }
 
-/** Without what differs between two answers. */
+/** Without fields that differ between two answers. */
 function plain(value: unknown): unknown {
   const varies = new Set(['id', 'call_id', 'response_id', 'created', 'created_at', 'completed_at', 'timings', 'encrypted_content', 'usage', 'store']);
   return JSON.parse(JSON.stringify(value), (key, inner: unknown) => (varies.has(key) ? undefined : inner));
@@ -65,8 +65,7 @@ const responses: Protocol = {
     t.strictSame(events.map(({ data }) => data.sequence_number), events.map((_, index) => index), 'numbered without a gap');
     t.equal(types[0], 'response.created');
     t.match(types.at(-1), /^response\.(completed|incomplete)$/);
-    // Items are there from their beginning to their end, one after the other; Codex takes them
-    // whole from their end.
+    // Items begin and end one after another; Codex takes each from its end event.
     let open: string | undefined;
     const items: any[] = [];
     for (const { data } of events) {
@@ -169,13 +168,13 @@ function protocolOf(path: string): Protocol {
   return path.startsWith('/v1/responses') ? responses : path.startsWith('/v1/messages') ? messages : chat;
 }
 
-/** The frame that a template puts around a message may change behind the last answer. */
+/** The frame that a template puts around a message may change after the last answer. */
 const frameTokens = 8;
 
 const folder = new URL('../../test/clients/recorded/', import.meta.url);
 for (const file of readdirSync(folder).filter((name) => name.endsWith('.json'))) {
   const { program, headers, shared, requests } = JSON.parse(readFileSync(new URL(file, folder), 'utf8')) as Recording;
-  t.test(`${program}: its requests are answered, and each turn goes on from the last`, async (t) => {
+  t.test(`${program}: its requests are answered, and each turn continues the last`, async (t) => {
     const { url } = await startService(t, ['--ctx-size', '16384']);
     const post = async (path: string, body: object): Promise<string> => {
       const reply = await fetch(url + path, { method: 'POST', headers: { ...headers, 'content-type': 'application/json' }, body: JSON.stringify(body) });
@@ -188,7 +187,7 @@ for (const file of readdirSync(folder).filter((name) => name.endsWith('.json')))
       const protocol = protocolOf(path);
       const asked: Record<string, unknown> = { ...shared, ...body, [protocol.most]: 800, model: 'default', temperature: 0 };
       const { stream_options: _, ...rest } = asked;
-      // Read once, so that the two answers begin with the same numbers.
+      // Read once before, so that both answers begin with the same numbers.
       const { prompt, cached } = protocol.whole(JSON.parse(await post(path, { ...rest, stream: false, [protocol.most]: 1 })));
       prompts[number] = prompt;
       if (after !== undefined) t.ok(cached >= prompts[after]! - frameTokens, `request ${number} reads ${prompt - cached} of ${prompt} tokens; ${prompts[after]} were there`);

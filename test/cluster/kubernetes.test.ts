@@ -1,5 +1,5 @@
-// The objects are read by a YAML parser, and hold together: what selects pods selects these, what
-// probes them asks routes that there are, and the grace period covers the drain.
+// A YAML parser reads the objects, and they fit together: selectors match the pods, probes use
+// existing routes, and the grace period covers the drain.
 import t from 'tap';
 import { parseAllDocuments } from 'yaml';
 import { checkDeployed, kubernetesConfig, readCount } from '#recua/cluster/kubernetes.js';
@@ -83,7 +83,7 @@ t.test('a key comes from a Secret, and only the server has it; a file is not pul
   t.end();
 });
 
-t.test('what Kubernetes would refuse is refused', (t) => {
+t.test('values that Kubernetes would refuse are refused', (t) => {
   const wrong: [Partial<typeof given>, RegExp][] = [
     [{ name: 'A' }, /--name/], [{ name: '-a' }, /--name/], [{ name: 'a'.repeat(53) }, /--name/], [{ image: '' }, /--image.*got none/], [{ image: 'a b' }, /--image/], [{ image: 'a\nb: c' }, /--image/],
     [{ model: '' }, /--model.*got none/], [{ model: 'a\nb' }, /--model/], [{ model: '--host' }, /--model/], [{ secret: 'A_b' }, /--api-key-secret/], [{ secret: 'a\nb' }, /--api-key-secret/],

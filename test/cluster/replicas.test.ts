@@ -1,7 +1,7 @@
 import t from 'tap';
 import { readListen, readReplicas } from '#recua/cluster/replicas.js';
 
-t.test('addresses of replicas, with the port of their scheme', (t) => {
+t.test('addresses of replicas get the port of their scheme', (t) => {
   t.strictSame(readReplicas(' http://10.0.0.1:8080/, https://b.example.com ,http://[::1]'), [
     { name: 'replica1', host: '10.0.0.1', port: 8080, secure: false },
     { name: 'replica2', host: 'b.example.com', port: 443, secure: true },
@@ -10,7 +10,7 @@ t.test('addresses of replicas, with the port of their scheme', (t) => {
   t.end();
 });
 
-t.test('what is no address of a replica is named', (t) => {
+t.test('an invalid address of a replica is named', (t) => {
   const wrong: [string, RegExp][] = [
     ['', /got none/], [' ', /got none/], ['http://a:1,', /nothing between two commas/], ['10.0.0.1:8080', /no URL of http/], ['ftp://a', /no URL of http/], ['http://', /no URL/],
     ['http://a:99999', /no URL/], ['http://a:0', /port 0/], ['http://a/v1', /a path is not passed on/], ['http://a?x', /a path/], ['http://a/?', /a path/], ['http://key@a', /keys are the clients/],
@@ -21,7 +21,7 @@ t.test('what is no address of a replica is named', (t) => {
   t.end();
 });
 
-t.test('where a balancer listens', (t) => {
+t.test('the address that a balancer listens on is read', (t) => {
   t.strictSame(['127.0.0.1:8000', ':8000', '8000', '*:80', '[::1]:9', 'models.example.com:443'].map(readListen), [
     { host: '127.0.0.1', port: 8000 }, { host: '', port: 8000 }, { host: '', port: 8000 }, { host: '', port: 80 }, { host: '::1', port: 9 }, { host: 'models.example.com', port: 443 },
   ]);

@@ -1,4 +1,4 @@
-// Every load has our own check of the file in front of it, whatever was checked before.
+// Recua checks the file before every load, whatever it checked before.
 import t from 'tap';
 import { appendFileSync, copyFileSync, readFileSync, renameSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -13,8 +13,8 @@ import { partFile, modelPart } from '../models/hub-layout.js';
 import { options } from './requests.js';
 
 /**
- * One that llama.cpp must not see: a vocabulary's byte token without its form makes it write
- * outside a buffer.
+ * A file that llama.cpp must not see: a byte token in an invalid form makes it write outside a
+ * buffer.
  */
 const hostile = gguf({ ...sound, metadata: [...sound.metadata!.filter((one) => Buffer.isBuffer(one) || one[0] !== 'tokenizer.ggml.tokens'),
   ['tokenizer.ggml.tokens', types.array, ['a', 'b', '<0x-1>'], types.string]] });
@@ -23,7 +23,7 @@ async function optionsFor(path: string): Promise<EngineOptions> {
   return { ...options, modelPath: path, checked: checkedFiles(await readModelFile(path)), contextSize: 256, parallel: 1 };
 }
 
-t.test('a file that was exchanged while the engine ran is refused when a crashed engine is started again', async (t) => {
+t.test('a file that was replaced while the engine ran is refused when a crashed engine restarts', async (t) => {
   const path = join(t.testdir(), 'model.gguf');
   copyFileSync(builtinPath, path);
   const engine = startEngine(await optionsFor(path), { restart: { delayMs: 1, holdOffMs: 600_000 } });
@@ -37,7 +37,7 @@ t.test('a file that was exchanged while the engine ran is refused when a crashed
   t.equal(engine.crashes, 1, 'only the one that was killed');
 });
 
-t.test('so is one that was exchanged between the check and the first load, in a process of its own or not', async (t) => {
+t.test('a file replaced between the check and the first load is refused, in a process of its own or not', async (t) => {
   for (const start of [startEngine, startLocalEngine]) {
     const path = join(t.testdir(), 'model.gguf');
     copyFileSync(builtinPath, path);
@@ -49,7 +49,7 @@ t.test('so is one that was exchanged between the check and the first load, in a 
   }
 });
 
-t.test('what changed is read again, what did not is not', async (t) => {
+t.test('a changed file is read again, an unchanged one is not', async (t) => {
   const folder = t.testdir();
   const whole = join(folder, 'model.gguf');
   writeFileSync(whole, gguf(sound));
@@ -63,11 +63,11 @@ t.test('what changed is read again, what did not is not', async (t) => {
     const bytes = readFileSync(last);
     await ensureChecked(path, checked);
     t.strictSame(await ensureChecked(path, []), checked);
-    // Same length, same time of change as far as a program can set it.
+    // Same length, and the same modification time as far as a program can set it.
     writeFileSync(last, Buffer.alloc(bytes.length, 'x'));
     utimesSync(last, 1, 1);
     await t.rejects(ensureChecked(path, checked), { code: 'invalid_gguf' });
-    // Another file is not vouched for.
+    // The check of one file says nothing about another.
     await t.rejects(ensureChecked(last, [{ path: `${last}.other`, mark: checked.at(-1)!.mark }]), { code: 'invalid_gguf' });
     writeFileSync(last, bytes);
     appendFileSync(last, '');

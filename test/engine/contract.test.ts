@@ -1,5 +1,5 @@
-// What engine/ relies on of the addon, checked alike on the fake and on the real one with the
-// embedded model: what the fake promises, the real one keeps.
+// What engine/ relies on in the addon, checked on the fake and on the real one with the embedded
+// model: the real addon keeps what the fake promises.
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import type { NativeAddon, NativeContext, NativeModel, NativeSampler } from '#recua/addon/addon.js';
@@ -30,7 +30,7 @@ async function feed(context: NativeContext, sequence: number, from: number, all:
   return result.tokens[0];
 }
 
-/** Greedy tokens after a prompt whose first `from` tokens are evaluated already. */
+/** Greedy tokens after a prompt whose first `from` tokens are already evaluated. */
 async function generate(model: NativeModel, context: NativeContext, sequence: number, from: number, prompt: Int32Array, count: number): Promise<number[]> {
   const sampler = await model.createSampler({ temperature: 0 }, prompt);
   const all = Int32Array.from([...prompt, ...new Array<number>(count).fill(0)]);
@@ -43,7 +43,7 @@ async function generate(model: NativeModel, context: NativeContext, sequence: nu
 }
 
 for (const { name, open } of addons) {
-  t.test(`the ${name} addon`, async (t) => {
+  t.test(`the ${name} addon keeps the contract`, async (t) => {
     const addon = await open();
     const { promise } = addon.loadModel({ path: builtin, gpuLayers, mmap: true, mlock: false });
     const model = await promise;
@@ -51,7 +51,7 @@ for (const { name, open } of addons) {
     const prompt = await model.tokenize('What is your name and what can you do for me today?', true, true);
     const solo = await generate(model, context, 0, 0, prompt, 8);
 
-    await t.test('goes on from a removed tail as if it had never been', async (t) => {
+    await t.test('continues from a removed tail as if it had never been', async (t) => {
       t.ok(await context.removeSequence(0, prompt.length - 1, -1));
       t.same(await generate(model, context, 0, prompt.length - 1, prompt, 8), solo);
     });
@@ -61,7 +61,7 @@ for (const { name, open } of addons) {
       t.ok(await context.removeSequence(0, 0, -1));
       t.ok(await context.removeSequence(1, 0, -1));
     });
-    await t.test('brings a stashed sequence back, whole or cut, as often as wanted', async (t) => {
+    await t.test('restores a stashed sequence, whole or cut, as often as wanted', async (t) => {
       t.same(await generate(model, context, 0, 0, prompt, 8), solo);
       const { id, sizeBytes } = await context.stashSequence(0);
       t.ok(id > 0 && sizeBytes > 0);
@@ -74,7 +74,7 @@ for (const { name, open } of addons) {
       t.same(await context.stashSequence(0), { id: 0, sizeBytes: 0 });
       t.ok(await context.dropStash(id));
     });
-    await t.test('has a piece for every token, and flags those that end', async (t) => {
+    await t.test('has a piece for every token, and flags end tokens', async (t) => {
       const { bytes, offsets, flags } = await model.pieces(false);
       t.equal(offsets.length, model.info.vocabSize + 1);
       t.equal(offsets.at(-1), bytes.length);
@@ -82,7 +82,7 @@ for (const { name, open } of addons) {
       const text = await model.tokenize('plain text', false, false);
       t.equal(Buffer.concat(Array.from(text, (token) => bytes.subarray(offsets[token], offsets[token + 1]))).toString().trim(), 'plain text');
     });
-    await t.test('rejects what comes after close() with closed', async (t) => {
+    await t.test('rejects calls after close() with closed', async (t) => {
       const sampler = await model.createSampler({ temperature: 0 }, prompt);
       sampler.close();
       sampler.close();
@@ -93,7 +93,7 @@ for (const { name, open } of addons) {
       await model.close();
       await t.rejects(async () => await model.tokenize('x', true, true), { code: 'closed' });
     });
-    await t.test('carries an engine: together as alone', async (t) => {
+    await t.test('runs an engine whose answers are the same together as alone', async (t) => {
       const { promise } = load(addon, { ...options, gpuLayers, modelPath: builtin, contextSize: 512, threads: 2, threadsBatch: 2 }, () => {});
       const loaded = await promise;
       const answers = new Map<number, string>();

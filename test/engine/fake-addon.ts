@@ -1,6 +1,6 @@
 // A deterministic stand-in for the native addon. Its next token depends on every token of the
-// sequence as it was when evaluated (a hash chain), so any mix-up of KV changes the output; and it
-// notes each breach of addon.ts's contract.
+// sequence as evaluated (a hash chain), so any mix-up of KV changes the output. It records each
+// breach of the contract in addon.ts.
 import type {
   ChatInput, ChatPrompt, TokenizeOptions, ContextOptions, EmbedderOptions, NativeModelInfo, NativeAddon, NativeContext, NativeEmbedder, NativeModel,
   NativeParser, NativeSampler, ParsedDelta, Pieces, PreparedChat, PrepareInput, SamplerOptions, StepInput, StepResult,
@@ -12,10 +12,10 @@ const special: Record<number, string> = { 256: '<bos>', 257: '<eos>', 258: '<too
 const wide: Record<number, number[]> = { 259: [0xc3, 0xa9], 260: [0xf0, 0x9f], 261: [0x98, 0x80], 262: [...Buffer.from(' world')] };
 const vocabSize = 263;
 
-/** A prompt with one of these bytes makes a step fail, or kills the process, or never ends. */
+/** A prompt with one of these bytes makes a step fail, kills the process, or never ends. */
 export const marks = {
   failStep: '\x06', kill: '\x07', endless: '~',
-  /** Blocks for ever: the step, the JavaScript thread, all that is prepared from then on. */
+  /** Blocks forever: the step, the JavaScript thread, or all preparation from then on. */
   stuckStep: '\x03', stuckProcess: '\x04', stuckPool: '\x05',
 };
 
@@ -27,19 +27,19 @@ export interface FakeOptions {
   hasDecoder?: boolean;
   pooling?: NativeModelInfo['pooling'];
   contextTrain?: number;
-  /** Least and most event-loop turns that a step takes. */
+  /** Fewest and most event-loop turns of a step. */
   turns?: [number, number];
-  /** Of steps that follow each other, JS hears when the next but one has begun already. */
+  /** With chained steps, JS hears of a step only when the next but one has begun. */
   lateReports?: boolean;
-  /** Of steps that follow each other, JS hears of so many at once on average. */
+  /** With chained steps, JS hears of this many at once on average. */
   mostUntold?: number;
-  /** Guesses come true by chance, so that a step gives up to so many tokens for each sequence. */
+  /** Guesses come true by chance, so a step gives up to this many tokens per sequence. */
   mostTokens?: number;
-  /** What a step says it took. */
+  /** The time that a step reports. */
   decodeMs?: number;
-  /** Milliseconds each step takes beyond. */
+  /** Additional milliseconds of each step. */
   stepMs?: number;
-  /** While a step takes its time it polls, as a backend does that computes. */
+  /** A step polls while it takes its time, like a computing backend. */
   polling?: boolean;
   loadMs?: number;
   loadError?: { code: string; message: string };
@@ -47,14 +47,14 @@ export interface FakeOptions {
   killOnLoad?: boolean;
 }
 
-/** What a stashed token weighs. */
+/** Bytes of a stashed token. */
 export const stashBytesPerToken = 1000;
 export const checkpointBytes = 5000;
 
 export interface FakeAddon extends NativeAddon {
-  /** Breaches of the contract, which must stay empty. */
+  /** Breaches of the contract. Must stay empty. */
   violations: string[];
-  /** What each call of `tokenize` was given beside its text. */
+  /** The arguments of each call of `tokenize`, besides its text. */
   tokenized: TokenizeOptions[];
   /** Chats, prompt and answer. */
   remembered: Int32Array[];
@@ -95,7 +95,7 @@ class FakeSampler implements NativeSampler {
   readonly seed: number;
   closed = false;
   #count = 0;
-  /** Of a grammar `slow:text` every third token is left to decide(). */
+  /** In a grammar `slow:text`, every third token is left to decide(). */
   readonly #slow: boolean;
   #undecided: number | undefined;
   readonly #script: Int32Array | undefined;
@@ -320,7 +320,7 @@ class FakeContext implements NativeContext {
     row.push(cell);
     return cell;
   }
-  /** What a failed step leaves is undefined: the next use of it gives other output. */
+  /** A failed step leaves undefined state: its next use gives other output. */
   #spoil(sequences: Int32Array): void {
     for (const sequence of new Set(sequences)) for (const cell of this.#kv[sequence]) cell.hash = mix(cell.hash, this.#poison++);
   }
@@ -457,7 +457,7 @@ export function fakeVector(input: Int32Array): Float32Array {
   return Float32Array.from(raw, (x) => x / length);
 }
 
-/** `<tool>name:arguments;` is a call; a call without its end does not parse. */
+/** `<tool>name:arguments;` is a call; an unterminated call does not parse. */
 class FakeParser implements NativeParser {
   #content = '';
   #calls: { id: string; name: string; arguments: string }[] = [];

@@ -1,6 +1,5 @@
-// Entry of an engine process over the fake addon, forked by client.test. The fake's options come as
-// JSON in FAKE_ADDON; a `once` file named there makes its kill-on-load happen a limited number of
-// times.
+// Entry of an engine process over the fake addon, forked by client.test. FAKE_ADDON holds the
+// options of the fake as JSON. A `once` file named there limits how often its kill-on-load happens.
 import { existsSync, unlinkSync } from 'node:fs';
 import { runHost } from '#recua/engine/process/host.js';
 import { fakeAddon, type FakeOptions } from './fake-addon.js';

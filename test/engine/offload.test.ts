@@ -14,7 +14,7 @@ const broken: SkippedBackend = { backend: 'cuda', package: '@recua/linux-x64-cud
 const need = (layers: number, each: number, output = 0, compute = 0): LayerNeed => (
   { layersBytes: new Array<number>(layers).fill(each), outputBytes: output, computeBytes: compute });
 
-t.test('auto gives all layers to all GPUs, each by one backend, and integrated ones only where there is no other', (t) => {
+t.test('auto gives all layers to all GPUs, each by one backend, and uses integrated ones only if there is no other', (t) => {
   const cuda = device('CUDA0', { id: '0000:01:00.0' });
   const vulkan = device('Vulkan0', { id: '0000:01:00.0' });
   const other = device('Vulkan1', { id: '0000:02:00.0' });
@@ -48,7 +48,7 @@ t.test('a number is obeyed, and 0 says what stays unused', (t) => {
   t.end();
 });
 
-t.test('--device names devices in any case, and none and cpu are the CPU alone', (t) => {
+t.test('--device names devices in any case; none and cpu mean the CPU alone', (t) => {
   const all = [cpu, device('CUDA0'), device('CUDA1'), device('BLAS', { kind: 'accelerator' })];
   const choose = (name: string) => chooseOffload({ ...auto, device: name }, all, [broken]);
   t.strictSame(choose('cuda1, CUDA0,cuda1').devices, ['CUDA1', 'CUDA0']);
@@ -62,7 +62,7 @@ t.test('--device names devices in any case, and none and cpu are the CPU alone',
   t.end();
 });
 
-t.test('--require-gpu refuses what would compute on the CPU alone, and tells the whole story', (t) => {
+t.test('--require-gpu refuses to compute on the CPU alone, and explains why', (t) => {
   const required = { ...auto, requireGpu: true };
   t.match(chooseOffload(required, [cpu, device('CUDA0')], []), { devices: ['CUDA0'] });
   const refused = (wanted: Partial<Wanted>, devices: Device[], message: RegExp) => (
@@ -75,7 +75,7 @@ t.test('--require-gpu refuses what would compute on the CPU alone, and tells the
   t.end();
 });
 
-t.test('GPU backends are worth loading only where they may be used', (t) => {
+t.test('GPU backends are loaded only where they may be used', (t) => {
   t.ok(wantsGpu(auto));
   t.notOk(wantsGpu({ ...auto, gpuLayers: 0 }));
   t.notOk(wantsGpu({ ...auto, device: 'none' }));

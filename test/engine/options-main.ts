@@ -1,4 +1,4 @@
-// Entry of an engine process that loads nothing: it fails with what it was told to load. Forked by
+// Entry of an engine process that loads nothing: its error holds the options it got. Forked by
 // pool.test.
 process.on('message', (message: { type: string; options?: { cacheRamMib: number } }) => {
   if (message.type !== 'load') return;

@@ -1,4 +1,4 @@
-// A gateway that starts an engine, keeps it busy and tells its pid; client.test kills it.
+// A gateway that starts an engine, keeps it busy and prints its pid; client.test kills it.
 import { startEngine } from '#recua/engine/gateway/client.js';
 import { completion, options, sampling } from './requests.js';
 

@@ -1,5 +1,4 @@
-// Requests with everything at its default, and an engine over the fake addon, for the tests of this
-// folder.
+// Requests with default values, and an engine over the fake addon, for the tests of this folder.
 import { EngineLoop } from '#recua/engine/loop/engine-loop.js';
 import { load } from '#recua/engine/process/load.js';
 import type { ChatRequest, CompletionRequest, EngineEvent, EngineOptions, EngineStatus, Sampling } from '#recua/engine/protocol.js';
@@ -33,7 +32,7 @@ export const options: EngineOptions = {
   batchSize: 64, microBatchSize: 64, maxStallMs: 150, cacheRamMib: 1, queueSize: 1000,
 };
 
-/** What became of a request. */
+/** The outcome of a request. */
 export interface Outcome {
   content: string;
   deltas: number;

@@ -1,9 +1,9 @@
-// Changes of a value, a text or bytes that are sound: how most hostile input is made. An edit says
-// where by numbers that fit whatever is there, so that each can be left out, and the case shrinks.
+// Edits of a valid value, text or byte string: most hostile input is made this way. An edit gives
+// its place as numbers that fit any input, so that each edit can be left out and the case shrinks.
 import fc from 'fast-check';
 
 export interface Edit {
-  /** Which entry at each level, by its remainder. */
+  /** The entry at each level, by its remainder. */
   steps: number[];
   how: 'set' | 'drop' | 'repeat' | 'rename' | 'wrap';
   value: unknown;
@@ -11,7 +11,7 @@ export interface Edit {
 
 const letters = fc.oneof({ weight: 2, arbitrary: fc.integer({ min: 0, max: 0x7f }) }, fc.integer({ min: 0, max: 0x10ffff }));
 
-/** Of all characters; fast-check's own keep a map of them, of a hundred megabytes. */
+/** From all characters. fast-check's own arbitraries keep a map of a hundred megabytes. */
 export const anyText = (maxLength: number): fc.Arbitrary<string> => fc.array(letters, { maxLength }).map((codes) => String.fromCodePoint(...codes));
 
 /** Values that no client should send. */
@@ -21,14 +21,14 @@ export const strangeValues: fc.Arbitrary<unknown> = fc.oneof(
     [], [[]], [null], [1, 'a', {}], {}, { type: 'object' }, { a: { b: { c: [] } } }, { type: 'json_schema', json_schema: { name: 'n', schema: { $ref: '#' } } }, ['END', '', 5],
     '(a|b)*', '(?=x)', '[z-a]', 'root ::= root', 'root ::= "a"', 'start: "a"', { regex: '(' }, { choice: ['a'] }, { 5: 1, x: 2 }, { 99999999: 1 }),
   anyText(20),
-  // Halves of pairs, too.
+  // Lone surrogates, too.
   fc.array(fc.integer({ min: 0, max: 0xffff }), { maxLength: 8 }).map((units) => String.fromCharCode(...units)),
   fc.jsonValue({ maxDepth: 3 }),
   fc.record({ count: fc.constantFrom(30, 300, 3_000), around: fc.constantFrom('[', '{') }).map(({ count, around }) => `@raw:${around === '[' ? `${'['.repeat(count)}${']'.repeat(count)}` : `${'{"a":'.repeat(count)}1${'}'.repeat(count)}`}@`),
   fc.constantFrom(1_000, 20_000).map((count) => 'é\u0301💥 '.repeat(count / 4)),
 );
 
-/** In place of edits: what is sound stays so. */
+/** Used in place of edits, so that the valid value stays valid. */
 export const unchanged = fc.constant<unknown>([]) as fc.Arbitrary<never[]>;
 
 export const edits = (values: fc.Arbitrary<unknown> = strangeValues, maxLength = 3): fc.Arbitrary<Edit[]> => fc.array(fc.record<Edit>({
@@ -41,7 +41,7 @@ type Holder = Record<string | number, unknown>;
 
 const put = (holder: Holder, key: string | number, value: unknown): void => void Object.defineProperty(holder, key, { value, enumerable: true, configurable: true, writable: true });
 
-/** A copy with the edits made; the value is of plain JSON. */
+/** A copy with the edits applied. The value is plain JSON. */
 export function edited(value: unknown, all: readonly Edit[]): unknown {
   const top: Holder = { top: structuredClone(value) };
   for (const { steps, how, value: given } of all) {
@@ -72,13 +72,13 @@ export function edited(value: unknown, all: readonly Edit[]): unknown {
   return top['top'];
 }
 
-/** JSON of a value, in which `@raw:…@` stands for what JSON.stringify does not write. */
+/** JSON of a value; `@raw:…@` stands for text that JSON.stringify cannot write. */
 export function jsonOf(value: unknown): string {
   return (JSON.stringify(value) ?? 'undefined').replace(/"@raw:((?:[^"\\]|\\.)*)@"/g, (_, raw: string) => JSON.parse(`"${raw}"`) as string);
 }
 
 export interface TextEdit {
-  /** Which part of the text, in thousandths. */
+  /** The place in the text, in thousandths. */
   at: number;
   removed: number;
   put: string;
@@ -103,12 +103,11 @@ export interface ByteEdit {
   put: Uint8Array;
 }
 
-/** Counts and lengths as files have them, at their edges. */
+/** Counts and lengths as in files, at their limits. */
 const edgeBytes = [[0], [0xff], [0x7f, 0xff, 0xff, 0xff], [0xff, 0xff, 0xff, 0xff], [0, 0, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0x80], Array(8).fill(0xff), [...Array(7).fill(0xff), 0x7f], [0, 0, 0, 0, 0, 0, 0, 0x80], Array(8).fill(0)] as number[][];
 
 /**
- * `width`: of the bytes in which edits lie. Most write over what is there, so that the rest stays
- * in its place.
+ * `width`: the bytes in which edits fall. Most edits overwrite, so that the rest keeps its place.
  */
 export const byteEdits = (width: number, maxLength = 4): fc.Arbitrary<ByteEdit[]> => fc.array(fc.tuple(
   fc.nat(width), fc.oneof({ weight: 3, arbitrary: fc.constantFrom(...edgeBytes).map((bytes) => Uint8Array.from(bytes)) }, { weight: 3, arbitrary: fc.uint8Array({ minLength: 1, maxLength: 8 }) }), fc.constantFrom(0, 0, 0, 0, 1, 8, 64), fc.integer({ min: 0, max: 9 }),

@@ -1,5 +1,5 @@
-// The short form of `npm run test:fuzz`: some hundred cases of each kind, the same every time. And
-// what tries them: whatever a case does, it is found, made smaller and told.
+// The short form of `npm run test:fuzz`: some hundred cases of each kind, always the same. It also
+// tests the fuzzer itself: whatever a case breaks is found, made smaller and reported.
 import t from 'tap';
 import { fuzz } from './fuzzing.js';
 import type { Kind } from './kind.js';
@@ -9,7 +9,7 @@ const seed = 20_261_123;
 const kindOf = async (name: string): Promise<Kind> => (await import(moduleOf(name)) as { default: Kind }).default;
 
 for (const name of kindNames) {
-  t.test(`${name}: no case brings it down`, async (t) => {
+  t.test(`${name}: no case crashes it`, async (t) => {
     const kind = await kindOf(name);
     const { figures, failure } = await fuzz(kind, { name, module: moduleOf(name), count: kind.few, seed });
     t.comment(JSON.stringify(figures));
@@ -24,7 +24,7 @@ const ways: [way: string, why: RegExp, smallest: number | undefined][] = [
   ['memory', /^Cases have taken \d+ MiB of memory, 100 are allowed/, 1_000], ['end', /^After the last case: Error: It does not work any more/, undefined],
 ];
 for (const [way, why, smallest] of ways) {
-  t.test(`a case that makes the process ${way} is found, and the smallest that does`, async (t) => {
+  t.test(`a case that makes the process ${way} is found and reduced to the smallest that does`, async (t) => {
     process.env['RECUA_TEST_BREAK'] = way;
     const module = moduleOf('breaking');
     const kind = await kindOf('breaking');

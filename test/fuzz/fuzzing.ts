@@ -1,4 +1,4 @@
-// Tries so many cases of a kind, and where one fails, finds the smallest that does. Used by the
+// Runs a number of cases of a kind. If one fails, it finds the smallest that does. Used by the
 // command and by the short form in `npm test`.
 import fc from 'fast-check';
 import type { Kind } from './kind.js';
@@ -11,19 +11,19 @@ export interface Figures {
   seconds: number;
   refused: number;
   accepted: number;
-  /** Processes that a case has taken down, or that hung with it. */
+  /** Processes that a case crashed, or that hung on it. */
   crashes: number;
   longestMs: number;
-  /** Resident memory at most; and how much more that is than before the first case. */
+  /** Peak resident memory, and its growth since before the first case. */
   peakMib: number;
   grownMib: number;
 }
 
 export interface Failure {
-  /** The smallest case that was found. */
+  /** The smallest failing case that was found. */
   smallest: unknown;
   why: string;
-  /** How many cases had been tried when the first one failed: so many repeat it. */
+  /** How many cases ran before the first failure: the same number repeats it. */
   after: number;
 }
 
@@ -34,15 +34,15 @@ export interface Report {
 
 export interface Asked {
   name: string;
-  /** URL of the module that has the kind as its default. */
+  /** URL of the module that exports the kind as its default. */
   module: string;
   count: number;
   seed: number;
 }
 
-/** Smaller cases that are tried: each may cost a process, or its whole time. */
+/** How many smaller cases are tried: each may cost a process, or its whole time limit. */
 const mostSmaller = { count: 2_000, ms: 90_000 };
-/** A smaller case hangs that takes so long. */
+/** Milliseconds after which a smaller case counts as hanging. */
 const smallerMs = 3_000;
 
 export async function fuzz(kind: Kind, { name, module, count, seed }: Asked): Promise<Report> {
@@ -77,7 +77,7 @@ export async function fuzz(kind: Kind, { name, module, count, seed }: Asked): Pr
       slow = reply.ms >= kind.mostMs;
     }
     failed = { smallest: value, why, after: failed?.after ?? figures.cases };
-    // What hangs or has grown is not what the next one is tried on.
+    // A process that hangs or has grown does not run the next case.
     if (reply.why === undefined) trying.end();
     throw new Error(why);
   };

@@ -1,42 +1,40 @@
-// A kind of hostile input: how its cases are drawn, and what is done with one. Cases are drawn in
-// one process and tried in another, which they may take down.
+// A kind of hostile input: how its cases are drawn, and what is done with each. One process draws
+// the cases; another one runs them, and may crash.
 import type fc from 'fast-check';
 
-/** What became of a case. Anything else that happens to it is a failure. */
+/** The outcome of a case. Any other outcome is a failure. */
 export type Outcome = 'accepted' | 'refused';
 
-/** What cases are tried on. Lives in the process that may break. */
+/** The subject that cases run on. Lives in the process that may break. */
 export interface Subject<Case> {
-  /** Throws where the promise is broken. */
+  /** Throws if a promise is broken. */
   take(one: Case): Promise<Outcome> | Outcome;
-  /** After the last case: throws where what is left does not work. */
+  /** Runs after the last case. Throws if the subject no longer works. */
   close(): Promise<void> | void;
-  /** Resident bytes of processes beside this one; at most so far. */
+  /** Peak resident bytes so far of other processes of the subject. */
   othersPeakBytes?(): number;
 }
 
 export interface Kind<Case = unknown> {
-  /** Drawn by fast-check, which makes a failing one smaller. Has to cross to another process. */
+  /** Drawn by fast-check, which shrinks a failing case. Must be serializable. */
   cases: fc.Arbitrary<Case>;
   open(): Promise<Subject<Case>>;
-  /** Cases of the short form, which is a part of `npm test`. */
+  /** Number of cases in the short form, a part of `npm test`. */
   few: number;
-  /** A case that takes longer hangs. */
+  /** A case that takes longer counts as hanging. */
   mostMs: number;
   /**
-   * Resident memory that all cases together may take, beyond what there was before the first: of
-   * the process that tries them, and of those that it started.
+   * Growth of resident memory that all cases together may cause, beyond what there was before the
+   * first: of the process that runs them, and of the processes it started.
    */
   mostMib: number;
-  /** Of JavaScript's objects alone, so that garbage is collected before it counts. */
+  /** Counts JavaScript objects only, after a garbage collection. */
   heapMib?: number;
 }
 
 export const kind = <Case>(one: Kind<Case>): Kind => one as unknown as Kind;
 
-/**
- * What a test module says of itself: `accepted` and `refused` by whether it threw its own error.
- */
+/** `refused` if the code of the error is a refusal. Throws any other error again. */
 export function outcomeOf(thrown: unknown, isRefusal: (code: string) => boolean): Outcome {
   const { code } = (thrown ?? {}) as { code?: unknown };
   if (typeof code === 'string' && isRefusal(code)) return 'refused';

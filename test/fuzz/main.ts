@@ -1,4 +1,4 @@
-// `npm run test:fuzz`: so many cases of each kind of hostile input, with their figures. See
+// `npm run test:fuzz`: runs cases of each kind of hostile input and prints figures. See
 // CONTRIBUTING.md.
 import { writeFileSync } from 'node:fs';
 import { availableParallelism, cpus, tmpdir } from 'node:os';

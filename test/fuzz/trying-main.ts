@@ -1,5 +1,5 @@
-// The process in which cases of one kind are tried, one after the other as they come. It ends with
-// the process that draws them.
+// The process that runs cases of one kind, one after another. It ends with the process that draws
+// them.
 import { readFileSync, writeFileSync } from 'node:fs';
 import type { Kind, Subject } from './kind.js';
 import type { Reply } from './trying.js';
@@ -7,7 +7,7 @@ import type { Reply } from './trying.js';
 const { default: kind } = await import(process.argv[2]!) as { default: Kind };
 let subject: Subject<unknown> | undefined;
 
-/** What Node tells begins, on Linux, with that of the process that started it. */
+/** On Linux, Node's maxRSS begins with the peak of the parent process. */
 function peakBytes(): number {
   if (process.platform !== 'linux') return process.resourceUsage().maxRSS * 1_024;
   return Number(/^VmHWM:\s+(\d+) kB$/m.exec(readFileSync('/proc/self/status', 'utf8'))![1]) * 1_024;
@@ -35,7 +35,7 @@ process.on('disconnect', () => process.exit());
 
 await run(async () => {
   subject = await kind.open();
-  // From here on the peak counts.
+  // The peak counts from here on.
   if (process.platform === 'linux') writeFileSync('/proc/self/clear_refs', '5');
   return 'accepted';
 });

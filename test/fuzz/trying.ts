@@ -1,22 +1,22 @@
-// The process in which cases are tried, as the one sees it that draws them: it may end, hang or
-// grow with any of them, and is then replaced.
+// The process that runs cases, seen from the process that draws them: it may end, hang or grow with
+// any case, and is then replaced.
 import { fork, type ChildProcess } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import type { Kind, Outcome } from './kind.js';
 
 export interface Reply {
-  /** Undefined where the promise was broken; `why` says how. */
+  /** Undefined if a promise was broken; `why` says which. */
   outcome?: Outcome;
   why?: string;
-  /** What the case took there. */
+  /** Milliseconds the case took there. */
   ms: number;
-  /** Resident memory, at most so far, of all processes it needs. */
+  /** Peak resident memory so far of all processes it needs. */
   peakBytes: number;
 }
 
 const entry = fileURLToPath(new URL('trying-main.js', import.meta.url));
 const startMs = 60_000;
-/** Lines of what it said at last. */
+/** The last lines of its output. */
 const lastLines = 12;
 
 export class Trying {
@@ -25,7 +25,7 @@ export class Trying {
   #child: ChildProcess | undefined;
   #said: string[] = [];
   #settle: ((reply: Reply) => void) | undefined;
-  /** So many processes were needed. */
+  /** How many processes were needed. */
   started = 0;
   /** Resident memory before the first case. */
   beginBytes = 0;
@@ -45,7 +45,7 @@ export class Trying {
     return await this.#ask({ one }, mostMs, `It takes longer than ${mostMs / 1_000} seconds.`);
   }
 
-  /** What is left at the end, looked at; the process has ended afterwards. */
+  /** The final check of the subject. The process ends afterwards. */
   async close(): Promise<Reply> {
     if (!this.#child) return { outcome: 'accepted', ms: 0, peakBytes: 0 };
     const reply = await this.#ask({}, startMs, 'It does not come to an end.');
@@ -65,7 +65,7 @@ export class Trying {
     this.started++;
     this.#said = [];
     const { heapMib } = this.#kind;
-    // What is garbage does not count.
+    // Garbage does not count.
     const execArgv = heapMib === undefined ? [] : [`--max-old-space-size=${heapMib}`, '--max-semi-space-size=1'];
     const child = fork(entry, [this.#module], { execArgv, serialization: 'advanced', stdio: ['ignore', 'pipe', 'pipe', 'ipc'], detached: process.platform !== 'win32' });
     this.#child = child;
@@ -97,7 +97,7 @@ export class Trying {
     });
   }
 
-  /** It hangs, and what it has started with it. */
+  /** It hangs, and so do the processes it started. */
   #killAll(): void {
     const pid = this.#child?.pid;
     this.end();

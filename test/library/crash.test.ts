@@ -27,7 +27,7 @@ t.test('kill -9 of an isolated engine is reported, and the model comes back', as
   t.ok(lines.some((line) => /SIGKILL/.test(line)));
 });
 
-t.test('an answer goes on when the engine dies; one that kills it twice rejects with model_crashed', async (t) => {
+t.test('an answer continues when the engine dies; one that kills it twice rejects with model_crashed', async (t) => {
   const model = await loadModel('builtin', { isolated: true });
   t.teardown(() => model.dispose());
   const options = { temperature: 0, maxTokens: 400, ignoreEos: true };

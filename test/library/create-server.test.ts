@@ -19,7 +19,7 @@ async function urlOf(t: Test, server: Server): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-inBothModes('the app is mounted in an Express app of the program', async (t, load) => {
+inBothModes('the app can be mounted in an Express app of the program', async (t, load) => {
   const model = await load(t);
   const app = express();
   app.get('/own', (_, res) => res.send('own'));
@@ -37,7 +37,7 @@ inBothModes('the app is mounted in an Express app of the program', async (t, loa
   t.equal((await fetch(`${url}/llm/health`)).status, 503);
 });
 
-inBothModes('the app is a handler of node:http, and listens by itself', async (t, load) => {
+inBothModes('the app is a handler for node:http, and can listen by itself', async (t, load) => {
   const model = await load(t);
   const options = { maxTokens: 3, temperature: 0 };
   const post = async (url: string) => await (await fetch(`${url}/v1/chat/completions`, {
@@ -49,20 +49,20 @@ inBothModes('the app is a handler of node:http, and listens by itself', async (t
   t.equal(second.choices[0].message.content, first.choices[0].message.content);
 });
 
-inBothModes('only a loaded model and known options serve', async (t, load) => {
+inBothModes('only a loaded model and known options are accepted', async (t, load) => {
   const model = await load(t);
   t.throws(() => createServer({} as Model), { code: 'invalid_type', param: 'model' });
   t.throws(() => createServer(model, { port: 8080 } as object), { code: 'invalid_value', param: 'port' });
   t.throws(() => createServer(model, { temperature: 101 }), { code: 'invalid_value', param: 'temperature' });
 });
 
-inBothModes('the app is a handler of node:https', async (t, load) => {
+inBothModes('the app is a handler for node:https', async (t, load) => {
   const { tlsCert, tlsKey, ca } = await makeCertificates(t);
   const app = createServer(await load(t));
   const url = await urlOf(t, createHttpsServer({ cert: readFileSync(tlsCert), key: readFileSync(tlsKey) }, app).listen(0, '127.0.0.1'));
   t.match(await getSecurely(`${url.replace('http', 'https')}/v1/models`, ca), { status: 200, text: /builtin/ });
 });
 
-t.test('RecuaError is for instanceof', async (t) => {
+t.test('RecuaError works with instanceof', async (t) => {
   t.ok(new RecuaError('closed', 'x') instanceof Error);
 });

@@ -9,7 +9,7 @@ import { codeOf, inBothModes } from './modes.js';
 const builtin = fileURLToPath(new URL('../../builtin/builtin.gguf', import.meta.url));
 const library = new URL('../../dist/index.js', import.meta.url).href;
 
-inBothModes('loading tells its progress and what the model is', async (t, load) => {
+inBothModes('loading reports its progress and describes the model', async (t, load) => {
   const fractions: number[] = [];
   const lines: string[] = [];
   const model = await load(t, { contextSize: 512, parallel: 2, onProgress: (fraction) => fractions.push(fraction), onLog: (_, text) => lines.push(text) });
@@ -19,16 +19,16 @@ inBothModes('loading tells its progress and what the model is', async (t, load) 
   t.match(model.info, { id: 'builtin', path: builtin, contextSize: 512, parallel: 2, canGenerate: true, canEmbed: true, canRerank: false, hasChatTemplate: true });
 });
 
-inBothModes('a path is a name, too, with blanks and letters of any kind', async (t, load) => {
+inBothModes('a path is also a name, with blanks and letters of any script', async (t, load) => {
   const path = join(t.testdir(), 'ein Modell für äöü 模型.gguf');
   copyFileSync(builtin, path);
   const model = await load(t, { name: path });
   t.match(await model.chat('Hello!', { temperature: 0 }), { finishReason: 'stop' });
 });
 
-inBothModes('a loading that is aborted rejects, whenever that is', async (t, _load, isolated) => {
+inBothModes('an aborted load rejects, whenever it is aborted', async (t, _load, isolated) => {
   t.equal(await codeOf(loadModel('builtin', { isolated, signal: AbortSignal.abort() })), 'cancelled');
-  // From at once to when it is nearly done.
+  // From immediately to nearly done.
   for (const delayMs of [0, 5, 20, 60, 120]) {
     const controller = new AbortController();
     const loading = loadModel('builtin', { isolated, signal: controller.signal });
@@ -40,7 +40,7 @@ inBothModes('a loading that is aborted rejects, whenever that is', async (t, _lo
   await model.dispose();
 });
 
-inBothModes('what cannot be loaded is told by a code', async (t, load) => {
+inBothModes('a failed load has an error code', async (t, load) => {
   await t.rejects(load(t, { name: 'no-such-model' }), { code: 'model_not_found' });
   await t.rejects(load(t, { name: '' }), { code: 'model_not_found' });
   await t.rejects(load(t, { name: 7 as unknown as string }), { code: 'invalid_type', param: 'name' });
@@ -64,7 +64,7 @@ t.test('options are checked by name', async (t) => {
   await t.rejects(loadModel('builtin', 7 as unknown as LoadOptions), { code: 'invalid_type', param: 'options' });
 });
 
-inBothModes('a program that forgets dispose ends by itself, with its own exit code', async (t, _load, isolated) => {
+inBothModes('a program that forgets dispose exits by itself, with its own exit code', async (t, _load, isolated) => {
   const end = (code: string) => {
     const source = `import { loadModel } from ${JSON.stringify(library)}; const model = await loadModel('builtin', { isolated: ${isolated} }); ${code}`;
     return spawnSync(process.execPath, ['--input-type=module', '-e', source], { encoding: 'utf8', timeout: 60_000 });

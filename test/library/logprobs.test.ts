@@ -1,7 +1,7 @@
 import t from 'tap';
 import { codeOf, inBothModes } from './modes.js';
 
-inBothModes('a program hears how likely the tokens were, if it asks', async (t, load) => {
+inBothModes('a program gets log probabilities on request', async (t, load) => {
   const model = await load(t);
   const asked = { temperature: 0, maxTokens: 8, logprobs: 2, ignoreEos: true };
   const { content, logprobs = [], usage } = await model.chat('Tell me a story', asked);
@@ -19,7 +19,7 @@ inBothModes('a program hears how likely the tokens were, if it asks', async (t, 
   t.equal(await codeOf(model.chat('x', { prediction: 5 as unknown as string })), 'invalid_type');
 });
 
-t.test('bias by text', async (t) => {
+t.test('a bias may name text', async (t) => {
   const { loadModel } = await import('recua');
   const model = await loadModel('builtin', { isolated: false });
   t.teardown(() => model.dispose());

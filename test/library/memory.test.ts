@@ -9,8 +9,9 @@ const collect = runInNewContext('gc') as () => void;
 const addon = await openTestAddon();
 
 /**
- * What is given out and not given back, by malloc's account and V8's: unlike the process's pages it
- * does not depend on which thread's heap keeps what, and so not on what else the machine does.
+ * Memory that is allocated and not freed, as malloc and V8 count it. Unlike the pages of the
+ * process, this does not depend on which thread's heap keeps memory, nor on other load of the
+ * machine.
  */
 const heldBytes = () => {
   collect();
@@ -30,16 +31,16 @@ t.test('120 models are loaded, used and disposed of without growth', { skip: !ad
       await round();
       bytes.push(heldBytes());
     }
-    // What a thread is just about to give back comes and goes.
+    // Memory that a thread is just about to free varies.
     return Math.min(...bytes);
   };
-  // What stays after the first ones (code, pools, what each of libuv's threads keeps at hand) is no
+  // Memory that stays after the first models (code, pools, per-thread buffers of libuv) is not
   // growth.
   await rounds(20);
   const before = await rounds(10);
   await rounds(80);
   const grown = await rounds(10) - before;
-  // A hundred tensors' names for each model would be more.
+  // The tensor names of a hundred models would be more.
   t.ok(grown < 90 * 16 * 1024, `grew by ${Math.round(grown / 1024)} KiB`);
 });
 
@@ -51,7 +52,7 @@ t.test('isolated engines leave no process and no handle', async (t) => {
     await model.chat('Hello!', { maxTokens: 5 });
     await model.dispose();
   }
-  // The last one's pipe is closed some turns after its process has ended.
+  // The pipe of the last one closes some turns after its process has ended.
   for (let turns = 0; handles() > before && turns < 100; turns++) await new Promise((resolve) => setTimeout(resolve, 10));
   t.equal(handles(), before);
 });

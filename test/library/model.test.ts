@@ -6,7 +6,7 @@ import { codeOf, endless, inBothModes } from './modes.js';
 
 const greedy = { temperature: 0 };
 
-inBothModes('a reply is iterated and awaited', async (t, load) => {
+inBothModes('a reply can be iterated and awaited', async (t, load) => {
   const model = await load(t);
   const reply = model.chat('Hello!', greedy);
   let text = '';
@@ -22,7 +22,7 @@ inBothModes('a reply is iterated and awaited', async (t, load) => {
   t.equal(await model.chat('Hello!', greedy).then(({ content }) => content), text);
 });
 
-inBothModes('what is read late comes merged', async (t, load) => {
+inBothModes('deltas that are read late are merged', async (t, load) => {
   const model = await load(t);
   const reply = model.chat('Count to 5.', greedy);
   const { content } = await reply;
@@ -31,7 +31,7 @@ inBothModes('what is read late comes merged', async (t, load) => {
   t.strictSame(deltas, [{ content }]);
 });
 
-inBothModes('a conversation goes on with the messages of the result', async (t, load) => {
+inBothModes('a conversation continues with the messages of the result', async (t, load) => {
   const model = await load(t);
   const conversation: Message[] = [{ role: 'user', content: 'My name is Ifeoma.' }];
   const first = await model.chat(conversation, greedy);
@@ -41,7 +41,7 @@ inBothModes('a conversation goes on with the messages of the result', async (t, 
   t.ok(second.usage.cachedTokens > 0, 'the beginning was not read again');
 });
 
-inBothModes('answers run at once and are what they are alone', async (t, load) => {
+inBothModes('concurrent answers are the same as alone', async (t, load) => {
   const model = await load(t, { parallel: 4 });
   const questions = ['Hello!', 'What is 2 + 3?', 'Repeat: red roses', 'Who are you?', 'Count to 5.', 'Bye.'];
   const alone: string[] = [];
@@ -99,7 +99,7 @@ inBothModes('tokens and text go both ways', async (t, load) => {
   for (const wrong of [-1, 1.5, model.info.vocabSize, 2 ** 32, NaN]) t.equal(await codeOf(model.detokenize([wrong])), 'invalid_value', String(wrong));
 });
 
-inBothModes('a model that is no reranker says so', async (t, load) => {
+inBothModes('a model that is not a reranker says so', async (t, load) => {
   const model = await load(t);
   t.equal(model.info.canRerank, false);
   t.equal(await codeOf(model.rerank('a', ['b', 'c'])), 'rerank_unsupported');
@@ -109,7 +109,7 @@ inBothModes('a model that is no reranker says so', async (t, load) => {
   t.ok((await forced.chat('Hello!', greedy)).content, 'it still generates');
 });
 
-inBothModes('a saved state spares reading the conversation again', async (t, load) => {
+inBothModes('with a saved state the conversation is not evaluated again', async (t, load) => {
   const path = join(t.testdir(), 'state');
   const model = await load(t);
   const conversation: Message[] = [{ role: 'user', content: `Remember: ${'red roses, blue violets, '.repeat(20)}` }];
@@ -127,7 +127,7 @@ inBothModes('a saved state spares reading the conversation again', async (t, loa
   t.equal(await codeOf(again.restoreState(`${path}.not`)), 'file_unreadable');
 });
 
-inBothModes('an answer is cancelled by its signal, by cancel() and by leaving the loop', async (t, load) => {
+inBothModes('a signal, cancel() and leaving the loop cancel an answer', async (t, load) => {
   const model = await load(t);
   const controller = new AbortController();
   const bySignal = model.chat('Tell me a story', { ...endless, signal: controller.signal });
@@ -149,7 +149,7 @@ inBothModes('an answer is cancelled by its signal, by cancel() and by leaving th
   t.match(await model.chat('Hello!', greedy), { finishReason: 'stop' });
 });
 
-inBothModes('dispose ends what runs, may be repeated, and all after it is closed', async (t, load) => {
+inBothModes('dispose ends running work and may be repeated, and later calls reject with closed', async (t, load) => {
   const model = await load(t);
   const events: string[] = [];
   model.on('closed', () => events.push('closed'));
@@ -173,7 +173,7 @@ inBothModes('dispose ends what runs, may be repeated, and all after it is closed
   t.ok(model.info.contextSize > 0, 'what it was can still be asked');
 });
 
-inBothModes('dispose may let answers end', async (t, load) => {
+inBothModes('dispose can let answers end', async (t, load) => {
   const model = await load(t);
   const reply = model.chat('Hello!', greedy);
   for await (const _ of reply) break;
@@ -223,7 +223,7 @@ inBothModes('wrong arguments are refused by name, before any work', async (t, lo
   t.equal(await codeOf(model.tokenize(7 as unknown as string)), 'invalid_type');
 });
 
-t.test('a reply that nobody looks at does not bring the program down', async (t) => {
+t.test('a reply that nobody reads does not crash the program', async (t) => {
   const { loadModel } = await import('recua');
   const model = await loadModel('builtin', { isolated: false });
   t.teardown(() => model.dispose());

@@ -9,7 +9,7 @@ import { createServer, loadModel, openModels, type Models, type OpenOptions } fr
 import { builtinPath } from '#recua/models/store.js';
 import { codeOf, endless } from './modes.js';
 
-/** Small contexts: these tests are about coming and going. */
+/** Small contexts: these tests are about loading and unloading. */
 async function open(t: Test, more: OpenOptions = {}): Promise<Models> {
   const embed = join(t.testdir(), 'embed.gguf');
   copyFileSync(builtinPath, embed);
@@ -32,7 +32,7 @@ async function serve(t: Test, app: ReturnType<typeof createServer>): Promise<str
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-t.test('a model is leased by name, works as a loaded one, and is given back', async (t) => {
+t.test('a model is leased by name, works like a loaded one, and is given back', async (t) => {
   const models = await open(t);
   t.strictSame(await states(models), ['chat unloaded', 'embed unloaded']);
   const fractions: number[] = [];
@@ -72,7 +72,7 @@ t.test('a model is leased by name, works as a loaded one, and is given back', as
   for (const late of [models.lease('chat'), models.load('chat')]) t.equal(await codeOf(late), 'closed');
 });
 
-t.test('one of two has room: leases take turns, and changes are told', async (t) => {
+t.test('with room for one of two models, leases take turns, and changes are reported', async (t) => {
   const models = await open(t, { maxModels: 1 });
   const heard: string[] = [];
   models.on('change', ({ id, state }) => heard.push(`${id} ${state}`));
@@ -88,7 +88,7 @@ t.test('one of two has room: leases take turns, and changes are told', async (t)
   t.strictSame([...new Set(heard)].filter((one) => /ready|unloaded/.test(one)).slice(0, 3), ['chat ready', 'chat unloaded', 'embed ready']);
 });
 
-t.test('a conversation goes on after its model was unloaded, unless nothing is to be kept', async (t) => {
+t.test('a conversation continues after its model was unloaded, unless nothing is kept', async (t) => {
   const prompt = `Tell me about ${'llamas and alpacas, '.repeat(12)}`;
   for (const [sleepCacheBytes, kept] of [[undefined, true], [0, false]] as const) {
     const models = await open(t, { maxModels: 1, sleepCacheBytes });
@@ -106,7 +106,7 @@ t.test('a conversation goes on after its model was unloaded, unless nothing is t
   }
 });
 
-t.test('a conversation goes on in the next program, where that is wanted', async (t) => {
+t.test('a conversation continues in the next program, on request', async (t) => {
   const home = process.env['SERVICE_HOME'];
   process.env['SERVICE_HOME'] = mkdtempSync(join(tmpdir(), 'recua-library-'));
   const made = process.env['SERVICE_HOME'];
@@ -122,7 +122,7 @@ t.test('a conversation goes on in the next program, where that is wanted', async
   }
 });
 
-t.test('a leased model tells of its crash, and comes back by itself', async (t) => {
+t.test('a leased model reports its crash, and comes back by itself', async (t) => {
   const models = await open(t);
   const chat = await models.lease('chat');
   const events: string[] = [];
@@ -158,7 +158,7 @@ t.test('createServer serves several models, and leaves them to the program', asy
   t.equal((await fetch(`${url}/v1/embeddings`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"model":"embed","input":"x"}' })).status, 503);
 });
 
-t.test('/models/sse of a server for one model tells what happens to it', async (t) => {
+t.test('/models/sse of a server for one model reports its events', async (t) => {
   const model = await loadModel('builtin', { contextSize: 256, threads: 1 });
   t.teardown(() => model.dispose());
   const url = await serve(t, createServer(model, { pingIntervalMs: 60_000 }));
@@ -175,7 +175,7 @@ t.test('/models/sse of a server for one model tells what happens to it', async (
   await reader.cancel();
 });
 
-t.test('wrong options are told with their place, and nothing is opened', async (t) => {
+t.test('wrong options are reported with their place, and nothing is opened', async (t) => {
   const refused = async (options: object, expected: { code: string; param?: string; message?: RegExp }) => t.rejects(openModels(options as OpenOptions), expected);
   await refused({ models: { a: {} } }, { code: 'invalid_type', param: 'models.a.model' });
   await refused({ models: { a: 'builtin' } }, { code: 'invalid_type', param: 'models.a' });
@@ -195,7 +195,7 @@ t.test('wrong options are told with their place, and nothing is opened', async (
   t.equal(await codeOf(models.lease('chat', { keepAlive: 1 } as object)), 'invalid_value');
 });
 
-t.test('pinned models are there at once, and without models the store is served', async (t) => {
+t.test('pinned models load at once, and without models the store is served', async (t) => {
   const pinned = await openModels({ models: { chat: { model: 'builtin', pinned: true, contextSize: 256, parallel: 1 } }, threads: 1 });
   t.match(await pinned.list(), [{ state: 'ready', pinned: true, expires: undefined }]);
   await pinned.dispose();

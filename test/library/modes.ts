@@ -1,10 +1,10 @@
-// What library tests share: the two ways a model can run, and waiting for what happens.
+// Shared by library tests: the two ways to run a model, and waiting for events.
 import t, { type Test } from 'tap';
 import { loadModel, type LoadOptions, type Model } from 'recua';
 
 export type Load = (t: Test, options?: LoadOptions & { name?: string }) => Promise<Model>;
 
-/** Runs a test with the model in this process, and in one of its own. */
+/** Runs a test with the model in this process, and in a process of its own. */
 export function inBothModes(title: string, test: (t: Test, load: Load, isolated: boolean) => Promise<unknown>): void {
   for (const isolated of [false, true]) {
     t.test(`${title} (${isolated ? 'isolated' : 'in process'})`, async (t) => {

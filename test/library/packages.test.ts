@@ -1,5 +1,5 @@
-// The package as others meet it: its exports and types for ES modules and CommonJS, its examples,
-// its reference.
+// The package as its users see it: exports and types for ES modules and CommonJS, examples,
+// reference.
 import { execFile, spawn, spawnSync } from 'node:child_process';
 import { cpSync, readFileSync, readdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
@@ -23,10 +23,7 @@ t.test('the types resolve for every way of importing', async (t) => {
   t.same([analysis.problems, problems], [[], {}]);
 });
 
-/**
- * The declarations as they are published, and what any TypeScript project of Node's has beside
- * them.
- */
+/** The published declarations, and what any TypeScript project on Node has besides them. */
 function typesProject(t: Test, files: Record<string, string>): string {
   const folder = t.testdir({ 'package.json': '{}', ...files });
   const modules = join(folder, 'node_modules');
@@ -71,7 +68,7 @@ t.test('a TypeScript program compiles, as an ES module and as CommonJS, with no 
   t.strictSame({ status, stdout }, { status: 0, stdout: '' });
 });
 
-t.test('both ways give the same names, with the same types', async (t) => {
+t.test('import and require() give the same names, with the same types', async (t) => {
   const esm = Object.keys(await import('recua')).sort();
   const { stdout } = await run(process.execPath, ['-p', 'Object.keys(require("recua")).sort().join()'], { cwd: root });
   t.same(stdout.trim().split(','), esm);
@@ -81,7 +78,7 @@ t.test('both ways give the same names, with the same types', async (t) => {
   t.ok(esmTypes.length > 20);
 });
 
-t.test('require() gives one library with import, errors included', async (t) => {
+t.test('require() and import share one library, errors included', async (t) => {
   const source = `
     const { loadModel, createServer, RecuaError, tool } = require('recua');
     (async () => {
@@ -100,7 +97,7 @@ t.test('require() gives one library with import, errors included', async (t) => 
   t.same(JSON.parse(stdout), ['function', 'stop', true, true, true, false, 'closed', 'function', 'function']);
 });
 
-/** What each example prints. */
+/** The output of each example. */
 const examples: Record<string, RegExp> = {
   'chat.js': /^> My name is Ada\.\n.+\n> What is my name\?\n.*Ada/,
   'commonjs.cjs': /^I'm the small model/,
@@ -146,7 +143,7 @@ t.test('docs/library.md names every example; its first one runs, and stands in t
   t.match(source, /loadModel/);
 });
 
-t.test('docs/api.md is what the docstrings give', async (t) => {
+t.test('docs/api.md matches the docstrings', async (t) => {
   const { apiReference } = await import(pathToFileURL(join(root, 'scripts', 'api-docs.mjs')).href) as { apiReference(): Promise<string> };
   const page = await apiReference();
   t.equal(readFileSync(join(root, 'docs', 'api.md'), 'utf8') === page, true, 'npm run docs writes docs/api.md anew');

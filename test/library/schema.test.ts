@@ -7,11 +7,11 @@ const person = {
 } as const;
 const ask = 'My name is Ana and I am 7. Reply in JSON.';
 
-/** Two types are the same; checked by the compiler. */
+/** Asserts at compile time that two types are equal. */
 type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends (<T>() => T extends B ? 1 : 2) ? true : false;
 const same = <A, B>(..._: Same<A, B> extends true ? [] : ['these types differ', A, B]): void => undefined;
 
-/** As zod and its like make them. */
+/** Schemas as zod and similar libraries make them. */
 function standard<Output>(json: object, validate: (value: unknown) => Output): StandardSchema<Output> {
   return {
     '~standard': {
@@ -55,7 +55,7 @@ inBothModes('a schema gives a typed object', async (t, load) => {
   same<typeof none.object, undefined>();
 });
 
-inBothModes('an answer that is cut off inside its JSON rejects, with what there is', async (t, load) => {
+inBothModes('an answer that is cut off inside its JSON rejects, with the partial text', async (t, load) => {
   const model = await load(t);
   const error: unknown = await model.chat(ask, { temperature: 0, schema: person, maxTokens: 4 }).catch((thrown: unknown) => thrown);
   t.match(error, { code: 'answer_incomplete', message: /cut off after 4 tokens; raise maxTokens/, details: { content: /^\{/ } });
@@ -63,7 +63,7 @@ inBothModes('an answer that is cut off inside its JSON rejects, with what there 
   t.match(await ended.catch((thrown: unknown) => thrown), { code: 'answer_incomplete', message: /stop texts/ });
 });
 
-inBothModes('schemas of other libraries convert and check', async (t, load) => {
+inBothModes('schemas of other libraries are converted, and check the answer', async (t, load) => {
   const model = await load(t);
   const doubled = standard(person, (value) => ({ born: 2000 + (value as { age: number }).age }));
   const { object } = await model.chat(ask, { temperature: 0, schema: doubled });

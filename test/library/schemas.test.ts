@@ -1,5 +1,5 @@
-// JSON schemas over HTTP, wherever a request may have them: hostile ones get an answer while plain
-// chats go on, and what is not enforced is refused or told.
+// JSON schemas over HTTP, in every place a request may have them: hostile ones get an answer while
+// plain chats continue, and unenforced keywords are refused or reported.
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import t, { type Test } from 'tap';
@@ -23,7 +23,7 @@ async function serve(t: Test) {
     await model.dispose();
   });
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1/chat/completions`;
-  /** Fields are JSON texts, so that numbers stay as they are. */
+  /** Fields are JSON texts, so that numbers stay as written. */
   const ask = async (fields: Record<string, string> = {}): Promise<Reply> => {
     const all = { messages: '[{"role":"user","content":"Hello!"}]', temperature: '0', max_tokens: '4', ...fields };
     const body = `{${Object.entries(all).map(([name, value]) => `${JSON.stringify(name)}:${value}`).join(',')}}`;
@@ -37,7 +37,7 @@ const textOf = (schema: unknown): string => (typeof schema === 'string' ? schema
 const toolOf = (schema: string, more = ''): string => `[{"type":"function","function":{"name":"f","parameters":${schema}${more}}}]`;
 const formatOf = (schema: string, more = ''): string => `{"type":"json_schema","json_schema":{"name":"s","schema":${schema}${more}}}`;
 
-t.test('hostile schemas get an answer each, and plain chats theirs', async (t) => {
+t.test('hostile schemas each get an answer, and plain chats get theirs', async (t) => {
   const { ask, crashes } = await serve(t);
   const plain = (await ask()).body.choices[0]!.message.content;
   for (const [name, schema] of Object.entries(hostileSchemas)) {
@@ -60,7 +60,7 @@ t.test('hostile schemas get an answer each, and plain chats theirs', async (t) =
   t.same(crashes, []);
 });
 
-t.test('a keyword that is not enforced: 400 where the schema is strict, else a warning', async (t) => {
+t.test('an unenforced keyword is a 400 if the schema is strict, else a warning', async (t) => {
   const { ask } = await serve(t);
   const weak = '{"type":"object","properties":{"list":{"type":"array","items":{"type":"null"},"uniqueItems":true}},"required":["list"]}';
   for (const strict of ['', ',"strict":false']) {

@@ -12,7 +12,7 @@ const root = fileURLToPath(new URL('../..', import.meta.url));
 const question = 'Who are you?';
 
 /**
- * A thread that loads the model and answers; with `endless` it never ends by itself, and says when
+ * A thread that loads the model and answers. With `endless` it never ends by itself, and says when
  * it has begun.
  */
 function startThread(t: Test, isolated: boolean, forever = false): Worker {
@@ -43,7 +43,7 @@ for (const isolated of [false, true]) {
     t.same((await Promise.all(ended)).map(([code]) => code as number), [0, 0, 0]);
   });
 
-  t.test(`a thread may be terminated in the middle of an answer, or of loading (${mode})`, async (t) => {
+  t.test(`a thread may be terminated during an answer or a load (${mode})`, async (t) => {
     const model = await loadModel('builtin', { isolated });
     t.teardown(() => model.dispose());
     for (let round = 0; round < 3; round++) {
@@ -58,7 +58,7 @@ for (const isolated of [false, true]) {
   });
 }
 
-t.test('a process ends well while threads answer', async (t) => {
+t.test('a process exits cleanly while threads answer', async (t) => {
   const source = `
     import { Worker } from 'node:worker_threads';
     const worker = new Worker(new URL(${JSON.stringify(`data:text/javascript,${encodeURIComponent(`

@@ -6,7 +6,7 @@ const description = 'Get the weather of a city';
 const question = 'What is the weather in Paris?';
 const greedy = { temperature: 0 };
 
-inBothModes('calls without execute are the answer, and their results go on', async (t, load) => {
+inBothModes('calls without execute are the answer, and their results continue the chat', async (t, load) => {
   const model = await load(t);
   const conversation: Message[] = [{ role: 'user', content: question }];
   const options = { ...greedy, tools: { get_weather: { description, parameters } } };
@@ -28,7 +28,7 @@ inBothModes('calls without execute are the answer, and their results go on', asy
   t.match(second, { finishReason: 'stop', content: /Sunny/, toolCalls: [] });
 });
 
-inBothModes('tools with execute are run, and the model goes on', async (t, load) => {
+inBothModes('tools with execute run, and the model continues', async (t, load) => {
   const model = await load(t);
   const asked: unknown[] = [];
   const tools = {
@@ -54,7 +54,7 @@ inBothModes('tools with execute are run, and the model goes on', async (t, load)
   t.ok(result.usage.cachedTokens > 0);
 });
 
-inBothModes('rounds are bounded, a throw rejects, a cancel ends the loop', async (t, load) => {
+inBothModes('rounds are limited, an exception rejects, and a cancel ends the loop', async (t, load) => {
   const model = await load(t);
   const tools = { get_weather: tool({ description, parameters, execute: () => 'Sunny' }) };
   t.match(await model.chat(question, { ...greedy, tools, maxToolRounds: 0 }), { finishReason: 'tool_calls', toolCalls: [{ name: 'get_weather' }] });
@@ -65,7 +65,7 @@ inBothModes('rounds are bounded, a throw rejects, a cancel ends the loop', async
   await t.rejects(Promise.resolve(reply), { code: 'cancelled' });
 });
 
-inBothModes('arguments that a library’s schema refuses are told to the model', async (t, load) => {
+inBothModes('the model is told which arguments a library’s schema refuses', async (t, load) => {
   const model = await load(t);
   const strict = {
     '~standard': { version: 1 as const, vendor: 'test', validate: () => ({ issues: [{ message: 'no such city' }] }) },

@@ -1,4 +1,5 @@
-// A process of aliases.test: gives a model a name and then takes away another, as many at once do.
+// A process of aliases.test: it adds one name to a model and removes another, like many others at
+// once.
 import { addAlias, removeAliases } from '#recua/models/aliases.js';
 
 const [folder, name] = process.argv.slice(2) as [string, string];

@@ -11,7 +11,7 @@ function placesIn(state: string) {
 }
 const target = { repo: 'o/r', file: 'a.gguf' };
 
-t.test('checkAlias() refuses what could be something else', (t) => {
+t.test('checkAlias() refuses names that could mean something else', (t) => {
   for (const name of ['', '.', '..', 'a/b', 'a\\b', '/a', '~a', 'a:b', 'a b', '-a', '.a', '_a', 'a\n', 'a\0', 'builtin', 'Default', 'BUILTIN', 'a.gguf', 'x'.repeat(65), '__proto__']) {
     t.throws(() => checkAlias(name), { code: 'invalid_name' }, JSON.stringify(name));
   }
@@ -19,7 +19,7 @@ t.test('checkAlias() refuses what could be something else', (t) => {
   t.end();
 });
 
-t.test('an alias is kept, moved only by force, and taken away', async (t) => {
+t.test('an alias is kept, moved only by force, and removed', async (t) => {
   const places = placesIn(join(t.testdir(), 'state'));
   t.equal((await readAliases(places)).size, 0);
   await addAlias(places, 'tiny', target, false);
@@ -33,7 +33,7 @@ t.test('an alias is kept, moved only by force, and taken away', async (t) => {
   t.equal((await readAliases(places)).size, 0);
 });
 
-t.test('a file of aliases that is none is not overwritten', async (t) => {
+t.test('an invalid aliases file is not overwritten', async (t) => {
   const folder = t.testdir();
   for (const text of ['', '{', '[]', '{"aliases":[]}', '{"aliases":{"a":{"repo":1}}}', 'null']) {
     writeFileSync(join(folder, 'aliases.json'), text);
@@ -42,7 +42,7 @@ t.test('a file of aliases that is none is not overwritten', async (t) => {
   }
 });
 
-t.test('of aliases given by ten processes at once none is lost', async (t) => {
+t.test('of aliases added by ten processes at once none is lost', async (t) => {
   const folder = t.testdir();
   const names = Array.from({ length: 10 }, (_, i) => `model-${i}`);
   const codes = await Promise.all(names.map(async (name) => {

@@ -9,7 +9,7 @@ t.test('rates are read as curl reads them', (t) => {
   t.end();
 });
 
-t.test('what is no rate is refused', (t) => {
+t.test('an invalid rate is refused', (t) => {
   for (const text of ['', 'fast', '-1', '0.2', '1X', '1e400', '999999999T', '1,5M', 'K']) {
     t.throws(() => readRate(text), { code: 'invalid_usage', message: /Expected bytes per second/ }, JSON.stringify(text));
   }

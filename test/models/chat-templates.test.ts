@@ -1,4 +1,4 @@
-// Each family's published format, rendered by the addon's own engine as a chat renders it.
+// The published format of each family, rendered by the addon's engine as in a chat.
 import t from 'tap';
 import type { NativeModel } from '#recua/addon/addon.js';
 import { chatTemplates, templateNames, type TemplateName } from '#recua/models/chat-templates.js';
@@ -45,12 +45,12 @@ for (const [name, { bare, whole }] of Object.entries(expected) as [TemplateName,
   t.test(`${name} renders one turn, and several with a system message`, async (t) => {
     t.equal(await render(name, [turns[0]!]), bare);
     t.equal(await render(name, [system, ...turns]), whole);
-    // The opening of an answer is there only when asked for.
+    // The answer is opened only on request.
     if (name !== 'mistral') t.ok(bare.startsWith(await render(name, [turns[0]!], false)) && bare !== await render(name, [turns[0]!], false));
   });
 }
 
-t.test('an earlier prompt is the beginning of the next turn\'s, so that its KV serves again', async (t) => {
+t.test('an earlier prompt is the beginning of the next one, so that its KV is reused', async (t) => {
   for (const name of templateNames) {
     const first = await render(name, [system, turns[0]!]);
     t.ok((await render(name, [system, ...turns])).startsWith(first), name);
@@ -72,7 +72,7 @@ t.test('no template writes a BOS of its own, and each ends its turns with its st
   }
 });
 
-t.test('auto is the file\'s own', async (t) => {
+t.test('auto is the template of the file', async (t) => {
   t.same(chatTemplates.auto, { source: '', stops: [] });
   t.equal(await render('auto', [turns[0]!]), expected.chatml.bare);
 });

@@ -1,6 +1,6 @@
-// A model hub on this machine: the API and the files' addresses on one server, their bytes on
-// another of another host name. It keeps account of every request and every byte of a file that it
-// sends, and each test may take over single requests to misbehave.
+// A model hub on this machine: API and file addresses on one server, the bytes on another with
+// another host name. It records every request and every byte of a file that it sends, and tests may
+// take over single requests to misbehave.
 import { createHash, randomBytes } from 'node:crypto';
 import { createServer } from 'node:http';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
@@ -12,7 +12,7 @@ import { join } from 'node:path';
 export interface FakeFile {
   path: string;
   bytes: Buffer;
-  /** Not in LFS: known by git's sha1, and given out by the hub itself. */
+  /** Not in LFS: identified by git's sha1, and served by the hub itself. */
   small?: boolean;
   /** Instead of the true one. */
   hash?: string;
@@ -23,7 +23,7 @@ export interface FakeRepo {
   files: FakeFile[];
   /** Branch → commit; main by default. */
   revisions?: Record<string, string>;
-  /** Without a token in `members` there is no such repository. */
+  /** Without a token in `members` the repository does not exist. */
   privacy?: 'private' | 'gated';
   members?: string[];
   /** Instead of the listing made from the files. */
@@ -34,7 +34,7 @@ export interface FilePiece {
   request: IncomingMessage;
   response: ServerResponse;
   file: FakeFile;
-  /** Undefined without a Range. */
+  /** Undefined without a Range header. */
   range: { from: number; to: number } | undefined;
   /** Counts the requests for bytes, from 1. */
   count: number;
@@ -72,17 +72,17 @@ interface Tls {
 export class FakeHub {
   readonly requests: Recorded[] = [];
   readonly repos: FakeRepo[];
-  /** Of files, by either server. */
+  /** Requests for files, on either server. */
   bytesSent = 0;
-  /** Entries of one page of a listing. */
+  /** Entries per page of a listing. */
   pageSize = 1000;
   /** Takes over a request to the API; true when it has answered. */
   onApi: (request: IncomingMessage, response: ServerResponse, url: URL) => boolean = () => false;
   /** Takes over a request for bytes; true when it has answered. */
   onBytes: (piece: FilePiece) => boolean | Promise<boolean> = () => false;
-  /** Told before each write of bytes. */
+  /** Called before each write of bytes. */
   onSend: (piece: FilePiece, offset: number, bytes: number) => void | Promise<void> = () => undefined;
-  /** Valid signatures of addresses; a request with another is answered 403. */
+  /** Valid signatures of addresses; a request with another gets 403. */
   signature = 'signed-1';
   sendBytes = 64 * 1024;
   #pieces = 0;
@@ -131,12 +131,12 @@ export class FakeHub {
     return this.#secure ? 'https' : 'http';
   }
 
-  /** The requests for bytes of files. */
+  /** Requests for file bytes. */
   get pieces(): Recorded[] {
     return this.requests.filter(({ server, method, url }) => method === 'GET' && (server === 'cdn' || url.includes('/resolve/')));
   }
 
-  /** An environment in which a child process knows this hub and nothing of the machine's own. */
+  /** An environment in which a child process knows this hub and nothing of the machine. */
   environment(folder: string, more: Record<string, string> = {}): Record<string, string> {
     const none = ['HUB_HOME', 'HF_HOME', 'HF_HUB_CACHE', 'HUB_TOKEN', 'HF_TOKEN', 'HF_HUB_OFFLINE', 'XDG_CACHE_HOME', 'NODE_EXTRA_CA_CERTS',
       'HTTP_PROXY', 'HTTPS_PROXY', 'ALL_PROXY', 'NO_PROXY', 'http_proxy', 'https_proxy', 'all_proxy', 'no_proxy'];
@@ -229,7 +229,7 @@ export class FakeHub {
     response.end();
   }
 
-  /** Sends bytes of a piece's file, slowly enough to be counted right. */
+  /** Sends the bytes of a piece, slowly enough to be counted exactly. */
   async send(piece: FilePiece, from: number, to: number): Promise<void> {
     const { response, file } = piece;
     for (let at = from; at < to; at += this.sendBytes) {

@@ -1,5 +1,5 @@
-// A process of list.test and rm.test: holds a download's lock as a pull does, and ends when it
-// finds the file that cancels it.
+// A process of list.test and rm.test: it holds the lock of a download as a pull does, and ends when
+// it finds the cancel file.
 import { existsSync } from 'node:fs';
 import { tryLock } from '#recua/system/lock-file.js';
 

@@ -1,4 +1,4 @@
-// A store on a disk without room for a single byte more.
+// A store on a disk without a single free byte.
 import t from 'tap';
 import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
@@ -11,14 +11,14 @@ import { RecuaError } from '#recua/errors.js';
 import { recua } from '../cli/recua.js';
 import { model, put, putPartial } from './hub-layout.js';
 
-// Not the test's own folder, which tap would remove before the file system in it is gone.
+// Not the test's own folder: tap would remove it before its file system is unmounted.
 const folder = mkdtempSync(join(tmpdir(), 'recua-full-disk-'));
 t.teardown(() => rmSync(folder, { recursive: true, force: true }));
 const mounted = process.platform === 'linux' && spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'tmpfs', folder]).status === 0;
 if (mounted) t.teardown(() => execFileSync('umount', [folder]));
 const skip = !mounted && 'mounting a small disk takes root and its rights';
 
-/** Takes all the room there is; gives it back when called. */
+/** Takes all free space; frees it when called. */
 function fill(): () => void {
   const filler = join(folder, 'filler');
   execFileSync('sh', ['-c', 'dd if=/dev/zero of="$0" bs=4k 2>/dev/null || true', filler]);
@@ -28,7 +28,7 @@ function fill(): () => void {
 const names = () => readdirSync(folder, { recursive: true }).map(String).filter((name) => name !== 'filler').sort();
 const env = { SERVICE_HOME: folder, HUB_HOME: '', HF_HOME: '', HF_HUB_CACHE: '' };
 
-t.test('a lock that has no room leaves no draft, and the error is a sentence', { skip }, async (t) => {
+t.test('a lock without disk space leaves no draft, and the error is a sentence', { skip }, async (t) => {
   const free = fill();
   t.teardown(free);
   const thrown = await tryLock(join(folder, 'a.lock')).catch((error: unknown) => error);
@@ -52,7 +52,7 @@ t.test('import and aliases say that the disk is full, and leave the store as it 
   t.strictSame(names().filter((name) => name !== 'recua'), before);
 });
 
-t.test('rm works on a full disk, downloads that were left included', { skip }, async (t) => {
+t.test('rm works on a full disk, including leftover downloads', { skip }, async (t) => {
   const hub = join(folder, 'hub');
   put(hub, { repo: 'o/r', file: 'm.gguf', bytes: model('m') });
   putPartial(hub, { repo: 'o/r', file: 'n-Q8_0.gguf', etag: 'e'.repeat(64), sizeBytes: 100_000, doneBytes: 50_000 });

@@ -1,4 +1,4 @@
-// Writes small GGUF files for tests, sound ones and every kind of broken one.
+// Writes small GGUF files for tests: valid ones and every kind of broken one.
 
 type Item = number | bigint | string | boolean;
 export type Meta = [key: string, type: number, value: Item | Item[], itemType?: number];
@@ -65,7 +65,7 @@ export function gguf({ version = 3, metadata = [], tensors = [], tensorCount, ke
   return Buffer.concat([header, Buffer.alloc(padding + dataBytes)]);
 }
 
-/** A small sound model's header: two tensors, a vocabulary of three. */
+/** The header of a small valid model: two tensors, a vocabulary of three. */
 export const sound: Spec = {
   metadata: [
     ['general.architecture', types.string, 'llama'],

@@ -1,4 +1,4 @@
-// Builds a hub cache by hand, byte for byte as Python's huggingface_hub lays it out, for tests.
+// Builds a hub cache by hand, byte for byte in the layout of Python's huggingface_hub.
 import { createHash } from 'node:crypto';
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
@@ -12,12 +12,12 @@ export function sha256(bytes: Buffer | string): string {
   return createHash('sha256').update(bytes).digest('hex');
 }
 
-/** A sound model; `salt` makes its contents its own. */
+/** A valid model; `salt` makes its contents unique. */
 export function model(salt = ''): Buffer {
   return gguf({ ...sound, metadata: [...sound.metadata!, ['test.salt', types.string, salt]] });
 }
 
-/** One part of a split model, sound by itself and with the others. */
+/** One part of a split model, valid alone and with the others. */
 export function modelPart(index: number, total: number, salt = ''): Buffer {
   const split: Meta[] = [['split.no', types.u16, index], ['split.count', types.u16, total], ['split.tensors.count', types.i32, total], ['test.salt', types.string, salt]];
   const own = { name: `t${index}.weight`, shape: [32], type: 0, offset: 0 };
@@ -35,9 +35,9 @@ export interface Entry {
   file: string;
   bytes: Buffer | string;
   commit?: string;
-  /** Refs that lead to the commit; `main` where nothing is said. */
+  /** Refs to the commit; default `main`. */
   refs?: string[];
-  /** As on a system without links: the contents lie in the snapshot. */
+  /** As on a system without links: the snapshot holds the contents. */
   plain?: boolean;
 }
 
@@ -45,7 +45,7 @@ export function folderOf(hub: string, repo: string): string {
   return join(hub, `models--${repo.replaceAll('/', '--')}`);
 }
 
-/** Puts a file in; returns its path in the snapshot. */
+/** Adds a file; returns its path in the snapshot. */
 export function put(hub: string, { repo, file, bytes, commit = commitA, refs = ['main'], plain = false }: Entry): string {
   const folder = folderOf(hub, repo);
   const path = join(folder, 'snapshots', commit, ...file.split('/'));
@@ -72,11 +72,11 @@ export interface PartialEntry {
   etag: string;
   sizeBytes: number;
   doneBytes: number;
-  /** Instead of a sound journal. */
+  /** Instead of a valid journal. */
   journal?: string;
 }
 
-/** A download of Recua's that is not whole; returns its blob's path without ending. */
+/** An incomplete download of Recua; returns the path of its blob without extension. */
 export function putPartial(hub: string, { repo, file, etag, sizeBytes, doneBytes, journal }: PartialEntry): string {
   const blob = join(folderOf(hub, repo), 'blobs', etag);
   mkdirSync(dirname(blob), { recursive: true });

@@ -15,7 +15,7 @@ t.test('by default everything is in the hub\'s cache folder', (t) => {
   t.end();
 });
 
-t.test('the narrower variable wins, and of equals ours', (t) => {
+t.test('the more specific variable wins, and of equal ones that of Recua', (t) => {
   const all = { HOME: '/h', SERVICE_HOME: '/service', HF_HOME: '/hf', HF_HUB_CACHE: '/cache', HUB_HOME: '/hubhome' };
   t.equal(findPlaces(all).hub, '/hubhome');
   t.equal(findPlaces({ ...all, HUB_HOME: undefined }).hub, '/cache');

@@ -52,7 +52,7 @@ t.test('a waiting pull takes over when the other is killed', async (t) => {
   t.ok(hub.bytesSent <= file.bytes.length + chunkBytes);
 });
 
-t.test('Ctrl-C keeps what arrived and says how to go on', async (t) => {
+t.test('Ctrl-C keeps the received bytes and says how to continue', async (t) => {
   const file = makeFile(12);
   const hub = await FakeHub.start(t, oneFile(file));
   const folder = t.testdir();
@@ -71,12 +71,12 @@ t.test('Ctrl-C keeps what arrived and says how to go on', async (t) => {
   t.ok(isInstalled(folder, file));
 });
 
-t.test('recua rm ends a pull by its cancel file, and those that wait for it', async (t) => {
+t.test('recua rm ends a pull, and those that wait for it, through its cancel file', async (t) => {
   const file = makeFile(12);
   const hub = await FakeHub.start(t, oneFile(file));
   const folder = t.testdir();
   const cancel = join(blobsFolder(folder), `${hashOf(file)}.recua-cancel`);
-  // Left from long ago, it stops nothing.
+  // An old cancel file stops nothing.
   mkdirSync(blobsFolder(folder), { recursive: true });
   writeFileSync(cancel, '');
   execFileSync('touch', ['-d', '2020-01-01', cancel]);
@@ -115,7 +115,7 @@ t.test('--force fetches a file again and keeps the old one until then', async (t
   t.ok(isInstalled(folder, file));
 });
 
-t.test('an interrupted --force leaves nothing once the file is wanted as it is', async (t) => {
+t.test('an interrupted --force leaves nothing once the file is pulled without it', async (t) => {
   const file = makeFile();
   const hub = await FakeHub.start(t, oneFile(file));
   const folder = t.testdir();

@@ -11,7 +11,7 @@ const one = (id: string, more: Partial<StoredModel> = {}): StoredModel => (
   { path: `/models/${id}.gguf`, id, aliases: [], unlisted: [], createdSeconds: 1, repo: undefined, file: undefined, ...more }
 );
 
-t.test('chosen models are found by id, alias and path; an id goes first, and case counts where it decides', async (t) => {
+t.test('chosen models are found by id, alias and path; an id wins, and case counts if it decides', async (t) => {
   const models = [one('Chat', { aliases: ['small', 'x'], unlisted: ['/here/chat.gguf'] }), one('embed', { aliases: ['Chat2', 'chat'] }), one('X')];
   const { find, list } = chosenModels(models, 'embed');
   t.equal(await list(), models);
@@ -24,7 +24,7 @@ t.test('chosen models are found by id, alias and path; an id goes first, and cas
   await t.rejects(find('/models/Chat.gguf'), { code: 'model_not_found', param: 'model' });
 });
 
-t.test('an unknown name is told with the nearest ones, and never another model', async (t) => {
+t.test('an unknown name is reported with the nearest ones, and never served by another model', async (t) => {
   const { find } = chosenModels([one('qwen-small'), one('qwen-large', { aliases: ['big'] }), one('llama')], 'llama');
   const refused = async (name: string, message: RegExp) => t.rejects(find(name), { code: 'model_not_found', status: 404, message });
   await refused('qwen', /Did you mean "qwen-small" or "qwen-large"\? GET \/v1\/models/);
@@ -33,7 +33,7 @@ t.test('an unknown name is told with the nearest ones, and never another model',
   await refused('x'.repeat(4_000), /The model a string of 4000 characters/);
 });
 
-t.test('no name is an error where there is no default model', async (t) => {
+t.test('a missing name is an error if there is no default model', async (t) => {
   const { find } = chosenModels([one('a'), one('b')]);
   for (const name of [undefined, '', 'default']) {
     await t.rejects(find(name), { code: 'invalid_type', param: 'model', message: /no default one\. It has "a", "b"; GET/ });
@@ -56,7 +56,7 @@ async function fill(folder: string): Promise<Places> {
   return places;
 }
 
-t.test('the store’s models are listed as recua list names them, whole ones alone, and found by all their names', async (t) => {
+t.test('models of the store are listed as recua list names them, only complete ones, and found by all their names', async (t) => {
   const places = await fill(t.testdir());
   const { list, find } = storeModels({ places });
   t.strictSame((await list()).map(({ id }) => id), ['acme/big', 'acme/many-GGUF:Q4_K_M', 'acme/many-GGUF:Q8_0', 'builtin']);
@@ -72,7 +72,7 @@ t.test('the store’s models are listed as recua list names them, whole ones alo
   await t.rejects(find(join(folderOf(places.hub, 'acme/many-GGUF'), 'snapshots', commitA, 'many-Q8_0.gguf')), { code: 'model_not_found' }, 'no path opens a file');
 });
 
-t.test('what is pulled while the server runs is found at once, and what is removed goes after a moment', async (t) => {
+t.test('a model pulled while the server runs is found at once, and a removed one goes after a moment', async (t) => {
   const places = await fill(t.testdir());
   let nowMs = 0;
   const { list, find } = storeModels({ places, now: () => nowMs });

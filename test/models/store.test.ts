@@ -10,7 +10,7 @@ function placesIn(folder: string): Places {
   return { hub: join(folder, 'hub'), sessions: join(folder, 'sessions'), state: join(folder, 'state'), tokenFile: join(folder, 'token') };
 }
 
-t.test('findModel() takes a path, absolute or relative, with or without its ending', async (t) => {
+t.test('findModel() takes a path, absolute or relative, with or without its extension', async (t) => {
   const folder = t.testdir({ 'ñandú 7b.gguf': 'x' });
   const places = placesIn(folder);
   const path = join(folder, 'ñandú 7b.gguf');
@@ -26,13 +26,13 @@ t.test('findModel() names a split model without its part', async (t) => {
   t.equal((await findModel('big-00001-of-00003.gguf', { folder, places: placesIn(folder) })).id, 'big');
 });
 
-t.test('findModel() knows builtin as the embedded model, whatever lies in the folder', async (t) => {
+t.test('findModel() knows builtin as the embedded model, whatever the folder holds', async (t) => {
   const folder = t.testdir();
   writeFileSync(join(folder, 'builtin'), '');
   t.match(await findModel('builtin', { folder, places: placesIn(folder) }), { path: builtinPath, id: 'builtin' });
 });
 
-t.test('findModel() says that there is none, and what was expected', async (t) => {
+t.test('findModel() reports a missing model, and what was expected', async (t) => {
   const folder = t.testdir({ sub: {} });
   const places = placesIn(folder);
   await t.rejects(findModel('nope', { folder, places }), { code: 'model_not_found', message: /^There is no model nope, neither as a file nor in the store\. Expected .* builtin for the embedded model\.$/ });
@@ -42,7 +42,7 @@ t.test('findModel() says that there is none, and what was expected', async (t) =
   await t.rejects(findModel('x'.repeat(5000), { folder, places }), { code: 'model_not_found' });
 });
 
-/** A store with a bit of everything. */
+/** A store with one of everything. */
 async function fill(folder: string): Promise<Places> {
   const places = placesIn(folder);
   const { hub } = places;
@@ -76,7 +76,7 @@ t.test('findModel() finds a model of the store by every name it has', async (t) 
   t.equal(await find('gpt2'), snapshot('gpt2', 'gpt2.gguf'));
 });
 
-t.test('findModel() asks the header where no name states the quantization', async (t) => {
+t.test('findModel() reads the header if no name states the quantization', async (t) => {
   const folder = t.testdir({ empty: {} });
   const places = placesIn(folder);
   put(places.hub, { repo: 'acme/plain', file: 'a.gguf', bytes: model('a') });
@@ -97,7 +97,7 @@ t.test('a file that exists wins over every name of the store', async (t) => {
   t.match(await findModel('acme/solo-GGUF', { folder: here, places }), { repo: 'acme/solo-GGUF' }, 'a folder of that name does not');
 });
 
-t.test('findModel() lists the candidates of a name that means several', async (t) => {
+t.test('findModel() lists the candidates of an ambiguous name', async (t) => {
   const folder = t.testdir({ empty: {} });
   const places = await fill(folder);
   const options = { folder: join(folder, 'empty'), places };
@@ -106,7 +106,7 @@ t.test('findModel() lists the candidates of a name that means several', async (t
   await t.rejects(findModel('solo-Q8_0', options), { code: 'ambiguous_model', message: /acme\/solo-GGUF, zeta\/other/ });
 });
 
-t.test('findModel() says what is wrong with a model that is not whole', async (t) => {
+t.test('findModel() says what is wrong with an incomplete model', async (t) => {
   const folder = t.testdir({ empty: {} });
   const places = await fill(folder);
   const options = { folder: join(folder, 'empty'), places };
@@ -118,7 +118,7 @@ t.test('findModel() says what is wrong with a model that is not whole', async (t
   t.match(await findModel('acme/half', options), { file: 'half-Q8_0.gguf' }, 'the one that is whole is meant');
 });
 
-t.test('findModel() suggests what may be meant, and pull for what the hub may have', async (t) => {
+t.test('findModel() suggests near names, and pull for a name that the hub may have', async (t) => {
   const folder = t.testdir({ empty: {} });
   const places = await fill(folder);
   const options = { folder: join(folder, 'empty'), places };
@@ -133,7 +133,7 @@ t.test('findModel() suggests what may be meant, and pull for what the hub may ha
   await t.rejects(findModel('gone', options), { message: /The alias gone names acme\/gone\/x\.gguf, which is no longer in the store/ });
 });
 
-t.test('a model of the store has every one of its names in requests', async (t) => {
+t.test('a model of the store can be requested by every one of its names', async (t) => {
   const folder = t.testdir({ empty: {} });
   const places = await fill(folder);
   const find = async (name: string) => await findModel(name, { folder: join(folder, 'empty'), places });
@@ -149,7 +149,7 @@ t.test('a model of the store has every one of its names in requests', async (t) 
   t.equal((await find('acme/blanks/two words-Q4_0.gguf')).id, 'acme/blanks');
 });
 
-t.test('scanStore() tells of all models, by name, with what is known of each', async (t) => {
+t.test('scanStore() lists all models by name, with what is known of each', async (t) => {
   const folder = t.testdir();
   const places = await fill(folder);
   put(places.hub, { repo: 'acme/plain', file: 'plain.gguf', bytes: model('plain'), plain: true });
@@ -169,7 +169,7 @@ t.test('scanStore() tells of all models, by name, with what is known of each', a
   t.match(byName.get('acme/half'), { sizeBytes: 437, parts: [] });
 });
 
-t.test('of several snapshots the one that main means is taken', async (t) => {
+t.test('of several snapshots the one of main is taken', async (t) => {
   const folder = t.testdir({ empty: {} });
   const places = placesIn(folder);
   put(places.hub, { repo: 'o/r', file: 'm.gguf', bytes: model('new'), commit: commitB, refs: ['main'] });
@@ -180,7 +180,7 @@ t.test('of several snapshots the one that main means is taken', async (t) => {
   t.match(await scanStore(places), [{ olderBytes: model('old, and longer').length, copies: { length: 2 } }, { olderBytes: 0 }]);
 });
 
-t.test('a revision behind the name means what it led to, a branch, a tag or how a commit begins', async (t) => {
+t.test('a revision after the name is a branch, a tag or the beginning of a commit', async (t) => {
   const folder = t.testdir({ empty: {} });
   const places = placesIn(folder);
   put(places.hub, { repo: 'o/r', file: 'm-Q4_0.gguf', bytes: model('new'), commit: commitB, refs: ['main'] });
@@ -197,7 +197,7 @@ t.test('a revision behind the name means what it led to, a branch, a tag or how 
   await t.rejects(find('o/r@aaa'), { code: 'model_not_found' }, 'too short to be a commit');
 });
 
-t.test('scanStore() bears what is broken', async (t) => {
+t.test('scanStore() tolerates broken entries', async (t) => {
   const folder = t.testdir({ hub: {} });
   const places = placesIn(folder);
   const { hub } = places;

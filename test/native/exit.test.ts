@@ -1,5 +1,5 @@
-// The end of a process that has the addon and a backend from a library: exit codes are JavaScript's
-// own, no signal ends it.
+// The end of a process with the addon and a backend library: JavaScript decides the exit code, and
+// no signal ends it.
 import t from 'tap';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -8,8 +8,8 @@ import { fakeBackend } from './fake-backend.js';
 const skip = process.platform !== 'linux';
 const rounds = Number(process.env['RECUA_EXIT_ROUNDS'] ?? 3);
 /**
- * The library is made against the build's ggml, so the build's addon loads it, whatever addon is
- * tested; it has no GPU but that one.
+ * The library is built against the build's ggml, so the build's addon loads it, whichever addon is
+ * tested. It has no other GPU.
  */
 const env = { ...process.env, RECUA_ADDON: '', TEST_GPU_LAYERS: '' };
 const setup = JSON.stringify(new URL('./setup.js', import.meta.url).href);
@@ -25,7 +25,7 @@ const body = (ending: string): string => `
   const once = () => step(context, [{ sequence: 0, from: 0, tokens, sampler }]);
   ${ending}`;
 
-t.test('a process with a loaded backend ends with its own exit code, in the middle of whatever it does', { skip }, (t) => {
+t.test('a process with a loaded backend ends with its own exit code, whatever it is doing', { skip }, (t) => {
   const endings: [ending: string, code: number][] = [
     ['', 0], ['await once()', 0], ['await once(); await context.close(); await model.close()', 0],
     ['process.exit(0)', 0], ['void once(); process.exit(7)', 7], ['void once(); setTimeout(() => process.exit(0), 2)', 0],
@@ -43,7 +43,7 @@ t.test('a process with a loaded backend ends with its own exit code, in the midd
   t.end();
 });
 
-t.test('SIGINT ends a process that handles it with its code, and another by the signal', { skip }, async (t) => {
+t.test('SIGINT ends a process that handles it with its exit code, and any other by the signal', { skip }, async (t) => {
   for (let round = 0; round < rounds; round++) {
     for (const [handler, expected] of [['process.on("SIGINT", () => process.exit(130));', '130'], ['', 'SIGINT']] as const) {
       const child = spawn(process.execPath, ['--input-type=module', '-e', body(`${handler} console.log('ready'); for (;;) { await once(); await context.removeSequence(0, 0, -1); }`)], { env, stdio: ['ignore', 'pipe', 'pipe'] });

@@ -1,6 +1,6 @@
-// A ggml backend library for the tests: a "GPU" whose memory is the CPU's and whose work the CPU
-// backend does, so that all of llama.cpp's offloading runs on a machine without one. FAULT makes it
-// one of the libraries that cannot be used. Compiled by backends.ts beside this file.
+// A ggml backend library for the tests: a "GPU" that uses the CPU's memory and the CPU backend, so
+// that all of llama.cpp's offloading runs on a machine without a GPU. FAULT makes it one of the
+// unusable libraries. Compiled by backends.ts beside this file.
 #include "ggml-backend-impl.h"
 #include "ggml-backend.h"
 
@@ -14,7 +14,7 @@
 #ifndef MEMORY_MIB
 #define MEMORY_MIB 8192
 #endif
-// Of the table below; a macro of its own, since -D takes no names.
+// A fault of the table below; a macro, since -D takes no names.
 #define FAULT_NONE 0
 #define FAULT_ABORT 1
 #define FAULT_HANG 2
@@ -28,7 +28,7 @@
 #endif
 
 #if FAULT == FAULT_ABORT
-// As a driver does that meets what it did not expect: before anybody asked it for anything.
+// Like a driver that meets something unexpected, before the first call.
 __attribute__((constructor)) static void begin() {
   fprintf(stderr, "fake driver: no such device, giving up\n");
   abort();

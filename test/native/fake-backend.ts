@@ -1,5 +1,5 @@
-// Compiles fake-backend.cpp: a GPU that is none, and libraries that cannot be used. Each kind once
-// per machine and source, since several test files want them.
+// Compiles fake-backend.cpp: a fake GPU and unusable libraries, each kind once per machine and
+// source, since several test files need them.
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, renameSync } from 'node:fs';

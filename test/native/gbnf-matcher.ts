@@ -1,5 +1,5 @@
-// Whether a text is in the language of a grammar, by another way than the addon's: every end that a
-// rule may have is followed. For the parts of GBNF that JSON schemas become.
+// Whether a text is in the language of a grammar, computed differently than in the addon: it
+// follows every possible end of a rule. For the parts of GBNF that JSON schemas use.
 export type Item =
   | { kind: 'characters'; ranges: [number, number][]; negated: boolean }
   | { kind: 'rule'; name: string }
@@ -70,7 +70,7 @@ export class GbnfMatcher {
     return ways(this.#rules.get('root')!, 0).has(characters.length);
   }
 
-  /** A text of the grammar's, none of which takes fewer characters. */
+  /** A shortest text of the grammar. */
   shortest(): string {
     const known = new Map<string, string>();
     const shorter = (texts: (string | undefined)[]): string | undefined => (
@@ -102,7 +102,7 @@ export class GbnfMatcher {
     return known.get('root')!;
   }
 
-  /** Whether something that holds this literal may come more than once in a row. */
+  /** Whether an expression with this literal may repeat. */
   repeats(literal: string): boolean {
     const holding = new Map<string, boolean>();
     const holds = (item: Item): boolean => {

@@ -1,10 +1,10 @@
-// Walks a grammar character by character, as a model does that is held to it: what may come next is
-// a set of stacks of what is still to come. For texts that somebody makes who wants no good end.
+// Walks a grammar character by character, like a model that must follow it: the state is a set of
+// stacks of what may come next. For texts by a writer who avoids a good end.
 import type { GbnfMatcher, Item } from './gbnf-matcher.js';
 
 type Characters = Extract<Item, { kind: 'characters' }>;
 type Repeat = Extract<Item, { kind: 'repeat' }>;
-/** What is still to come, the next first; undefined is nothing. */
+/** What is still to come, next first; undefined means nothing. */
 interface Stack {
   item: Item;
   rest: Stack | undefined;
@@ -12,10 +12,10 @@ interface Stack {
 
 export class GbnfWalker {
   readonly #rules: GbnfMatcher['rules'];
-  /** Equal stacks are one. */
+  /** Merges equal stacks. */
   readonly #stacks = new Map<Item, Map<Stack | undefined, Stack>>();
   readonly #repeats = new Map<Item, Map<string, Repeat>>();
-  /** Characters that a rule takes at least. */
+  /** Fewest characters of a rule. */
   readonly #shortest = new Map<string, number>();
   #state: Stack[] = [];
   /** The text may end here. */
@@ -36,7 +36,7 @@ export class GbnfWalker {
     this.#settle([this.#push({ kind: 'rule', name: 'root' }, undefined)]);
   }
 
-  /** False, and nothing moved, where the grammar refuses it. */
+  /** Returns false, without moving, if the grammar refuses the character. */
   take(character: string): boolean {
     const code = character.codePointAt(0)!;
     const after = this.#state.filter(({ item }) => isOf(item as Characters, code)).map(({ rest }) => rest);
@@ -46,7 +46,7 @@ export class GbnfWalker {
     return true;
   }
 
-  /** Goes on to an end by as few characters as there can be. */
+  /** Continues to an end with as few characters as possible. */
   finish(): void {
     while (!this.mayEnd) {
       const best = this.#state.reduce((one, other) => (this.#stackLength(other) < this.#stackLength(one) ? other : one));

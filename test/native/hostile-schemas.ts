@@ -1,4 +1,4 @@
-// Schemas that took a converter for ever, all memory or the process. By what they do.
+// Schemas that once made a converter hang, take all memory or crash, grouped by effect.
 const times = <T>(count: number, make: (i: number) => T): T[] => Array.from({ length: count }, (_, i) => make(i));
 const byName = (count: number, make: (i: number) => unknown): Record<string, unknown> => Object.fromEntries(times(count, (i) => [`p${i}`, make(i)]));
 const nested = (depth: number, wrap: (inner: unknown) => unknown): unknown => times(depth, () => wrap).reduce<unknown>((inner, make) => make(inner), { type: 'null' });

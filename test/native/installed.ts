@@ -1,5 +1,5 @@
-// Installations of Recua as package managers make them: the product's own files, native packages
-// beside them whose `bin` is this checkout's build, and GPU packages around a given library.
+// Installations of Recua as package managers make them: the product's files, native packages beside
+// them whose `bin` is the build of this checkout, and GPU packages around a given library.
 import { cpSync, mkdirSync, readFileSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { release, root } from './fake-backend.js';
@@ -10,7 +10,7 @@ export const ownVersion = (JSON.parse(readFileSync(join(root, 'package.json'), '
 export const ownPin = (JSON.parse(readFileSync(join(root, 'vendor', 'llama.cpp.json'), 'utf8')) as { version: string }).version;
 
 export interface PackageKind {
-  /** 'linux-x64', or with a backend behind it. */
+  /** 'linux-x64', or with a backend appended. */
   name: string;
   backend: string;
   version?: string;
@@ -30,7 +30,7 @@ export function placeRecua(folder: string): void {
   }
 }
 
-/** What Recua depends on, all linked. */
+/** Links to all dependencies of Recua. */
 export function placeDependencies(modules: string): void {
   mkdirSync(modules, { recursive: true });
   for (const name of readdirSync(join(root, 'node_modules'))) {
@@ -59,8 +59,8 @@ export function flatLayout(folder: string, packages: readonly PackageKind[], glo
 }
 
 /**
- * pnpm's store: every package in a folder of its own, with links to what it depends on; `extra` are
- * the project's own.
+ * pnpm's store: every package in its own folder, with links to its dependencies; `extra` are those
+ * of the project.
  */
 export function pnpmLayout(folder: string, packages: readonly PackageKind[], extra: readonly PackageKind[]): string {
   const modules = join(folder, 'node_modules');

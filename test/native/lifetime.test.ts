@@ -1,5 +1,5 @@
-// Closing: explicit, idempotent, safe at every moment; memory comes back. Each test that could take
-// the process down with it runs in a child of its own.
+// Closing is explicit, idempotent and safe at any moment, and frees memory. Tests that could crash
+// the process run in a child process.
 import { spawnSync } from 'node:child_process';
 import t from 'tap';
 import { addon, chatPrompt, contextOptions, loadBuiltin, step } from './setup.js';
@@ -22,16 +22,16 @@ t.test('200 loads and closes leave memory flat', async (t) => {
     const before = residentMiB();
     for (let i = 0; i < 200; i++) await once();
     console.log(residentMiB() - before);`;
-  // glibc gives each thread an arena of its own and keeps what was freed in it: noise of tens of
-  // MiB that is no leak.
+  // glibc gives each thread its own arena and keeps freed memory there: noise of tens of MiB that
+  // is not a leak.
   const env = { ...process.env, MALLOC_ARENA_MAX: '1', MALLOC_TRIM_THRESHOLD_: '131072' };
   const { stdout, stderr } = spawnSync(process.execPath, ['--expose-gc', '--input-type=module', '-e', body], { encoding: 'utf8', env });
   const grownMiB = Number(stdout);
-  // A context left behind each time would be several hundred MiB, a sampler tens.
+  // A leaked context per round would be several hundred MiB, a sampler tens.
   t.ok(stdout !== '' && grownMiB < 6, `grew by ${grownMiB.toFixed(1)} MiB over 200 cycles ${stderr}`);
 });
 
-t.test('close() waits for a step in flight and is the same promise twice', async (t) => {
+t.test('close() waits for a step in flight, and a second call returns the same promise', async (t) => {
   const model = await loadBuiltin();
   const context = await model.createContext(contextOptions());
   const sampler = await model.createSampler({ temperature: 0 }, new Int32Array());
@@ -44,7 +44,7 @@ t.test('close() waits for a step in flight and is the same promise twice', async
   await inFlight;
 });
 
-t.test('after close() every method answers closed', async (t) => {
+t.test('after close() every method rejects with closed', async (t) => {
   const model = await loadBuiltin();
   const context = await model.createContext(contextOptions());
   const embedder = await model.createEmbedder({ contextSize: 64, sequences: 2, threads: 1, pooling: 'mean' });
@@ -67,7 +67,7 @@ t.test('after close() every method answers closed', async (t) => {
   }
 });
 
-t.test('an abort that was asked for is no error in the log, a failure beside it is', async (t) => {
+t.test('a requested abort is no error in the log; a failure beside it is', async (t) => {
   const lines: string[] = [];
   addon.setLog((level, text) => lines.push(`${level} ${text}`));
   t.teardown(() => addon.setLog(null));
@@ -83,7 +83,7 @@ t.test('an abort that was asked for is no error in the log, a failure beside it 
   await t.rejects(interrupted, { code: 'cancelled' });
   await told(/failed to decode, ret = 2/);
   t.strictSame(errors(), []);
-  // What is wrong with a step is told, whether or not it was to be stopped too.
+  // A failure of a step is reported, even if the step was to be aborted.
   await context.removeSequence(0, 0, -1);
   await step(context, [{ sequence: 0, from: 0, tokens: tokens.slice(0, 4), sampler: null }]);
   for (const aborts of [false, true]) {
@@ -96,7 +96,7 @@ t.test('an abort that was asked for is no error in the log, a failure beside it 
   await model.close();
 });
 
-t.test('closing at every moment of a step ends well', async (t) => {
+t.test('closing at any moment of a step ends well', async (t) => {
   for (let delay = 0; delay < 40; delay++) {
     const model = await loadBuiltin();
     const context = await model.createContext(contextOptions());
@@ -112,7 +112,7 @@ t.test('closing at every moment of a step ends well', async (t) => {
   }
 });
 
-t.test('what is being made while the model closes is answered closed', async (t) => {
+t.test('objects that are being created while the model closes reject with closed', async (t) => {
   const model = await loadBuiltin();
   const made: Promise<unknown>[] = [model.createContext(contextOptions()), model.createEmbedder({ contextSize: 64, sequences: 2, threads: 1, pooling: 'mean' })];
   const outcomes = Promise.allSettled(made);

@@ -1,5 +1,6 @@
-// What a model remembers of templates, schemas, tools and grammars is bounded, and what a request
-// held goes with its end: by malloc's account and the caches' own, which no other process disturbs.
+// A model remembers a bounded amount of templates, schemas, tools and grammars, and a request frees
+// its memory when it ends: measured by malloc and by the caches themselves, which no other process
+// affects.
 import t from 'tap';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
@@ -10,9 +11,7 @@ setFlagsFromString('--expose-gc');
 const collect = runInNewContext('gc') as () => void;
 const skip = !addon.heap() && 'the C library does not tell what it has given out';
 
-/**
- * Of each kind a request that no other is like. Its name is long, so that what is kept of it shows.
- */
+/** For each kind, a request unlike any other. Its long name makes leftovers visible. */
 const kinds: Record<string, (model: NativeModel, name: string) => Promise<void>> = {
   schemas: async (model, name) => {
     const jsonSchema = JSON.stringify({ type: 'object', properties: { [name]: { type: 'integer' } }, required: [name] });
@@ -33,29 +32,29 @@ const kinds: Record<string, (model: NativeModel, name: string) => Promise<void>>
 };
 
 for (const [kind, use] of Object.entries(kinds)) {
-  t.test(`${kind}, each another, are not kept for ever`, { skip }, async (t) => {
+  t.test(`${kind}, each different, are not kept forever`, { skip }, async (t) => {
     const model = await loadBuiltin();
     let count = 0;
     const round = async (requests: number) => {
       for (let i = 0; i < requests; i++) await use(model, `n${count++}${'abcdefgh'.repeat(40)}`);
-      // What JavaScript held is finalised in later turns.
+      // JavaScript objects are finalized in later turns.
       for (let turns = 0; turns < 3; turns++) {
         collect();
         await new Promise(setImmediate);
       }
       return addon.heap()!.usedBytes;
     };
-    // More than any cache has entries.
+    // More than any cache holds.
     const before = await round(80);
     const grown = await round(120) - before;
-    // What is kept of one is several KiB.
+    // An entry takes several KiB.
     t.comment(`${kind}: ${grown} bytes`);
     t.ok(grown < 120 * 4096, `grew by ${Math.round(grown / 1024)} KiB`);
     await model.close();
   });
 }
 
-t.test('what a chat was parsed by goes at once, not when JavaScript collects', { skip }, async (t) => {
+t.test('the parser of a chat is freed at once, not when JavaScript collects it', { skip }, async (t) => {
   const model = await loadBuiltin();
   // Kept here, as V8 would keep them until it collects.
   const kept: unknown[] = [];
@@ -79,7 +78,7 @@ t.test('what a chat was parsed by goes at once, not when JavaScript collects', {
   await model.close();
 });
 
-t.test('grammars that grow while they are used are bounded together, and the last used stay', async (t) => {
+t.test('grammars that grow in use are bounded together, and the last used ones stay', async (t) => {
   const model = await loadBuiltin();
   const use = async (i: number, brackets: number) => {
     const grammar = `root ::= "a${i}"? list\nlist ::= "[" list "]" | "x"`;
@@ -96,7 +95,7 @@ t.test('grammars that grow while they are used are bounded together, and the las
   const most = small + 3.5 * one;
   model.limitGrammars(most);
   for (const i of grammars) await use(i, 2000);
-  // The last grew only after it was asked for.
+  // The last one grew only after the measurement was requested.
   t.ok(model.limitGrammars().bytes > most - one, `${model.limitGrammars().bytes} bytes`);
   const held = await use(7, 0);
   t.ok(held.bytes <= most, `${held.bytes} of ${most} bytes`);

@@ -1,6 +1,6 @@
-// How ggml's CPU backend is compiled: what Recua changes there for some processors
-// (cmake/cpu-backend.cmake). A test of what these changes are for, test/service/quantized.test.ts,
-// tells something only on such a processor; this one reads the code on any.
+// How ggml's CPU backend is compiled: Recua's changes for some processors
+// (cmake/cpu-backend.cmake). The effect shows only on such a processor
+// (test/service/quantized.test.ts); this test reads the code on any.
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -21,7 +21,7 @@ t.test('dot products of F16 are not summed in F16', { skip }, async (t) => {
 const noCompiler = spawnSync('c++', ['-mamx-tile', '-E', '-x', 'c++', '/dev/null']).status === 0 ? false : 'there is no compiler that knows AMX';
 
 /**
- * What ggml does, with rows that the compiler can only drop where it thinks that nobody reads them.
+ * What ggml does, with rows that the compiler can drop only if it believes that nobody reads them.
  */
 const configure = `
 #include <immintrin.h>
@@ -36,7 +36,7 @@ void configure() {
 }
 `;
 
-t.test('a tile configuration is written whole before the processor reads it', { skip: skip || noCompiler }, async (t) => {
+t.test('a tile configuration is written completely before the processor reads it', { skip: skip || noCompiler }, async (t) => {
   const header = join(root, 'cmake', 'amx-tile-config.h');
   const compile = (...more: string[]): string => execFileSync(
     'c++', ['-x', 'c++', '-std=c++17', '-O3', '-mamx-tile', ...more, '-S', '-o', '-', '-'], { input: configure, encoding: 'utf8', stdio: ['pipe', 'pipe', 'ignore'] });

@@ -1,6 +1,6 @@
-// A model with random weights and a vocabulary of 151,936: its logits are flat, so that nothing a
-// grammar refuses goes unnoticed, or with doublings less and less flat. Written by
-// bench/random-model.mjs, the same bytes every time.
+// A model with random weights and a vocabulary of 151,936. Its logits are flat, so that every token
+// a grammar refuses would show; with doublings they are less and less flat. Written by
+// bench/random-model.mjs, always the same bytes.
 import type { Test } from 'tap';
 import { join } from 'node:path';
 import type { NativeModel, SamplerOptions } from '#recua/addon/addon.js';
@@ -17,8 +17,8 @@ export async function loadRandom(t: Test, doublings = 0): Promise<NativeModel> {
 }
 
 /**
- * Tokens that a sampler of these options gives after a prompt, up to one that ends the text, or -2
- * where none is allowed.
+ * Tokens that a sampler with these options gives after a prompt, up to one that ends the text, or
+ * -2 if none is allowed.
  */
 export async function tokensOf(model: NativeModel, options: SamplerOptions, prompt: Int32Array, count: number): Promise<number[]> {
   const { flags } = await model.pieces(false);
@@ -40,7 +40,7 @@ export async function tokensOf(model: NativeModel, options: SamplerOptions, prom
   }
 }
 
-/** By Recua's own samplers, and by llama.cpp's chain. */
+/** With Recua's own samplers, and with llama.cpp's chain. */
 export async function bothWays(model: NativeModel, options: SamplerOptions, prompt: Int32Array, count: number): Promise<{ own: number[]; chain: number[] }> {
   const own = await tokensOf(model, { ...options, chain: false }, prompt, count);
   return { own, chain: await tokensOf(model, { ...options, chain: true }, prompt, count) };

@@ -1,6 +1,6 @@
 // Rerankers with random weights and a real vocabulary from the vendored tree: one that sees a whole
-// input at once (BERT), and one that was made from a chat model, with a text that says how it is
-// asked and a head of two labels (Qwen 3). The same bytes every time.
+// input at once (BERT), and one made from a chat model, with a prompt text and a head of two labels
+// (Qwen 3). Always the same bytes.
 import { writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { gguf, types, type Meta, type TensorSpec } from '../models/gguf-bytes.js';
@@ -72,7 +72,7 @@ const shapes = {
 
 export const rerankerNames = Object.keys(shapes) as (keyof typeof shapes)[];
 
-/** Without its head and what the file says of it, it is an embedding model. */
+/** Without the head and its metadata, it is an embedding model. */
 export async function writeReranker(name: keyof typeof shapes, path: string, { head = true } = {}): Promise<void> {
   const shape: Shape = shapes[name];
   const { readPairs } = await import(new URL('../../bench/random-model.mjs', import.meta.url).href) as { readPairs(path: string): { key: string; bytes: Buffer; length: number }[] };

@@ -1,7 +1,7 @@
-// Cuts random texts into words by every pattern of llama.cpp's pre-tokenizers twice: by std::regex,
-// as llama.cpp does, and by Recua's own matcher. regex.test.ts compiles it, with the patterns in
-// GROUPS, and reads what it prints: a JSON object. With an argument it cuts long runs of one kind
-// of character by the matcher alone, and counts its steps.
+// Splits random texts into words with every pattern of llama.cpp's pre-tokenizers, twice: with
+// std::regex, as llama.cpp does, and with Recua's matcher. regex.test.ts compiles it, with the
+// patterns in GROUPS, and reads its output, a JSON object. With an argument it splits long runs of
+// one kind of character with Recua's matcher only, and counts its steps.
 #define unicode_regex_split_stl own_split
 #include "regex.cpp"
 #include "regex_compile.cpp"

@@ -1,5 +1,4 @@
-// What native tests share: the addon, the embedded model, and a step written as a person would say
-// it.
+// Shared by native tests: the addon, the embedded model, and steps in a readable form.
 import { fileURLToPath } from 'node:url';
 import { gpuLayers, openTestAddon } from '../device.js';
 import type { ContextOptions, NativeContext, NativeModel, NativeSampler } from '#recua/addon/addon.js';
@@ -15,7 +14,7 @@ export const contextOptions = (given: Partial<ContextOptions> = {}): ContextOpti
   flashAttention: 'auto', cacheTypeK: 'f16', cacheTypeV: 'f16', ...given,
 });
 
-/** One sequence's part of a step; its last token asks for a sample. */
+/** The part of one sequence in a step; its last token asks for a sample. */
 export interface Part {
   sequence: number;
   from: number;

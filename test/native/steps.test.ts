@@ -19,7 +19,7 @@ const sampler = () => model.createSampler({ temperature: 0, ignoreEos: true }, n
 const tokensOf = (results: StepResult[]) => results.flatMap(({ tokens }) => [...tokens]);
 
 /**
- * Steps of sequence 0 after the prompt: what was told on the way, what came in the end, and the
+ * Steps of sequence 0 after the prompt: the results delivered on the way, the final ones, and the
  * token that the prompt gave.
  */
 async function run(most: number, told: (results: StepResult[]) => void = () => {}) {
@@ -35,7 +35,7 @@ async function run(most: number, told: (results: StepResult[]) => void = () => {
   return { first: tokens[0]!, calls, last };
 }
 
-t.test('they give the tokens that single steps give, each once and in order', async (t) => {
+t.test('chained steps give the tokens of single steps, each once and in order', async (t) => {
   const { first, calls, last } = await run(300);
   const rest = await last;
   const results = [...calls.flat(), ...rest];
@@ -45,7 +45,7 @@ t.test('they give the tokens that single steps give, each once and in order', as
   t.ok(calls.every((told) => told.length > 0));
 });
 
-t.test('pause() ends them with the step in flight, and nothing is lost', async (t) => {
+t.test('pause() ends the chain after the step in flight, and nothing is lost', async (t) => {
   let paused = false;
   const { first, calls, last } = await run(400, () => {
     paused = true;
@@ -58,15 +58,15 @@ t.test('pause() ends them with the step in flight, and nothing is lost', async (
   t.same(all, await generate(context, await sampler(), prompt, all.length, 1));
 });
 
-t.test('an abort rejects them after all before it was told', async (t) => {
+t.test('an abort rejects the chain after all earlier tokens were delivered', async (t) => {
   let timer: NodeJS.Timeout | undefined;
   const { first, calls, last } = await run(400, () => {
-    // In the middle of what is told at once.
+    // In the middle of a batch of results.
     timer ??= setTimeout(() => context.abort(), 8);
   });
   const error = await last.then(() => undefined, (thrown: { code: string }) => thrown);
   clearTimeout(timer);
-  // The last step may have been through when it came.
+  // The last step may have finished before the abort.
   if (error) t.match(error, { code: 'cancelled' });
   const fast = (calls[0]?.length ?? 0) > 8;
   if (error && fast) t.ok(calls.length > 1, 'what came after the first call was told');
@@ -74,7 +74,7 @@ t.test('an abort rejects them after all before it was told', async (t) => {
   t.same(all, (await generate(context, await sampler(), prompt, 401, 1)).slice(0, all.length));
 });
 
-t.test('they end at a token that ends the generation', async (t) => {
+t.test('the chain ends at a token that ends the generation', async (t) => {
   const greedy = await model.createSampler({ temperature: 0 }, new Int32Array());
   const { flags } = await model.pieces(false);
   const { tokens } = await step(context, [{ sequence: 0, from: 0, tokens: prompt, sampler: greedy }]);
@@ -87,7 +87,7 @@ t.test('they end at a token that ends the generation', async (t) => {
   t.same(all.map((token) => flags[token]! & 1), [...all.slice(1).map(() => 0), 1]);
 });
 
-t.test('a step of nothing is refused', async (t) => {
+t.test('an empty step is refused', async (t) => {
   const none = new Int32Array();
   await t.rejects(context.steps({ tokens: none, positions: none, sequences: none, outputs: new Uint8Array(), rows: 0, samplers: [] }, 4, () => {}), { code: 'invalid_argument' });
 });

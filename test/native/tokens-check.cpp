@@ -1,6 +1,6 @@
-// Compares native/model/tokens with llama_tokenize() on random texts that are full of special
-// tokens, for each vocabulary file named. tokens.test.ts compiles it and reads what it prints: how
-// many texts were compared, and how many differed.
+// Compares native/model/tokens with llama_tokenize() on random texts full of special tokens, for
+// each given vocabulary file. tokens.test.ts compiles it and reads its output: how many texts were
+// compared, and how many differed.
 #include "model/tokens.cpp"
 
 #include <cstdio>

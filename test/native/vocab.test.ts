@@ -1,6 +1,6 @@
-// Tokens of every vocabulary file in the vendored llama.cpp tree that comes with expected ones. A
-// .inp file holds texts between lines `__ggml_vocab_test__`, the .out file one line of token ids
-// for each.
+// Tokens of every vocabulary file in the vendored llama.cpp tree that has expected ones. An .inp
+// file holds texts between lines `__ggml_vocab_test__`, the .out file one line of token ids for
+// each.
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
@@ -32,11 +32,11 @@ for (const name of names) {
   });
 }
 
-// Each once ended the process, in one vocabulary or another: matching words recursed once per
+// Each text once crashed the process with some vocabulary: word matching recursed once per
 // character.
 const longRuns = ['a', 'A', '7', ' ', '!', '中', '\u0301', 'aA'].map((of) => of.repeat(40_000));
 
-t.test('a long run of one kind of character is only text', async (t) => {
+t.test('a long run of one kind of character is just text', async (t) => {
   for (const name of readdirSync(folder).filter((name) => /^ggml-vocab-.*\.gguf$/.test(name))) {
     const model = await addon.loadModel({ path: fileURLToPath(new URL(name, folder)), gpuLayers: 0, mmap: true, mlock: false, vocabOnly: true }).promise;
     let tokens = 0;

@@ -1,5 +1,5 @@
-// The browsers of this machine, for tests of the page. Where there is none, tests are skipped with
-// a word.
+// The browsers of this machine, for tests of the page. A test without its browser is skipped, with
+// the reason.
 import { accessSync, constants } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
@@ -45,8 +45,8 @@ interface Session {
 }
 
 /**
- * Firefox as it is published, by WebDriver BiDi. Playwright asks each new window for colors by a
- * command that today's ESR does not know; the tests of Firefox set none.
+ * The published Firefox, over WebDriver BiDi. Playwright sets the colors of each new window with a
+ * command that today's ESR does not know; the Firefox tests set none.
  */
 async function launchFirefox(): Promise<Browser> {
   const browser = await firefox.launch({ executablePath: paths.firefox!, channel: 'moz-firefox' });
@@ -63,13 +63,13 @@ export async function closeBrowsers(): Promise<void> {
 
 export interface OpenPage {
   page: Page;
-  /** Addresses of all that was asked for. */
+  /** Addresses of all requests. */
   asked: string[];
-  /** What the browser complained of: errors of scripts, what the policy forbade. */
+  /** Complaints of the browser: script errors, and violations of the policy. */
   complaints: string[];
 }
 
-/** The page in a window of its own, with its own database. */
+/** The page in its own window, with its own database. */
 export async function openPage(t: Test, name: BrowserName, url: string, options: BrowserContextOptions = {}): Promise<OpenPage> {
   const context = await (await launch(name)).newContext(options);
   const page = await context.newPage();
@@ -79,7 +79,7 @@ export async function openPage(t: Test, name: BrowserName, url: string, options:
   page.on('request', (request) => asked.push(request.url()));
   page.on('pageerror', (error) => complaints.push(error.message));
   page.on('console', (message) => {
-    // What the server refuses is shown on the page, and by the browser in its console.
+    // The page shows what the server refuses, and so does the browser's console.
     if (message.type() === 'error' && !message.text().startsWith('Failed to load resource')) complaints.push(message.text());
   });
   t.teardown(() => context.close());
@@ -87,7 +87,7 @@ export async function openPage(t: Test, name: BrowserName, url: string, options:
   return { page, asked, complaints };
 }
 
-/** The text of the answer at the end, once it is complete. */
+/** The text of the last answer, once it is complete. */
 export async function lastAnswer(page: Page): Promise<string> {
   const answer = page.locator('article.answer').last();
   await answer.locator('.numbers').waitFor();

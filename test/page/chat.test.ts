@@ -11,13 +11,13 @@ for (const name of ['chromium', 'firefox'] satisfies BrowserName[]) {
     const { url } = await startReal(t);
     const { page, asked, complaints } = await openPage(t, name, url);
 
-    await t.test('a message is answered, with numbers below', async (t) => {
+    await t.test('a message gets an answer, with numbers below', async (t) => {
       await say(page, 'Hello! Who are you?');
-      t.match(await lastAnswer(page), /\d+ tokens\n[\d.]+ tok\/s\n.* to the first\nprompt \d+, \d+ cached/);
+      t.match(await lastAnswer(page), /\d+ tokens\n[\d.]+ tok\/s\n.* to first token\nprompt \d+, \d+ cached/);
       t.match(page.url(), /#\/chat\//);
     });
 
-    await t.test('the next message goes on, and is found again after a reload', async (t) => {
+    await t.test('the next message continues the chat, and is there after a reload', async (t) => {
       await say(page, 'And what else?');
       await page.locator('article.answer').nth(1).waitFor();
       const answer = await lastAnswer(page);
@@ -28,21 +28,21 @@ for (const name of ['chromium', 'firefox'] satisfies BrowserName[]) {
       t.match(answer, /prompt \d+, [1-9]\d* cached/, 'what was said before is not read again');
     });
 
-    await t.test('answering again and editing keep what was there', async (t) => {
-      await page.getByRole('button', { name: 'Answer again' }).last().click();
+    await t.test('regenerating and editing keep the earlier versions', async (t) => {
+      await page.getByRole('button', { name: 'Regenerate' }).last().click();
       await page.locator('article.answer .branches').getByText('2/2').waitFor();
       await lastAnswer(page);
-      await page.getByRole('button', { name: 'The one before' }).click();
+      await page.getByRole('button', { name: 'Previous version' }).click();
       await page.locator('article.answer .branches').getByText('1/2').waitFor();
 
       await page.locator('article.user').last().hover();
-      await page.getByRole('button', { name: 'Edit and send again' }).last().click();
+      await page.getByRole('button', { name: 'Edit and resend' }).last().click();
       await page.locator('.editor textarea').fill('Something else');
       await page.getByRole('button', { name: 'Send', exact: true }).first().click();
       await page.locator('article.user').last().getByText('2/2').waitFor();
       await lastAnswer(page);
       t.equal(await page.locator('article.user .said').last().innerText(), 'Something else');
-      await page.getByRole('button', { name: 'The one before' }).first().click();
+      await page.getByRole('button', { name: 'Previous version' }).first().click();
       t.equal(await page.locator('article.user .said').last().innerText(), 'And what else?');
     });
 
@@ -51,21 +51,21 @@ for (const name of ['chromium', 'firefox'] satisfies BrowserName[]) {
   });
 }
 
-t.test('what is set for a chat is asked for', { skip: missing('chromium') }, async (t) => {
+t.test('the settings of a chat are sent with its requests', { skip: missing('chromium') }, async (t) => {
   const { url } = await startReal(t);
   const { page, complaints } = await openPage(t, 'chromium', url);
-  await page.getByRole('button', { name: 'Settings of this chat' }).click();
-  const settings = page.getByRole('complementary', { name: 'Settings of this chat' });
-  await t.test("fields show the server's own values", async (t) => {
+  await page.getByRole('button', { name: 'Chat settings' }).click();
+  const settings = page.getByRole('complementary', { name: 'Chat settings' });
+  await t.test('empty fields show the defaults of the server', async (t) => {
     await settings.locator('input[placeholder="0.7"]').waitFor();
     t.equal(await settings.getByLabel('Top K').getAttribute('placeholder'), '40');
   });
   await settings.getByLabel('System prompt').fill('You are brief.');
-  await settings.getByLabel('Longest answer').fill('40');
+  await settings.getByLabel('Max tokens').fill('40');
   await settings.getByLabel('Temperature').fill('0');
-  await settings.getByText('Answer as JSON of this schema').click();
-  await settings.getByRole('textbox', { name: 'Answer as JSON of this schema' }).fill('{"type": "object", "properties": {"city": {"enum": ["Lima", "Cusco"]}}, "required": ["city"], "additionalProperties": false}');
-  await settings.getByRole('button', { name: 'Close the settings' }).click();
+  await settings.getByText('Answer as JSON with this schema').click();
+  await settings.getByRole('textbox', { name: 'Answer as JSON with this schema' }).fill('{"type": "object", "properties": {"city": {"enum": ["Lima", "Cusco"]}}, "required": ["city"], "additionalProperties": false}');
+  await settings.getByRole('button', { name: 'Close settings' }).click();
   const sent = page.waitForRequest((request) => request.url().endsWith('/v1/chat/completions'));
   await say(page, 'A city');
   t.match((await sent).postDataJSON(), { temperature: 0, max_tokens: 40, messages: [{ role: 'system', content: 'You are brief.' }, { role: 'user', content: 'A city' }], response_format: { type: 'json_schema' } });
@@ -73,7 +73,7 @@ t.test('what is set for a chat is asked for', { skip: missing('chromium') }, asy
   t.strictSame(complaints, []);
 });
 
-t.test('an answer that was cut is gone on with, and two stand side by side', { skip: missing('chromium') }, async (t) => {
+t.test('a cut answer can be continued, and two models answer side by side', { skip: missing('chromium') }, async (t) => {
   const { url, engine } = await startApp(t, { maxTokens: 3 });
   engine.script = async function* () {
     for (const word of ['One', ' two', ' three', ' four']) {
@@ -83,18 +83,18 @@ t.test('an answer that was cut is gone on with, and two stand side by side', { s
   };
   const { page, complaints } = await openPage(t, 'chromium', url);
   await say(page, 'Count');
-  t.match(await lastAnswer(page), /^One two three\n[^]*ended at the token limit/);
-  await page.getByRole('button', { name: 'Go on with this answer' }).click();
+  t.match(await lastAnswer(page), /^One two three\n[^]*reached the token limit/);
+  await page.getByRole('button', { name: 'Continue this answer' }).click();
   await page.locator('article.answer .prose').getByText('One two threeOne two three').waitFor();
   t.match(JSON.parse(engine.requests.at(-1)!.messages), [{ role: 'user' }, { role: 'assistant', content: 'One two three' }]);
 
   await page.getByRole('button', { name: 'Two models side by side' }).click();
   await say(page, 'Again');
-  await page.getByRole('button', { name: 'The chat goes on with this' }).waitFor();
+  await page.getByRole('button', { name: 'The chat continues here' }).waitFor();
   t.equal(await page.locator('.pair-side article.answer').count(), 2);
-  await page.locator('.pair-side').first().getByRole('button', { name: 'The chat goes on with this' }).waitFor();
-  await page.getByRole('button', { name: 'Go on with this one' }).click();
-  await page.locator('.pair-side').nth(1).getByRole('button', { name: 'The chat goes on with this' }).waitFor();
+  await page.locator('.pair-side').first().getByRole('button', { name: 'The chat continues here' }).waitFor();
+  await page.getByRole('button', { name: 'Continue the chat here' }).click();
+  await page.locator('.pair-side').nth(1).getByRole('button', { name: 'The chat continues here' }).waitFor();
   await page.getByRole('button', { name: 'Two models side by side' }).click();
   await say(page, 'And on');
   await page.locator('article.user').nth(2).waitFor();
@@ -103,7 +103,7 @@ t.test('an answer that was cut is gone on with, and two stand side by side', { s
   t.strictSame(complaints, []);
 });
 
-t.test('the box', { skip: missing('chromium') }, async (t) => {
+t.test('the message box', { skip: missing('chromium') }, async (t) => {
   const { url } = await startReal(t);
   const { page, asked } = await openPage(t, 'chromium', `${url}/?q=What%20is%20a%20recua%3F`);
   const box = page.getByRole('textbox', { name: 'Message' });
@@ -115,17 +115,17 @@ t.test('the box', { skip: missing('chromium') }, async (t) => {
     t.notMatch(page.url(), /q=/);
   });
 
-  await t.test('counts tokens while somebody types', async () => {
+  await t.test('counts tokens while the user types', async () => {
     await box.fill('one two three four five');
     await page.getByText(/^([5-9]|\d\d+) \/ [\d,]+ tokens$/).waitFor();
   });
 
-  await t.test('takes files of text, and long texts as files', async (t) => {
+  await t.test('takes text files, and turns a long pasted text into a file', async (t) => {
     await page.getByLabel('Files to attach').setInputFiles([
       { name: 'llamas.csv', mimeType: 'text/csv', buffer: Buffer.from('name,load\nYana,30\n') },
       { name: 'picture.bin', mimeType: 'application/octet-stream', buffer: Buffer.from([0xff, 0xfe, 0x00]) },
     ]);
-    await page.getByRole('status').getByText('picture.bin is no text').waitFor();
+    await page.getByRole('status').getByText('picture.bin is not text').waitFor();
     await box.focus();
     await page.evaluate(`(() => { const data = new DataTransfer(); data.setData('text/plain', 'x'.repeat(5000)); document.activeElement.dispatchEvent(new ClipboardEvent('paste', { clipboardData: data, bubbles: true, cancelable: true })); })()`);
     await page.getByText('pasted-2.txt').waitFor();
@@ -137,7 +137,7 @@ t.test('the box', { skip: missing('chromium') }, async (t) => {
   });
 });
 
-t.test('conversations are searched, renamed, pinned, exported, deleted and taken in again', { skip: missing('chromium') }, async (t) => {
+t.test('conversations are searched, renamed, pinned, exported, deleted and imported again', { skip: missing('chromium') }, async (t) => {
   const { url } = await startReal(t);
   const { page } = await openPage(t, 'chromium', url);
   const entries = page.getByRole('navigation', { name: 'Conversations' }).getByRole('listitem');
@@ -152,7 +152,7 @@ t.test('conversations are searched, renamed, pinned, exported, deleted and taken
   await entries.nth(1).waitFor({ state: 'detached' });
   const apples = entries.first();
   await apples.hover();
-  await apples.getByRole('button', { name: /^Do something/ }).click();
+  await apples.getByRole('button', { name: /^Actions for/ }).click();
   await apples.getByRole('button', { name: 'Rename' }).click();
   await page.getByRole('dialog').getByRole('textbox').fill('Fruit');
   await page.keyboard.press('Enter');
@@ -161,16 +161,16 @@ t.test('conversations are searched, renamed, pinned, exported, deleted and taken
 
   const fruit = entries.filter({ hasText: 'Fruit' });
   await fruit.hover();
-  await fruit.getByRole('button', { name: /^Do something/ }).click();
+  await fruit.getByRole('button', { name: /^Actions for/ }).click();
   await fruit.getByRole('button', { name: 'Pin', exact: true }).click();
   await page.getByRole('heading', { name: 'Pinned' }).waitFor();
 
-  await fruit.getByRole('button', { name: /^Do something/ }).click();
+  await fruit.getByRole('button', { name: /^Actions for/ }).click();
   const downloading = page.waitForEvent('download');
   await fruit.getByRole('button', { name: 'Export as JSON' }).click();
   const file = await (await downloading).path();
 
-  await fruit.getByRole('button', { name: /^Do something/ }).click();
+  await fruit.getByRole('button', { name: /^Actions for/ }).click();
   await fruit.getByRole('button', { name: 'Delete' }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
   await entries.nth(1).waitFor({ state: 'detached' });
@@ -184,13 +184,13 @@ t.test('conversations are searched, renamed, pinned, exported, deleted and taken
   t.equal(await page.locator('article.user .said').innerText(), 'Tell me of apples');
 });
 
-t.test('a file goes into the chat that it was given to, also when that was left meanwhile', { skip: missing('chromium') }, async (t) => {
+t.test('a file goes into the chat it was added to, even after the user left that chat', { skip: missing('chromium') }, async (t) => {
   const { url, engine } = await startApp(t);
   const { page, complaints } = await openPage(t, 'chromium', url);
   await say(page, 'first chat');
   await lastAnswer(page);
   const address = page.url();
-  // The disk is slow: what is read comes when somebody lets it.
+  // A slow disk: the file is read when the test allows it.
   await page.evaluate('{ const read = File.prototype.arrayBuffer; File.prototype.arrayBuffer = async function () { await new Promise((resolve) => { window.letRead = resolve; }); return read.call(this); }; }');
   await page.getByLabel('Files to attach').setInputFiles({ name: 'table.csv', mimeType: 'text/csv', buffer: Buffer.from('a,b\n1,2\n') });
   await page.waitForFunction('window.letRead');
@@ -201,16 +201,16 @@ t.test('a file goes into the chat that it was given to, also when that was left 
   await lastAnswer(page);
   await page.evaluate('window.letRead()');
   t.strictSame(JSON.parse(engine.requests.at(-1)!.messages), [{ role: 'user', content: 'second chat' }], 'not into the other chat');
-  t.equal(await page.getByRole('list', { name: 'Files of this message' }).count(), 0);
+  t.equal(await page.getByRole('list', { name: 'Attached files' }).count(), 0);
   await page.evaluate(`location.href = ${JSON.stringify(address)}`);
-  await page.getByRole('list', { name: 'Files of this message' }).getByText('table.csv').waitFor();
+  await page.getByRole('list', { name: 'Attached files' }).getByText('table.csv').waitFor();
   await say(page, 'what is in it?');
   await page.locator('article.answer').nth(1).locator('.numbers').waitFor();
   t.match(JSON.parse(engine.requests.at(-1)!.messages).at(-1).content, /^File table\.csv:\n```\na,b\n1,2\n\n```\n\nwhat is in it\?$/);
   t.strictSame(complaints, []);
 });
 
-t.test('all modules that the page begins with are named in its first file', { skip: missing('chromium') }, async (t) => {
+t.test('the first file of the page names all modules that it starts with', { skip: missing('chromium') }, async (t) => {
   const { url } = await startApp(t);
   const { page, asked } = await openPage(t, 'chromium', url);
   await page.getByRole('textbox', { name: 'Message' }).waitFor();
@@ -221,7 +221,7 @@ t.test('all modules that the page begins with are named in its first file', { sk
   t.equal(asked.filter((address) => address.endsWith('.css')).length, 1, 'and nothing is painted before its one style sheet is there');
 });
 
-t.test('an answer that a reload cut off is gone on with, and by one tab alone', { skip: missing('chromium') }, async (t) => {
+t.test('an answer that a reload cut off continues, in one tab only', { skip: missing('chromium') }, async (t) => {
   const { url, engine } = await startApp(t);
   const { page, complaints } = await openPage(t, 'chromium', url);
   const stopped = new AbortController();
@@ -233,7 +233,7 @@ t.test('an answer that a reload cut off is gone on with, and by one tab alone', 
   };
   await say(page, 'tell me');
   await page.locator('article.answer .prose').getByText('The first half').waitFor();
-  // What is written is saved every two seconds.
+  // The page saves a growing answer every two seconds.
   await page.waitForTimeout(2_500);
   const other = await page.context().newPage();
   await other.goto(page.url());

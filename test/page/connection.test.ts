@@ -1,4 +1,4 @@
-// An answer whose connection breaks, in real browsers.
+// Answers over a connection that breaks, in real browsers.
 import t, { type Test } from 'tap';
 import { startApp } from '../server/app-under-test.js';
 import type { FakeEngine } from '../server/fake-engine.js';
@@ -7,7 +7,7 @@ import { cable } from './connection.js';
 
 t.teardown(closeBrowsers);
 
-/** An answer that hangs behind its first half until the test has ended. */
+/** An answer that hangs after this text until the test ends. */
 function stalls(t: Test, engine: FakeEngine, text: string): void {
   const ended = new Promise<void>((resolve) => t.teardown(resolve));
   engine.script = async function* () {
@@ -21,7 +21,7 @@ const goesOn = async function* () {
 };
 
 for (const name of ['chromium', 'firefox'] satisfies BrowserName[]) {
-  t.test(`a cut answer goes on in ${name}`, { skip: missing(name) }, async (t) => {
+  t.test(`an answer continues after a broken connection in ${name}`, { skip: missing(name) }, async (t) => {
     const { url, engine } = await startApp(t);
     const line = await cable(t, url);
     const { page, complaints } = await openPage(t, name, line.url);
@@ -30,20 +30,20 @@ for (const name of ['chromium', 'firefox'] satisfies BrowserName[]) {
     await say(page, 'tell me');
     await prose.getByText('The first half').waitFor();
     line.cut();
-    await page.getByText('Connecting again…').waitFor();
+    await page.getByText('Reconnecting…').waitFor();
     t.equal(await page.getByRole('button', { name: 'Stop', exact: true }).count(), 1, 'it can be given up');
     engine.script = goesOn;
     line.mend();
     await prose.getByText('The first half and the second.').waitFor();
     await lastAnswer(page);
-    t.equal(await page.getByText('Connecting again…').count(), 0);
+    t.equal(await page.getByText('Reconnecting…').count(), 0);
     t.equal(await page.locator('article.answer .error').count(), 0);
     t.match(JSON.parse(engine.requests.at(-1)!.messages), [{ role: 'user' }, { role: 'assistant', content: 'The first half' }]);
     t.strictSame(complaints.filter((one) => !/network|connection/i.test(one)), []);
   });
 }
 
-t.test('a server that was started anew is not asked by itself', { skip: missing('chromium') }, async (t) => {
+t.test('the page does not ask a restarted server by itself', { skip: missing('chromium') }, async (t) => {
   const first = await startApp(t);
   const line = await cable(t, first.url);
   const { page } = await openPage(t, 'chromium', line.url);
@@ -54,14 +54,14 @@ t.test('a server that was started anew is not asked by itself', { skip: missing(
   const { url, engine } = await startApp(t);
   engine.script = goesOn;
   line.mend(url);
-  await page.getByRole('alert').getByText('The server was started anew while it wrote this answer').waitFor();
+  await page.getByRole('alert').getByText('The server restarted and lost this answer').waitFor();
   t.equal(engine.requests.length, 0);
   await page.getByRole('button', { name: 'Continue', exact: true }).click();
   await page.locator('article.answer .prose').getByText('The first half and the second.').waitFor();
   t.equal(await page.getByRole('alert').count(), 0);
 });
 
-t.test('who waits for the server may stop, and half a schema is asked for anew', { skip: missing('chromium') }, async (t) => {
+t.test('the user can stop while the page waits for the server, and half a JSON answer is asked for again', { skip: missing('chromium') }, async (t) => {
   const { url, engine } = await startApp(t);
   const line = await cable(t, url);
   const { page } = await openPage(t, 'chromium', line.url);
@@ -69,19 +69,19 @@ t.test('who waits for the server may stop, and half a schema is asked for anew',
   await say(page, 'a city');
   await page.locator('article.answer .prose').getByText('{"city": "Li').waitFor();
   line.cut();
-  await page.getByText('Connecting again…').waitFor();
+  await page.getByText('Reconnecting…').waitFor();
   await page.getByRole('button', { name: 'Stop', exact: true }).click();
   await page.getByText('stopped', { exact: true }).waitFor();
   line.mend();
 
   await page.getByRole('button', { name: 'New chat' }).first().click();
-  await page.getByRole('button', { name: 'Settings of this chat' }).click();
-  await page.getByText('Answer as JSON of this schema').click();
-  await page.getByRole('textbox', { name: 'Answer as JSON of this schema' }).fill('{"type": "object"}');
+  await page.getByRole('button', { name: 'Chat settings' }).click();
+  await page.getByText('Answer as JSON with this schema').click();
+  await page.getByRole('textbox', { name: 'Answer as JSON with this schema' }).fill('{"type": "object"}');
   await say(page, 'a city');
   await page.locator('article.answer .prose').getByText('{"city": "Li').waitFor();
   line.cut();
-  await page.getByText('Connecting again…').waitFor();
+  await page.getByText('Reconnecting…').waitFor();
   engine.script = async function* () {
     yield { content: '{"city": "Cusco"}' };
   };

@@ -1,12 +1,12 @@
-// A connection between browser and server that a test cuts: a proxy that passes bytes on.
+// A connection between browser and server that a test can cut: a proxy that passes bytes on.
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import type { Test } from 'tap';
 
 export interface Cable {
   url: string;
-  /** All connections end, and new ones do not come through. */
+  /** Ends all connections and blocks new ones. */
   cut(): void;
-  /** Connections go to the server at this address, or to the one before. */
+  /** Connects to the server at this address, or to the last one. */
   mend(url?: string): void;
 }
 

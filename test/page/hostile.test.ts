@@ -1,4 +1,4 @@
-// What a model says is text, whatever it spells: scripted answers in a real browser.
+// The text of a model is only text, whatever it contains: scripted answers in a real browser.
 import t from 'tap';
 import type { Script } from '../server/fake-engine.js';
 import { hang } from '../server/fake-engine.js';
@@ -7,7 +7,7 @@ import { closeBrowsers, lastAnswer, missing, openPage, say, type BrowserName } f
 
 t.teardown(closeBrowsers);
 
-/** Says these pieces, one after the other. */
+/** Answers with these pieces, one after another. */
 const says = (...pieces: string[]): Script => async function* () {
   for (const content of pieces) {
     await new Promise(setImmediate);
@@ -65,7 +65,7 @@ for (const name of ['chromium', 'firefox'] satisfies BrowserName[]) {
   });
 }
 
-t.test('a link is opened by a click, in a page that knows nothing of this one', { skip: missing('chromium') }, async (t) => {
+t.test('a click opens a link, in a page that knows nothing of this one', { skip: missing('chromium') }, async (t) => {
   const { url, engine } = await startApp(t);
   engine.script = says(`[the list](${url}/v1/models)`);
   const { page } = await openPage(t, 'chromium', url);
@@ -79,7 +79,7 @@ t.test('a link is opened by a click, in a page that knows nothing of this one', 
   t.equal(await opened.evaluate('document.referrer'), '');
 });
 
-t.test('ten megabytes leave the page alive', { skip: missing('chromium') }, async (t) => {
+t.test('ten megabytes leave the page responsive', { skip: missing('chromium') }, async (t) => {
   const { url, engine } = await startApp(t, { maxTokens: 100_000 });
   const { page, complaints } = await openPage(t, 'chromium', url);
   const shapes: Record<string, string[]> = {
@@ -118,7 +118,7 @@ t.test('an answer that fails says why, and one that hangs is stopped', { skip: m
   await until(() => engine.cancelled > cancelled);
 });
 
-t.test('thoughts are folded, calls are answered by hand', { skip: missing('chromium') }, async (t) => {
+t.test('thoughts are folded, and the user types the results of tool calls', { skip: missing('chromium') }, async (t) => {
   const { url, engine } = await startApp(t);
   const { page, complaints } = await openPage(t, 'chromium', url);
   engine.script = async function* (request) {
@@ -135,10 +135,10 @@ t.test('thoughts are folded, calls are answered by hand', { skip: missing('chrom
   t.notMatch(await answer.innerText(), 'They want');
   await answer.getByText('Thoughts').click();
   await answer.getByText('They want the weather.').waitFor();
-  t.match(await answer.getByRole('region', { name: 'Call of weather' }).innerText(), /"city": "Lima"/);
+  t.match(await answer.getByRole('region', { name: 'Call to weather' }).innerText(), /"city": "Lima"/);
   engine.finish = {};
   await answer.getByRole('textbox', { name: 'Result of weather' }).fill('31 degrees');
-  await answer.getByRole('button', { name: 'Give the result' }).click();
+  await answer.getByRole('button', { name: 'Submit result' }).click();
   await page.locator('article.answer').nth(1).getByText('warm').waitFor();
   t.match(JSON.parse(engine.requests.at(-1)!.messages), [{ role: 'user' }, { role: 'assistant', tool_calls: [{ id: 'call_1' }] }, { role: 'tool', tool_call_id: 'call_1', content: '31 degrees' }]);
   t.strictSame(complaints, []);
@@ -161,7 +161,7 @@ t.test('Markdown, code with colors and formulas are drawn', { skip: missing('chr
   t.strictSame(complaints, []);
 });
 
-t.test('blocks that are complete are not made again while the answer grows', { skip: missing('chromium') }, async (t) => {
+t.test('complete blocks are not redrawn while the answer grows', { skip: missing('chromium') }, async (t) => {
   const { url, engine } = await startApp(t);
   let release = (): void => undefined;
   const held = new Promise<void>((resolve) => (release = resolve));

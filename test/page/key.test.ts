@@ -11,10 +11,10 @@ t.test('the page asks for the key, and keeps it until the tab is closed', { skip
   const { page } = await openPage(t, 'chromium', url);
   const field = page.getByRole('textbox', { name: 'API key' });
   await field.or(page.locator('input[type=password]')).first().fill('guess');
-  await page.getByRole('button', { name: 'Use it' }).click();
+  await page.getByRole('button', { name: 'Use key' }).click();
   await page.getByText('does not know this API key').first().waitFor();
   await page.locator('input[type=password]').fill('sesame');
-  await page.getByRole('button', { name: 'Use it' }).click();
+  await page.getByRole('button', { name: 'Use key' }).click();
   await say(page, 'hello wide world');
   t.match(await lastAnswer(page), /hello wide world/);
   await page.reload();

@@ -1,4 +1,4 @@
-// Models: what the server has, and what the hub has, searched, pulled and deleted.
+// Models: those of the server and of the hub, searched, pulled and deleted.
 import t from 'tap';
 import type { ModelShelf, OfferedModel } from '#recua/server/http/shelf.js';
 import { RecuaError } from '#recua/errors.js';
@@ -46,7 +46,7 @@ t.test('models are searched for, pulled with progress, paused, and deleted after
   const table = page.getByRole('region', { name: 'Models of this server' });
   t.match(await table.getByRole('row').nth(1).innerText(), /owner\/model pinned\s+loaded/);
 
-  const field = page.getByRole('searchbox', { name: 'Models of the hub' });
+  const field = page.getByRole('searchbox', { name: 'Models on the hub' });
   const ask = async (words: string): Promise<void> => {
     await field.fill(words);
     await page.keyboard.press('Enter');
@@ -54,7 +54,7 @@ t.test('models are searched for, pulled with progress, paused, and deleted after
   await ask('offline');
   await page.getByRole('alert').getByText('HF_HUB_OFFLINE is set').waitFor();
   await ask('nothing');
-  await page.getByText('No repository with GGUF files fits these words.').waitFor();
+  await page.getByText('No repository with GGUF files matches.').waitFor();
   await ask('owner/none');
   await page.getByRole('alert').getByText('There is no repository owner/none.').waitFor();
   await ask('owner/none:Q8_0');
@@ -62,7 +62,7 @@ t.test('models are searched for, pulled with progress, paused, and deleted after
   await page.getByRole('button', { name: 'Dismiss' }).click();
 
   await ask('repo');
-  const found = page.getByRole('list', { name: 'Found at the hub' });
+  const found = page.getByRole('list', { name: 'Found on the hub' });
   t.match(await found.innerText(), /owner\/repo\s*12,345 downloads, 6 likes\s*other\/gated\s*license to accept/);
   await found.getByRole('button', { name: /owner\/repo/ }).click();
   const offers = page.getByRole('region', { name: 'Models of owner/repo' });
@@ -71,18 +71,18 @@ t.test('models are searched for, pulled with progress, paused, and deleted after
   await offers.getByRole('button', { name: 'Pull owner/repo:Q4_K_M' }).click();
   await page.getByText('1.0 MiB of 4.0 MiB, 25 %').waitFor();
   await page.getByRole('button', { name: 'Pause' }).click();
-  await page.getByText('Paused. It goes on where it was.').waitFor();
-  await page.getByRole('button', { name: 'Go on' }).click();
+  await page.getByText('Paused. It resumes where it stopped.').waitFor();
+  await page.getByRole('button', { name: 'Resume' }).click();
   await page.getByText('2.0 MiB of 4.0 MiB, 50 %').waitFor();
   finish();
-  await page.getByText('owner/repo:Q4_K_M is here').waitFor();
+  await page.getByText('Pulled owner/repo:Q4_K_M').waitFor();
 
   await table.getByRole('button', { name: 'Delete owner/model' }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click();
   t.strictSame(removed, []);
   await table.getByRole('button', { name: 'Delete owner/model' }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
-  await page.getByText('owner/model is deleted').waitFor();
+  await page.getByText('Deleted owner/model').waitFor();
   t.strictSame(removed, ['owner/model']);
   t.strictSame(complaints, []);
 });
@@ -90,13 +90,13 @@ t.test('models are searched for, pulled with progress, paused, and deleted after
 t.test('a server without a store says so', { skip: missing('chromium') }, async (t) => {
   const { url } = await startApp(t);
   const { page } = await openPage(t, 'chromium', `${url}/#/models`);
-  await page.getByRole('searchbox', { name: 'Models of the hub' }).fill('llama');
+  await page.getByRole('searchbox', { name: 'Models on the hub' }).fill('llama');
   await page.keyboard.press('Enter');
   await page.getByRole('alert').getByText('it brings none from the hub').waitFor();
   t.equal((await fetch(`${url}/ui/hub`)).status, 400);
 });
 
-t.test('the real server searches a hub, pulls, names, keeps and unloads', { skip: missing('chromium') }, async (t) => {
+t.test('the real server searches a hub, pulls, names, keeps and unloads models', { skip: missing('chromium') }, async (t) => {
   const bytes = readFileSync(`${root}/builtin/builtin.gguf`);
   const hub = await FakeHub.start(t, [{ name: 'owner/toy-GGUF', files: [{ path: 'toy-Q8_0.gguf', bytes }] }, { name: 'owner/secret', files: [], privacy: 'private' }]);
   const running = start(['api', '--port', '0'], { env: hub.environment(t.testdir()) });
@@ -116,14 +116,14 @@ t.test('the real server searches a hub, pulls, names, keeps and unloads', { skip
   t.equal(await status('?search=toy', { 'x-forwarded-for': '192.0.2.1' }), 403);
 
   const { page, complaints } = await openPage(t, 'chromium', `${url}/#/models`);
-  await page.getByRole('searchbox', { name: 'Models of the hub' }).fill('toy');
+  await page.getByRole('searchbox', { name: 'Models on the hub' }).fill('toy');
   await page.keyboard.press('Enter');
   await page.getByRole('button', { name: /owner\/toy-GGUF/ }).click();
   await page.getByRole('button', { name: 'Pull owner/toy-GGUF:Q8_0' }).click();
   const table = page.getByRole('region', { name: 'Models of this server' });
   const row = table.getByRole('row', { name: /owner\/toy-GGUF/ });
   await row.waitFor();
-  await row.getByRole('button', { name: /^Another name for/ }).click();
+  await row.getByRole('button', { name: /^Add a name for/ }).click();
   await page.getByRole('dialog').getByRole('textbox').fill('mine');
   await page.keyboard.press('Enter');
   await row.getByRole('listitem').getByText('mine').waitFor();
@@ -140,8 +140,8 @@ t.test('the real server searches a hub, pulls, names, keeps and unloads', { skip
   await keep.click();
   await row.getByRole('button', { name: /^Keep /, pressed: false }).waitFor();
   t.type(await expires(), 'number');
-  await row.getByRole('button', { name: 'Take the name mine away' }).click();
-  await page.getByRole('dialog').getByRole('button', { name: 'Take it away' }).click();
+  await row.getByRole('button', { name: 'Remove the name mine' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Remove' }).click();
   await row.getByRole('listitem').waitFor({ state: 'detached' });
   t.equal(await row.count(), 1, 'the model stays');
   t.strictSame(complaints, []);

@@ -1,4 +1,4 @@
-// Models, Now and API, and what assistive technology finds of all views.
+// Models, Now and API, and accessibility of all views.
 import t from 'tap';
 import { createRequire } from 'node:module';
 import { readFileSync } from 'node:fs';
@@ -9,23 +9,23 @@ import { closeBrowsers, lastAnswer, missing, openPage, say } from './browsers.js
 
 t.teardown(closeBrowsers);
 
-t.test('Now shows what runs and what was asked', { skip: missing('chromium') }, async (t) => {
+t.test('Now shows running models and recent requests', { skip: missing('chromium') }, async (t) => {
   const { url } = await startReal(t);
   const { page, complaints } = await openPage(t, 'chromium', url);
   await say(page, 'Hello');
   await lastAnswer(page);
   await page.getByRole('link', { name: 'Now' }).click();
-  const requests = page.getByRole('region', { name: 'Last requests' });
+  const requests = page.getByRole('region', { name: 'Recent requests' });
   await requests.getByText('POST /v1/chat/completions').waitFor();
   t.match(await requests.getByRole('row').nth(1).innerText(), /200\s+\d+\s+\d+\s+[\d.]+ m?s\s+req_/);
-  t.match(await page.locator('.figures').innerText(), /Requests since the start\s+[1-9]/);
+  t.match(await page.locator('.figures').innerText(), /Requests since start\s+[1-9]/);
   t.equal(await page.locator('.curve polyline').count(), 5);
   await page.getByRole('img', { name: /^First token: now [1-9]/ }).waitFor();
-  await page.getByRole('region', { name: 'Models at work' }).getByRole('img', { name: /0 of 2 busy/ }).waitFor();
+  await page.getByRole('region', { name: 'Active models' }).getByRole('img', { name: /0 of 2 busy/ }).waitFor();
   t.strictSame(complaints, []);
 });
 
-t.test('API shows the chat on screen as code that is the request', { skip: missing('chromium') }, async (t) => {
+t.test('API shows the current chat as code that sends the same request', { skip: missing('chromium') }, async (t) => {
   const { url, engine } = await startApp(t);
   const { page } = await openPage(t, 'chromium', url);
   await say(page, "It's $HOME");
@@ -47,17 +47,17 @@ t.test('API shows the chat on screen as code that is the request', { skip: missi
   t.equal(await page.getByRole('link', { name: 'openapi.json' }).getAttribute('href'), `${url}/openapi.json`);
 });
 
-t.test('Now has a row for each answer at work, and its client hears nothing of it', { skip: missing('chromium') }, async (t) => {
+t.test('Now has a row for each answer in progress, and its client notices nothing', { skip: missing('chromium') }, async (t) => {
   const { url, engine } = await startReal(t, '', { contextSize: 4_096 });
   const { page, complaints } = await openPage(t, 'chromium', `${url}/#/now`);
-  await page.getByRole('heading', { name: 'Answers at work' }).waitFor();
+  await page.getByRole('heading', { name: 'Answers in progress' }).waitFor();
   await (await fetch(`${url}/ui/running`)).text();
   const body = JSON.stringify({ prompt: 'hello', max_tokens: 3_000, ignore_eos: true, stream: true });
   const stop = new AbortController();
   const answers = await Promise.all([1, 2].map(() => fetch(`${url}/v1/completions`, { method: 'POST', headers: { 'content-type': 'application/json' }, body, signal: stop.signal })));
-  const rows = page.getByRole('region', { name: 'Answers at work' }).getByRole('row');
-  await rows.nth(2).getByText('writes').waitFor();
-  t.match(await rows.nth(1).innerText(), /owner\/model\s+writes\s+[\d,]+ of [\d,]+\s+\d+\s+[\d,]+\s+[\d.]+ tok\/s\s+[\d.]+ m?s\s+req_/);
+  const rows = page.getByRole('region', { name: 'Answers in progress' }).getByRole('row');
+  await rows.nth(2).getByText('generating').waitFor();
+  t.match(await rows.nth(1).innerText(), /owner\/model\s+generating\s+[\d,]+ of [\d,]+\s+\d+\s+[\d,]+\s+[\d.]+ tok\/s\s+[\d.]+ m?s\s+req_/);
   const { data } = await (await fetch(`${url}/ui/running`)).json();
   t.equal(data.length, 2);
   t.ok(data.every((one: { generated: number; promptRead: number; promptTokens: number }) => one.generated > 0 && one.promptRead === one.promptTokens));
@@ -70,7 +70,7 @@ t.test('Now has a row for each answer at work, and its client hears nothing of i
   t.strictSame(complaints, []);
 });
 
-t.test('Now shows the settings of the server, and no secrets', { skip: missing('chromium') }, async (t) => {
+t.test('Now shows the server settings, and no secrets', { skip: missing('chromium') }, async (t) => {
   const { url } = await startApp(t, { apiKey: 'sesame', temperature: 0.25, apiKeyFile: '' });
   t.equal((await fetch(`${url}/ui/settings`)).status, 401);
   const told = await (await fetch(`${url}/ui/settings`, { headers: { authorization: 'Bearer sesame' } })).text();
@@ -78,18 +78,18 @@ t.test('Now shows the settings of the server, and no secrets', { skip: missing('
   t.match(JSON.parse(told).data.find(({ name }: { name: string }) => name === '--api-key'), { value: 'set', isDefault: false });
   const { page, complaints } = await openPage(t, 'chromium', `${url}/#/now`);
   await page.locator('input[type=password]').fill('sesame');
-  await page.getByRole('button', { name: 'Use it' }).click();
-  await page.getByText('Settings of the server').click();
-  const table = page.getByRole('region', { name: 'Settings of the server' });
+  await page.getByRole('button', { name: 'Use key' }).click();
+  await page.getByText('Server settings').click();
+  const table = page.getByRole('region', { name: 'Server settings' });
   await table.getByRole('row', { name: /--temp 0\.25/ }).waitFor();
   t.match(await table.getByRole('row', { name: /--api-key / }).innerText(), /--api-key\s+set\s/);
   t.notMatch(await page.locator('body').innerText(), 'sesame');
   t.strictSame(complaints, []);
 });
 
-/** What axe finds that keeps somebody out. */
+/** The serious accessibility problems that axe finds. */
 async function seriousOf(page: Page): Promise<string[]> {
-  // The policy of the page lets no script in; a debugger is not asked.
+  // The policy of the page blocks scripts, except from a debugger.
   await page.evaluate(readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8'));
   const { violations, passes } = await page.evaluate('axe.run()') as { passes: unknown[]; violations: { id: string; impact: string; nodes: { html: string; failureSummary: string }[] }[] };
   if (passes.length < 10) throw new Error('axe looked at nothing');
@@ -109,27 +109,27 @@ for (const colorScheme of ['light', 'dark'] as const) {
     await say(page, 'everything');
     await lastAnswer(page);
     await page.locator('.hl-keyword').first().waitFor();
-    await page.getByRole('button', { name: 'Settings of this chat' }).click();
+    await page.getByRole('button', { name: 'Chat settings' }).click();
     await page.getByText('Thoughts').click();
     t.strictSame(await seriousOf(page), [], 'a chat with its settings');
     for (const name of ['Models', 'Now', 'API']) {
       await page.getByRole('link', { name, exact: true }).click();
       await page.getByRole('heading', { name, level: 1 }).waitFor();
       if (name === 'Now') {
-        await page.getByText('Settings of the server').click();
-        await page.getByRole('region', { name: 'Settings of the server' }).waitFor();
+        await page.getByText('Server settings').click();
+        await page.getByRole('region', { name: 'Server settings' }).waitFor();
       }
       if (name === 'API') {
         await page.getByText('/tokenize', { exact: true }).click();
         await page.getByRole('button', { name: 'Send' }).click();
-        await page.getByRole('region', { name: 'Answer of the server' }).waitFor();
+        await page.getByRole('region', { name: 'Server response' }).waitFor();
       }
       t.strictSame(await seriousOf(page), [], name);
     }
   });
 }
 
-t.test('everything is reached by the keyboard, on a phone too', { skip: missing('chromium') }, async (t) => {
+t.test('the keyboard reaches everything, on a phone too', { skip: missing('chromium') }, async (t) => {
   const { url } = await startApp(t);
   const { page } = await openPage(t, 'chromium', url, { viewport: { width: 380, height: 700 } });
   await page.getByRole('textbox', { name: 'Message' }).waitFor();
@@ -140,7 +140,7 @@ t.test('everything is reached by the keyboard, on a phone too', { skip: missing(
     reached.add(String(await page.evaluate('document.activeElement.getAttribute("aria-label") ?? document.activeElement.textContent')));
     await page.keyboard.press('Tab');
   }
-  for (const name of ['Menu', 'New chat', 'Settings of this chat', 'Message', 'Attach PDFs and files of text']) t.ok(reached.has(name), name);
+  for (const name of ['Menu', 'New chat', 'Chat settings', 'Message', 'Attach PDFs or text files']) t.ok(reached.has(name), name);
   t.notOk(reached.has('Search conversations'), 'the menu is closed');
   await page.getByRole('button', { name: 'Menu' }).press('Enter');
   await page.getByRole('link', { name: 'Models' }).press('Enter');

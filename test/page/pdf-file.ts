@@ -1,15 +1,15 @@
-// PDFs as tests attach them: pages of text in a few objects, and what goes wrong with such files.
+// PDFs for tests: pages of text in a few objects, and faulty variants.
 
-/** Letters of a font that every reader knows. */
+/** A font that every reader knows. */
 const latin = '<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>';
-/** Chinese, in a coding whose letters only a table tells that is not in the file. */
+/** Chinese, in an encoding that only a table outside the file can decode. */
 const chinese = '<< /Type /Font /Subtype /Type0 /BaseFont /STSong-Light /Encoding /UniGB-UCS2-H /DescendantFonts [<< /Type /Font /Subtype /CIDFontType0 /BaseFont /STSong-Light '
   + '/CIDSystemInfo << /Registry (Adobe) /Ordering (GB1) /Supplement 4 >> /FontDescriptor << /Type /FontDescriptor /FontName /STSong-Light /Flags 6 /FontBBox [0 0 1000 1000] '
   + '/ItalicAngle 0 /Ascent 800 /Descent -200 /CapHeight 700 /StemV 80 >> >>] >>';
-/** Nobody's password opens it. */
+/** No password opens it. */
 const lock = `<< /Filter /Standard /V 1 /R 2 /P -4 /O <${'31'.repeat(32)}> /U <${'32'.repeat(32)}> >>`;
 
-/** Bytes of UCS-2, as a PDF writes them. */
+/** Bytes of UCS-2, as written in a PDF. */
 const hex = (text: string): string => `<${[...text].map((letter) => letter.codePointAt(0)!.toString(16).padStart(4, '0')).join('')}>`;
 const escaped = (line: string): string => `(${line.replace(/[\\()]/g, '\\$&')})`;
 

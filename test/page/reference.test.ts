@@ -1,4 +1,4 @@
-// The API's reference in the page: every route of openapi.json, and requests that are tried.
+// The API reference in the page: every route of openapi.json, and requests sent from its forms.
 import t from 'tap';
 import { startApp } from '../server/app-under-test.js';
 import { closeBrowsers, missing, openPage } from './browsers.js';
@@ -7,7 +7,7 @@ t.teardown(closeBrowsers);
 
 interface Described { paths: Record<string, Record<string, { operationId: string; summary: string }>> }
 
-t.test('every route is there, with fields, and is tried', { skip: missing('chromium') }, async (t) => {
+t.test('every route is listed with its fields, and can be tried', { skip: missing('chromium') }, async (t) => {
   const { url, engine } = await startApp(t);
   const { page, complaints } = await openPage(t, 'chromium', `${url}/#/api`);
   await page.getByText('/v1/chat/completions', { exact: true }).waitFor();
@@ -19,7 +19,7 @@ t.test('every route is there, with fields, and is tried', { skip: missing('chrom
   await search.fill('tokens of a text');
   t.strictSame(await page.locator('details.route > summary code').allInnerTexts(), ['/tokenize']);
   await search.fill('no such route');
-  await page.getByText('No route has these words.').waitFor();
+  await page.getByText('No route matches.').waitFor();
   await search.fill('/chat/completions');
   await page.getByText('/v1/chat/completions', { exact: true }).click();
   const route = page.locator('details.route[open]');
@@ -28,7 +28,7 @@ t.test('every route is there, with fields, and is tried', { skip: missing('chrom
   await route.locator('dt').filter({ hasText: /^messages .*required/ }).first().waitFor();
 
   const form = page.getByRole('form', { name: 'Try POST /v1/chat/completions' });
-  const answer = form.getByRole('region', { name: 'Answer of the server' });
+  const answer = form.getByRole('region', { name: 'Server response' });
   await form.getByRole('button', { name: 'Send' }).click();
   await form.getByText(/^200 OK, /).waitFor();
   t.match(await answer.innerText(), /"object": "chat\.completion"/);
@@ -49,7 +49,7 @@ t.test('every route is there, with fields, and is tried', { skip: missing('chrom
   t.strictSame(complaints, []);
 });
 
-t.test('parameters are filled in; a deletion asks first', { skip: missing('chromium') }, async (t) => {
+t.test('parameters can be filled in, and a deletion asks first', { skip: missing('chromium') }, async (t) => {
   const { url } = await startApp(t);
   const { page, asked } = await openPage(t, 'chromium', `${url}/#/api`);
   const search = page.getByRole('searchbox', { name: 'Search routes' });

@@ -1,5 +1,5 @@
-// The chats of `recua chat` in the page: what was begun on a terminal goes on in a browser and
-// back, and neither side writes over the other's turns.
+// The chats of `recua chat` in the page: a chat begun on a terminal continues in a browser and
+// back, and neither side overwrites the other's turns.
 import t, { type Test } from 'tap';
 import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -33,7 +33,7 @@ function terminal(t: Test, env: Record<string, string>, ...args: string[]): Pty 
 const listed = (page: Page): Locator => page.getByRole('navigation', { name: 'Conversations' }).locator('section', { hasText: 'On this computer (recua chat)' }).getByRole('listitem');
 
 for (const browser of ['chromium', 'firefox'] satisfies BrowserName[]) {
-  t.test(`a chat goes from the terminal to ${browser} and back`, { skip: missing(browser) }, async (t) => {
+  t.test(`a chat moves from the terminal to ${browser} and back`, { skip: missing(browser) }, async (t) => {
     const { env, url, engine, file } = await start(t);
     const first = terminal(t, env);
     await first.prompt();
@@ -42,7 +42,7 @@ for (const browser of ['chromium', 'firefox'] satisfies BrowserName[]) {
     const { page, complaints } = await openPage(t, browser, url);
     await listed(page).getByText('tell-me-of-cusco').click();
     await page.locator('article.user .said').getByText('Tell me of Cusco').waitFor();
-    await t.test('which leaves it alone while the terminal has it open', async (t) => {
+    await t.test('the page leaves it alone while the terminal has it open', async (t) => {
       await say(page, 'And Lima?');
       await page.getByRole('status').getByText(/is open in another process/).waitFor();
       t.equal(engine.requests.length, 0);
@@ -68,7 +68,7 @@ for (const browser of ['chromium', 'firefox'] satisfies BrowserName[]) {
     t.match(file().messages.map(({ role }) => role), ['user', 'assistant', 'user', 'assistant', 'user', 'assistant']);
     t.equal(file().messages[3]!.content, "The page's answer 1.");
 
-    await t.test('and the page, which does not know of it yet, writes nothing over it', async (t) => {
+    await t.test('a page that has not seen new turns does not overwrite them', async (t) => {
       await say(page, 'And Ica?');
       await page.getByRole('status').getByText(/changed elsewhere/).waitFor();
       await page.locator('article.user .said').getByText('And Puno?').waitFor();
@@ -91,20 +91,20 @@ t.test('a chat of the browser moves to the server and back, with its branches', 
   const { page, complaints } = await openPage(t, 'chromium', url);
   await say(page, 'What is a quipu?');
   await lastAnswer(page);
-  await page.getByRole('button', { name: 'Answer again' }).click();
+  await page.getByRole('button', { name: 'Regenerate' }).click();
   await page.locator('article.answer .branches').getByText('2/2').waitFor();
   await lastAnswer(page);
   const entry = page.getByRole('navigation', { name: 'Conversations' }).getByRole('listitem').first();
   const act = async (name: string): Promise<void> => {
     await entry.hover();
-    await entry.getByRole('button', { name: /^Do something/ }).click();
+    await entry.getByRole('button', { name: /^Actions for/ }).click();
     await entry.getByRole('button', { name }).click();
   };
-  await act('Move to where recua chat saves');
+  await act('Move to recua chat');
   await listed(page).getByText('what-is-a-quipu').waitFor();
   t.match(file(), { model: 'owner/model', messages: [{ content: 'What is a quipu?' }, { content: "The page's answer 2." }] });
 
-  await page.getByRole('button', { name: 'The one before' }).click();
+  await page.getByRole('button', { name: 'Previous version' }).click();
   await until(() => file().messages[1]!.content === "The page's answer 1.");
   await act('Rename');
   await page.getByRole('dialog').getByRole('textbox').fill('knots');
@@ -112,7 +112,7 @@ t.test('a chat of the browser moves to the server and back, with its branches', 
   await listed(page).getByText('knots').waitFor();
   t.strictSame(readdirSync(folder), ['knots.json']);
 
-  await act('Move into this browser');
+  await act('Move to this browser');
   await page.getByRole('dialog').getByRole('button', { name: 'Move' }).click();
   await listed(page).first().waitFor({ state: 'detached' });
   t.strictSame(readdirSync(folder), []);
@@ -121,11 +121,11 @@ t.test('a chat of the browser moves to the server and back, with its branches', 
   t.strictSame(complaints, []);
 });
 
-t.test('a server that was not asked to show them has none', { skip: missing('chromium') }, async (t) => {
+t.test('a server without --ui-sessions shows no saved chats', { skip: missing('chromium') }, async (t) => {
   const { url } = await startApp(t);
   const { page } = await openPage(t, 'chromium', url);
   await say(page, 'hello');
   await lastAnswer(page);
   t.equal(await listed(page).count(), 0);
-  t.equal(await page.getByRole('button', { name: 'Move to where recua chat saves' }).count(), 0);
+  t.equal(await page.getByRole('button', { name: 'Move to recua chat' }).count(), 0);
 });

@@ -8,7 +8,7 @@ const assistant: ChatMessage = { role: 'assistant', content: 'y' };
 const calling: ChatMessage = { role: 'assistant', content: null, tool_calls: [{ id: 'a', type: 'function', function: { name: 'f', arguments: '{}' } }] };
 const read = (body: object, messages: ChatMessage[]) => readContinuation(Fields.of(body), messages);
 
-t.test('an answer begins in a last message of the assistant, behind any other', async (t) => {
+t.test('a last message of the assistant begins the answer, whatever comes before it', async (t) => {
   t.same(read({}, [user]), {});
   t.same(read({}, [user, assistant]), {}, 'which the engine goes on with');
   t.same(read({ continue_final_message: true }, [user, assistant]), { continuation: 'auto' });
@@ -18,14 +18,14 @@ t.test('an answer begins in a last message of the assistant, behind any other', 
   t.same(read({ add_generation_prompt: true }, [user, assistant]), {}, 'as llama-server has it');
 });
 
-t.test('what cannot be meant names its field', async (t) => {
+t.test('an impossible continuation names its field', async (t) => {
   t.throws(() => read({ continue_final_message: true }, [user]), { code: 'invalid_value', param: 'messages[0].role' });
   t.throws(() => read({ continue_final_message: true }, [user, calling]), { code: 'invalid_value', param: 'messages[1].tool_calls' });
   t.throws(() => read({ continue_final_message: true, add_generation_prompt: true }, [user, assistant]), { code: 'invalid_value', param: 'add_generation_prompt' });
   t.throws(() => read({ continue_final_message: 'all' }, [user, assistant]), { code: 'invalid_type', param: 'continue_final_message' });
 });
 
-t.test('of two answers at the end nobody can say which is gone on with', async (t) => {
+t.test('two answers at the end are refused, since either could be continued', async (t) => {
   t.throws(() => read({}, [user, assistant, assistant]), { code: 'invalid_value', param: 'messages[2]' });
   t.throws(() => checkAnswers([user, assistant, assistant], ['input[0]', 'input[1]', 'input[4]']), { code: 'invalid_value', param: 'input[4]' });
   t.same(read({ continue_final_message: true }, [user, assistant, assistant]), { continuation: 'auto' }, 'unless it is said');

@@ -4,7 +4,7 @@ import { checkUnknown } from '#recua/request/unknown-fields.js';
 
 const known = ['max_tokens', 'temperature', 'top_p', 'top_k', 'typical_p', 'seed', 'model', 'messages', 'n', 'stop', 'stream'];
 
-/** Read as a reader does it. */
+/** Reads fields as a body reader does. */
 function read(body: object): string[] {
   const fields = Fields.of(body);
   for (const name of known) fields.get(name);
@@ -13,7 +13,7 @@ function read(body: object): string[] {
   return checkUnknown(fields);
 }
 
-t.test('what is nearly a known name is refused, with that name', async (t) => {
+t.test('a field that nearly has a known name is refused, with that name', async (t) => {
   const slips: [object, param: string, meant: string][] = [
     [{ max_token: 5 }, 'max_token', 'max_tokens'], [{ temprature: 1 }, 'temprature', 'temperature'], [{ temperatrue: 1 }, 'temperatrue', 'temperature'],
     [{ maxTokens: 5 }, 'maxTokens', 'max_tokens'], [{ 'top-k': 5 }, 'top-k', 'top_k'], [{ message: [] }, 'message', 'messages'],
@@ -24,7 +24,7 @@ t.test('what is nearly a known name is refused, with that name', async (t) => {
   }
 });
 
-t.test('what other servers know, or nobody, is told as one warning', async (t) => {
+t.test('fields that other servers know, or nobody, are reported in one warning', async (t) => {
   t.strictSame(read({ user: 'x', seed: 1, temperature: null, tempratur: null }), [], 'all is known, or says nothing');
   t.strictSame(read({ top_a: 1, nonsense: [], options: { nothing: 1 } }), ['Not fields of this request, and ignored: "top_a", "nonsense", "options.nothing".']);
   t.strictSame(read({ models: ['a'], typical: 1, top_n: 2 }).length, 1);

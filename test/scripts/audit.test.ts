@@ -11,7 +11,7 @@ import { fileURLToPath } from 'node:url';
 const root = fileURLToPath(new URL('../../', import.meta.url));
 const lock = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8')) as { packages: Record<string, { version: string }> };
 
-/** A registry that answers audits; `asked` is what it was told of. */
+/** A registry that answers audits; `asked` is what it received. */
 async function audited(t: Test, status: number, reply: object): Promise<{ code: number | null; said: string; asked: Record<string, string[]> }> {
   let asked: Record<string, string[]> = {};
   const registry = createServer((req, res) => {
@@ -31,7 +31,7 @@ async function audited(t: Test, status: number, reply: object): Promise<{ code: 
   return { code, said, asked };
 }
 
-t.test('an audit asks of what Recua runs with, and nothing of what only development needs', async (t) => {
+t.test('an audit covers what Recua runs with, and nothing that only development needs', async (t) => {
   const { code, said, asked } = await audited(t, 200, {});
   t.equal(code, 0, said);
   t.match(said, /knows of no hole in the \d+ packages that Recua runs with\./);
@@ -39,14 +39,14 @@ t.test('an audit asks of what Recua runs with, and nothing of what only developm
   t.notOk('typescript' in asked || 'eslint' in asked);
 });
 
-t.test('a hole ends it, with the package and where to read of it', async (t) => {
+t.test('a vulnerability ends it, with the package and where to read about it', async (t) => {
   const advisory = { id: 1, url: 'https://example.com/advisory', title: 'Anybody gets in', severity: 'moderate', vulnerable_versions: '<99.0.0', cwe: [], cvss: { score: 5, vectorString: null } };
   const { code, said } = await audited(t, 200, { express: [advisory] });
   t.equal(code, 1);
   t.match(said, /express <99\.0\.0: moderate, Anybody gets in \(https:\/\/example\.com\/advisory\)/);
 });
 
-t.test('a registry without audits is no success', async (t) => {
+t.test('a registry without audits is not a success', async (t) => {
   const { code, said } = await audited(t, 405, {});
   t.equal(code, 2);
   t.match(said, /Nothing was checked: http:\/\/127\.0\.0\.1:\d+\/ offers no audits \(405 .*\)\.\s+Ask one that does: npm run audit -- --registry URL/);

@@ -1,16 +1,16 @@
-// A checkout in small for the scripts' tests: the real scripts in a folder of their own, with a
-// llama.cpp of two files.
+// A small checkout for tests of the scripts: the real scripts in their own folder, with a llama.cpp
+// of two files.
 import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-/** The scripts of this repository, as the beginning of a URL. */
+/** The scripts of this repository, as a URL prefix. */
 export const scripts = new URL('../../scripts/', import.meta.url).href;
 
 export interface Checkout {
   folder: string;
-  /** A git repository that stands for upstream, with the tag v1, and the tree it has there. */
+  /** A git repository in the role of upstream, with the tag v1, and its tree there. */
   upstream: string;
   tree: string;
   pin(sources: object[], tree?: string): void;

@@ -1,5 +1,5 @@
-// What `npm run docs:site` makes of the pages before VitePress gets them, and how it checks what
-// comes out. The build itself needs the network.
+// What `npm run docs:site` does with the pages before VitePress gets them, and how it checks the
+// result. The build itself needs the network.
 import t from 'tap';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -11,7 +11,7 @@ const { collectPages, deadLinks } = await import(`${scripts}docs-site.mjs`) as {
 };
 const { headingAnchor } = await import(`${scripts}heading-anchor.mjs`) as { headingAnchor(heading: string, seen?: Map<string, number>): string };
 
-t.test('the pages of the site are README, docs and what they link to, with links that hold there', (t) => {
+t.test('the site has README, docs and the pages they link to, with links that work there', (t) => {
   const folder = t.testdir();
   const pages = collectPages(folder);
   for (const page of ['README.md', 'CONTRIBUTING.md', 'docs/http.md', 'docs/design/attention.md', 'src/server/reference/README.md']) t.ok(pages.includes(page), page);
@@ -24,7 +24,7 @@ t.test('the pages of the site are README, docs and what they link to, with links
   t.end();
 });
 
-t.test('a link of the site to a page or an anchor that is not there is found', (t) => {
+t.test('a broken link or anchor of the site is found', (t) => {
   const folder = t.testdir({
     'index.html': '<h2 id="a">A</h2><a href="#a">1</a><a class="x" href="/docs/b.html#b">2</a><a href="docs/c.html">3</a><a href="/docs/b.html#no">4</a><a href="https://example.com/">5</a><a href="/f.txt">6</a>',
     docs: { 'b.html': '<h2 id="b">B</h2><a href="./../">7</a><a href="#b-1">8</a>' },
@@ -34,7 +34,7 @@ t.test('a link of the site to a page or an anchor that is not there is found', (
   t.end();
 });
 
-t.test('anchors are those of GitHub', (t) => {
+t.test('anchors match those of GitHub', (t) => {
   const seen = new Map<string, number>();
   t.strictSame(['POST /v1/chat/completions', 'The `-c` flag', 'A [link](x.md) here', 'A link here'].map((heading) => headingAnchor(heading, seen)), ['post-v1chatcompletions', 'the--c-flag', 'a-link-here', 'a-link-here-1']);
   t.end();

@@ -12,13 +12,13 @@ const elf = await import(`${scripts}elf.mjs`);
 const { checkBinaries } = await import(`${scripts}package-check.mjs`);
 const builtAddon = join(root, 'build', 'Release', 'recua.node');
 
-t.test('the packages of all targets are what the snapshot says', (t) => {
+t.test('the packages of all targets match the snapshot', (t) => {
   const kept = readFileSync(join(root, 'test', 'scripts', 'packages.snapshot.txt'), 'utf8');
   t.equal(texts.snapshot(), kept, 'if the change is meant: node scripts/package-texts.mjs > test/scripts/packages.snapshot.txt');
   t.end();
 });
 
-t.test('the checkout can be installed without the packages, the published recua asks for exactly its own version of them', (t) => {
+t.test('the checkout installs without the packages, and the published recua asks for exactly its own version of them', (t) => {
   const checkout = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
   t.equal(checkout.optionalDependencies, undefined);
   const published = texts.recuaPackage();
@@ -28,7 +28,7 @@ t.test('the checkout can be installed without the packages, the published recua 
   t.end();
 });
 
-t.test('whatever OpenTelemetry a program has, Recua can be installed beside it', (t) => {
+t.test('Recua installs beside any version of OpenTelemetry that a program has', (t) => {
   const { dependencies, peerDependencies, peerDependenciesMeta } = texts.recuaPackage();
   t.strictSame(Object.keys(peerDependenciesMeta).sort(), Object.keys(peerDependencies).sort());
   for (const [name, range] of Object.entries<string>(peerDependencies)) {
@@ -62,7 +62,7 @@ t.test('the levels of processors are those that llama.cpp builds', (t) => {
   t.end();
 });
 
-t.test('every package holds the licenses of what is in it', (t) => {
+t.test('every package holds the licenses of its contents', (t) => {
   for (const target of Object.values<any>(texts.table)) {
     const text: string = texts.thirdPartyLicenses(target);
     t.match(text, /The ggml authors/, target.name);
@@ -73,7 +73,7 @@ t.test('every package holds the licenses of what is in it', (t) => {
   t.end();
 });
 
-t.test('versions of symbols are compared as numbers', (t) => {
+t.test('symbol versions are compared as numbers', (t) => {
   t.ok(elf.compareVersions('2.4', '2.28') < 0);
   t.ok(elf.compareVersions('2.28', '2.3.4') > 0);
   t.equal(elf.compareVersions('2.28', '2.28.0'), 0);
@@ -82,7 +82,7 @@ t.test('versions of symbols are compared as numbers', (t) => {
   t.end();
 });
 
-t.test('what a library needs is read from it', { skip: !onLinux && 'ELF is for Linux' }, (t) => {
+t.test('the needs of a library are read from the library', { skip: !onLinux && 'ELF is for Linux' }, (t) => {
   const read = elf.readElf(builtAddon);
   t.strictSame(read.rpath, ['$ORIGIN']);
   t.ok(read.needed.includes('libc.so.6'));
@@ -119,7 +119,7 @@ t.test('pack names what it cannot build, and why', (t) => {
   t.end();
 });
 
-t.test('before it builds, pack sees to a glibc as old as the packages promise, or names the ways out', async (t) => {
+t.test('before it builds, pack makes sure of a glibc as old as the packages promise, or names the ways out', async (t) => {
   const { ensureGlibc, glibcTooNew } = await import(`${scripts}pack.mjs`);
   const linux = texts.table['linux-x64'];
   t.match(glibcTooNew(linux, { here: '2.36', sysroot: false }), /this system's glibc is 2\.36, the package promises to run with 2\.28/);

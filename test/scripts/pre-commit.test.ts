@@ -1,11 +1,11 @@
-// The hook of .githooks by a real git, with an npm that writes down how it was called.
+// The hook of .githooks with a real git, and an npm that records its calls.
 import t from 'tap';
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { root } from '../cli/recua.js';
 
-t.test('a commit lints the staged files, and is refused where lint fails', { skip: process.platform === 'win32' && 'needs sh' }, (t) => {
+t.test('a commit lints the staged files, and is refused if lint fails', { skip: process.platform === 'win32' && 'needs sh' }, (t) => {
   const folder = t.testdir();
   const bin = join(folder, 'bin');
   const called = join(folder, 'called');

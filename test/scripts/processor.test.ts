@@ -1,4 +1,4 @@
-// What set-up does where the library that it built does not compute what it should.
+// What set-up does if the library it built computes wrong results.
 import t, { type Test } from 'tap';
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
@@ -25,7 +25,7 @@ const { levels, nextWithout, readChoice, withoutOptions, writeChoice } = await i
 const x64 = levels('x64', 'linux');
 const sapphireRapids = { AVX: '1', AVX2: '1', F16C: '1', FMA: '1', AVX512: '1', AVX512_VNNI: '1', AVX512_BF16: '1', AMX_INT8: '1' };
 
-t.test('what is left out is the newest that the library has', (t) => {
+t.test('the newest instruction set of a library is left out first', (t) => {
   const order = (features: object | undefined): string[] => {
     const names: string[] = [];
     for (let next = nextWithout(features, names, x64); next; next = nextWithout(features, names, x64)) names.push(next.name);
@@ -42,7 +42,7 @@ t.test('what is left out is the newest that the library has', (t) => {
   t.end();
 });
 
-t.test('a choice holds for one processor, compiler and llama.cpp', (t) => {
+t.test('a choice applies to one processor, compiler and llama.cpp', (t) => {
   const path = join(t.testdir(), 'cpu-without.json');
   const choice = [{ name: 'amx', reason: 'products of q4_0 weights' }];
   writeChoice(choice, path, () => ({ processor: 'a' }));
@@ -57,7 +57,7 @@ t.test('a choice holds for one processor, compiler and llama.cpp', (t) => {
 
 const noX64 = process.arch !== 'x64' || process.platform !== 'linux' ? 'this is about x86-64' : false;
 
-t.test("the compiler takes away what cmake's list names", { skip: noX64 }, (t) => {
+t.test("the compiler flags on cmake's list turn those instruction sets off", { skip: noX64 }, (t) => {
   const text = readFileSync(join(root, 'cmake', 'cpu-backend.cmake'), 'utf8');
   const macros: Record<string, RegExp> = { amx: /__AMX_/, 'avx512-extensions': /__AVX512(VNNI|BF16|VBMI)__|__AVXVNNI__/, avx512: /__AVX512/, avx2: /__(AVX2|FMA|F16C)__/ };
   const defined = (options: readonly string[]): string => execFileSync('c++', ['-march=sapphirerapids', ...options, '-dM', '-E', '-x', 'c++', '/dev/null'], { encoding: 'utf8' });
@@ -72,7 +72,7 @@ t.test("the compiler takes away what cmake's list names", { skip: noX64 }, (t) =
   t.end();
 });
 
-/** The last part of set-up, with the build of this checkout and a rebuild that is told of. */
+/** The last part of set-up, with the build of this checkout and a simulated rebuild. */
 function settingUp(t: Test, fault: 'illegal' | 'wrong', mendedBy: string): { said: string[]; without: Choice[]; error?: string; note?: string } {
   const body = `
     const { proveProcessor } = await import(${JSON.stringify(`${scripts}processor-check.mjs`)});
@@ -93,8 +93,8 @@ function settingUp(t: Test, fault: 'illegal' | 'wrong', mendedBy: string): { sai
   return JSON.parse(stdout) as ReturnType<typeof settingUp>;
 }
 
-t.test('the build is made again until it computes what it should', { skip: noX64 }, (t) => {
-  // What the library of this checkout has; the last of its levels is the least there is.
+t.test('the build is repeated until it computes correct results', { skip: noX64 }, (t) => {
+  // The features of this checkout's library; the last of its levels is the lowest.
   const features = Object.keys(JSON.parse(execFileSync(process.execPath, ['--input-type=module', '-e', `
     const { openFile } = await import(${JSON.stringify(new URL(`file://${join(root, 'dist', 'addon', 'load.js')}`).href)});
     console.log(JSON.stringify(openFile({ path: ${JSON.stringify(join(root, 'build', 'Release', 'recua.node'))}, source: 'build' }).addon.backends()[0].features));`], { encoding: 'utf8' })) as object);

@@ -35,7 +35,7 @@ t.test('a tag is the version with a v before it', (t) => {
   t.end();
 });
 
-t.test('recua is published last, after all it names', (t) => {
+t.test('recua is published last, after all packages it names', (t) => {
   const names = release.releaseArchives().map(({ name }: any) => name);
   t.equal(names.at(-1), 'recua');
   t.strictSame(names.slice(0, -1), Object.keys(table).map((name) => `@recua/${name}`));
@@ -43,7 +43,7 @@ t.test('recua is published last, after all it names', (t) => {
   t.end();
 });
 
-t.test('the check on a GPU refuses what it does not know before it builds', async (t) => {
+t.test('the check on a GPU refuses unknown arguments before it builds', async (t) => {
   const { parseOptions, agreement } = await import(`${scripts}gpu-check.mjs`);
   t.match(parseOptions([]), { device: 'cuda', clients: [1, 8, 32, 128], rounds: 3, skip: [] });
   t.match(parseOptions(['--device', 'cpu', '--clients', '1,8', '--skip', 'tests,bench']), { device: 'cpu', clients: [1, 8], skip: ['tests', 'bench'] });
@@ -58,7 +58,7 @@ t.test('the check on a GPU refuses what it does not know before it builds', asyn
   t.equal(agreement('x', 'abcd'), 0);
 });
 
-t.test('npm shows the token to the registry that it is configured with', async (t) => {
+t.test('npm shows the token to the registry that it is configured for', async (t) => {
   const seen: (string | undefined)[] = [];
   const registry = createServer((request, response) => {
     seen.push(request.headers.authorization);

@@ -1,4 +1,5 @@
-// The bill of materials of each package: valid CycloneDX, complete, and true of what is packed.
+// The bill of materials of each package: valid CycloneDX, complete, and true to the package
+// contents.
 import t, { type Test } from 'tap';
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -52,7 +53,7 @@ async function check(t: Test, text: string): Promise<Sbom> {
   return sbom;
 }
 
-t.test('the archive of recua holds one, with all that npm installs beside it', async (t) => {
+t.test('the archive of recua holds an SBOM, with everything that npm installs beside it', async (t) => {
   const to = t.testdir();
   const pack = `const { packRecua } = await import(${JSON.stringify(`${scripts}pack.mjs`)}); process.stdout.write('\\n' + (await packRecua(${JSON.stringify(to)})).file);`;
   const packed = spawnSync(process.execPath, ['--input-type=module', '-e', pack], { cwd: root, encoding: 'utf8' });
@@ -62,12 +63,12 @@ t.test('the archive of recua holds one, with all that npm installs beside it', a
   const sbom = await check(t, text);
   t.match(sbom.metadata.component, { name: 'recua', version, purl: `pkg:npm/recua@${version}` });
 
-  // npm's own view of what is installed without what development needs.
+  // npm's own list of installed packages without development dependencies.
   const { stdout } = spawnSync('npm', ['ls', '--omit=dev', '--all', '--json', '--silent'], { cwd: root, encoding: 'utf8', maxBuffer: 1 << 26, shell: process.platform === 'win32' });
   const wanted = new Set<string>();
   const collect = ({ dependencies = {} }: { dependencies?: Record<string, { version?: string; dependencies?: object }> }): void => {
     for (const [name, one] of Object.entries(dependencies)) {
-      // An optional one that is not here has no version.
+      // An optional package that is not installed has no version.
       if (one.version !== undefined) wanted.add(`${name}@${one.version}`);
       collect(one as Parameters<typeof collect>[0]);
     }
@@ -86,7 +87,7 @@ t.test('the archive of recua holds one, with all that npm installs beside it', a
   t.strictSame(sbom.components.filter(({ 'bom-ref': ref }) => ref.startsWith('web/')).map(({ name }) => name).sort(), ['@highlightjs/cdn-assets', 'htm', 'marked', 'pdfjs-dist', 'preact', 'temml']);
 });
 
-t.test('each package with native code has one, with llama.cpp and the hash of every file', async (t) => {
+t.test('each package with native code holds an SBOM, with llama.cpp and the hash of every file', async (t) => {
   const stage = t.testdir();
   for (const target of Object.values<any>(table)) {
     const folder = join(stage, target.name);

@@ -38,7 +38,7 @@ t.test('setup works when it is called through a symbolic link', (t) => {
   t.end();
 });
 
-t.test('packages are installed where node_modules differs from the lock file', async (t) => {
+t.test('packages are installed if node_modules differs from the lock file', async (t) => {
   const checkout = makeCheckout(t.testdir());
   const { packagesPending } = await import(new URL('scripts/packages.mjs', `file://${encodeURI(checkout.folder)}/`).href);
   const lock = (packages: object) => JSON.stringify({ packages: { '': {}, ...packages } });
@@ -54,7 +54,7 @@ t.test('packages are installed where node_modules differs from the lock file', a
   t.equal(packagesPending(), true, 'another version');
 });
 
-t.test('a stamp that is cut off counts as none', async (t) => {
+t.test('a truncated stamp counts as none', async (t) => {
   const { readJson, writeJson } = await import(`${scripts}stamp.mjs`);
   const path = join(t.testdir(), 'deep', 'stamp.json');
   t.equal(readJson(path), undefined);

@@ -1,11 +1,11 @@
-// What a run of `npm test` says in a log, by a real run of tap over three files.
+// What a run of `npm test` prints to a log, with a real run of tap over three files.
 import t from 'tap';
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { root } from '../cli/recua.js';
 
-t.test('a line per file and part, a failure with its diagnosis, and what still runs', (t) => {
+t.test('there is a line per file and part, a failure with its diagnosis, and the files still running', (t) => {
   const folder = t.testdir({
     'package.json': JSON.stringify({ type: 'module', tap: { plugin: ['!@tapjs/typescript'], 'disable-coverage': true } }),
     'dist-test': {
@@ -17,7 +17,7 @@ t.test('a line per file and part, a failure with its diagnosis, and what still r
     },
   });
   const files = ['imports', 'cli/bad', 'cli/dead'].map((name) => `dist-test/${name}.test.js`);
-  // Not the settings of the run that this test is part of.
+  // Without the settings of the run that contains this test.
   const own = Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^_?TAP/.test(name)));
   const { stdout, status } = spawnSync(process.execPath, [join(root, 'node_modules/tap/dist/esm/run.mjs'), 'run', '--jobs=2', `--reporter=${join(root, 'scripts/tap-reporter.mjs')}`, ...files], { cwd: folder, encoding: 'utf8', env: { ...own, REPORT_EVERY_MS: '100', REPORT_RESULT: join(folder, 'result.tap') } });
   t.equal(status, 1);

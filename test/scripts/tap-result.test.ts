@@ -38,7 +38,7 @@ t.test('a part is the first folder of its files', (t) => {
   t.end();
 });
 
-t.test('failureLines() passes on failures with what is wrong, not what passed', (t) => {
+t.test('failureLines() prints failures with what is wrong, and no passes', (t) => {
   const kept: string[] = [];
   const print = failureLines((line: string) => kept.push(line));
   const failure = ['    not ok 2 - subtracts', '      ---', '      message: it adds', '      ...'];

@@ -1,4 +1,4 @@
-// Which tests `npm test` runs, by the real files of this checkout.
+// Which tests `npm test` runs, with the real files of this checkout.
 import t from 'tap';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -17,14 +17,14 @@ const long = longTests();
 const short = allTests().filter((path) => !long.includes(path));
 const partOf = (path: string) => path.split('/').length > 2 ? path.split('/')[1]! : '';
 
-t.test('each test file is in one of the two forms: long.txt names files that are there, once, in order', (t) => {
+t.test('each test file is in one of the two forms: long.txt names existing files, once, in order', (t) => {
   t.strictSame(long.filter((path) => !allTests().includes(path)), []);
   t.strictSame(long, [...new Set(long)].sort());
   t.ok(allTests().length > 200 && short.length > long.length);
   t.end();
 });
 
-t.test('the short form has some of every part, and needs no program of llama.cpp\'s', (t) => {
+t.test('the short form has tests of every part, and needs no llama.cpp program', (t) => {
   t.strictSame([...new Set(allTests().map(partOf))].filter((part) => !short.some((path) => partOf(path) === part)), []);
   t.equal(needsPeers(short), false);
   t.equal(needsPeers(['test/service/fidelity.test.ts']), true);
@@ -32,7 +32,7 @@ t.test('the short form has some of every part, and needs no program of llama.cpp
   t.end();
 });
 
-t.test('a pattern is a file, a compiled file or a part of a path; one that fits nothing is refused', (t) => {
+t.test('a pattern is a file, a compiled file or a part of a path, and one that matches nothing is refused', (t) => {
   t.strictSame(testsOf(['./test/models/gguf/gguf.test.ts', 'dist-test/models/gguf/gguf.test.js']), ['test/models/gguf/gguf.test.ts']);
   t.ok(testsOf(['test/native']).every((path) => path.startsWith('test/native/')));
   t.ok(testsOf(['cli/*/chat']).includes('test/cli/commands/chat.test.ts'));
@@ -40,7 +40,7 @@ t.test('a pattern is a file, a compiled file or a part of a path; one that fits 
   t.end();
 });
 
-t.test('what was changed concerns the tests that import it, also through others', async (t) => {
+t.test('a changed file selects the tests that import it, directly or not', async (t) => {
   const byCosts = await testsConcerning(['src/engine/planning/step-costs.ts']);
   t.ok(byCosts.includes('test/engine/planning/step-costs.test.ts'), 'by its name');
   t.ok(byCosts.includes('test/engine/loop/engine-loop.test.ts'), 'through engine-loop.ts, which imports it');
@@ -50,7 +50,7 @@ t.test('what was changed concerns the tests that import it, also through others'
   t.ok((await testsConcerning(['src/cli/commands/rm.ts'])).includes('test/cli/commands/rm.test.ts'), 'one that starts the built program');
 });
 
-t.test('native code concerns the tests of native and engine; pages and scripts theirs', async (t) => {
+t.test('native code selects the tests of native and engine; pages and scripts select theirs', async (t) => {
   const parts = async (path: string) => [...new Set((await testsConcerning([path])).map(partOf))];
   t.strictSame(await parts('native/sampling/sampler.cpp'), ['addon', 'engine', '', 'native']);
   t.strictSame(await parts('web/app/main.js'), ['page', 'server']);

@@ -8,7 +8,7 @@ import type { Checkout } from './checkout.js';
 const vendored = (checkout: Checkout, ...path: string[]) => join(checkout.folder, 'vendor', 'llama.cpp', ...path);
 const upstreamSource = (checkout: Checkout) => ({ git: pathToFileURL(checkout.upstream).href, tag: 'v1' });
 
-t.test('vendor fetches the pinned tree byte by byte, says from where, and then finds it in place', (t) => {
+t.test('vendor fetches the pinned tree byte for byte, says from where, and then finds it in place', (t) => {
   const checkout = makeCheckout(t.testdir());
   checkout.pin([upstreamSource(checkout)]);
   t.match(checkout.run('vendor.mjs'), { status: 0, output: /v1 from file:.*upstream at v1/ });
@@ -18,7 +18,7 @@ t.test('vendor fetches the pinned tree byte by byte, says from where, and then f
   t.end();
 });
 
-t.test('vendor goes on to the next source and says why the first failed', (t) => {
+t.test('vendor tries the next source and says why the first failed', (t) => {
   const checkout = makeCheckout(t.testdir());
   checkout.pin([{ git: pathToFileURL(join(checkout.folder, 'nowhere')).href, tag: 'v1' }, upstreamSource(checkout)]);
   const { status, output } = checkout.run('vendor.mjs');
@@ -27,7 +27,7 @@ t.test('vendor goes on to the next source and says why the first failed', (t) =>
   t.end();
 });
 
-t.test('vendor refuses another tree, with what came and what was expected', (t) => {
+t.test('vendor refuses a different tree, with what came and what was expected', (t) => {
   const checkout = makeCheckout(t.testdir());
   const expected = '0123456789abcdef0123456789abcdef01234567';
   checkout.pin([upstreamSource(checkout)], expected);
@@ -38,7 +38,7 @@ t.test('vendor refuses another tree, with what came and what was expected', (t) 
   t.end();
 });
 
-t.test('vendor mends a checkout that is damaged, half made or of an older pin', (t) => {
+t.test('vendor repairs a checkout that is damaged, partial or of an older pin', (t) => {
   const checkout = makeCheckout(t.testdir());
   checkout.pin([upstreamSource(checkout)]);
   const good = () => {
@@ -58,7 +58,7 @@ t.test('vendor mends a checkout that is damaged, half made or of an older pin', 
   t.end();
 });
 
-t.test('vendor does not throw away changes that someone made', (t) => {
+t.test('vendor does not discard local changes', (t) => {
   const checkout = makeCheckout(t.testdir());
   checkout.pin([upstreamSource(checkout)]);
   checkout.run('vendor.mjs');

@@ -1,5 +1,4 @@
-// Anthropic's official client against the server. Asks for nothing that only the fake engine could
-// say.
+// Anthropic's official client against the server. Needs nothing that only the fake engine can do.
 import Anthropic from '@anthropic-ai/sdk';
 import t from 'tap';
 import { subjectUrl } from './app-under-test.js';
@@ -27,7 +26,7 @@ t.test('the anthropic client chats, whole and streamed, with the same result', a
   t.equal(streamed.usage.output_tokens, whole.usage.output_tokens);
 });
 
-t.test('the anthropic client counts tokens: as many as the prompt then has', async (t) => {
+t.test('the anthropic client counts as many tokens as the prompt then has', async (t) => {
   const client = await startClient(t);
   const { input_tokens: counted } = await client.messages.countTokens({ model: 'default', system: 'Be short.', messages });
   const { usage } = await client.messages.create({ ...ask, system: 'Be short.', max_tokens: 1 });

@@ -1,6 +1,6 @@
-// Starts the server that the tests talk to. openai.test and fuzz.test ask for nothing but a URL, so
-// that the same tests run over a real engine: RECUA_TEST_URL=http://127.0.0.1:8080 names a running
-// server, or give startApp an engine.
+// Starts the server under test. openai.test and fuzz.test need only a URL, so that the same tests
+// run over a real engine: RECUA_TEST_URL=http://127.0.0.1:8080 names a running server, or give
+// startApp an engine.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -29,7 +29,7 @@ export async function startApp(t: Test, config: Partial<Config> = {}, engine: En
 }
 
 /**
- * A folder that is there until the app has ended: t.testdir() is taken away while it may still
+ * A folder that exists until the app has ended: t.testdir() is removed while the app may still
  * write.
  */
 export function ownFolder(t: Test): string {
@@ -38,7 +38,7 @@ export function ownFolder(t: Test): string {
   return folder;
 }
 
-/** Where the tests that suit any engine find their server. */
+/** The server for tests that suit any engine. */
 export async function subjectUrl(t: Test): Promise<string> {
   return process.env['RECUA_TEST_URL'] ?? (await startApp(t)).url;
 }
@@ -59,7 +59,7 @@ export function events(text: string): string[] {
   return text.split('\n\n').filter(Boolean).map((event) => event.replace(/^data: /, ''));
 }
 
-/** Waits for a condition that another process or the event loop will bring about. */
+/** Waits for a condition that another process or the event loop brings about. */
 export async function until(condition: () => boolean): Promise<void> {
   for (let tries = 0; !condition(); tries++) {
     if (tries > 2_000) throw new Error(`never came true: ${condition.toString()}`);

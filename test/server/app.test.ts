@@ -100,7 +100,7 @@ t.test('brackets inside strings do not count as nesting', async (t) => {
   t.equal((await res.json()).choices[0].message.content, content);
 });
 
-t.test('a body over the limit is a 413, also when compressed or of unknown length', async (t) => {
+t.test('a body over the limit is a 413, also if it is compressed or of unknown length', async (t) => {
   const { url } = await startApp(t, { bodyLimitBytes: 10_000 });
   const big = JSON.stringify({ messages: [{ role: 'user', content: 'x'.repeat(20_000) }] });
   const plain = await post(`${url}/v1/chat/completions`, big);
@@ -147,9 +147,9 @@ t.test('a media type that is not JSON is a 415 that names the header to send', a
   }
 });
 
-t.test('no request that a browser sends without asking first starts work', async (t) => {
+t.test('no request that a browser sends without a preflight starts work', async (t) => {
   const { url, engine } = await startApp(t);
-  // What fetch(), forms and beacons of a page can send to any address: no type at all, or one of
+  // What fetch(), forms and beacons of a page can send to any address: no content type, or one of
   // three.
   const bytes = new TextEncoder().encode(JSON.stringify(hello));
   for (const path of ['/v1/chat/completions', '/v1/embeddings', '/v1/rerank']) {

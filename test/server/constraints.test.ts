@@ -1,5 +1,5 @@
-// What an answer's text may be, by all names that clients have for it: the embedded model keeps to
-// it, and a constraint that cannot be followed is a 400 that names the field and the place.
+// Constraints on an answer, under all names that clients use: the embedded model follows them, and
+// an unsupported constraint is a 400 that names the field and the place.
 import t from 'tap';
 import { chatPath, startReal, user, type RealApp } from './real-app.js';
 
@@ -59,7 +59,7 @@ t.test('Responses take the same formats', async (t) => {
   }
 });
 
-t.test('what cannot be followed is a 400 that names the field', async (t) => {
+t.test('an unsupported constraint is a 400 that names the field', async (t) => {
   const refused: [object, string, string][] = [
     [{ regex: '(?=a)' }, 'regex', 'invalid_grammar'], [{ regex: 5 }, 'regex', 'invalid_type'], [{ regex: 'a'.repeat(70_000) }, 'regex', 'invalid_value'],
     [{ choice: [] }, 'choice', 'invalid_value'], [{ choice: [5] }, 'choice[0]', 'invalid_type'], [{ choice: 'x' }, 'choice', 'invalid_type'],
@@ -75,7 +75,7 @@ t.test('what cannot be followed is a 400 that names the field', async (t) => {
   }
 });
 
-t.test('thoughts that the prompt begins come before what is constrained', async (t) => {
+t.test('thoughts that the prompt begins come before the constrained text', async (t) => {
   const thinking = await startReal(t, 'deepseek-ai-DeepSeek-R1-Distill-Qwen-32B.jinja');
   const { choices: [{ message }] } = await thinking.ask(chatPath, { messages, choice: ['yes', 'no'], max_tokens: 400, thinking_budget_tokens: 10 });
   t.match(message, { content: /^(yes|no)$/, reasoning_content: /./ });

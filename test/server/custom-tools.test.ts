@@ -1,5 +1,6 @@
-// Custom tools: the embedded model, which knows nothing of patches, can only call them with what
-// their format takes; the words of chats and Responses for them; whole and streamed agree.
+// Custom tools: the embedded model, which knows nothing of patches, can only call them with input
+// in their format. Chats and Responses have their own fields for them; whole and streamed answers
+// agree.
 import OpenAI from 'openai';
 import t from 'tap';
 import { customInput, CustomInput } from '#recua/server/exchange/custom-input.js';
@@ -15,10 +16,10 @@ const lark = { type: 'grammar', syntax: 'lark', definition: applyPatch };
 const responseTool = { type: 'custom', name: 'apply_patch', description: 'Change files.', format: lark };
 const regexTool = { type: 'custom', custom: { name: 'dial', format: { type: 'grammar', grammar: { syntax: 'regex', definition: '\\+\\d{2} "\\d{3}"\\n' } } } };
 const plainTool = { type: 'function', function: { name: 'get_weather', parameters: { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] } } };
-/** Lines end soon: the embedded model would go on for ever. */
+/** Short lines: the embedded model would never stop. */
 const short = { max_tokens: 700, temperature: 1, seed: 3 };
 
-t.test('a chat is answered by a custom call whose input keeps to its regular expression, streamed as well', async (t) => {
+t.test('a chat is answered by a custom call whose input follows its regular expression, streamed as well', async (t) => {
   const body = { messages, tools: [regexTool, plainTool], tool_choice: { type: 'custom', custom: { name: 'dial' } }, ...short };
   const { choices: [{ message, finish_reason: reason }] } = await app.ask(chatPath, body);
   t.equal(reason, 'tool_calls');
@@ -45,7 +46,7 @@ t.test('Codex’s grammar holds in Responses, whole and as events', async (t) =>
   t.match(events.find(({ type }) => type === 'response.output_item.done'), { item: { type: 'custom_tool_call', input: call.input } });
 });
 
-t.test('OpenAI’s client takes the calls, and sends them back', async (t) => {
+t.test('OpenAI’s client accepts the calls, and sends them back', async (t) => {
   const client = new OpenAI({ baseURL: `${app.url}/v1`, apiKey: 'none', maxRetries: 0 });
   const ask = { model: 'default', messages: messages as any, tools: [regexTool] as any, tool_choice: 'required' as const, ...short };
   const first = await client.chat.completions.create(ask);

@@ -1,12 +1,12 @@
-// An Engine without a model: answers by script, counts what it is asked, and can load, fail, crash
-// and hang on command. Used by all tests of server/. Keeps the contract of engine/api: deltas merge
-// while nobody reads, aborts end the work.
+// An Engine without a model: answers by script, counts its requests, and can load, fail, crash and
+// hang on command. Used by all tests of server/. Keeps the contract of engine/api: deltas merge
+// while nobody reads, and aborts end the work.
 import type { Answer, Embedded, Engine, EngineState, Finish, Released, Reranked } from '#recua/engine/api.js';
 import type { ChatMessage, ChatRequest, CompletionRequest, Delta, EmbedRequest, ModelDescription, Rendered, RerankRequest } from '#recua/engine/protocol.js';
 import { notGenerating, notPooled } from '#recua/engine/capabilities.js';
 import { RecuaError } from '#recua/errors.js';
 
-/** What an answer says; throwing ends it with that error. */
+/** The text of an answer; throwing ends it with that error. */
 export type Script = (request: ChatRequest, signal: AbortSignal) => AsyncIterable<Delta>;
 
 export const description: ModelDescription = {
@@ -20,7 +20,7 @@ const textOf = ({ content }: ChatMessage): string => (typeof content === 'string
 
 export const messagesOf = ({ messages }: ChatRequest): ChatMessage[] => JSON.parse(messages) as ChatMessage[];
 
-/** The last message, word by word. */
+/** Repeats the last message, word by word. */
 export async function* echo(request: ChatRequest): AsyncGenerator<Delta> {
   const last = messagesOf(request).at(-1);
   const text = last ? textOf(last) : '';
@@ -30,7 +30,7 @@ export async function* echo(request: ChatRequest): AsyncGenerator<Delta> {
   }
 }
 
-/** Says nothing until its client or the server ends it. */
+/** Sends nothing until its client or the server ends it. */
 export async function* hang(_request: ChatRequest, signal: AbortSignal): AsyncGenerator<Delta> {
   await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
 }
@@ -41,18 +41,18 @@ export class FakeEngine implements Engine {
   crashes = 0;
   readonly pid = undefined;
   script: Script = echo;
-  /** What is told of the queue. */
+  /** The reported state of the queue. */
   position = 0;
   /** Refuses every prompt before it is accepted. */
   early: RecuaError | undefined;
-  /** Held back until resolved: a prompt in the queue of a busy engine. */
+  /** Holds prompts back until resolved, like the queue of a busy engine. */
   acceptAfter: Promise<void> = Promise.resolve();
   finish: Partial<Finish> = {};
   readonly requests: ChatRequest[] = [];
   readonly embedded: EmbedRequest[] = [];
   readonly running = new Set<FakeAnswer>();
   cancelled = 0;
-  /** Deltas made, and those left after merging. */
+  /** Deltas made, and deltas left after merging. */
   produced = 0;
   delivered = 0;
 
@@ -64,7 +64,7 @@ export class FakeEngine implements Engine {
     this.requests.push(request);
     const answer = new FakeAnswer(this);
     this.running.add(answer);
-    // As a real one: held while it waits, gone when it begins or is cancelled.
+    // Like a real engine: held while it waits, released when it begins or is cancelled.
     void Promise.race([answer.accepted, answer.finished]).catch(() => undefined).then(released);
     void this.#run(answer, request, signal);
     return answer;
@@ -96,7 +96,7 @@ export class FakeEngine implements Engine {
     }
   }
 
-  /** The engine process dies: what was running ends with model_crashed. */
+  /** The engine process dies: running answers end with model_crashed. */
   crash(): void {
     this.crashes++;
     this.state = { state: 'restarting', fraction: 0 };
@@ -119,7 +119,7 @@ export class FakeEngine implements Engine {
     };
   }
 
-  /** The longer the document, the better. */
+  /** Longer documents score higher. */
   async rerank(request: RerankRequest): Promise<Reranked> {
     this.#refuse(notPooled(this.#model, request));
     const { documents } = request;
@@ -135,7 +135,7 @@ export class FakeEngine implements Engine {
     if (error) throw error;
   }
 
-  /** As a chat whose last message is the prompt. */
+  /** Treats the prompt as a chat with one message. */
   complete({ prompt, ...request }: CompletionRequest, signal?: AbortSignal, released?: Released): Answer {
     const content = typeof prompt === 'string' ? prompt : prompt.join(' ');
     return this.chat({ ...chatOf(content), ...request }, signal, released);
@@ -198,7 +198,7 @@ class FakeAnswer implements Answer {
     this.#engine = engine;
     this.accepted = this.#accept.promise;
     this.finished = this.#finish.promise;
-    // Only the code under test may be blamed for promises nobody looks at.
+    // Only the code under test may be blamed for unhandled promises.
     this.accepted.catch(() => undefined);
   }
 

@@ -1,6 +1,5 @@
-// A ModelPool without processes: each model is a FakeEngine that is loaded when the test says so.
-// Keeps the contract of engine/pool-api: a lease waits for its model, and is counted until it is
-// released.
+// A ModelPool without processes: each model is a FakeEngine that loads when the test says so. Keeps
+// the contract of engine/pool-api: a lease waits for its model, and counts until it is released.
 import type { Lease, LeaseOptions, ModelPool, ModelState, PoolModel } from '#recua/engine/pool-api.js';
 import { RecuaError } from '#recua/errors.js';
 import { FakeEngine, description } from './fake-engine.js';
@@ -16,9 +15,9 @@ interface Entry {
 
 export class FakePool implements ModelPool {
   readonly models: Entry[];
-  /** Ids whose loading begins when they are asked for and ends when the test calls `finish`. */
+  /** Ids that start to load on request and finish when the test calls `finish`. */
   readonly slow = new Set<string>();
-  /** How long each lease and load asked to be kept, in the order of asking. */
+  /** The keep-alive of each lease and load, in order. */
   readonly keepAlives: (number | undefined)[] = [];
   cancelled = 0;
   readonly #listeners = new Set<(model: PoolModel) => void>();
@@ -91,7 +90,7 @@ export class FakePool implements ModelPool {
     for (const listener of this.#listeners) listener(this.#shown(entry));
   }
 
-  /** A slow load ends. */
+  /** Ends a slow load. */
   finish(id: string, error?: RecuaError): void {
     this.change(id, error ? { state: 'failed', error: error.toPlain() } : { state: 'ready', model: description });
     for (const end of this.entry(id).waiting.splice(0)) end(error);

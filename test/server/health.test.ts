@@ -34,7 +34,7 @@ t.test('while the model loads, health and inference are 503 with Retry-After', a
   t.equal(engine.requests.length, 0);
 });
 
-t.test('a model that cannot be loaded is told with its error, and clients are told not to retry', async (t) => {
+t.test('a model that cannot be loaded is reported with its error, and clients are told not to retry', async (t) => {
   const { url, engine } = await startApp(t);
   engine.state = { state: 'failed', error: new RecuaError('model_unusable', 'Expected a known architecture, got "x".') };
   const res = await fetch(`${url}/health`);
@@ -78,7 +78,7 @@ t.test('/health/live is 200 in every state, /health/ready says when requests can
   await Promise.all([running, closed]);
 });
 
-t.test('of several models one that can be loaded is enough to be ready', async (t) => {
+t.test('of several models, one that can be loaded is enough to be ready', async (t) => {
   const pool = new FakePool('owner/a', 'owner/b');
   const { url, close } = await listen({ pool, config: makeConfig({ port: 0 }) });
   t.teardown(() => close(0));

@@ -1,5 +1,5 @@
-// A balancer asks by `x-stream-opens: first-piece` that nothing of a stream comes before its first
-// piece: until then it can send the request to another server.
+// A balancer requests with `x-stream-opens: first-piece` that a stream sends nothing before its
+// first piece: until then the balancer can move the request to another server.
 import t from 'tap';
 import { echo, hang } from './fake-engine.js';
 import { hello, post, startApp, until } from './app-under-test.js';
@@ -23,7 +23,7 @@ t.test('a held stream opens with its first piece, others when the prompt is acce
     return response;
   });
   await until(() => engine.running.size === 2);
-  // Whatever the held one sent before its first piece would be here with the reply to this.
+  // Anything that the held stream sent before its first piece would arrive before this reply.
   await (await fetch(`${url}/health`)).text();
   t.equal(isOpen, false);
   go();
@@ -33,7 +33,7 @@ t.test('a held stream opens with its first piece, others when the prompt is acce
   t.equal(without(await response.text()), without(await plain.text()), 'the same pieces');
 });
 
-t.test('a held stream that a stopping server does not begin has a status, so that it goes elsewhere', async (t) => {
+t.test('a held stream that a stopping server does not begin gets a status, so that it goes elsewhere', async (t) => {
   const app = await startApp(t);
   app.engine.script = hang;
   const waiting = post(`${app.url}/v1/chat/completions`, { ...hello, stream: true }, held);

@@ -1,4 +1,4 @@
-// What a request asks for has an effect, is refused, or is told as a warning: in every dialect, and
+// Every field of a request takes effect, is refused, or is reported as a warning: in every dialect,
 // never silently dropped. Over the fake engine.
 import t from 'tap';
 import { ownFolder, post, startApp, type AppUnderTest } from './app-under-test.js';
@@ -18,7 +18,7 @@ interface Reply {
   warnings?: string[];
 }
 
-/** Status, error and warnings, wherever the dialect has them. */
+/** Status, error and warnings, wherever the dialect puts them. */
 async function ask(app: AppUnderTest, path: string, body: object): Promise<Reply> {
   const response = await post(app.url + path, body);
   const reply = await response.json();
@@ -27,7 +27,7 @@ async function ask(app: AppUnderTest, path: string, body: object): Promise<Reply
 }
 
 for (const [path, body] of generating) {
-  t.test(`${path}: constraints by all names hold, or are refused`, async (t) => {
+  t.test(`${path}: constraints under all their names hold, or are refused`, async (t) => {
     const app = await startApp(t);
     for (const [more, kind] of [
       [{ regex: '[a-c]+' }, 'grammar'], [{ choice: ['a', 'b'] }, 'grammar'], [{ guided_regex: 'x' }, 'grammar'], [{ guided_choice: ['a'] }, 'grammar'], [{ guided_json: { type: 'object' } }, 'schema'],
@@ -42,7 +42,7 @@ for (const [path, body] of generating) {
     ] as const) t.match(await ask(app, path, { ...body, ...more }), { status: 400, param }, JSON.stringify(more));
   });
 
-  t.test(`${path}: a name that is nearly known is refused, any other told`, async (t) => {
+  t.test(`${path}: a nearly known name is refused, and any other is reported`, async (t) => {
     const app = await startApp(t);
     t.match(await ask(app, path, { ...body, temprature: 1 }), path.startsWith('/api') ? { status: 200, warnings: [/"temprature"/] } : { status: 400, code: 'unknown_parameter', param: 'temprature' });
     t.match(await ask(app, path, { ...body, nonsense: 1, nothing: null }), { status: 200, warnings: ['Not fields of this request, and ignored: "nonsense".'] });
@@ -51,7 +51,7 @@ for (const [path, body] of generating) {
   });
 }
 
-t.test('a constraint of a dialect’s own is not one beside another', async (t) => {
+t.test('a constraint of a dialect’s own cannot be combined with another', async (t) => {
   const app = await startApp(t);
   const schema = { type: 'object' };
   for (const [path, body] of [
@@ -66,14 +66,14 @@ t.test('a constraint of a dialect’s own is not one beside another', async (t) 
   t.match(app.engine.requests.at(-1)!.constraint, { kind: 'grammar', param: 'options.regex' });
 });
 
-t.test('Ollama’s options are told of as the body is', async (t) => {
+t.test('Ollama’s options are reported like fields of the body', async (t) => {
   const app = await startApp(t);
   const chat = (options: object): Promise<Reply> => ask(app, '/api/chat', { messages, stream: false, options });
   t.match(await chat({ temprature: 1 }), { status: 400, code: 'unknown_parameter', param: 'options.temprature', message: /did you mean options\.temperature\?/ });
   t.match(await chat({ penalize_newline: true, seed: 1 }), { status: 200, warnings: [/"options\.penalize_newline"/] });
 });
 
-t.test('known fields that change nothing are no news', async (t) => {
+t.test('known fields that change nothing are not reported', async (t) => {
   const app = await startApp(t);
   const common = { user: 'u', metadata: { a: 'b' }, store: false, service_tier: 'auto', stream_options: { include_usage: true, include_obfuscation: false } };
   t.match(await ask(app, '/v1/chat/completions', { messages, ...common, cache_prompt: true, id_slot: -1, dry_sequence_breakers: [], post_sampling_probs: false, prompt_cache_key: 'k' }), { status: 200, warnings: undefined });
@@ -82,7 +82,7 @@ t.test('known fields that change nothing are no news', async (t) => {
   t.match(await ask(app, '/v1/messages', { messages, max_tokens: 9, metadata: { user_id: 'u' }, service_tier: 'auto', thinking: { type: 'disabled' } }), { status: 200, warnings: undefined });
 });
 
-t.test('what cannot be done is refused by name, or told', async (t) => {
+t.test('unsupported features are refused by name, or reported', async (t) => {
   const app = await startApp(t);
   const refused: [string, object, string][] = [
     ['/v1/chat/completions', { messages, stop_token_ids: [5] }, 'stop_token_ids'], ['/v1/completions', { prompt: 'x', bad_words: ['a'] }, 'bad_words'],
@@ -102,7 +102,7 @@ t.test('what cannot be done is refused by name, or told', async (t) => {
   ] as const) t.match(await ask(app, path, body), { status: 200, warnings: [warning] }, path);
 });
 
-t.test('Ollama’s vectors are as short as asked for, and of length 1', async (t) => {
+t.test('Ollama’s vectors are as short as requested, and of length 1', async (t) => {
   const app = await startApp(t);
   const embed = async (more: object): Promise<number[]> => (await (await post(`${app.url}/api/embed`, { input: 'abc', ...more })).json()).embeddings[0];
   const [whole, short] = [await embed({}), await embed({ dimensions: 3, truncate: true })];
@@ -111,7 +111,7 @@ t.test('Ollama’s vectors are as short as asked for, and of length 1', async (t
   t.ok(Math.abs(short[0]! / short[1]! - whole[0]! / whole[1]!) < 1e-6);
 });
 
-t.test('unknown paths are told in the words of their dialect', async (t) => {
+t.test('unknown paths are reported in the words of their dialect', async (t) => {
   const { url } = await startApp(t);
   t.match(await (await fetch(`${url}/api/nothing`)).json(), { error: /No route GET \/api\/nothing/, code: 'route_not_found' });
   t.match(await (await post(`${url}/v1/messages/nothing`, {})).json(), { type: 'error', error: { type: 'not_found_error' }, request_id: /^req_/ });
@@ -135,19 +135,19 @@ t.test('Ollama’s routes take what curl -d sends, and no form of a page', async
   t.equal((await send({ 'content-type': 'application/json', origin: 'https://page.example' })).status, 200, 'a page that says JSON was asked by its browser');
 });
 
-t.test('a server of one model says that it stays, where Ollama’s clients unload it', async (t) => {
+t.test('a server of one model says that it stays when a client of Ollama unloads it', async (t) => {
   const { url } = await startApp(t);
   for (const path of ['/api/chat', '/api/generate']) {
     t.match(await (await post(url + path, { model: 'default', keep_alive: 0 })).json(), { done: true, done_reason: 'load', warnings: [/^keep_alive changes nothing here/] }, path);
   }
 });
 
-t.test('what llama-server takes without a body is refused for what it is', async (t) => {
+t.test('a request that llama-server takes without a body is refused for the right reason', async (t) => {
   const { url } = await startApp(t);
   for (const path of ['/slots/0?action=erase', '/props']) t.match(await (await fetch(url + path, { method: 'POST' })).json(), { error: { code: 'not_implemented' } }, path);
 });
 
-t.test('a response whose ancestor is gone says which', async (t) => {
+t.test('a response whose ancestor is gone says which one', async (t) => {
   const { url } = await startApp(t, {}, new FakeEngine(), { keepIn: ownFolder(t) });
   const create = async (more: object): Promise<any> => (await post(`${url}/v1/responses`, { input: 'x', ...more })).json();
   const first = await create({});
@@ -158,7 +158,7 @@ t.test('a response whose ancestor is gone says which', async (t) => {
   t.match(error.message, new RegExp(`^The response ${second.id} continues earlier responses.*${first.id}`));
 });
 
-t.test('who says how long an answer may be in another dialect’s word is told the right one', async (t) => {
+t.test('an answer limit under the name of another dialect is refused with the right name', async (t) => {
   const app = await startApp(t);
   t.match(await ask(app, '/v1/responses', { input: 'x', max_tokens: 5 }), { status: 400, message: /did you mean max_output_tokens\?/ });
   t.match(await ask(app, '/api/chat', { messages, stream: false, options: { max_tokens: 5 } }), { status: 400, message: /did you mean options\.num_predict\?/ });

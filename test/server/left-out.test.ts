@@ -1,5 +1,5 @@
-// What a request excludes so that no answer is left: a 400 that says what, never a failure of ours.
-// And what it requires comes, however little the model wants it.
+// A request that excludes every answer is a 400 that says why, never an internal error. A required
+// form appears, however unlikely for the model.
 import t from 'tap';
 import { chatPath, startReal, user, type RealApp } from './real-app.js';
 
@@ -34,13 +34,13 @@ t.test('thoughts come before a required call, and no longer than their budget', 
   t.ok(usage.completion_tokens_details.reasoning_tokens < 8 + 15);
 });
 
-t.test('a template that knows no calls refuses to require one', async (t) => {
+t.test('a template without calls refuses to require one', async (t) => {
   const { refused } = await startReal(t, 'microsoft-Phi-3.5-mini-instruct.jinja');
   const body = { messages, tools: [tool('lamp')], tool_choice: 'required', max_tokens: 8 };
   t.match(await refused(chatPath, body), { status: 400, error: { code: 'chat_unsupported', message: /no form for calls/ } });
 });
 
-t.test('what no token can spell is refused', async (t) => {
+t.test('a constraint that no token can spell is refused', async (t) => {
   const bodies: [object, string][] = [
     [{ regex: 'a\0' }, 'regex'], [{ regex: '\\x00+' }, 'regex'], [{ choice: ['\0', 'a\0b'] }, 'choice'], [{ guided_grammar: 'root ::= "\\x00"' }, 'guided_grammar'], [{ grammar: 'root ::= "\\x00"' }, 'grammar'],
   ];
@@ -56,7 +56,7 @@ t.test('what no token can spell is refused', async (t) => {
   t.equal(JSON.parse(content), '\0');
 });
 
-t.test('an answer that may not end where it has to is refused, or says so', async (t) => {
+t.test('an answer that may not end where it must is refused, or says so', async (t) => {
   for (const more of [{ regex: '[ab]{3}' }, { choice: ['yes', 'no'] }, { grammar: 'root ::= "yes"' }]) {
     t.match(await app.refused(chatPath, { messages, max_tokens: 20, ignore_eos: true, ...more }), { status: 400, error: { code: 'invalid_grammar', param: Object.keys(more)[0], message: /ignore_eos/ } }, JSON.stringify(more));
   }
@@ -66,7 +66,7 @@ t.test('an answer that may not end where it has to is refused, or says so', asyn
   t.match(await app.refused(chatPath, schema), { status: 400, error: { message: /ignore_eos/ } });
 });
 
-t.test('a ban on all that is left is an error of the request', async (t) => {
+t.test('a ban on all remaining tokens is an error of the request', async (t) => {
   const { tokens } = await app.ask('/tokenize', { content: 'yes' });
   const bans = { logit_bias: ['y', 'ye', 'yes', 'e', 's', 'es'].map((text) => [text, false]) };
   const body = { messages, max_tokens: 20, choice: ['yes'], ...bans };

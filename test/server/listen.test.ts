@@ -9,7 +9,7 @@ import { FakeEngine, hang } from './fake-engine.js';
 
 const path = '/v1/chat/completions';
 
-/** All that the server says to these bytes. */
+/** Everything that the server replies to these bytes. */
 async function raw(port: number, bytes: string): Promise<string> {
   const socket = connect(port, '127.0.0.1');
   socket.write(bytes);
@@ -18,21 +18,21 @@ async function raw(port: number, bytes: string): Promise<string> {
   return text;
 }
 
-t.test('a port in use is told as such', async (t) => {
+t.test('a port in use is reported as such', async (t) => {
   const { port } = await startApp(t);
   await t.rejects(listen({ pool: singleModel(new FakeEngine(), served), config: makeConfig({ port }) }), { code: 'port_in_use', message: new RegExp(String(port)) });
   await t.rejects(listen({ pool: singleModel(new FakeEngine(), served), config: makeConfig({ port: 0, host: '203.0.113.1' }) }), { code: 'address_unavailable' });
   await t.rejects(listen({ pool: singleModel(new FakeEngine(), served), config: makeConfig({ port: 0, host: 'no host' }) }), { code: 'invalid_usage' });
 });
 
-t.test('an IPv6 address makes a URL that works', async (t) => {
+t.test('an IPv6 address gives a working URL', async (t) => {
   const app = await startApp(t, { host: '::1' }).catch(() => undefined);
   if (app === undefined) return t.comment('no IPv6 here');
   t.match(app.url, /^http:\/\/\[::1\]:\d+$/);
   t.equal((await fetch(`${app.url}/health`)).status, 200);
 });
 
-t.test('bytes that are no HTTP get a reply in the shape of the API', async (t) => {
+t.test('bytes that are not HTTP get a reply in the shape of the API', async (t) => {
   const { port } = await startApp(t);
   const parse = (reply: string) => ({ head: reply.split('\r\n\r\n')[0], error: JSON.parse(reply.split('\r\n\r\n')[1]).error });
   const broken = parse(await raw(port, 'hello?\r\n\r\n'));
@@ -43,7 +43,7 @@ t.test('bytes that are no HTTP get a reply in the shape of the API', async (t) =
   t.equal(huge.error.code, 'headers_too_large');
 });
 
-t.test('nothing is written into a running stream when its client sends bytes that are no HTTP', async (t) => {
+t.test('nothing is written into a running stream when its client sends bytes that are not HTTP', async (t) => {
   const { port, engine } = await startApp(t);
   engine.script = hang;
   const body = JSON.stringify({ ...hello, stream: true });
@@ -59,7 +59,7 @@ t.test('nothing is written into a running stream when its client sends bytes tha
   await until(() => engine.cancelled === 1);
 });
 
-t.test('time limits hold for requests, not for answers', async (t) => {
+t.test('time limits apply to requests, not to answers', async (t) => {
   const { server } = await startApp(t);
   t.equal(server.timeout, 0, 'a long silent answer is not cut');
   t.ok(server.headersTimeout > 0 && server.headersTimeout <= server.requestTimeout);
@@ -96,7 +96,7 @@ t.test('close() lets running answers end and refuses new ones', async (t) => {
   await t.rejects(fetch(`${url}/health`), 'the port is free');
 });
 
-t.test('close() ends what does not end by itself, with an error', async (t) => {
+t.test('close() ends answers that do not end by themselves, with an error', async (t) => {
   const { engine, url, close } = await startApp(t);
   engine.script = hang;
   const whole = post(url + path, hello);
@@ -124,7 +124,7 @@ t.test('close() is not held up by idle or half-open connections', async (t) => {
   t.pass('closed');
 });
 
-t.test('a client that leaves in the middle of its body does no harm', async (t) => {
+t.test('a client that leaves during its body does no harm', async (t) => {
   const { port, url, engine, logged } = await startApp(t);
   const half = connect(port, '127.0.0.1');
   half.write(`POST ${path} HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{`);

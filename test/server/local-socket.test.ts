@@ -16,7 +16,7 @@ else {
     }).once('error', reject).end();
   });
 
-  t.test('it answers there, is private to its user, and is gone at the end', async (t) => {
+  t.test('the server answers on its socket, which is private to its user and gone at the end', async (t) => {
     const path = join(ownFolder(t), 'recua.sock');
     const { url, port, close } = await startApp(t, { host: `unix:${path}` });
     t.match({ url, port }, { url: `unix:${path}`, port: 0 });
@@ -31,7 +31,7 @@ else {
     t.equal(statSync(path).mode & 0o777, 0o660);
   });
 
-  t.test('what a killed server left gives way, what lives does not', async (t) => {
+  t.test('the socket of a killed server is replaced, that of a running one is not', async (t) => {
     const path = join(ownFolder(t), 'recua.sock');
     const child = spawn(process.execPath, ['-e', `require('node:http').createServer((_, res) => res.end('old')).listen(${JSON.stringify(path)}, () => console.log('up'))`], { env: { ...process.env, NODE_OPTIONS: '' } });
     await once(child.stdout, 'data');
@@ -44,7 +44,7 @@ else {
     t.equal(await get(path, '/health'), 200);
   });
 
-  t.test('what is no place for a socket ends the start', async (t) => {
+  t.test('an invalid place for a socket ends the start', async (t) => {
     const folder = ownFolder(t);
     writeFileSync(join(folder, 'file.sock'), 'mine');
     await t.rejects(startApp(t, { host: join(folder, 'file.sock') }), { code: 'port_in_use', message: /exists and is not a socket/ });

@@ -1,5 +1,4 @@
-// Ollama's official client against the server. Asks for nothing that only the fake engine could
-// say.
+// Ollama's official client against the server. Needs nothing that only the fake engine can do.
 import { Ollama } from 'ollama';
 import t from 'tap';
 import { post, subjectUrl } from './app-under-test.js';
@@ -45,7 +44,7 @@ t.test('the ollama client embeds', async (t) => {
   t.strictSame(embedding, embeddings[0]);
 });
 
-t.test('the ollama client lists, shows and asks for what runs', async (t) => {
+t.test('the ollama client lists and shows models, and asks which ones run', async (t) => {
   const client = await startClient(t);
   const { models } = await client.list();
   t.equal(models.length, 1);
@@ -62,7 +61,7 @@ t.test('the ollama client gets the sentence of an error', async (t) => {
   await t.rejects(client.chat({ model: 'default', messages: [{ role: 'robot', content: 'x' }] }), { status_code: 400, message: /messages\[0\]\.role/ });
 });
 
-t.test('someone is there', async (t) => {
+t.test('GET and HEAD of / say that the server is there', async (t) => {
   const url = await subjectUrl(t);
   t.equal((await fetch(url, { method: 'HEAD' })).status, 200);
   t.match(await (await fetch(url)).text(), /Recua is running/);

@@ -1,4 +1,4 @@
-// The official client against the server. Asks for nothing that only the fake engine could say.
+// The official client against the server. Needs nothing that only the fake engine can do.
 import OpenAI from 'openai';
 import t from 'tap';
 import { subjectUrl } from './app-under-test.js';

@@ -1,5 +1,5 @@
-// A server over the embedded model, for tests of what is enforced while tokens are drawn; with
-// another chat template where one is named.
+// A server over the embedded model, for tests of what is enforced during sampling; optionally with
+// another chat template.
 import { readFileSync } from 'node:fs';
 import type { Test } from 'tap';
 import { startEngine } from '#recua/engine/gateway/client.js';
@@ -14,9 +14,9 @@ const templates = new URL('../../vendor/llama.cpp/models/templates/', import.met
 export interface RealApp {
   url: string;
   engine: Engine;
-  /** The reply as JSON; the status has to be 200. */
+  /** The reply as JSON; the status must be 200. */
   ask(path: string, body: object): Promise<any>;
-  /** Status and error of a request that is refused. */
+  /** Status and error of a refused request. */
   refused(path: string, body: object): Promise<{ status: number; error: any }>;
   /** The data of the events of a stream. */
   stream(path: string, body: object): Promise<any[]>;

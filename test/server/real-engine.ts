@@ -1,4 +1,4 @@
-// The app over the embedded model in this process: for tests of what only a real engine can say.
+// The app over the embedded model in this process, for tests that need a real engine.
 import type { Test } from 'tap';
 import type { Engine } from '#recua/engine/api.js';
 import { startLocalEngine } from '#recua/engine/in-process/local.js';

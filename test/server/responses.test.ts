@@ -1,5 +1,5 @@
-// The official client's Responses against the server. Asks for nothing that only the fake engine
-// could say.
+// The official client's Responses against the server. Needs nothing that only the fake engine can
+// do.
 import OpenAI from 'openai';
 import t from 'tap';
 import { post, subjectUrl } from './app-under-test.js';
@@ -26,7 +26,7 @@ t.test('whole and streamed responses agree in every field', async (t) => {
   const url = await subjectUrl(t);
   const ask = { model: 'default', input: 'Say hello to the whole world, please.', temperature: 0, max_output_tokens: 12, metadata: { a: 'b' }, instructions: 'Be short.', store: false };
   const read = async (more: object): Promise<string> => await (await post(`${url}/v1/responses`, { ...ask, ...more })).text();
-  // What cannot be the same: ids, times, and how much of the prompt was there already.
+  // Fields that cannot be equal: ids, times, and how much of the prompt was cached.
   const plain = (text: string): unknown => JSON.parse(text, (key, value: unknown) => (['id', 'created_at', 'completed_at', 'cached_tokens'].includes(key) ? null : value));
   const last = (await read({ stream: true })).trim().split('\n').at(-1)!.replace(/^data: /, '');
   t.strictSame((plain(last) as { response: unknown }).response, plain(await read({})));
@@ -43,7 +43,7 @@ t.test('events are numbered without a gap and end with the response', async (t) 
   t.strictSame(types.slice(-4, -1), ['response.output_text.done', 'response.content_part.done', 'response.output_item.done']);
 });
 
-t.test('a response can be asked for, gone on from and deleted', async (t) => {
+t.test('a response can be retrieved, continued and deleted', async (t) => {
   const client = await startClient(t);
   const first = await client.responses.create(ask);
   t.strictSame((await client.responses.retrieve(first.id)).output, first.output);
@@ -58,7 +58,7 @@ t.test('a response can be asked for, gone on from and deleted', async (t) => {
   await t.rejects(client.responses.create({ ...ask, previous_response_id: second.id }), { code: 'response_not_found', status: 404, param: 'previous_response_id' });
 });
 
-t.test('what is not to be stored is not', async (t) => {
+t.test('a response that is not to be stored is not', async (t) => {
   const client = await startClient(t);
   const { id } = await client.responses.create({ ...ask, store: false });
   await t.rejects(client.responses.retrieve(id), { code: 'response_not_found', status: 404 });

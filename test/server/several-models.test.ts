@@ -1,4 +1,4 @@
-// What the API does where a pool has several models.
+// The API over a pool with several models.
 import t, { type Test } from 'tap';
 import type { Config } from '#recua/settings/config.js';
 import { makeConfig } from '#recua/settings/config.js';
@@ -20,7 +20,7 @@ async function startPool(t: Test, config: Partial<Config> = {}, defaultsOf?: (id
 
 const requests = { a: { ...hello, model: 'owner/a' }, b: { ...hello, model: 'owner/b-alias' } };
 
-t.test('a request goes to the model that it names, and the answer tells which that is', async (t) => {
+t.test('a request goes to the model that it names, and the answer names that model', async (t) => {
   const { pool, url } = await startPool(t);
   t.equal((await (await post(url + path, requests.b)).json()).model, 'owner/b');
   t.equal((await (await post(url + path, hello)).json()).model, 'owner/a');
@@ -32,7 +32,7 @@ t.test('a request goes to the model that it names, and the answer tells which th
   t.same(pool.models.map(({ leases }) => leases), [0, 0]);
 });
 
-t.test('a server of one model says that keep_alive changes nothing there, one of several obeys it', async (t) => {
+t.test('a server of one model says that keep_alive changes nothing, and one of several obeys it', async (t) => {
   const { url } = await startApp(t);
   const { pool, url: several } = await startPool(t);
   const asked = { ...hello, keep_alive: '5m' };
@@ -46,7 +46,7 @@ t.test('a server of one model says that keep_alive changes nothing there, one of
   t.strictSame(pool.keepAlives, [300_000]);
 });
 
-t.test('a model is let go however its answer ends', async (t) => {
+t.test('a model is released however its answer ends', async (t) => {
   const { pool, url } = await startPool(t);
   const { engine } = pool.entry('owner/a');
   const idle = () => until(() => pool.models.every(({ leases }) => leases === 0));
@@ -74,7 +74,7 @@ t.test('a model is let go however its answer ends', async (t) => {
   await idle();
 });
 
-t.test('a stream has pings while its model is loaded, then the answer', async (t) => {
+t.test('a stream gets pings while its model is loaded, then the answer', async (t) => {
   const { pool, url } = await startPool(t, { pingIntervalMs: 20 });
   pool.slow.add('owner/b');
   const res = await post(url + path, { ...requests.b, stream: true, stream_options: { include_usage: true } });
@@ -120,7 +120,7 @@ t.test('a load that fails after pings were sent is an event of the stream', asyn
   t.equal(pool.entry('owner/b').leases, 0);
 });
 
-t.test('who leaves while a model is loaded waits for it no longer', async (t) => {
+t.test('a client that leaves during a load no longer waits for the model', async (t) => {
   const { pool, url } = await startPool(t);
   pool.slow.add('owner/b');
   for (const body of [requests.b, { ...requests.b, stream: true }]) {
@@ -135,7 +135,7 @@ t.test('who leaves while a model is loaded waits for it no longer', async (t) =>
   t.equal(pool.entry('owner/b').engine.requests.length, 0);
 });
 
-t.test('what is wrong with any model is told before one is loaded for it', async (t) => {
+t.test('a request that is wrong for any model is refused before one is loaded for it', async (t) => {
   const { pool, url } = await startPool(t);
   pool.slow.add('owner/b');
   const cases: [string, object, string][] = [
@@ -172,7 +172,7 @@ t.test('keep_alive of a request is seconds, or a text with a unit', async (t) =>
   t.same(pool.keepAlives, [undefined, 0, 30_000, 1_500, Infinity, 600_000, 3_600_000, 250, Infinity, 45_000]);
 });
 
-t.test('a model has defaults of its own for what a request leaves open', async (t) => {
+t.test('a model has its own defaults for absent fields', async (t) => {
   const { pool, url } = await startPool(t, { temperature: 0.5 }, (id) => (id === 'owner/b' ? { temperature: 0.25, maxTokens: 2, sampling: { topK: 7 } } : {}));
   await post(url + path, requests.a);
   const short = await (await post(url + path, requests.b)).json();
@@ -219,7 +219,7 @@ t.test('models are loaded and unloaded by name', async (t) => {
   t.same(pool.models.map(({ state }) => state.state), ['unloaded', 'unloaded']);
 });
 
-t.test('GET /models/sse tells each change of state, and a stop does not wait for who watches', async (t) => {
+t.test('GET /models/sse reports each change of state, and a stop does not wait for its clients', async (t) => {
   const { pool, url, close } = await startPool(t);
   const res = await fetch(`${url}/models/sse`);
   t.match(res.headers.get('content-type'), 'text/event-stream');
@@ -233,7 +233,7 @@ t.test('GET /models/sse tells each change of state, and a stop does not wait for
   t.equal(pool.listeners, 0);
 });
 
-t.test('GET /health is 200 whatever its models are at, and tells that of each', async (t) => {
+t.test('GET /health is 200 whatever the state of its models, and reports each', async (t) => {
   const { pool, url } = await startPool(t);
   pool.finish('owner/a');
   pool.change('owner/b', { state: 'loading', fraction: 0.25 });

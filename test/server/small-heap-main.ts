@@ -1,5 +1,5 @@
-// A server in a process of its own, whose engine never begins with long prompts. Started by
-// body-memory.test with a small heap.
+// A server in its own process, whose engine never begins with long prompts. body-memory.test starts
+// it with a small heap.
 import { makeConfig } from '#recua/settings/config.js';
 import type { Answer } from '#recua/engine/api.js';
 import type { ChatRequest } from '#recua/engine/protocol.js';

@@ -1,5 +1,5 @@
-// Seeded noise for requests: values that no client should send, and texts that are no JSON. The
-// same on every run. Used by the fuzz tests.
+// Seeded noise for requests: values that no client should send, and texts that are not JSON. The
+// same in every run. Used by the fuzz tests.
 export const seed = Number(process.env['RECUA_FUZZ_SEED'] ?? 20_261_121);
 
 /** mulberry32. */
@@ -31,7 +31,7 @@ export function set(object: object, name: string, value: unknown): void {
   Object.defineProperty(object, name, { value, enumerable: true, configurable: true, writable: true });
 }
 
-/** JSON of the body, now and then with something broken. */
+/** JSON of the body, sometimes with something broken. */
 export function spoiled(body: unknown): string {
   const text = JSON.stringify(body).replace(/"@((?:[^"\\]|\\.)*(?:\\"(?:[^"\\]|\\.)*\\")?)@"/g, (_, literal: string) => literal.replaceAll('\\"', '"').replaceAll('\\\\', '\\'));
   const kind = random();
@@ -44,7 +44,7 @@ export function spoiled(body: unknown): string {
   return text;
 }
 
-/** A copy in which some values, at any depth, are others, are gone, or are there twice. */
+/** A copy in which some values, at any depth, are changed, removed or duplicated. */
 export function mutated(body: object): object {
   const copy = structuredClone(body);
   for (let times = 1 + below(3); times > 0; times--) {

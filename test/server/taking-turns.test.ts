@@ -1,11 +1,11 @@
-// Whose request it is reaches the engine, which takes clients in turn: by API key, or else by
-// address; and what `service_tier` asks for, in each dialect.
+// The engine learns which client a request is from, and takes clients in turn: by API key, else by
+// address. Also what `service_tier` requests, in each dialect.
 import t from 'tap';
 import { hello, post, startApp } from './app-under-test.js';
 
 const { messages } = hello;
 
-t.test('the key’s name tells clients apart, and without keys the address', async (t) => {
+t.test('clients are told apart by the name of their key, and without keys by address', async (t) => {
   const open = await startApp(t);
   await (await post(`${open.url}/v1/chat/completions`, hello)).text();
   t.match(open.engine.requests.at(-1)!.asker, { client: /127\.0\.0\.1$/, priority: 0 });
@@ -17,7 +17,7 @@ t.test('the key’s name tells clients apart, and without keys the address', asy
   }
 });
 
-t.test('service_tier says whose turn comes before and behind others, in each dialect', async (t) => {
+t.test('service_tier moves a request before or behind others, in each dialect', async (t) => {
   const { url, engine } = await startApp(t);
   const bodies: [string, object][] = [
     ['/v1/chat/completions', { messages }], ['/v1/completions', { prompt: 'a' }], ['/v1/responses', { input: 'a' }],
@@ -31,7 +31,7 @@ t.test('service_tier says whose turn comes before and behind others, in each dia
   }
 });
 
-t.test('a reply tells the place in the queue that its request had', async (t) => {
+t.test('a reply reports the place in the queue that its request had', async (t) => {
   const { url, engine } = await startApp(t);
   const ask = async (stream: boolean) => (await post(`${url}/v1/chat/completions`, { messages, stream })).headers.get('x-queue-position');
   for (const stream of [false, true]) {

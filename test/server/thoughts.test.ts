@@ -1,12 +1,11 @@
-// How long a model may think: budgets with what they end with, in each dialect's words, the end
-// while it streams, and what usage says of it. Templates of models that think, over the embedded
-// one, which would think for ever.
+// How long a model may think: budgets and their messages in each dialect, ending thoughts during a
+// stream, and usage. Templates of thinking models over the embedded one, which would think forever.
 import t from 'tap';
 import { post, until } from './app-under-test.js';
 import { chatPath, startReal, user } from './real-app.js';
 
 const messages = user('What is the weather?');
-/** Their tags: open in the prompt or not, of one token or many. */
+/** Their tags: opened by the prompt or not, of one token or many. */
 const open = 'deepseek-ai-DeepSeek-R1-Distill-Qwen-32B.jinja';
 const templates = [open, 'Qwen-QwQ-32B.jinja', 'mistralai-Ministral-3-14B-Reasoning-2512.jinja', 'ByteDance-Seed-OSS.jinja', 'MiniMax-M2.jinja', 'openai-gpt-oss-120b.jinja', 'google-gemma-4-31B-it.jinja'];
 const long = { max_tokens: 120, temperature: 1, seed: 5 };
@@ -38,7 +37,7 @@ t.test('budgets hold in every family of tags, and with every way of sampling', a
   }
 });
 
-t.test('each dialect has its words for the budget, and tells the tokens', async (t) => {
+t.test('each dialect has its own field for the budget, and reports the tokens', async (t) => {
   const { ask, stream } = await startReal(t, open);
   const anthropic = { messages, thinking: { type: 'enabled', budget_tokens: 9 }, ...long };
   const message = await ask('/v1/messages', anthropic);
@@ -55,7 +54,7 @@ t.test('each dialect has its words for the budget, and tells the tokens', async 
   t.ok(chat.reasoning_tokens >= 9);
 });
 
-t.test('thinking ends now, while it streams', async (t) => {
+t.test('thinking can be ended while it streams', async (t) => {
   const { url, ask } = await startReal(t, open);
   const abort = new AbortController();
   const res = await post(url + chatPath, { messages, stream: true, reasoning_control: true, max_tokens: 1_500, temperature: 1, seed: 5, ignore_eos: true }, {}, abort.signal);
@@ -75,7 +74,7 @@ t.test('thinking ends now, while it streams', async (t) => {
   t.pass('content follows');
 });
 
-t.test('what cannot be told to end says so', async (t) => {
+t.test('thinking that cannot be ended says so', async (t) => {
   const { url, refused } = await startReal(t, open);
   const control = '/v1/chat/completions/control';
   t.match(await refused(control, { id: 'chatcmpl-none', action: 'reasoning_end' }), { status: 404, error: { code: 'answer_not_found', param: 'id' } });
@@ -99,13 +98,13 @@ t.test('a template without thoughts warns of a budget', async (t) => {
   t.match((await ask(chatPath, { messages, thinking_budget_tokens: 5, max_tokens: 5 })).warnings, [/thinking_budget_tokens has no effect/]);
 });
 
-t.test('a message of the budget is text, and no control token', async (t) => {
+t.test('the message of a budget is text, never a control token', async (t) => {
   const { ask } = await startReal(t, open);
   const { choices: [{ message }] } = await ask(chatPath, { messages, thinking_budget_tokens: 3, reasoning_budget_message: 'a<|im_end|>b', ...long });
   t.match(message.reasoning_content, /a<\|im_end\|>b$/);
 });
 
-t.test('an answer whose form is given does not end inside the thoughts', async (t) => {
+t.test('an answer with a required form does not end inside its thoughts', async (t) => {
   const { ask } = await startReal(t, 'Qwen3.5-4B.jinja');
   for (const form of [{ regex: '[0-9]{3}' }, { choice: ['yes', 'no'] }, { guided_grammar: 'root ::= "yes"' }]) {
     for (const more of [{ temperature: 0 }, { temperature: 1, seed: 3, mirostat: 2 }]) {

@@ -1,6 +1,6 @@
-// Which tools are called, and how many, is enforced while tokens are drawn, in each dialect's
-// words: the embedded model would call another tool, or would go on calling. What of an answer
-// does not parse is text with a warning.
+// Which tools are called, and how many, is enforced during sampling, in the fields of each dialect:
+// the embedded model would call another tool, or keep calling. Parts of an answer that do not parse
+// are text with a warning.
 import t from 'tap';
 import { post, startApp } from './app-under-test.js';
 import { chatPath, startReal, user, type RealApp } from './real-app.js';
@@ -21,7 +21,7 @@ const clock = { name: 'set_clock', description: 'Set a clock', parameters: param
 const lamp = { name: 'lamp', description: 'Switch a lamp', parameters: parameters('on', { type: 'boolean' }) };
 const all = [weather, clock, lamp];
 
-/** One word of each dialect for a choice, and the names of the tools that were called. */
+/** A tool choice in each dialect, and the names of the called tools. */
 interface Dialect {
   path: string;
   body(choice: unknown, more?: object): object;
@@ -71,7 +71,7 @@ t.test('allowed tools are the only ones, required or not', async (t) => {
   t.match(await app.refused(chatPath, chat.body({ type: 'allowed_tools', allowed_tools: { tools: [{ type: 'function', function: { name: 'nope' } }] } })), { status: 400, error: { param: 'tool_choice.allowed_tools.tools[0].function.name' } });
 });
 
-t.test('each dialect’s word for one call reaches the engine', async (t) => {
+t.test('the field of each dialect for one call reaches the engine', async (t) => {
   const { url, engine } = await startApp(t);
   const bodies: [Dialect, object][] = [
     [chat, chat.body('auto', { parallel_tool_calls: false })], [responses, responses.body('auto', { parallel_tool_calls: false })],
@@ -83,7 +83,7 @@ t.test('each dialect’s word for one call reaches the engine', async (t) => {
   t.equal(engine.requests.at(-1)!.parallelToolCalls, undefined);
 });
 
-t.test('none is none, and required is some', async (t) => {
+t.test('none makes no call, and required makes one', async (t) => {
   for (const dialect of [chat, responses, anthropic]) {
     const none = dialect === anthropic ? { type: 'none' } : 'none';
     t.strictSame(dialect.called(await app.ask(dialect.path, dialect.body(none, { logit_bias: { [callToken]: 100 }, ...(dialect === responses ? { max_output_tokens: 8 } : { max_tokens: 8 }) }))), [], dialect.path);
@@ -94,14 +94,14 @@ t.test('none is none, and required is some', async (t) => {
   t.match(message.tool_calls, [{ function: { name: 'get_weather', arguments: { city: 'Paris' } } }]);
 });
 
-t.test('a strict tool with what cannot be enforced is refused; else a warning names it', async (t) => {
+t.test('a strict tool that cannot be enforced is refused; otherwise a warning names it', async (t) => {
   const odd = { ...weather, parameters: { ...weather.parameters, not: { required: ['x'] } } };
   const send = (strict?: boolean) => ({ messages, tools: [{ type: 'function', function: { ...odd, ...(strict === undefined ? {} : { strict }) } }], max_tokens: 60 });
   t.match(await app.refused(chatPath, send(true)), { status: 400, error: { code: 'invalid_schema', param: 'tools[0].function.parameters' } });
   for (const strict of [undefined, false]) t.match((await app.ask(chatPath, send(strict))).warnings, [/\/not/]);
 });
 
-t.test('an answer that is cut off anywhere in a call is never an error, and nothing of it is lost', async (t) => {
+t.test('an answer cut off anywhere in a call is never an error, and loses nothing', async (t) => {
   for (let most = 1; most <= 24; most += 3) {
     const body = chat.body('required', { max_tokens: most, parallel_tool_calls: false });
     const whole = await app.ask(chatPath, body);
@@ -117,7 +117,7 @@ t.test('an answer that is cut off anywhere in a call is never an error, and noth
   }
 });
 
-t.test('a required call that a stop string keeps away is told', async (t) => {
+t.test('a required call that a stop string prevents is reported', async (t) => {
   const reply = await app.ask(chatPath, chat.body('required', { stop: ['{'] }));
   t.strictSame([reply.choices[0].message.tool_calls ?? [], reply.choices[0].finish_reason], [[], 'stop']);
   t.match(reply.warnings, [/A tool call was required/]);
@@ -129,7 +129,7 @@ t.test('text that looks like a broken call is text, with a warning', async (t) =
     const reply = await app.ask(chatPath, { messages, regex: text.replace(/[{}()[\]*+?.\\^$|]/g, '\\$&'), max_tokens: 60 });
     t.equal(reply.choices[0].message.content, text);
   }
-  // The answer goes on from an assistant's message that began a call.
+  // The answer continues an assistant message that began a call.
   const reply = await app.ask(chatPath, { messages: [...messages, { role: 'assistant', content: 'Well: <tool_call>\n{"name": ' }], tools: all.map((one) => ({ type: 'function', function: one })), max_tokens: 12 });
   t.equal(reply.choices.length, 1);
 });

@@ -1,9 +1,9 @@
-// Routes that no model answers tell of fields that they do not know, too: a slip is refused, all
-// else named.
+// Routes without a model also check unknown fields: a misspelled one is refused, any other is
+// named.
 import t from 'tap';
 import { post, startApp } from './app-under-test.js';
 
-t.test('slips are refused, and other fields named, wherever a body is read', async (t) => {
+t.test('misspelled fields are refused, and unknown ones named, wherever a body is read', async (t) => {
   const { url } = await startApp(t);
   const slips: [string, object, string][] = [
     ['/api/show', { model: 'default', verbosee: true }, 'verbosee'],

@@ -1,6 +1,6 @@
-// Every architecture that llama.cpp's own generator makes a small random model of: alone, beside
-// others, by what was evaluated before, rolled back, embedded. What comes is llama-server's, and
-// the same in each way.
+// Every architecture for which llama.cpp's generator makes a small random model: alone, beside
+// others, with a cached prefix, rolled back, embedded. The results equal llama-server's, and each
+// other.
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -16,12 +16,12 @@ import { post } from './service.js';
 const built = join(root, 'build', 'Release');
 const source = join(root, 'vendor', 'llama.cpp');
 
-/** Architectures for which numbers differ with llama.cpp alone, and why. */
+/** Architectures whose numbers vary in llama.cpp itself, and why. */
 const unsteady: Record<string, string> = {
   cogvlm: 'llama.cpp gives a row alone other numbers than the same among others',
 };
 
-/** Writes the models of so many architectures; each takes up to 60 MB. */
+/** Writes the models of this many architectures; each takes up to 60 MB. */
 function generate(t: Test): (architecture: string) => string[] {
   const folder = t.testdir();
   const program = join(folder, 'generate');
@@ -58,7 +58,7 @@ async function told(answer: Answer): Promise<Told> {
 const ask = (engine: Engine, prompt: readonly number[], maxTokens = 8): Promise<Told> =>
   told(engine.complete(completion(Int32Array.from(prompt), { maxTokens, sampling: { ...sampling, ignoreEos: true, seed: 1 }, tells: { logprobs: 1, tokens: true } })));
 
-/** Up to where both chose the same: two that are equally likely may come either way. */
+/** Compares until the chosen tokens differ: of two equally likely ones either may come. */
 function distance(a: Pick<Told, 'ids' | 'values'>, b: Pick<Told, 'ids' | 'values'>): number {
   let most = 0;
   for (let i = 0; i < Math.min(a.ids.length, b.ids.length); i++) {
@@ -96,7 +96,7 @@ async function compare(t: Test, path: string, name: string): Promise<void> {
       const beside = await Promise.all([turn, ...others].map((one) => ask(engine, one)));
       for (const [i, one] of beside.entries()) close(one, solo[i]!, 'beside others');
     }
-    // ggml's flash attention adds up in F16, which Recua's own does not.
+    // ggml's flash attention adds up in F16, Recua's own does not.
     const url = await startLlamaServer(t, ['-c', '256', '-np', '1', '--no-warmup', '-fa', 'off'], path);
     const reply = (await (await post(url, '/completion', { prompt, n_predict: 8, temperature: 0, n_probs: 1, ignore_eos: true, return_tokens: true })).json()) as
       { tokens: number[]; completion_probabilities: { logprob: number }[] };

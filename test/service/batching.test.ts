@@ -1,4 +1,4 @@
-// Continuous batching on the real engine: who else runs changes nobody's answer.
+// Continuous batching on the real engine: other requests never change an answer.
 import t from 'tap';
 import { ask, chat, post, startService, type Message } from './service.js';
 
@@ -19,7 +19,7 @@ t.test('16 concurrent chats equal their solo runs', async (t) => {
   }
 });
 
-t.test('more requests than sequences wait and all are answered', async (t) => {
+t.test('requests beyond the sequences wait, and all are answered', async (t) => {
   const { url } = await startService(t, ['--parallel', '2', '-c', '1024']);
   const answers = await Promise.all(Array.from({ length: 20 }, (_, i) => ask(url, `What is ${i % 10} + 2?`, { max_tokens: 40 })));
   t.equal(answers.filter((answer) => answer.length > 0).length, 20);
@@ -31,7 +31,7 @@ t.test('no answer holds another request’s secret', async (t) => {
   const secret = (i: number) => String(100_000 + i * 7919);
   const answers = await Promise.all(Array.from({ length: 60 }, async (_, i) => {
     const request = ask(url, `Repeat: ${secret(i)}`, { max_tokens: 24 });
-    // Every fifth client also starts a request and leaves it in the middle.
+    // Every fifth client also starts a request and leaves midway.
     if (i % 5 === 0) {
       const left = await post(url, '/v1/chat/completions', { messages: [{ role: 'user', content: `Repeat: ${secret(i + 500)}` }], stream: true });
       await left.body!.cancel();
@@ -44,7 +44,7 @@ t.test('no answer holds another request’s secret', async (t) => {
   t.ok(answers.filter((answer, i) => answer.includes(secret(i))).length > 50, 'and nearly all hold their own');
 });
 
-t.test('the second turn of a chat evaluates only what is new', async (t) => {
+t.test('the second turn of a chat evaluates only its new tokens', async (t) => {
   const { url } = await startService(t, ['--parallel', '2']);
   const messages: Message[] = [{ role: 'user', content: 'Hello! My name is Wilhelmina.' }];
   const first = await chat(url, messages);
@@ -57,7 +57,7 @@ t.test('the second turn of a chat evaluates only what is new', async (t) => {
   t.equal((await chat(cold.url, messages)).choices[0]!.message.content, second.choices[0]!.message.content, 'a cached prefix changes nothing');
 });
 
-t.test('a stream goes on while a long prompt is read', async (t) => {
+t.test('a stream continues while a long prompt is read', async (t) => {
   const { url } = await startService(t, ['--parallel', '2']);
   const stream = await post(url, '/v1/chat/completions', { messages: [{ role: 'user', content: 'Count to 100' }], stream: true, temperature: 0, ignore_eos: true, max_tokens: 600 });
   const reader = stream.body!.getReader();

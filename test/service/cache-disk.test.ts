@@ -1,4 +1,4 @@
-// Conversations that outlive the server: after a restart, and after a kill.
+// Conversations that outlive the server, after a restart and after a kill.
 import { readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
@@ -49,13 +49,13 @@ for (const [name, args] of [['one model', ['builtin']], ['several', ['builtin', 
   });
 }
 
-t.test('a killed server had written what was at rest; a damaged file is dropped with a warning', async (t) => {
+t.test('a killed server had saved its idle conversations, and a damaged file is dropped with a warning', async (t) => {
   const home = t.testdir();
   const first = await serve(t, home);
   const { prompt } = await ask(first.url, long);
   await until(() => { try { return filesOf(home).length === 1; } catch { return false; } });
   const written = readFileSync(filesOf(home)[0]!);
-  // Nothing new: nothing is written again.
+  // With nothing new, nothing is written again.
   await new Promise((resolve) => setTimeout(resolve, 4000));
   t.ok(readFileSync(filesOf(home)[0]!).equals(written));
   await first.stop('SIGKILL');
@@ -69,7 +69,7 @@ t.test('a killed server had written what was at rest; a damaged file is dropped 
   t.match(third.log(), /A kept conversation must be evaluated again/);
 });
 
-t.test('recua cache tells what there is, and clears it', async (t) => {
+t.test('recua cache shows what is kept, and clears it', async (t) => {
   const home = t.testdir();
   const env = { SERVICE_HOME: home };
   t.match(await recua(['cache'], '', { env }), { code: 0, stdout: /No conversations are kept/ });
@@ -78,7 +78,7 @@ t.test('recua cache tells what there is, and clears it', async (t) => {
   await post(first.url, '/v1/chat/completions', { messages: [{ role: 'user', content: 'Another conversation, quite another one, of other words.' }], max_tokens: 30 });
   await until(() => { try { return filesOf(home).length > 0; } catch { return false; } });
   t.match(await recua(['cache', 'clear', 'builtin'], '', { env }), { code: 0, stderr: /Removed 1 conversation/ });
-  // The server that runs goes on to keep what it computes.
+  // The running server keeps what it computes.
   await ask(first.url, [...long, { role: 'assistant', content: 'They are high.' }, { role: 'user', content: 'How high?' }]);
   await first.stop();
   t.notMatch(first.log(), /not kept/);

@@ -1,5 +1,5 @@
-// Four replicas behind HAProxy and nginx, with what `recua cluster config` writes for them: the
-// short form of `npm run bench -- cluster`, whose parts these are.
+// Four replicas behind HAProxy and nginx, with the output of `recua cluster config`: the short form
+// of `npm run bench -- cluster`, which shares its parts.
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -50,7 +50,7 @@ const traffic = { conversations: 12, kinds: 2, systemWords: 60, toolWords: 20, s
 const work = { turns: 4, tokens: 12, pauseMs: [50, 300] };
 
 for (const kind of ['haproxy', 'nginx']) {
-  t.test(`behind ${kind} conversations meet their cache, and replicas share them`, { skip: without(kind) }, async (t) => {
+  t.test(`behind ${kind} conversations reach their cache, and replicas share the load`, { skip: without(kind) }, async (t) => {
     const replicas = await replicasOf(t);
     const url = await balancerOf(t, kind, replicas);
     const ours = await bench.run(url, key, bench.makeConversations({ ...traffic, naming: namings[kind] }), work);
@@ -69,10 +69,10 @@ for (const kind of ['haproxy', 'nginx']) {
     t.equal((await fetch(`${url}/v1/models`, { headers: { authorization: `Bearer ${key}` } })).status, 200);
   });
 
-  t.test(`behind ${kind} a killed replica loses nothing that had not begun`, { skip: without(kind) }, async (t) => {
+  t.test(`behind ${kind} a killed replica loses no request that had not begun`, { skip: without(kind) }, async (t) => {
     const replicas = await replicasOf(t, ['--parallel', '1']);
     const url = await balancerOf(t, kind, replicas);
-    // Long answers, more than replicas give at once: some wait on each.
+    // Long answers, more than the replicas serve at once: some wait on each.
     const all = bench.makeConversations({ ...traffic, conversations: 24, naming: namings[kind] });
     for (const { fields } of all) fields['ignore_eos'] = true;
     const asked = Promise.all(all.map((one) => bench.run(url, key, [one], { turns: 4, tokens: 300 })));
@@ -103,7 +103,7 @@ for (const kind of ['haproxy', 'nginx']) {
     for (const one of replicas) {
       t.equal(await one.end('SIGTERM'), 0);
       await one.start();
-      // Until the balancer has seen it.
+      // Until the balancer has noticed.
       await wait(2500);
     }
     isOver = true;

@@ -6,7 +6,7 @@ import { ask, post, startService } from './service.js';
 /** The only child of the gateway. */
 const enginePid = (gateway: number) => Number(execFileSync('ps', ['-o', 'pid=', '--ppid', String(gateway)], { encoding: 'utf8' }).trim().split('\n')[0]);
 
-/** Waits until the server says that so many requests run and wait. */
+/** Waits until the server reports these numbers of running and waiting requests. */
 async function counted(url: string, wanted: { running: number; waiting: number }): Promise<void> {
   for (;;) {
     const { running, waiting } = (await (await fetch(`${url}/health`)).json()) as typeof wanted;
@@ -15,7 +15,7 @@ async function counted(url: string, wanted: { running: number; waiting: number }
   }
 }
 
-t.test('kill -9 of the engine under load: every answer comes whole, as if nothing had happened', async (t) => {
+t.test('kill -9 of the engine under load: every answer is complete, as if nothing had happened', async (t) => {
   const service = await startService(t, ['--parallel', '4', '--log-level', 'info']);
   const { url } = service;
   const before = await ask(url, 'What is the capital of France?');

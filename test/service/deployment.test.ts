@@ -1,5 +1,5 @@
-// The configuration of nginx in docs/deployment.md, with another port and files, before a real
-// server. Those of `recua cluster config` are in cluster.test.ts.
+// The nginx configuration of docs/deployment.md, with other ports and files, in front of a real
+// server. cluster.test.ts covers that of `recua cluster config`.
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -24,7 +24,7 @@ async function freePort(): Promise<number> {
   return port;
 }
 
-/** Runs until the test ends, and answers already. */
+/** Runs until the test ends. Returns once it responds. */
 async function run(t: Test, command: string, args: string[], url: string): Promise<ChildProcess> {
   const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'] });
   let said = '';
@@ -43,7 +43,7 @@ async function run(t: Test, command: string, args: string[], url: string): Promi
 
 const user = (content: string): Message => ({ role: 'user', content });
 
-t.test('behind nginx answers come piece by piece, and WebSockets open', { skip: without('nginx', '-v') }, async (t) => {
+t.test('behind nginx answers arrive piece by piece, and WebSockets open', { skip: without('nginx', '-v') }, async (t) => {
   const { url } = await startService(t);
   const [port, folder] = [await freePort(), t.testdir({})];
   const block = blockOf('nginx').replace('127.0.0.1:8080', new URL(url).host).replace('listen 443 ssl', `listen 127.0.0.1:${port}`).replace(/^ *ssl_.*\n/gm, '');

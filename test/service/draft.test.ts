@@ -1,4 +1,4 @@
-// Guessing ahead on the real engine: the same answers, told how many of their tokens were guessed.
+// Speculation on the real engine: the same answers, with the number of guessed tokens.
 import t from 'tap';
 import { chat, post, startService, weatherTool } from './service.js';
 
@@ -21,7 +21,7 @@ const told = ({ choices, usage: { prompt_tokens, completion_tokens } }: Awaited<
   return { content: message.content, calls: message.tool_calls?.map((call) => call.function), finish_reason, prompt_tokens, completion_tokens };
 };
 
-t.test('answers are those without guesses, alone and together', async (t) => {
+t.test('answers equal those without guesses, alone and together', async (t) => {
   const plain = await startService(t, ['--parallel', '4']);
   const drafting = await startService(t, ['--parallel', '4', '--spec-type', 'ngram-simple', '--spec-draft-n-max', '8']);
   for (const [name, more] of Object.entries(kinds)) {
@@ -33,7 +33,7 @@ t.test('answers are those without guesses, alone and together', async (t) => {
   }
 });
 
-t.test('usage and timings tell what was guessed, and only where something was', async (t) => {
+t.test('usage and timings report guesses, and only if there were any', async (t) => {
   const { url } = await startService(t, ['--spec-type', 'ngram-simple']);
   const told = await chat(url, [{ role: 'user', content: prompts[0]! }], { max_tokens: 200, ignore_eos: true });
   const { usage, timings } = told as unknown as { usage: Record<string, Record<string, number>>; timings: Record<string, number> };
@@ -45,7 +45,7 @@ t.test('usage and timings tell what was guessed, and only where something was', 
   t.notOk('completion_tokens_details' in short.usage);
 });
 
-t.test('requests left in the middle leave nothing wrong behind', async (t) => {
+t.test('requests that are abandoned midway break nothing', async (t) => {
   const { url } = await startService(t, ['--parallel', '2', '--spec-type', 'ngram-simple']);
   const ask = (content: string) => chat(url, [{ role: 'user', content }], { max_tokens: 80 }).then(told);
   const before: object[] = [];
@@ -59,7 +59,7 @@ t.test('requests left in the middle leave nothing wrong behind', async (t) => {
   for (const [i, prompt] of prompts.entries()) t.same(await ask(prompt), before[i], prompt);
 });
 
-t.test('the library takes the options and refuses what they are not', async (t) => {
+t.test('the library takes the options and refuses invalid ones', async (t) => {
   const { loadModel } = await import('#recua/index.js');
   const model = await loadModel('builtin', { specType: 'ngram-simple', specDraftMax: 4, isolated: false });
   const { usage, content } = await model.chat('Repeat: one two three one two three one two three', { temperature: 0, maxTokens: 100 });

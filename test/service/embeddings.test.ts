@@ -1,4 +1,4 @@
-// Embedding requests that share a step on the real engine: who else asks changes nobody's vectors.
+// Embedding requests that share a step on the real engine: other requests never change a vector.
 import t from 'tap';
 import { post, startService } from './service.js';
 
@@ -31,7 +31,7 @@ t.test('16 clients at once get the vectors they get alone', async (t) => {
   t.ok(cosine(alone[0]!, alone[6]!) < 0.99, 'texts differ from each other');
 });
 
-t.test('a client that leaves and one that asks wrongly disturb nobody', async (t) => {
+t.test('a client that leaves and one with a bad request disturb nobody', async (t) => {
   const { url } = await startService(t, ['-c', '128']);
   const [expected] = await embed(url, 'rivers');
   const gone = new AbortController();

@@ -1,6 +1,6 @@
-// The next turn of a chat evaluates only what is new, in each dialect
-// (docs/design/exact-history.md). Answers are sampled hot, so that many of them are tokens that
-// their text would not become again.
+// The next turn of a chat evaluates only its new tokens, in each dialect
+// (docs/design/exact-history.md). Answers are sampled at a high temperature, so that many tokens
+// differ from the tokenization of their text.
 import t from 'tap';
 import { post, startService } from './service.js';
 
@@ -8,7 +8,7 @@ interface Said {
   prompt: number;
   cached: number;
   completion: number;
-  /** What the client sends back of the answer. */
+  /** The answer as the client sends it back. */
   back: object[];
 }
 
@@ -55,7 +55,7 @@ const dialects: Record<string, Dialect> = {
 };
 
 for (const [name, { ask }] of Object.entries(dialects)) {
-  t.test(`${name}: a turn goes on from all that was said`, async (t) => {
+  t.test(`${name}: a turn continues from everything said before`, async (t) => {
     const { url } = await startService(t, ['-c', '2048', '--parallel', '1']);
     let whole = 0;
     let asked = 0;
@@ -64,7 +64,7 @@ for (const [name, { ask }] of Object.entries(dialects)) {
       let before: Said | undefined;
       for (let turn = 0; turn < 4; turn++) {
         const said = await ask(url, turns, seed * 10 + turn);
-        // Where a dialect does not tell what was cached, the prompt's length tells of the tokens.
+        // If a dialect does not report cached tokens, the prompt length shows them.
         const cached = Number.isNaN(said.cached) ? Math.min(said.prompt, (before?.prompt ?? 0) + (before?.completion ?? 0) - 1) : said.cached;
         if (before) {
           const known = before.prompt + before.completion;
@@ -76,7 +76,8 @@ for (const [name, { ask }] of Object.entries(dialects)) {
         before = said;
       }
     }
-    // So hot an answer may have control tokens in it, which its text has not, or half characters.
+    // At this temperature an answer may have control tokens, which its text lacks, or half
+    // characters.
     t.ok(whole >= asked * 0.9, `${whole} of ${asked} turns evaluated only what was new`);
   });
 }

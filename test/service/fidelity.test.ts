@@ -1,4 +1,4 @@
-// The same file and messages give what llama-server of the same tree gives: text, tokens, tool
+// The same file and messages give the same as llama-server of the same tree: text, tokens, tool
 // calls, vectors.
 import t from 'tap';
 import { startLlamaServer } from './llama-server.js';
@@ -15,7 +15,7 @@ const conversations: { name: string; messages: Message[]; more?: object }[] = [
   { name: 'a schema', messages: [user('My name is Ana and I am 7. Reply in JSON.')], more: { max_tokens: 80, response_format: { type: 'json_schema', json_schema: { name: 'person', schema: { type: 'object', properties: { name: { type: 'string', maxLength: 20 }, age: { type: 'integer' } }, required: ['name', 'age'], additionalProperties: false } } } } },
   { name: 'a grammar', messages: [user('Is the sky blue?')], more: { grammar: 'root ::= ("yes" | "no") "."' } },
   { name: 'a tool call', messages: [user('What is the weather in Paris?')], more: { tools: [weatherTool] } },
-  // llama-server lets text come before the call, so it is asked for what makes it call at once.
+  // llama-server allows text before the call, so the prompt asks for an immediate call.
   { name: 'a forced tool call', messages: [user('What is the weather in Rome?')], more: { tools: [weatherTool], tool_choice: 'required', max_tokens: 100 } },
 ];
 
@@ -32,7 +32,7 @@ t.test('greedy answers equal llama-server’s', async (t) => {
     const limits = { max_tokens: 300, ...more };
     const theirs = essence(await chat(reference, messages, limits));
     const ours = essence(await chat(url, messages, limits));
-    // A stop string found late may cost a token that is thrown away.
+    // A stop string that is found late may cost a discarded token.
     if (name === 'a stop string') theirs.completion = ours.completion;
     t.same(ours, theirs, name);
     t.same(essence(await chat(ggml, messages, limits)), ours, `${name}, with ggml's attention`);
@@ -70,7 +70,7 @@ t.test('embedding vectors equal llama-server’s', async (t) => {
   const reference = await startLlamaServer(t, ['-c', '2048', '-b', '2048', '-ub', '2048', '--embeddings', '--pooling', 'mean']);
   const { url } = await startService(t);
   const input = ['a', 'The llama walks home.', 'naïve café 北京 🦙', 'word '.repeat(300), 
-    // Read in parts that say different things and are of different length.
+    // Read in parts with different contents and lengths.
     'the llama walks home '.repeat(130) + '1 2 3 '.repeat(30), ...Array.from({ length: 29 }, (_, i) => `text ${i} of many`)];
   const vectors = async (base: string) => ((await (await post(base, '/v1/embeddings', { input })).json()) as { data: { embedding: number[] }[] }).data;
   const [theirs, ours] = [await vectors(reference), await vectors(url)];
@@ -85,7 +85,7 @@ t.test('embedding vectors equal llama-server’s', async (t) => {
 
 t.test('log probabilities equal llama-server’s', async (t) => {
   const reference = await startLlamaServer(t, ['-c', '16384', '-np', '4', '--no-kv-unified']);
-  // ggml adds the values in F16, our own attention in F32.
+  // ggml adds up the values in F16, Recua's attention in F32.
   const [{ url: ggml }, { url: own }] = [await startService(t, ['--attention', 'ggml']), await startService(t)];
   interface Told { id: number; logprob: number; top_logprobs: { id: number; logprob: number }[] }
   const told = async (base: string, messages: Message[], more: object): Promise<Told[]> => (
@@ -103,7 +103,7 @@ t.test('log probabilities equal llama-server’s', async (t) => {
     for (const [url, most] of [[ggml, 1e-3], [own, 0.02]] as const) {
       const ours = await told(url, messages, more);
       t.same(ours.map(({ id }) => id), theirs.map(({ id }) => id), name);
-      // By their ids: those that are as good as equal may change places.
+      // By token id: nearly equal ones may swap places.
       const differences = ours.flatMap((one, at) => [one, ...one.top_logprobs].flatMap(({ id, logprob }) => {
         const other = theirs[at]!.top_logprobs.find((top) => top.id === id);
         return other ? [Math.abs(logprob - other.logprob)] : [];

@@ -1,4 +1,4 @@
-// llama-server of the same tree on a free port, to compare with.
+// llama-server of the same tree on a free port, for comparison.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer, type AddressInfo } from 'node:net';

@@ -1,4 +1,4 @@
-// What a server of several models does when much goes wrong at once, over real processes.
+// A server of several models when much goes wrong at once, with real processes.
 import { spawnSync } from 'node:child_process';
 import { appendFileSync, copyFileSync, existsSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -36,7 +36,7 @@ async function serve(t: Test, folder: string, models: Record<string, object>, ..
 const children = (pid: number): number[] => spawnSync('ps', ['-o', 'pid=', '--ppid', String(pid)], { encoding: 'utf8' }).stdout.split('\n').map(Number).filter((one) => one > 0);
 const pause = () => new Promise((resolve) => setTimeout(resolve, 20));
 
-/** An orphan that is dead may stay a zombie where nobody reaps it. */
+/** A dead orphan may stay a zombie if nobody reaps it. */
 function alive(pid: number): boolean {
   try {
     process.kill(pid, 0);
@@ -46,7 +46,7 @@ function alive(pid: number): boolean {
   }
 }
 
-t.test('two clients ask for 20 models at once where two have room: all are answered', async (t) => {
+t.test('two clients ask for 20 models at once with room for two: all are answered', async (t) => {
   const folder = t.testdir();
   const names = Array.from({ length: 20 }, (_, i) => `model-${i}`);
   for (const name of names) symlinkSync(builtinPath, join(folder, `${name}.gguf`));
@@ -67,7 +67,7 @@ t.test('two clients ask for 20 models at once where two have room: all are answe
   t.ok(most >= 1 && most <= 2, `${most} processes at once`);
 });
 
-t.test('a file that vanishes or changes while it is loaded is served on, told, and loaded anew the next time', async (t) => {
+t.test('a file that vanishes or changes while loaded is served on, reported, and loaded again the next time', async (t) => {
   const folder = t.testdir();
   const path = join(folder, 'chat.gguf');
   copyFileSync(builtinPath, path);
@@ -101,7 +101,7 @@ t.test('a file that vanishes or changes while it is loaded is served on, told, a
   t.equal((await ask('chat')).model, 'chat', 'and it is back');
 });
 
-t.test('an engine that dies is started again and its answers go on; the others notice nothing', async (t) => {
+t.test('an engine that dies is restarted and its answers continue, and the others notice nothing', async (t) => {
   const folder = t.testdir();
   for (const name of ['a', 'b']) copyFileSync(builtinPath, join(folder, `${name}.gguf`));
   const { pid, ask, url } = await serve(t, folder, { a: { model: 'a.gguf' }, b: { model: 'b.gguf' } });
@@ -135,13 +135,13 @@ t.test('when the gateway is killed, all engines end', async (t) => {
   t.notOk(engines.some(alive));
 });
 
-t.test('a gateway that serves nobody is small', { skip: process.platform === 'win32' && 'by ps' }, async (t) => {
+t.test('an idle gateway is small', { skip: process.platform === 'win32' && 'by ps' }, async (t) => {
   const folder = t.testdir();
   copyFileSync(builtinPath, join(folder, 'a.gguf'));
   const { pid, ask, url } = await serve(t, folder, { a: { model: 'a.gguf' } });
   await ask('a');
   await post(url, '/models/unload', { model: 'a' });
-  // V8 gives back what the start and the request needed some seconds after the last of them.
+  // V8 releases memory of the start and the request some seconds after the last of them.
   const rss = () => 1024 * Number(spawnSync('ps', ['-o', 'rss=', '-p', String(pid)], { encoding: 'utf8' }).stdout);
   const end = Date.now() + 60_000;
   while (rss() >= 80_000_000 && Date.now() < end) await new Promise((done) => setTimeout(done, 500));

@@ -16,7 +16,7 @@ interface Served {
   states(): Promise<Record<string, string>>;
 }
 
-/** `chat` is the default. All three are pictures of real ones: small, on files of their own. */
+/** `chat` is the default. All three are small stand-ins for real ones, in their own files. */
 async function serveThree(t: Test, ...flags: string[]): Promise<Served> {
   const folder = t.testdir();
   for (const name of ['chat', 'embed']) copyFileSync(builtinPath, join(folder, `${name}.gguf`));
@@ -42,10 +42,10 @@ async function serveThree(t: Test, ...flags: string[]): Promise<Served> {
   return { running, url: url!, client: new OpenAI({ baseURL: `${url}/v1`, apiKey: 'none', maxRetries: 0 }), states };
 }
 
-/** What `ps` says, by line; it exits with 1 where there is no such process. */
+/** The output of `ps`, by line; it exits with 1 if there is no such process. */
 const ps = (...args: string[]): string[] => spawnSync('ps', args, { encoding: 'utf8' }).stdout.split('\n').map((line) => line.trim()).filter(Boolean);
 const children = (pid: number): string[] => ps('-o', 'pid=', '--ppid', String(pid));
-/** Resident memory of a process with all that it started, in KiB. */
+/** Resident memory of a process and its descendants, in KiB. */
 const residentKib = (pid: number): number => ps('-o', 'rss=', '-p', [pid, ...children(pid)].join(',')).reduce((sum, line) => sum + Number(line), 0);
 
 t.test('chat, embeddings and reranking run at once through one port, each on its model', async (t) => {
@@ -125,7 +125,7 @@ t.test('models are loaded and unloaded on demand, and give their memory back', a
   t.match(await load('load', 'none'), { error: { code: 'model_not_found' } });
 });
 
-t.test('a model leaves when nobody has asked for it for so long', async (t) => {
+t.test('a model leaves when nobody has used it for its time', async (t) => {
   const { running, url, states } = await serveThree(t, '--keep-alive', '0');
   t.equal((await post(url, '/v1/embeddings', { model: 'text-embedding', input: 'x', keep_alive: -1 })).status, 200);
   t.equal((await post(url, '/v1/rerank', { model: 'rank', query: 'x', documents: ['y'] })).status, 200);
@@ -134,7 +134,7 @@ t.test('a model leaves when nobody has asked for it for so long', async (t) => {
   t.equal(children(running.child.pid!).length, 1);
 });
 
-t.test('two clients that take turns with two models of which one fits are all answered', async (t) => {
+t.test('two clients that alternate between two models with room for one are all answered', async (t) => {
   const { client, running } = await serveThree(t, '--max-models', '1', '--ping-interval', '1');
   const messages: OpenAI.ChatCompletionMessageParam[] = [{ role: 'user', content: 'Hello!' }];
   const ask = async (turn: number): Promise<string> => (turn % 2 === 0

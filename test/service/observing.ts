@@ -1,4 +1,4 @@
-// What a server's processes hold, and how soon it answers who looks after it. Linux only.
+// What the processes of a server hold, and how fast it answers monitors. Linux only.
 import { once } from 'node:events';
 import { readFileSync, readdirSync, readlinkSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
@@ -9,7 +9,7 @@ export async function metric(url: string, name: string): Promise<number> {
   return text.split('\n').filter((line) => line.startsWith(`${name}{`) || line.startsWith(`${name} `)).reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' '))), 0);
 }
 
-/** A process with its children, and theirs. */
+/** A process and its descendants. */
 export function processTree(pid: number): number[] {
   const children = readdirSync(`/proc/${pid}/task`).flatMap((task) => readFileSync(`/proc/${pid}/task/${task}/children`, 'utf8').split(' ').filter(Boolean).map(Number));
   return [pid, ...children.flatMap(processTree)];
@@ -34,7 +34,7 @@ export function enginesOf(pid: number): number[] {
   return processTree(pid).filter((one) => one !== pid && readFileSync(`/proc/${one}/cmdline`, 'utf8').includes('engine/process/main.js'));
 }
 
-/** Asks again and again, on a thread of its own, which many clients do not hold up. */
+/** Polls repeatedly on its own thread, which many clients do not delay. */
 const lookOn = `
   const { parentPort, workerData: url } = require('node:worker_threads');
   const looked = [];
@@ -55,7 +55,7 @@ const lookOn = `
   })();
 `;
 
-/** Milliseconds of each look at /health and /metrics, sorted, when it is told that it is over. */
+/** Sorted milliseconds of each request to /health and /metrics, once it is told to stop. */
 export function lookAt(url: string): () => Promise<number[]> {
   const looking = new Worker(lookOn, { eval: true, workerData: url });
   return async () => {

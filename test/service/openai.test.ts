@@ -1,5 +1,5 @@
-// The suites of test/server that know only a URL, over the real engine; and what only a real model
-// can show.
+// The suites of test/server that need only a URL, over the real engine, and tests that need a real
+// model.
 import { execFileSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import Anthropic from '@anthropic-ai/sdk';
@@ -17,7 +17,7 @@ t.test('the suites of the clients pass over the real engine', async (t) => {
   }
 });
 
-t.test('in Anthropic’s dialect a stop sequence of the request is told, and an answer that is cut off', async (t) => {
+t.test('in Anthropic’s dialect a stop sequence of the request is reported, and so is a cut answer', async (t) => {
   const { url } = await startService(t);
   const client = new Anthropic({ baseURL: url, apiKey: 'none', maxRetries: 0 });
   const ask = { model: 'default', messages: [{ role: 'user' as const, content: 'Hello! My name is Zorblax.' }], temperature: 0, max_tokens: 40 };
@@ -27,7 +27,7 @@ t.test('in Anthropic’s dialect a stop sequence of the request is told, and an 
   t.match(await client.messages.create({ ...ask, max_tokens: 1 }), { stop_reason: 'max_tokens', stop_sequence: null });
 });
 
-t.test('n answers are those of so many seeds', async (t) => {
+t.test('n answers equal those of n seeds', async (t) => {
   const { url } = await startService(t, ['--parallel', '4']);
   const client = new OpenAI({ baseURL: `${url}/v1`, apiKey: 'none', maxRetries: 0 });
   const ask = { model: 'default', messages: [{ role: 'user' as const, content: 'Tell me something about rain.' }], temperature: 1.5, max_tokens: 24, seed: 11 };

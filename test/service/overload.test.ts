@@ -1,5 +1,5 @@
-// Far more clients than a server can serve at once, some of whom leave or hardly read; and requests
-// with secrets while models are swapped and engines die. On real servers.
+// Far more clients than a server can serve at once, some of which leave or hardly read; and
+// requests with secrets while models are swapped and engines die. On real servers.
 import t, { type Test } from 'tap';
 import { copyFileSync, mkdtempSync, rmSync } from 'node:fs';
 import { request } from 'node:http';
@@ -13,7 +13,7 @@ import { post, startService, type Reply } from './service.js';
 const path = '/v1/chat/completions';
 const wait = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** On a connection of its own, which it closes. */
+/** Sends on its own connection, and closes it. */
 function postOnce(url: string, body: object, signal?: AbortSignal): Promise<{ status: number; text: string }> {
   return new Promise((resolve, reject) => {
     const sent = request(url + path, { method: 'POST', agent: false, headers: { 'content-type': 'application/json' }, ...(signal ? { signal } : {}) }, (response) => {
@@ -24,7 +24,7 @@ function postOnce(url: string, body: object, signal?: AbortSignal): Promise<{ st
   });
 }
 
-/** A stream of which a byte a second is read, as one that a bad line has. */
+/** A stream that is read at a byte a second, like over a bad line. */
 async function slowReader(url: string, body: string): Promise<Socket> {
   const { hostname, port } = new URL(url);
   const socket = connect({ host: hostname, port: Number(port) });
@@ -35,7 +35,7 @@ async function slowReader(url: string, body: string): Promise<Socket> {
   return socket;
 }
 
-t.test('500 clients, of whom 50 leave and 25 hardly read: the others get what they get alone', { skip: process.platform !== 'linux' && 'it looks into /proc' }, async (t) => {
+t.test('500 clients, of which 50 leave and 25 hardly read: the others get what they get alone', { skip: process.platform !== 'linux' && 'it looks into /proc' }, async (t) => {
   const service = await startService(t, ['--parallel', '16', '--queue-size', '600', '--context-size', '512']);
   const { url, child } = service;
   const body = (i: number, more: object = {}) => ({ messages: [{ role: 'user', content: `Repeat: number ${i % 40} and ${(i % 40) * 7919}` }], temperature: 0, max_tokens: 24, ...more });
@@ -97,7 +97,7 @@ t.test('1,000 secrets, with cancels, shared beginnings, two models for one place
   let over = false;
   let kills = 0;
   const killing = (async () => {
-    // Seldom enough that none is held off for dying too often.
+    // Seldom enough that no engine is held off for crashing too often.
     for (let i = 0; i < 4 && !over; i++) {
       await wait(1_500 + 400 * i);
       for (const pid of enginesOf(child.pid!).slice(0, 1)) {
@@ -121,7 +121,7 @@ t.test('1,000 secrets, with cancels, shared beginnings, two models for one place
   let own = 0;
   for (const [i, answer] of answers.entries()) {
     if (!answer) continue;
-    // A stream has its text in pieces.
+    // A stream splits its text into pieces.
     const text = answer.text.startsWith('data:') ? [...answer.text.matchAll(/"content":"([^"]*)"/g)].map(([, piece]) => piece).join('') : answer.text;
     if (answer.status !== 200) t.fail(`${i}: ${answer.status} ${answer.text}`);
     if (text.includes(secret(i))) own++;

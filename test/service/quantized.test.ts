@@ -1,6 +1,5 @@
-// Every kind of file that llama-quantize makes computes what the file it was made from does. Where
-// the processor has AMX, a matrix of most kinds is computed by it: rows that come together, and one
-// at a time.
+// Every type that llama-quantize makes computes the same as its source file. If the processor has
+// AMX, it computes most matrices with it: rows that come together, and one at a time.
 import { execFileSync, spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -23,10 +22,7 @@ const importance = join(folder, 'importance.gguf');
 writeRandomModel('rows256', source);
 writeImportance(importance);
 
-/**
- * Kinds of two bits and less are only made with an importance matrix: here every column is as
- * important as the next.
- */
+/** Types of two bits and less need an importance matrix: here every column is equally important. */
 function writeImportance(path: string): void {
   const inputs: [string, number][] = ['attn_q', 'attn_k', 'attn_v', 'attn_output', 'ffn_gate', 'ffn_up', 'ffn_down']
     .flatMap((name) => Array.from({ length: layers }, (_, layer): [string, number] => [`blk.${layer}.${name}.weight`, name === 'ffn_down' ? feedForward : width]));
@@ -70,7 +66,7 @@ async function compute(path: string): Promise<{ vector: Float32Array; together: 
 
 const cosine = (a: Float32Array, b: Float32Array): number => a.reduce((sum, value, i) => sum + value * b[i]!, 0); // both have unit length
 
-t.test('llama-quantize tells what it makes', async (t) => {
+t.test('llama-quantize names what it makes', async (t) => {
   t.ok(kinds.includes('Q4_K_M') && kinds.includes('Q8_0') && kinds.length > 30, `${kinds.length} kinds`);
 });
 
@@ -87,8 +83,7 @@ for (const kind of kinds.filter((one) => one !== 'COPY')) {
     const bits = Number(/\d+/.exec(kind)![0]);
     t.ok(near > (bits >= 4 ? 0.97 : bits === 3 ? 0.9 : 0.3), `${near}`);
     t.equal(together, byOne, 'rows together give what they give one at a time');
-    // With random weights and one matrix for tokens at both ends, the likeliest token is the last
-    // one again.
+    // With random weights and tied embeddings, the likeliest token is the last one again.
     if (bits >= 4) t.equal(together, last);
   });
 }

@@ -1,4 +1,4 @@
-// Scores equal llama-server's of the same tree, over HTTP and by the library.
+// Scores equal those of llama-server of the same tree, over HTTP and through the library.
 import { join } from 'node:path';
 import t from 'tap';
 import { loadModel } from 'recua';
@@ -32,8 +32,8 @@ for (const name of rerankerNames) {
     const expected = scoresOf(theirs);
     const spread = Math.max(...expected) - Math.min(...expected);
     t.ok(spread > 0.05, 'the documents differ at all');
-    // Attention adds up in half precision, in an order that depends on what else is in a batch; the
-    // two put documents together differently.
+    // Attention adds up in half precision, in an order that depends on the batch, and the two
+    // servers batch documents differently.
     for (const [i, score] of scoresOf(ours).entries()) t.ok(Math.abs(score - expected[i]) < 0.01 * spread, `document ${i}: ${score}, ${expected[i]}`);
     for (const document of documents.slice(0, 6)) {
       const [alone, theirAlone] = [await rank(url, { documents: [document] }), await rank(reference, { documents: [document] })].map((one) => one.results[0].relevance_score);
@@ -58,7 +58,7 @@ for (const name of rerankerNames) {
   });
 }
 
-t.test('a model without the head is no reranker, whatever it is asked to be', async (t) => {
+t.test('a model without the head is not a reranker, even if it is told to be', async (t) => {
   const path = join(t.testdir(), 'plain.gguf');
   await writeReranker('bert', path, { head: false });
   const model = await loadModel(path, { isolated: false });

@@ -1,5 +1,5 @@
 // No answer is lost: real engine processes are killed while they write answers of all kinds, and
-// each is the one that an engine gives that lives.
+// each answer equals that of an engine that lives.
 import t, { type Test } from 'tap';
 import { startEngine } from '#recua/engine/gateway/client.js';
 import type { Answer, Engine } from '#recua/engine/api.js';
@@ -18,7 +18,7 @@ async function open(t: Test, more: Partial<EngineOptions> = {}): Promise<Engine>
   return engine;
 }
 
-/** All there is of an answer but its times and the ids of its calls. */
+/** Everything about an answer except its times and call ids. */
 async function whole(answer: Answer) {
   let told: Delta = {};
   for await (const delta of answer) told = merge(told, delta);
@@ -34,7 +34,7 @@ const schema: Constraint = {
 const writeTool = { type: 'function', function: { name: 'write', parameters: { type: 'object', properties: { text: { type: 'string', minLength: 300, maxLength: 500 } }, required: ['text'] } } };
 const drawn = (seed: number, more: Partial<Sampling> = {}): Sampling => ({ ...sampling, temperature: 0.9, topK: 40, topP: 0.95, minP: 0.05, seed, ...more });
 
-/** By what they ask of the sampler and of who reads the text. */
+/** Kinds by what they need from the sampler and the parser. */
 const kinds: Record<string, (seed: number) => Partial<ChatRequest>> = {
   greedy: () => ({ sampling: { ...sampling, ignoreEos: true, seed: 1 } }),
   drawn: (seed) => ({ sampling: drawn(seed, { ignoreEos: true }) }),
@@ -55,7 +55,7 @@ const request = (kind: string, seed: number): ChatRequest => chat(`Tell me story
 /** Ten kinds, ten kills each. */
 const rounds = 10;
 
-/** Kills the engine as soon as it has generated so many tokens, unless the answer ends before. */
+/** Kills the engine once it has generated this many tokens, unless the answer ends first. */
 async function killAfter(engine: Engine, tokens: number, ended: Promise<unknown>): Promise<void> {
   let over = false;
   void ended.finally(() => (over = true)).catch(() => undefined);
@@ -67,7 +67,7 @@ async function killAfter(engine: Engine, tokens: number, ended: Promise<unknown>
 }
 
 for (const kind of Object.keys(kinds)) {
-  t.test(`an answer whose engine is killed goes on where it was: ${kind}`, async (t) => {
+  t.test(`an answer whose engine is killed continues where it was: ${kind}`, async (t) => {
     const calm = await open(t);
     const engine = await open(t);
     for (let seed = 1; seed <= rounds; seed++) {

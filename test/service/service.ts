@@ -1,5 +1,5 @@
-// The whole service as a user runs it: `recua api` as a child process on a free port, and what
-// tests ask of it.
+// The whole service as a user runs it: `recua api` as a child process on a free port, and helpers
+// for its tests.
 import type { Test } from 'tap';
 import { gpuFlags } from '../device.js';
 import { start, type Options, type Running } from '../cli/recua.js';

@@ -1,4 +1,4 @@
-// Models that swap and keep conversations, as clients of `recua api` see it.
+// Models that swap and keep conversations, as clients of `recua api` see them.
 import { copyFileSync, existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
@@ -9,7 +9,7 @@ import { chat, post, type Message } from './service.js';
 
 const questions = ['Tell me about the mountains.', 'How many llamas has a pack train?', 'Hello! Who are you?', 'Say it again.'];
 
-/** Two names for the embedded model, and a folder for temporary files of their own. */
+/** Two names for the embedded model, and their own folder for temporary files. */
 async function serve(t: Test, name: string, ...flags: string[]) {
   const folder = t.testdirName;
   const temporary = join(folder, 'tmp');
@@ -50,7 +50,7 @@ t.test('conversations with two models in turns, with room for one: the second tu
       const { content, usage } = await turn(swapping.url, id, said[id]!, question);
       t.strictSame({ content, usage }, await turn(resident.url, id, same[id]!, question), `${id} ${i}: as without a swap`);
       const { cached_tokens: cached } = usage.prompt_tokens_details;
-      // All but the last of the answer, which was never evaluated.
+      // All but the last token of the answer, which was never evaluated.
       if (i > 0) t.ok(cached >= before[id]! - 1, `${cached} of ${before[id]!} tokens`);
       before[id] = usage.prompt_tokens + usage.completion_tokens;
     }
@@ -61,7 +61,7 @@ t.test('conversations with two models in turns, with room for one: the second tu
   t.match(await (await fetch(`${swapping.url}/health`)).json(), { models: { a: { value: 'sleeping' }, b: { value: 'sleeping' } } });
 });
 
-t.test('--sleep-cache 0 keeps nothing; a server that ends leaves nothing', async (t) => {
+t.test('--sleep-cache 0 keeps nothing, and a server that ends leaves nothing', async (t) => {
   t.testdir();
   const { url, states, kept, running } = await serve(t, 'none', '--sleep-cache', '0');
   await turn(url, 'a', [], questions[0]!);
@@ -79,7 +79,7 @@ t.test('--sleep-cache 0 keeps nothing; a server that ends leaves nothing', async
   t.strictSame(kept(), []);
 });
 
-t.test('what a killed server left is removed by the next one, also by one of a single model', async (t) => {
+t.test('leftovers of a killed server are removed by the next one, also by one of a single model', async (t) => {
   t.testdir();
   const killed = await serve(t, 'killed');
   await turn(killed.url, 'a', [], questions[0]!);

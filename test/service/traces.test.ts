@@ -1,5 +1,5 @@
-// A server sends its spans to a collector, as a user sets it up: what they say of real requests,
-// that nobody's words are in them, and what of OpenTelemetry is loaded where nobody asks for them.
+// A server sends its spans to a collector, as a user sets it up: what they report of real requests,
+// that they contain no user text, and which parts of OpenTelemetry load without tracing.
 import t from 'tap';
 import { cpSync, mkdirSync, readFileSync, readdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
@@ -108,7 +108,7 @@ t.test('chats, streams, messages, embeddings and errors are spans at the collect
   for (const name of names) t.ok(page.includes(`\`${name}\``), `docs/watching.md tells of ${name}`);
 });
 
-t.test('a collector that is away costs no request, and is told once', async (t) => {
+t.test('an unreachable collector costs no request, and is reported once', async (t) => {
   const collector = await startCollector(t, '/otlp/v1/traces');
   const { url, child, ended, stderr, saw } = await startService(t, ['--traces', `${collector.url}/otlp`], 'builtin', { env: { ...env, OTEL_EXPORTER_OTLP_HEADERS: 'authorization=Bearer%20abc' } });
   const list = async (): Promise<void> => void await (await fetch(`${url}/v1/models`)).text();
@@ -132,7 +132,7 @@ t.test('a collector that is away costs no request, and is told once', async (t) 
   t.ok(performance.now() - fromMs < 8_000, 'the end does not wait for one that says nothing');
 });
 
-/** Has a process say at its end which packages of OpenTelemetry it has loaded. */
+/** Makes a process print at its end which OpenTelemetry packages it has loaded. */
 function telling(t: Test): { env: Record<string, string>; packagesOf(pid: number): string[] } {
   const folder = t.testdir({
     'tell.mjs': `
@@ -168,7 +168,7 @@ t.test('without a collector nothing of the SDK is loaded', async (t) => {
   t.match(collector.spans.find(({ name }) => name === 'chat builtin'), { resource: { 'service.name': 'mine' } });
 });
 
-t.test('an SDK that is not installed is an error of --traces, and a warning where a variable asks', async (t) => {
+t.test('a missing SDK is an error of --traces, and a warning if a variable asks for it', async (t) => {
   const folder = ownFolder(t);
   mkdirSync(join(folder, 'node_modules', '@opentelemetry'), { recursive: true });
   for (const name of ['dist', 'package.json', 'builtin', 'vendor/llama.cpp.json']) cpSync(join(root, name), join(folder, name), { recursive: true });
@@ -184,7 +184,7 @@ t.test('an SDK that is not installed is an error of --traces, and a warning wher
   await ask(url, 'Hello');
 });
 
-t.test('an address that is none is refused at once', async (t) => {
+t.test('an invalid address is refused at once', async (t) => {
   for (const [given, why] of [['4318', /Expected --traces with the address of a collector/], ['ftp://x', /Expected --traces with the address/], ['http://ann:secret@127.0.0.1', /without a name and a password.*OTEL_EXPORTER_OTLP_HEADERS/]] as const) {
     const { code, stderr } = await recua(['api', 'builtin', '--port', '0', '--traces', given]);
     t.equal(code, 2, given);

@@ -22,7 +22,7 @@ const tables: Record<string, Settings> = {
 };
 
 for (const [name, table] of Object.entries(tables)) {
-  t.test(`each entry of ${name} is sound`, (t) => {
+  t.test(`each entry of ${name} is valid`, (t) => {
     for (const [key, setting] of Object.entries(table)) {
       const { kind, fallback, flag } = setting;
       if (kind === 'choice') t.ok(setting.choices.includes(fallback), `${key}: one of the choices`);
@@ -68,7 +68,7 @@ t.test('no two settings of a command have a flag, a variable or a key in common'
   t.end();
 });
 
-t.test('each command that starts an engine has the flags of how to load', (t) => {
+t.test('each command that starts an engine has the loading flags', (t) => {
   const groups = {
     api: configSettings, 'serve start': configSettings, run: engineSettings, chat: engineSettings,
   };
@@ -79,7 +79,7 @@ t.test('each command that starts an engine has the flags of how to load', (t) =>
   t.end();
 });
 
-/** Another value than the default. */
+/** A value other than the default. */
 function other(setting: Setting): string | number | boolean {
   switch (setting.kind) {
     case 'integer': return setting.fallback + (setting.fallback < setting.max ? 1 : -1) * (setting.flag?.unit ?? 1);
@@ -92,7 +92,7 @@ function other(setting: Setting): string | number | boolean {
 
 for (const [name, setting] of Object.entries<Setting>(engineConfigSettings)) {
   const key = name as keyof typeof engineConfigSettings;
-  t.test(`${key} arrives in the engine's options, whoever says it`, async (t) => {
+  t.test(`${key} reaches the engine's options, whatever sets it`, async (t) => {
     const wanted = other(setting);
     const folder = t.testdir();
     const textFile = join(folder, 'text');
@@ -101,7 +101,7 @@ for (const [name, setting] of Object.entries<Setting>(engineConfigSettings)) {
     const flags = settingFlags(configSettings);
     const flag = flags[(setting.flag!.key ?? key) as keyof typeof flags] as Flag<unknown>;
     const configFile = join(folder, 'config.json');
-    /** What the engine is told where this is said. */
+    /** The engine option that results from this setting. */
     const arrived = async (argv: string[], config: object, variables: Record<string, string>) => {
       writeFileSync(configFile, JSON.stringify(config));
       const environment = { RECUA_CONFIG: configFile, ...variables };
@@ -126,7 +126,7 @@ for (const [name, setting] of Object.entries<Setting>(engineConfigSettings)) {
   });
 }
 
-t.test('a flag that counts in another unit than its setting arrives in the setting\'s', async (t) => {
+t.test('a flag with another unit than its setting is converted', async (t) => {
   const argv = ['--drain-timeout', '3', '--body-limit=2', '--body-memory=5', '--ping-interval=7'];
   const { values } = parseArguments('api', settingFlags(configSettings), argv);
   t.match(values, { drainSeconds: 3, bodyLimitMib: 2, bodyMemoryMib: 5, pingSeconds: 7 });
@@ -147,7 +147,7 @@ t.test('docs/api.md describes each option that comes from a table, and has its d
       const row = new RegExp(`^\\| \`${key}\\?\` \\| .* \\| (.+) \\|$`, 'm').exec(part)?.[1];
       t.match(row, /^\W*\w/, `${heading}.${key} has a description: the comment above its entry`);
       const { fallback, flag } = setting;
-      // In bytes and milliseconds the description may have a unit of its own.
+      // In bytes and milliseconds the description may use another unit.
       if (typeof fallback !== 'number' || flag?.unit) continue;
       t.ok(row?.includes(String(fallback).replace('-', '−')), `${heading}.${key}: ${fallback}`);
     }

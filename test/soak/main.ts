@@ -1,4 +1,4 @@
-// `npm run test:soak`: minutes of all kinds of traffic on one server, with its figures. See
+// `npm run test:soak`: minutes of all kinds of traffic on one server, with figures. See
 // CONTRIBUTING.md.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

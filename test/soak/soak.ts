@@ -1,5 +1,5 @@
-// A server that lives through all kinds of traffic, then through deaths of its engine, and is
-// looked at afterwards: each answer right, nothing held that nobody uses. Linux only.
+// A server under all kinds of traffic, then with engine crashes, and checked afterwards: each
+// answer is right, and nothing unused is held. Linux only.
 import { setTimeout as wait } from 'node:timers/promises';
 import { enginesOf, lookAt, metric, processTree, residentMib, socketsOf } from '../service/observing.js';
 import { kinds, soloAnswers } from './traffic.js';
@@ -10,9 +10,9 @@ export interface SoakSettings {
   pid: number;
   seconds: number;
   clients: number;
-  /** Engines that are killed in the last part. */
+  /** Engines killed in the last part. */
   kills: number;
-  /** Told each `reportSeconds`. */
+  /** Called every `reportSeconds`. */
   reportSeconds: number;
   report(line: Sample): void;
 }
@@ -24,7 +24,7 @@ export interface Sample {
   gatewayMib: number;
   enginesMib: number;
   sockets: number;
-  /** Of /health and /metrics since the last. */
+  /** For /health and /metrics since the last report. */
   medianMs: number;
   longestMs: number;
 }
@@ -32,17 +32,17 @@ export interface Sample {
 export interface Verdict {
   requests: number;
   kills: number;
-  /** A sentence for each promise that was broken. */
+  /** A sentence for each broken promise. */
   broken: string[];
-  /** Own memory late over own memory after the first third; 1 is no growth. */
+  /** Private memory late in the run over that after the first third; 1 is no growth. */
   growth: number;
 }
 
-/** Of the time; the rest is for engines that die. */
+/** Share of the time; the rest is for engine crashes. */
 const quietShare = 0.9;
-/** Memory may be so many times what it was after a third of the quiet time. */
+/** Limit on the growth of memory since a third of the quiet time. */
 const mostGrowth = 1.05;
-/** Before that caches fill. */
+/** Caches fill before that. */
 const judgedFromSeconds = 600;
 const mostTold = 5;
 const median = (values: number[]): number => values.toSorted((a, b) => a - b)[values.length >> 1] ?? 0;
@@ -91,7 +91,7 @@ export async function soak({ url, pid, seconds, clients, kills, reportSeconds, r
   }
   over = true;
   await all;
-  // A client's idle connections live on for a while.
+  // Idle connections of a client stay open for a while.
   const left = await leftovers(url, pid, before + 2 * clients);
   const total = ({ gatewayMib, enginesMib }: Sample): number => gatewayMib + enginesMib;
   const growth = median(samples.slice(-Math.ceil(samples.length / 4)).map(total)) / median(samples.slice(Math.floor(samples.length / 3), Math.ceil(samples.length / 2)).map(total));
@@ -101,7 +101,7 @@ export async function soak({ url, pid, seconds, clients, kills, reportSeconds, r
   return { requests, kills: killed, broken, growth };
 }
 
-/** What is held some time after the last client. */
+/** What is still held some time after the last client. */
 async function leftovers(url: string, pid: number, mostSockets: number): Promise<string[]> {
   const held = async (): Promise<string[]> => {
     const names = ['recua_requests_running', 'recua_requests_waiting', 'recua_kv_used_tokens'];
@@ -109,7 +109,7 @@ async function leftovers(url: string, pid: number, mostSockets: number): Promise
     const found = values.filter(([, value]) => value > 0).map(([name, value]) => `${name} is ${value} when nobody asks`);
     const sockets = socketsOf(pid);
     if (sockets > mostSockets) found.push(`${sockets} sockets are open when nobody asks, and ${mostSockets} were to be expected`);
-    // One engine, and perhaps the next of one that was killed last.
+    // One engine, and perhaps the successor of the last killed one.
     if (processTree(pid).length > 2) found.push(`${processTree(pid).length - 1} processes are left of one`);
     return found;
   };

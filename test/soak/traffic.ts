@@ -1,5 +1,5 @@
-// What clients of all kinds send to a living server, and what has to come back. Answers without
-// chance are compared with what the same question got while nobody else asked.
+// Requests of all kinds of clients to a live server, and the expected answers. Deterministic
+// answers are compared with those to the same question without other load.
 import { setTimeout as wait } from 'node:timers/promises';
 
 const questions = Array.from({ length: 24 }, (_, i) => `Tell me about number ${i * 7919}. ${'The llamas walk on. '.repeat((i * 5) % 17)}`);
@@ -12,7 +12,7 @@ const schemaOf = (names: string[]): object => ({
 });
 const toolOf = (name: string): object => ({ type: 'function', function: { name, parameters: { type: 'object', properties: { a: { type: 'integer' } }, required: ['a'] } } });
 
-/** What a client got that it should not have. */
+/** A wrong answer to a client. */
 export class Wrong extends Error {}
 
 async function send(url: string, path: string, body: object | undefined, signal?: AbortSignal, method = 'POST'): Promise<Response> {
@@ -24,7 +24,7 @@ async function send(url: string, path: string, body: object | undefined, signal?
 const json = async (response: Response): Promise<any> => await response.json();
 const chat = '/v1/chat/completions';
 
-/** The text of a stream, of which pieces are taken so slowly. */
+/** The text of a stream that is read at this pace. */
 async function streamed(url: string, body: object, pauseMs: number): Promise<string> {
   const response = await send(url, chat, { ...body, stream: true });
   let text = '';
@@ -41,14 +41,14 @@ function expect(what: string, got: unknown, wanted: unknown): void {
   if (JSON.stringify(got) !== JSON.stringify(wanted)) throw new Wrong(`${what}: expected ${JSON.stringify(wanted)}, got ${JSON.stringify(got)}`);
 }
 
-/** Answers of a server that nobody else asks. */
+/** Answers of a server without other load. */
 export async function soloAnswers(url: string): Promise<string[]> {
   const answers = [];
   for (let i = 0; i < questions.length; i++) answers.push((await json(await send(url, chat, greedy(i)))).choices[0].message.content as string);
   return answers;
 }
 
-/** By name, what a client does with the server as its request number `i`. */
+/** By name: what a client does as its request number `i`. */
 export const kinds: Record<string, (url: string, i: number, solo: readonly string[]) => Promise<void>> = {
   chat: async (url, i, solo) => expect('a chat', (await json(await send(url, chat, greedy(i)))).choices[0].message.content, solo[i % solo.length]),
   stream: async (url, i, solo) => expect('a stream', await streamed(url, greedy(i), 0), solo[i % solo.length]),

@@ -16,7 +16,7 @@ async function hold(path: string) {
   return child;
 }
 
-t.test('one holds a lock, and the next takes it when it is released', async (t) => {
+t.test('one process holds a lock, and the next takes it on release', async (t) => {
   const path = join(t.testdir(), 'deep', 'a.lock');
   const lock = await tryLock(path);
   t.ok(lock);
@@ -31,7 +31,7 @@ t.test('one holds a lock, and the next takes it when it is released', async (t) 
   await t.rejects(stat(path), { code: 'ENOENT' });
 });
 
-t.test('a lock of a process killed by SIGKILL is free at once', async (t) => {
+t.test('the lock of a process killed by SIGKILL is free at once', async (t) => {
   const path = join(t.testdir(), 'a.lock');
   const child = await hold(path);
   t.equal(await tryLock(path), undefined);
@@ -44,7 +44,7 @@ t.test('a lock of a process killed by SIGKILL is free at once', async (t) => {
   await lock!.release();
 });
 
-t.test('a pid that belongs to another process now does not hold a lock', async (t) => {
+t.test('a pid that now belongs to another process does not hold a lock', async (t) => {
   const path = join(t.testdir(), 'a.lock');
   const child = await hold(path);
   const mark = JSON.parse(await readFile(path, 'utf8')) as { started: string };
@@ -67,7 +67,7 @@ t.test('a holder on another machine counts while it touches its lock', async (t)
   await lock!.release();
 });
 
-t.test('of many that find a dead lock one gets it', async (t) => {
+t.test('of many processes that find a dead lock, one gets it', async (t) => {
   const path = join(t.testdir(), 'a.lock');
   await writeFile(path, 'what a crash may leave');
   const locks = await Promise.all(Array.from({ length: 20 }, () => tryLock(path)));
@@ -84,7 +84,7 @@ t.test('an abort ends the wait', async (t) => {
   await lock!.release();
 });
 
-t.test('identities tell processes apart and survive being written down', async (t) => {
+t.test('identities tell processes apart and survive serialization', async (t) => {
   const own = await ownIdentity();
   t.strictSame(readIdentity(JSON.parse(JSON.stringify(own))), own);
   t.equal(await lifeOf(own), 'alive');
@@ -94,8 +94,8 @@ t.test('identities tell processes apart and survive being written down', async (
   for (const junk of [null, 3, 'x', {}, { pid: -1, started: '', machine: '' }, { pid: 1 }]) t.equal(readIdentity(junk), undefined);
 });
 
-t.test('a lock that cannot be read is an error at once, not a wait without end', async (t) => {
-  // A folder in the lock's place cannot be read as a file, not even by root.
+t.test('an unreadable lock is an error at once, not an endless wait', async (t) => {
+  // A folder in place of the lock cannot be read as a file, not even by root.
   const path = join(t.testdir({ 'a.lock': {} }), 'a.lock');
   await t.rejects(tryLock(path), { code: 'store_unwritable', message: /cannot be read/ });
   t.equal(await lockHolder(path), undefined);

@@ -1,4 +1,4 @@
-// A process of lock-file.test: takes the lock it is told, says so, and stays.
+// A process of lock-file.test: takes the given lock, says so, and stays.
 import { tryLock } from '#recua/system/lock-file.js';
 
 const lock = await tryLock(process.argv[2]!);

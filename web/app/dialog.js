@@ -1,5 +1,5 @@
-// Questions over the page: the browser's own dialog element, which keeps the focus and leaves by
-// Escape.
+// Questions on top of the page, in the browser's dialog element, which traps the focus and closes
+// on Escape.
 import { html, useEffect, useRef } from './html.js';
 import { Emitter, useEmitter } from './emitter.js';
 
@@ -9,7 +9,7 @@ class Questions extends Emitter {
 
   /** @param {{ title: string, text?: string, yes: string, value?: string, secret?: boolean }} question @returns {Promise<string | undefined>} */
   ask(question) {
-    // One after the other: another question must not take this one's place.
+    // Questions wait for each other: a new one must not replace the one on screen.
     const before = this.last;
     const answer = before.then(() => this.#show(question));
     this.last = answer;
@@ -43,7 +43,7 @@ export const confirmed = async (title, text, yes) => await questions.ask({ title
 /** @param {string} title @param {string} value @param {string} yes */
 export const asked = (title, value, yes) => questions.ask({ title, value, yes });
 
-/** What nobody is to read over a shoulder. @param {string} title @param {string} text @param {string} yes */
+/** Asks with a password field. @param {string} title @param {string} text @param {string} yes */
 export const askedSecret = (title, text, yes) => questions.ask({ title, text, yes, value: '', secret: true });
 
 export function Dialogs() {

@@ -1,4 +1,4 @@
-// Something that changes, and who looks at it. What the views share is built on it.
+// State that changes, and its listeners. All state that views share is built on it.
 import { useEffect, useState } from './html.js';
 
 export class Emitter {
@@ -6,7 +6,7 @@ export class Emitter {
   #listeners = new Set();
 
   /**
-   * Returns what ends it.
+   * Returns a function that removes the listener.
    * @param {() => void} listener
    */
   watch(listener) {
@@ -20,7 +20,7 @@ export class Emitter {
 }
 
 /**
- * Draws the component again whenever the thing changes.
+ * Redraws the component whenever the emitter changes.
  * @template {Emitter} T
  * @param {T} emitter
  * @returns {T}

@@ -1,4 +1,4 @@
-// Preact and htm as all views use them: components without a compiler.
+// Preact and htm: components without a compiler.
 import { Component, h, render } from '../vendor/preact.js';
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from '../vendor/hooks.js';
 import htm from '../vendor/htm.js';
@@ -7,7 +7,7 @@ import htm from '../vendor/htm.js';
 export const html = htm.bind(h);
 
 /**
- * A component that is drawn again only when one of its properties is another.
+ * A component that is redrawn only when one of its properties changes.
  * @param {(props: any) => any} view
  */
 export function memo(view) {

@@ -1,4 +1,4 @@
-// The page's icons: lines on a square of 24, in the color of the text. No file, no font.
+// The page's icons: SVG paths in a 24 by 24 box, in the color of the text. No files, no font.
 import { html } from './html.js';
 
 /** @type {Record<string, string>} */
@@ -40,7 +40,7 @@ export function Icon({ name }) {
 }
 
 /**
- * A button that is an icon; its label is read out and shown as a hint.
+ * An icon button. Its label is the accessible name and the tooltip.
  * @param {Record<string, any>} props
  */
 export function IconButton({ icon, label, text = '', ...rest }) {

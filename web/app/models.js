@@ -1,5 +1,5 @@
-// The server's models, as all views see them: asked again while somebody looks, oftener where
-// something changes.
+// The server's models, shared by all views. The list is refreshed while the page is visible, more
+// often in views where it changes.
 import { useEffect } from './html.js';
 import { Emitter, useEmitter } from './emitter.js';
 import { json, sentenceOf } from './server.js';
@@ -12,7 +12,7 @@ import { json, sentenceOf } from './server.js';
  * @property {number} [memory_bytes]
  * @property {boolean} [pinned]
  * @property {string[]} [aliases]
- * @property {boolean} [fixed] a program serves it for good
+ * @property {boolean} [fixed] a program serves it and never unloads it
  * @property {number | null} [expires_at]
  * @property {number} [context_length]
  * @property {string[]} [capabilities]
@@ -22,7 +22,7 @@ import { json, sentenceOf } from './server.js';
 class Models extends Emitter {
   /** @type {Model[]} */
   list = [];
-  /** Of the last time of asking; '' where it was answered. */
+  /** The error of the last refresh; '' if it succeeded. */
   error = '';
   asked = false;
 
@@ -42,7 +42,7 @@ class Models extends Emitter {
     return this.list.find((model) => model.id === id);
   }
 
-  /** Those that a chat can be with: what is not loaded may turn out to be one. */
+  /** Models that can chat. An unloaded model of unknown capabilities counts, since it may. */
   get chatting() {
     return this.list.filter(({ capabilities }) => !capabilities || capabilities.includes('completion'));
   }
@@ -51,7 +51,7 @@ class Models extends Emitter {
 export const models = new Models();
 
 /**
- * The models, asked again every so often while the component is shown and the page is visible.
+ * The models, refreshed every `everyMs` while the component is mounted and the page is visible.
  * @param {number} everyMs
  */
 export function useModels(everyMs) {

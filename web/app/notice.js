@@ -1,4 +1,5 @@
-// Short sentences at the edge of the page: what went wrong, what was done. Read out politely.
+// Short notices at the edge of the page, for errors and completed actions. Screen readers read them
+// politely.
 import { html } from './html.js';
 import { Emitter, useEmitter } from './emitter.js';
 
@@ -34,12 +35,12 @@ export function NoticeLine() {
 /** @param {string} text */
 export async function copyText(text) {
   try {
-    // Where the page came over plain HTTP from another machine, there is no clipboard.
+    // Browsers offer no clipboard to a page that came over plain HTTP from another machine.
     await navigator.clipboard.writeText(text);
     notify('Copied');
     return true;
   } catch {
-    notify('The browser gives this page no clipboard: it comes over plain HTTP. Select the text and copy it.');
+    notify('The browser blocks the clipboard, as it does for pages over plain HTTP. Select the text and copy it yourself.');
     return false;
   }
 }

@@ -1,8 +1,8 @@
-// The server's API as the page asks it: JSON, streams of events, and its errors as sentences. The
-// API key of a server that asks for one is kept until the tab is closed.
+// Requests to the server: JSON, event streams, and errors as sentences. If the server needs an API
+// key, the page keeps it until the tab is closed.
 import { askedSecret } from './dialog.js';
 
-/** What the server said to a request that it refused, or that never reached it. */
+/** The server refused a request, the request never reached it, or the answer broke off. */
 export class ServerError extends Error {
   /** @param {string} message @param {string} [code] @param {number} [status] */
   constructor(message, code = '', status = 0) {
@@ -12,22 +12,22 @@ export class ServerError extends Error {
   }
 }
 
-/** Relative to the page, wherever a program mounts the server. @param {string} path */
+/** Relative to the page, since a program may mount the server under any path. @param {string} path */
 export const addressOf = (path) => new URL(path.replace(/^\//, ''), document.baseURI).href.replace(/#.*$/, '');
 
-/** One question for all requests that were refused. @type {Promise<boolean> | undefined} */
+/** All refused requests share one question. @type {Promise<boolean> | undefined} */
 let asking;
-/** Who said no is asked again when they do something. */
+/** The user closed the question. It comes up again only after they act (`askAgain`). */
 let declined = false;
 export const askAgain = () => { declined = false; };
 
-/** @param {string} why @returns {Promise<boolean>} whether there is another key now */
+/** @param {string} why @returns {Promise<boolean>} whether there is a new key */
 function askForKey(why) {
-  return asking ??= askedSecret('API key', why, 'Use it').then((key) => {
+  return asking ??= askedSecret('API key', why, 'Use key').then((key) => {
     asking = undefined;
     declined = key === undefined;
     if (key === undefined) return false;
-    // What no header can carry is no key.
+    // A header cannot carry other characters.
     sessionStorage.setItem('apiKey', key.replace(/[^\x21-\x7e]/g, ''));
     return true;
   });
@@ -35,9 +35,9 @@ function askForKey(why) {
 
 /**
  * @param {string} path
- * @param {{ method?: string, body?: unknown, headers?: Record<string, string>, signal?: AbortSignal, quietly?: boolean }} [options] `quietly`: the
- *   key is not asked for
- * @returns {Promise<Response>} of a request that was not refused
+ * @param {{ method?: string, body?: unknown, headers?: Record<string, string>, signal?: AbortSignal, quietly?: boolean }} [options] `quietly`:
+ *   do not ask the user for a key
+ * @returns {Promise<Response>} whose status is ok
  */
 export async function request(path, options = {}) {
   for (;;) {
@@ -46,7 +46,7 @@ export async function request(path, options = {}) {
       return await requestWith(key, path, options);
     } catch (thrown) {
       if (!(thrown instanceof ServerError) || thrown.status !== 401) throw thrown;
-      // Another request may have asked meanwhile.
+      // Another request may have asked for the key meanwhile.
       if (key !== sessionStorage.getItem('apiKey')) continue;
       if (options.quietly || declined || !await askForKey(thrown.message)) throw thrown;
     }
@@ -73,7 +73,7 @@ async function requestWith(key, path, { method, body, headers, signal }) {
     });
   } catch (cause) {
     if (signal?.aborted) throw cause;
-    throw new ServerError('The server does not answer. Is it still running?', 'unreachable');
+    throw new ServerError('Cannot reach the server. Is it still running?', 'unreachable');
   }
   if (!response.ok) throw await errorOf(response);
   return response;
@@ -83,9 +83,9 @@ async function requestWith(key, path, { method, body, headers, signal }) {
 async function errorOf(response) {
   const said = await response.json().catch(() => undefined);
   const error = said?.error;
-  // Ollama's routes say it in a string.
+  // In Ollama's routes `error` is a string.
   const message = typeof error === 'string' ? error : error?.message;
-  return new ServerError(message ?? `The server answered ${response.status}.`, error?.code ?? '', response.status);
+  return new ServerError(message ?? `The server returned HTTP ${response.status}.`, error?.code ?? '', response.status);
 }
 
 /**
@@ -97,7 +97,7 @@ export async function json(path, options) {
 }
 
 /**
- * The lines of an answer, as they come. Throws `cut_off` where the connection breaks.
+ * The lines of a response, as they arrive. Throws `cut_off` if the connection breaks.
  * @param {Response} response
  * @param {AbortSignal} signal of the request
  * @returns {AsyncGenerator<string>}
@@ -105,11 +105,11 @@ export async function json(path, options) {
 async function* lines(response, signal) {
   if (!response.body) return;
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-  /** Of a line that is not whole: joined once, as a line may have megabytes. @type {string[]} */
+  /** Parts of an incomplete line, joined only once, as a line may have megabytes. @type {string[]} */
   let begun = [];
   for (;;) {
     const { value, done } = await reader.read().catch((cause) => {
-      // Browsers say it in words of their own.
+      // Each browser words this error differently.
       if (signal.aborted) throw cause;
       throw new ServerError('The connection ended before the answer was complete.', 'cut_off');
     });
@@ -125,17 +125,17 @@ async function* lines(response, signal) {
   if (begun.length > 0) yield begun.join('');
 }
 
-/** @param {string} text @returns {any} an object; throws where the server sent something else */
+/** @param {string} text @returns {any} an object; throws if the server sent something else */
 function objectOf(text) {
   try {
     const value = JSON.parse(text);
     if (typeof value === 'object' && value !== null) return value;
-  } catch { /* The same. */ }
-  throw new ServerError('The server sent something that is no answer. Is it of another version?', 'strange_answer');
+  } catch { /* Handled below. */ }
+  throw new ServerError('The server sent data that this page cannot read. If the server was updated, reload the page.', 'strange_answer');
 }
 
 /**
- * The events of a stream; throws where the server ends it with an error, or without `[DONE]`.
+ * The events of a stream. Throws if the stream ends with an error or without `[DONE]`.
  * @param {string} path @param {unknown} body @param {AbortSignal} signal
  * @returns {AsyncGenerator<any>}
  */
@@ -153,7 +153,7 @@ export async function* events(path, body, signal) {
 }
 
 /**
- * JSON objects, a line each; throws where one is an error.
+ * JSON objects, one per line. Throws if one is an error.
  * @param {string} path @param {unknown} body @param {AbortSignal} signal
  * @returns {AsyncGenerator<any>}
  */

@@ -1,4 +1,4 @@
-// Numbers as people read them.
+// Numbers formatted for people.
 
 /** @param {number} value */
 export const count = (value) => Math.round(value).toLocaleString('en');

@@ -1,5 +1,5 @@
-// What a conversation asks of the server, and the answer as it comes. The API page shows the same
-// body as code.
+// Builds the request for a conversation and reads the streamed answer. The API view shows the same
+// request body as code.
 import { events, ServerError } from '../app/server.js';
 import { cutOff, isCut, serverId, serverIsBack, Watch } from './connection.js';
 import { wireMessages } from './tree.js';
@@ -7,12 +7,12 @@ import { wireMessages } from './tree.js';
 /** @typedef {import('./tree.js').Conversation} Conversation */
 /** @typedef {import('./tree.js').Message} Message */
 
-/** Settings that are fields of the request with the same name. */
+/** Settings that the request carries under the same name. */
 const fields = ['temperature', 'top_p', 'top_k', 'min_p', 'max_tokens', 'seed', 'repeat_penalty', 'presence_penalty', 'frequency_penalty'];
 
 /**
  * @param {Conversation} conversation
- * @param {Message[]} path the last message is answered, or gone on with
+ * @param {Message[]} path the model answers its last message, or continues it
  * @param {string} model
  */
 export function bodyOf({ settings }, path, model) {
@@ -27,7 +27,7 @@ export function bodyOf({ settings }, path, model) {
   return body;
 }
 
-/** JSON that its user wrote; undefined where it is none, or nothing. @param {string | undefined} text */
+/** Parses JSON that the user wrote. Undefined if it is empty or invalid. @param {string | undefined} text */
 export function parsed(text) {
   try {
     return text?.trim() ? JSON.parse(text) : undefined;
@@ -37,13 +37,13 @@ export function parsed(text) {
 }
 
 /**
- * Adds what comes to the message. Returns when the answer is complete; throws where it does not
- * become so.
+ * Adds the streamed answer to the message. Returns when the answer is complete, and throws if the
+ * stream fails first.
  * @param {Record<string, any>} body
  * @param {Message} message
  * @param {() => void} grown
  * @param {AbortSignal} signal
- * @param {() => void} heard called for all that comes, also where it says nothing
+ * @param {() => void} heard called for every event, even one without text
  */
 export async function answer(body, message, grown, signal, heard) {
   const startMs = performance.now();
@@ -88,8 +88,8 @@ function statsOf({ usage, timings }, firstMs) {
 }
 
 /**
- * Takes from a cut answer what cannot be gone on with: half a call of a tool, half of what follows
- * a schema. Returns whether anything is left to go on from.
+ * Drops the parts of a cut answer that the model cannot continue: partial tool calls and partial
+ * JSON of a schema. Returns whether anything is left to continue.
  * @param {Message} message @param {Conversation} conversation
  */
 export function restartOf(message, conversation) {
@@ -102,8 +102,9 @@ export function restartOf(message, conversation) {
 }
 
 /**
- * The whole answer, also over a connection that breaks: behind it the model goes on where the
- * text ends. A server that was started anew is not asked by itself; its person decides.
+ * Reads the whole answer, across broken connections: after each break the model continues where the
+ * text ends. If the server restarted meanwhile, this throws, and the user decides whether to
+ * continue.
  * @param {Message} message
  * @param {{ stop: AbortController, watchers: Set<() => void>, path: Message[], connecting: boolean }} running
  * @param {Conversation} conversation @param {boolean} continued @param {() => void} grown
@@ -128,7 +129,7 @@ export async function wholeAnswer(message, running, conversation, continued, gro
       });
     } catch (thrown) {
       const broke = watch.signal.aborted ? cutOff() : thrown;
-      // Who was never reached is not waited for.
+      // A server that the first attempt could not reach is not waited for.
       if (signal.aborted || !isCut(broke) || (isFirst && /** @type {ServerError} */ (broke).code === 'unreachable')) throw broke;
     } finally {
       watch.close();
@@ -136,7 +137,7 @@ export async function wholeAnswer(message, running, conversation, continued, gro
     tell(true);
     const before = await server;
     const now = await serverIsBack(signal);
-    if (before !== undefined && now !== undefined && before !== now) throw new ServerError('The server was started anew while it wrote this answer, and has forgotten it.', 'restarted');
+    if (before !== undefined && now !== undefined && before !== now) throw new ServerError('The server restarted and lost this answer before it was complete.', 'restarted');
     continued = restartOf(message, conversation);
   }
 }

@@ -1,4 +1,4 @@
-// The conversation on screen: which model, the messages, the box.
+// The open conversation: model picker, messages, message box.
 import { html, useEffect, useLayoutEffect, useRef, useState } from '../app/html.js';
 import { useEmitter } from '../app/emitter.js';
 import { IconButton } from '../app/icons.js';
@@ -11,10 +11,10 @@ import { SettingsPanel } from './settings-panel.js';
 /** @typedef {import('./tree.js').Message} Message */
 /** @typedef {import('../app/models.js').Model} Model */
 
-/** Messages that a long conversation begins with on screen. */
+/** Messages that a long conversation shows when it opens. */
 const firstShown = 100;
 const groupSize = 40;
-/** So near to the end the view follows what comes. */
+/** The view follows new text when it is scrolled this near to the end. */
 const followPx = 80;
 
 /** @param {{ id: string }} props */
@@ -30,14 +30,14 @@ export function ChatView({ id }) {
     if (id === '' && session.messages.size > 0) session.begin(conversation.model);
     if (id !== '') void session.open(id);
   }, [id]);
-  // A new chat is with the model of the last one, if that is still there, or with the first.
+  // A new chat takes the model chosen last, else a loaded one, else the first.
   useEffect(() => {
     if (!models.asked || models.find(conversation.model)) return;
     const { chatting } = models;
     const usual = chatting.find((model) => model.id === localStorage.getItem('model')) ?? chatting.find(({ status }) => status.value === 'loaded') ?? chatting[0];
     if (usual && session.messages.size === 0) session.change({ model: usual.id });
   }, [models.list, conversation.id]);
-  // The address names the conversation as soon as there is one.
+  // Put the conversation's id in the address once it has a message.
   useEffect(() => {
     if (session.messages.size > 0 && id !== conversation.id && id === '') location.replace(`#/chat/${conversation.id}`);
   }, [session.messages.size]);
@@ -61,7 +61,7 @@ export function ChatView({ id }) {
       ${conversation.second !== '' && html`<${ModelPicker} label="Second model" value=${conversation.second} models=${models.chatting} choose=${(/** @type {string} */ to) => session.change({ second: to })} />`}
       <span class="stretch"></span>
       <${IconButton} icon="two" label="Two models side by side" aria-pressed=${conversation.second !== ''} onClick=${() => session.change({ second: conversation.second === '' ? otherThan(conversation.model, models.chatting) : '' })} />
-      <${IconButton} icon="settings" label="Settings of this chat" aria-expanded=${settingsOpen} aria-pressed=${Object.keys(conversation.settings).length > 0} onClick=${() => setSettingsOpen(!settingsOpen)} />
+      <${IconButton} icon="settings" label="Chat settings" aria-expanded=${settingsOpen} aria-pressed=${Object.keys(conversation.settings).length > 0} onClick=${() => setSettingsOpen(!settingsOpen)} />
     </header>
     <div class="chat-body">
       <div class="column">
@@ -72,7 +72,7 @@ export function ChatView({ id }) {
           ${groupsOf(visible, from).map(({ key, messages }) => html`<div class="group" key=${key}>${messages.map((message) => messageView(message, message === path.at(-1), path))}</div>`)}
           ${isPair && html`<div class="pair">${pair.map((message) => html`<div class=${`pair-side ${message === path.at(-1) ? 'chosen' : ''}`} key=${message.id}>
             ${messageView(message, false, path)}
-            ${!session.running.has(message.id) && html`<button type="button" class=${message === path.at(-1) ? 'primary' : ''} aria-pressed=${message === path.at(-1)} onClick=${() => session.choose(message)}>${message === path.at(-1) ? 'The chat goes on with this' : 'Go on with this one'}</button>`}
+            ${!session.running.has(message.id) && html`<button type="button" class=${message === path.at(-1) ? 'primary' : ''} aria-pressed=${message === path.at(-1)} onClick=${() => session.choose(message)}>${message === path.at(-1) ? 'The chat continues here' : 'Continue the chat here'}</button>`}
           </div>`)}</div>`}
         <//>
         <${Composer} model=${model} />
@@ -93,8 +93,8 @@ function messageView(message, isLast, path) {
 }
 
 /**
- * The browser leaves alone what is far from the window, a group at once: with thousands of messages
- * looking at each would take longer than a frame has.
+ * The browser skips layout of groups far from the window. Checking each of thousands of messages
+ * instead would take longer than a frame.
  * @param {Message[]} all @param {number} from
  */
 function groupsOf(all, from) {
@@ -129,13 +129,13 @@ function ModelPicker({ label, value, models, choose }) {
 function Welcome({ model, error, hasModels, asked }) {
   return html`<div class="welcome">
     <img src="ui/icon.svg" alt="" width="48" height="48" />
-    <h1>${error ? 'No answer' : asked && !hasModels ? 'No model yet' : 'Start a conversation'}</h1>
-    <p class="dim">${error || (asked && !hasModels ? html`Pull one on the page <a href="#/models">Models</a>.` : model ? `${model} runs on this server. What you say stays between this browser and it.` : '')}</p>
+    <h1>${error ? 'Cannot list the models' : asked && !hasModels ? 'No model yet' : 'Start a conversation'}</h1>
+    <p class="dim">${error || (asked && !hasModels ? html`Pull one on the <a href="#/models">Models</a> page.` : model ? `${model} runs on this server. Your messages stay between this browser and the server.` : '')}</p>
   </div>`;
 }
 
 /**
- * Keeps the end in view while somebody looks at it; who scrolls up is left alone.
+ * Keeps the end in view, unless the user has scrolled up.
  * @param {{ children: any, busy: boolean, count: number }} props
  */
 function Scroller({ children, busy, count }) {
@@ -164,12 +164,12 @@ function Scroller({ children, busy, count }) {
   return html`<div class="scroller" ref=${at} onScroll=${onScroll} tabindex="0" role="log" aria-live="off" aria-label="Messages" aria-busy=${busy}><div class="messages">${children}</div></div>`;
 }
 
-/** For screen readers: that an answer has begun, and then what it says, once. @param {{ busy: boolean }} props */
+/** Tells screen readers when an answer begins, and reads its start once it is complete. @param {{ busy: boolean }} props */
 function Spoken({ busy }) {
   const [text, setText] = useState('');
   const was = useRef(false);
   useEffect(() => {
-    if (busy) setText('The model answers.');
+    if (busy) setText('The model is answering.');
     else if (was.current) setText(`The answer is complete. ${(session.path.at(-1)?.content ?? '').slice(0, 500)}`);
     was.current = busy;
   }, [busy]);

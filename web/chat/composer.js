@@ -1,4 +1,4 @@
-// The box at the bottom: what will be said, files beside it, and how much of the context it takes.
+// The message box at the bottom: text, attached files, and how much of the context they take.
 import { html, useEffect, useRef, useState } from '../app/html.js';
 import { Icon, IconButton } from '../app/icons.js';
 import { notify } from '../app/notice.js';
@@ -8,9 +8,9 @@ import { count, percent } from '../app/units.js';
 import { readAttached } from './files.js';
 import { session } from './session.js';
 
-/** A pasted text that is longer becomes a file. */
+/** Characters. A longer pasted text becomes a file. */
 const longPaste = 4_000;
-/** Typing pauses so long before tokens are counted. */
+/** Tokens are counted after this pause in typing. */
 const countAfterMs = 250;
 const maxLines = 12;
 
@@ -27,13 +27,13 @@ export function Composer({ model }) {
   const { conversation, busy } = session;
   const [text, setText] = useState(session.drafts.get(conversation.id) ?? '');
   const [files, showFiles] = useState(session.attached.get(conversation.id) ?? none);
-  /** Files that are being read, of all chats. */
+  /** Files being read, for all chats. */
   const [reading, setReading] = useState(/** @type {Reading[]} */ ([]));
   /** @type {{ current: HTMLTextAreaElement | null }} */
   const box = useRef(null);
   /** @type {{ current: HTMLInputElement | null }} */
   const picker = useRef(null);
-  /** It is to be sent as soon as it is known which models there are. */
+  /** The message is sent as soon as a model is known. */
   const waits = useRef(false);
 
   useEffect(() => {
@@ -49,7 +49,7 @@ export function Composer({ model }) {
     session.drafts.set(conversation.id, next);
     setText(next);
   };
-  /** Files belong to a chat, whichever is on screen. @param {Attached[]} next @param {string} [id] */
+  /** Files belong to the chat they were added to, even if another is open now. @param {Attached[]} next @param {string} [id] */
   const setFiles = (next, id = conversation.id) => {
     session.attached.set(id, next);
     if (session.conversation.id === id) showFiles(next);
@@ -72,7 +72,7 @@ export function Composer({ model }) {
   };
   const isReading = reading.some(({ chat }) => chat === conversation.id);
   const canSend = !busy && !isReading && (text.trim() !== '' || files.length > 0) && conversation.model !== '';
-  // What is typed and which model there is may be newer than what is on screen.
+  // The text and the model may be newer than the last drawing.
   const send = () => {
     const { id, model: to } = session.conversation;
     const said = session.drafts.get(id) ?? '';
@@ -115,20 +115,20 @@ export function Composer({ model }) {
   return html`<form class="composer" onSubmit=${(/** @type {Event} */ event) => { event.preventDefault(); send(); }}
       onDragOver=${(/** @type {Event} */ event) => event.preventDefault()}
       onDrop=${(/** @type {DragEvent} */ event) => { event.preventDefault(); void attach(event.dataTransfer?.files ?? []); }}>
-    ${(files.length > 0 || isReading) && html`<ul class="files" aria-label="Files of this message">${files.map((file, at) => html`<li key=${`${at} ${file.name}`}>
-      <${Icon} name="file" /><span>${file.name}</span> <span class="dim">${count(file.text.length)}</span>
-      ${file.name.startsWith('pasted-') && html`<button type="button" class="quiet" onClick=${() => { write(text + file.text); setFiles(files.filter((one) => one !== file)); }}>as text</button>`}
+    ${(files.length > 0 || isReading) && html`<ul class="files" aria-label="Attached files">${files.map((file, at) => html`<li key=${`${at} ${file.name}`}>
+      <${Icon} name="file" /><span>${file.name}</span> <span class="dim">${count(file.text.length)} characters</span>
+      ${file.name.startsWith('pasted-') && html`<button type="button" class="quiet" onClick=${() => { write(text + file.text); setFiles(files.filter((one) => one !== file)); }}>insert as text</button>`}
       <${IconButton} icon="close" label=${`Remove ${file.name}`} onClick=${() => setFiles(files.filter((one) => one !== file))} />
     </li>`)}${reading.filter(({ chat }) => chat === conversation.id).map(({ key, name, how, stop }) => html`<li key=${`reading ${key}`} aria-busy="true">
-      <${Icon} name="file" /><span>${name}</span> <span class="dim">${how || 'is read'}</span>
-      <${IconButton} icon="close" label=${`Do not read ${name}`} onClick=${() => stop.abort()} />
+      <${Icon} name="file" /><span>${name}</span> <span class="dim">${how || 'reading…'}</span>
+      <${IconButton} icon="close" label=${`Cancel reading ${name}`} onClick=${() => stop.abort()} />
     </li>`)}</ul>`}
-    <textarea ref=${box} rows="1" aria-label="Message" placeholder="Say something to the model" value=${text}
+    <textarea ref=${box} rows="1" aria-label="Message" placeholder="Type a message" value=${text}
       onInput=${(/** @type {Event} */ event) => write(/** @type {HTMLTextAreaElement} */ (event.currentTarget).value)} onKeyDown=${onKey} onPaste=${onPaste}></textarea>
     <div class="composer-row">
       <input ref=${picker} type="file" multiple hidden aria-label="Files to attach" accept="text/*,application/pdf,.pdf,.csv,.md,.json,.jsonl,.yaml,.yml,.toml,.log,.js,.ts,.py,.rs,.go,.c,.h,.cpp,.java,.sh,.sql,.html,.css"
         onChange=${(/** @type {Event} */ event) => { const field = /** @type {HTMLInputElement} */ (event.currentTarget); void attach([...field.files ?? []]); field.value = ''; }} />
-      <${IconButton} icon="attach" label="Attach PDFs and files of text" onClick=${() => picker.current?.click()} />
+      <${IconButton} icon="attach" label="Attach PDFs or text files" onClick=${() => picker.current?.click()} />
       <${Gauge} text=${text} files=${files} model=${model} />
       ${busy
         ? html`<button type="button" class="send" aria-label="Stop" title="Stop (Escape)" onClick=${() => session.stop()}><${Icon} name="stop" /></button>`
@@ -137,15 +137,15 @@ export function Composer({ model }) {
   </form>`;
 }
 
-/** Where the style sheet cannot make the box as high as its text. @param {HTMLTextAreaElement | null} box */
+/** For browsers whose CSS cannot size the box to its text. @param {HTMLTextAreaElement | null} box */
 function fit(box) {
   if (!box || CSS.supports('field-sizing', 'content')) return;
   box.rows = Math.min(maxLines, box.value.split('\n').length);
 }
 
 /**
- * What the conversation and the text take of the context. The server counts the text's tokens; those
- * of the conversation are known from its last answer.
+ * How much of the context the conversation and the new message take. The server counts the tokens
+ * of the new message; the count of the conversation comes from its last answer.
  * @param {{ text: string, files: import('./tree.js').Attached[], model: Model | undefined }} props
  */
 function Gauge({ text, files, model }) {
@@ -169,9 +169,9 @@ function Gauge({ text, files, model }) {
   const context = model?.context_length;
   const last = session.path.findLast(({ stats }) => stats)?.stats;
   const used = (last ? last.promptTokens + last.tokens : 0) + tokens;
-  if (context === undefined) return html`<span class="gauge dim">${model ? 'not loaded: the first message loads it' : ''}</span>`;
+  if (context === undefined) return html`<span class="gauge dim">${model ? 'not loaded; the first message loads it' : ''}</span>`;
   const share = Math.min(1, used / context);
-  return html`<span class=${`gauge ${share > 0.9 ? 'warn' : 'dim'}`} title="Tokens of the conversation and of this text, of the model's context">
+  return html`<span class=${`gauge ${share > 0.9 ? 'warn' : 'dim'}`} title="Tokens in the conversation and this message, out of the model's context window">
     <meter min="0" max="1" high="0.9" value=${share} aria-label="Context used">${percent(share)}</meter>
     <span>${count(used)} / ${count(context)} tokens</span>
   </span>`;

@@ -1,24 +1,24 @@
-// The line to the server while an answer comes: notices that it is cut, and waits until the server
-// is there again. Whether it is the same one decides how the answer goes on.
+// The connection to the server during an answer: notices a break and waits until the server is
+// back. Whether it is the same server process decides how the answer continues.
 import { json, ServerError } from '../app/server.js';
 
-/** What is asked about the server waits no longer. */
+/** Timeout of a probe of the server, and the interval of the checks. */
 const probeMs = 5_000;
-/** Streams are silent no longer than the server's pings are apart, ten seconds unless it is told. */
+/** The server pings a stream every ten seconds by default, so no stream is silent this long. */
 const silentMs = 30_000;
 const firstPauseMs = 300;
 const longestPauseMs = 5_000;
-/** A server that is away longer is not waited for. */
+/** How long to wait for a server that is gone. */
 const waitMs = 180_000;
 
-/** What a stream throws that was ended by us, since nothing answers any more. */
+/** The error of a stream that the page ended because the server no longer responds. */
 export const cutOff = () => new ServerError('The connection ended before the answer was complete.', 'cut_off');
 
 /** @param {unknown} thrown */
 export const isCut = (thrown) => thrown instanceof ServerError && (thrown.code === 'cut_off' || thrown.code === 'unreachable');
 
 /**
- * Another one after each start of the server; undefined where it does not tell.
+ * An id that changes with each start of the server; undefined if the server refuses to tell it.
  * @param {AbortSignal} [signal]
  * @returns {Promise<string | undefined>}
  * @throws ServerError `unreachable`
@@ -29,14 +29,14 @@ export async function serverId(signal) {
     return (await json('ui/server', { quietly: true, signal: signal ? AbortSignal.any([signal, timeout]) : timeout })).id;
   } catch (thrown) {
     if (isCut(thrown) || timeout.aborted || signal?.aborted) throw timeout.aborted ? cutOff() : thrown;
-    // It said no, so it is there.
+    // A refusal shows that the server is there.
     return undefined;
   }
 }
 
 /**
- * Ends a stream whose connection is dead without a word: the network went away, or nothing came for
- * long and the server cannot be asked either.
+ * Ends a stream whose connection died silently. When the network goes away or nothing has arrived
+ * for `silentMs`, it probes the server, and aborts if the probe fails.
  */
 export class Watch {
   #heardMs = performance.now();
@@ -71,8 +71,8 @@ export class Watch {
 }
 
 /**
- * Waits until the server answers. Returns its id; throws where it stays away, and where `signal`
- * ends the wait.
+ * Waits until the server responds and returns its id. Throws after `waitMs`, or when `signal`
+ * aborts.
  * @param {AbortSignal} signal
  */
 export async function serverIsBack(signal) {
@@ -83,12 +83,12 @@ export async function serverIsBack(signal) {
       return await serverId(signal);
     } catch (thrown) {
       if (signal.aborted) throw thrown;
-      if (performance.now() - startMs > waitMs) throw new ServerError('The connection broke, and the server did not answer for three minutes.', 'unreachable');
+      if (performance.now() - startMs > waitMs) throw new ServerError('The connection broke, and the server did not respond for three minutes.', 'unreachable');
     }
   }
 }
 
-/** Ends early where the browser has a network again. @param {number} ms @param {AbortSignal} signal */
+/** Ends early when the browser is online again. @param {number} ms @param {AbortSignal} signal */
 function pause(ms, signal) {
   return new Promise((resolve, reject) => {
     const end = () => {

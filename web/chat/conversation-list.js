@@ -1,5 +1,5 @@
-// The conversations that this browser keeps: the pinned ones first, the newest first, searched by
-// what was said in them.
+// The conversations of this browser, and those of `recua chat` if the server shows them. Pinned
+// ones come first, then the newest. The search looks at titles and messages.
 import { html, useEffect, useRef, useState } from '../app/html.js';
 import { asked, confirmed } from '../app/dialog.js';
 import { useEmitter } from '../app/emitter.js';
@@ -73,7 +73,7 @@ export function ConversationList({ isShown, go }) {
       ${isServed && terminal.length > 0 && html`<section><h2>On this computer (recua chat)</h2><ul>${terminal.slice(0, mostShown).map(({ name, error, one }) => one && !error
         ? html`<${Entry} key=${one.id} one=${one} isOpen=${isShown && one.id === conversation.id} title=${one.title} pinned=${one.pinned} go=${go} />`
         : html`<${Unseen} key=${name} name=${name} error=${error} go=${go} />`)}</ul></section>`}
-      ${found.length === 0 && terminal.length === 0 && html`<p class="dim pad">${wanted === '' ? 'What you say stays in this browser.' : 'Nothing found.'}</p>`}
+      ${found.length === 0 && terminal.length === 0 && html`<p class="dim pad">${wanted === '' ? 'No conversations yet. They are saved in this browser.' : 'Nothing found.'}</p>`}
     </nav>
     <div class="row quiet-row">
       <input ref=${picker} type="file" hidden accept=".json,application/json" aria-label="File to import" onChange=${(/** @type {Event} */ event) => { const field = /** @type {HTMLInputElement} */ (event.currentTarget); void take(field.files?.[0]); field.value = ''; }} />
@@ -86,7 +86,7 @@ export function ConversationList({ isShown, go }) {
 /** @param {Conversation} one */
 const groupOf = ({ pinned, changedMs }) => (pinned ? 'Pinned' : ageOf(changedMs));
 
-/** A chat of the server that this browser has not opened yet. @param {{ name: string, error: string | undefined, go: (to: string) => void }} props */
+/** A chat on the server that this browser has not opened yet, or cannot read. @param {{ name: string, error: string | undefined, go: (to: string) => void }} props */
 function Unseen({ name, error, go }) {
   const open = async (/** @type {Event} */ event) => {
     event.preventDefault();
@@ -108,18 +108,18 @@ function Entry({ one, isOpen, title, pinned, go }) {
     setOpen(false);
     void work();
   };
-  /** What the server may refuse. @param {() => Promise<unknown>} work */
+  /** Runs work that the server may refuse. @param {() => Promise<unknown>} work */
   const attempt = (work) => work().catch((thrown) => notify(sentenceOf(thrown)));
   const rename = async () => {
-    const name = await asked('Name of this conversation', one.title, 'Rename');
+    const name = await asked('Conversation name', one.title, 'Rename');
     if (name?.trim() && name.trim() !== one.title) await attempt(() => session.rename(one, name.trim()));
   };
   const move = async () => {
     if (!one.saved) return attempt(() => session.moveToServer(one));
-    if (await confirmed('Move into this browser?', `“${one.title}” goes on in this browser alone, and is deleted where recua chat finds it.`, 'Move')) await attempt(() => session.moveHere(one));
+    if (await confirmed('Move to this browser?', `“${one.title}” will be in this browser only. This deletes it from the chats of recua chat.`, 'Move')) await attempt(() => session.moveHere(one));
   };
   const remove = async () => {
-    if (await confirmed('Delete this conversation?', `“${one.title}” is deleted ${one.saved ? 'here and where recua chat finds it' : 'from this browser'} for good.`, 'Delete')) {
+    if (await confirmed('Delete this conversation?', `This permanently deletes “${one.title}” from ${one.saved ? 'this browser and from the chats of recua chat' : 'this browser'}.`, 'Delete')) {
       await attempt(async () => {
         await session.remove(one.id);
         if (isOpen) go('#/');
@@ -128,9 +128,9 @@ function Entry({ one, isOpen, title, pinned, go }) {
   };
   return html`<li class=${isOpen ? 'open' : ''} onKeyDown=${(/** @type {KeyboardEvent} */ event) => { if (event.key === 'Escape') setOpen(false); }}>
     <a href=${`#/chat/${one.id}`} aria-current=${isOpen ? 'page' : undefined} title=${title}>${title}</a>
-    <button type="button" class="more" aria-label=${`Do something with ${title}`} aria-expanded=${open} onClick=${() => setOpen(!open)}>⋯</button>
-    ${open && html`<div class="entry-actions" role="group" aria-label=${`What to do with ${title}`}>
-      ${(savedChats.isServed || one.saved) && html`<${IconButton} icon=${one.saved ? 'here' : 'computer'} label=${one.saved ? 'Move into this browser' : 'Move to where recua chat saves'} disabled=${isOpen && session.busy} onClick=${act(move)} />`}
+    <button type="button" class="more" aria-label=${`Actions for ${title}`} aria-expanded=${open} onClick=${() => setOpen(!open)}>⋯</button>
+    ${open && html`<div class="entry-actions" role="group" aria-label=${`Actions for ${title}`}>
+      ${(savedChats.isServed || one.saved) && html`<${IconButton} icon=${one.saved ? 'here' : 'computer'} label=${one.saved ? 'Move to this browser' : 'Move to recua chat'} disabled=${isOpen && session.busy} onClick=${act(move)} />`}
       ${!one.saved && html`<${IconButton} icon="pin" label=${pinned ? 'Unpin' : 'Pin'} onClick=${act(() => session.alter(one, { pinned: !pinned }))} />`}
       <${IconButton} icon="edit" label="Rename" onClick=${act(rename)} />
       <${IconButton} icon="save" label="Export as JSON" onClick=${act(() => exportJson([one], one.title))} />

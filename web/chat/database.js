@@ -1,5 +1,5 @@
-// Conversations in the browser's own database (IndexedDB): one record for each conversation, one
-// for each message. Nothing of it is sent anywhere.
+// Conversations in the browser's database (IndexedDB): one record per conversation and one per
+// message. This module sends nothing anywhere.
 
 /** @typedef {import('./tree.js').Conversation} Conversation */
 /** @typedef {import('./tree.js').Message} Message */
@@ -51,7 +51,7 @@ export async function messagesOf(id) {
   return await done((await stores('readonly')).messages.index('conversation').getAll(id));
 }
 
-/** @param {Conversation} conversation @param {Message[]} [messages] that are new or changed */
+/** @param {Conversation} conversation @param {Message[]} [messages] new or changed ones */
 export async function save(conversation, messages = []) {
   const to = await stores('readwrite');
   to.conversations.put(conversation);
@@ -74,7 +74,7 @@ export async function remove(id) {
   await from.written;
 }
 
-/** Ids of the conversations in which somebody says this. @param {string} text */
+/** Ids of the conversations with a message that contains the text, in any case. @param {string} text */
 export async function conversationsSaying(text) {
   const wanted = text.toLowerCase();
   /** @type {Set<string>} */

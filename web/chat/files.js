@@ -1,4 +1,4 @@
-// Files that go into a message as text, and conversations that come from and go to files.
+// Files attached to a message as text, and import and export of conversations.
 import { sentenceOf } from '../app/server.js';
 import { count } from '../app/units.js';
 import { messagesOf } from './database.js';
@@ -9,11 +9,11 @@ import { childrenOf, newId, pathOf } from './tree.js';
 
 const mib = 2 ** 20;
 const mostText = 4 * mib;
-/** Of a PDF most are pictures and fonts. */
+/** Larger, since most of a PDF is images and fonts. */
 const mostPdf = 64 * mib;
 
 /**
- * A file as text. A PDF is read page by page, which `told` learns of.
+ * Reads a file as text. A PDF is read page by page; `told` gets the progress.
  *
  * @param {File} file
  * @param {(text: string) => void} told
@@ -23,12 +23,12 @@ const mostPdf = 64 * mib;
 export async function readAttached(file, told, signal) {
   const isPdf = new TextDecoder('latin1').decode(await file.slice(0, 1024).arrayBuffer()).includes('%PDF-');
   const most = isPdf ? mostPdf : mostText;
-  if (file.size > most) throw new Error(`${file.name} has ${Math.ceil(file.size / mib)} MiB; ${isPdf ? 'PDFs' : 'files'} of up to ${most / mib} MiB go into a message.`);
+  if (file.size > most) throw new Error(`${file.name} has ${Math.ceil(file.size / mib)} MiB. A message takes ${isPdf ? 'PDFs' : 'files'} of up to ${most / mib} MiB.`);
   const bytes = await file.arrayBuffer();
   if (isPdf) {
     const { readPdf } = await import('./pdf.js');
     const text = await readPdf(file.name, bytes, told, signal);
-    if (text.length > mostText) throw new Error(`${file.name} has ${count(text.length)} characters of text; up to ${count(mostText)} go into a message.`);
+    if (text.length > mostText) throw new Error(`${file.name} has ${count(text.length)} characters of text. A message takes up to ${count(mostText)}.`);
     return { name: file.name, text };
   }
   try {
@@ -36,7 +36,7 @@ export async function readAttached(file, told, signal) {
     if (text.includes('\0')) throw new Error('a zero byte');
     return { name: file.name, text };
   } catch {
-    throw new Error(`${file.name} is no text. PDFs and files of text (UTF-8) go into a message: .txt, .md, .csv, .json, code.`);
+    throw new Error(`${file.name} is not text. Attach a PDF or a UTF-8 text file, such as .txt, .md, .csv, .json or code.`);
   }
 }
 
@@ -58,7 +58,7 @@ export async function exportJson(conversations, title) {
   download(`${fileName(title)}.json`, JSON.stringify({ format: 'recua-chats', version: 1, chats }, undefined, 1), 'application/json');
 }
 
-/** The branch that is shown. @param {Conversation} conversation */
+/** Exports the branch that is shown. @param {Conversation} conversation */
 export async function exportMarkdown(conversation) {
   const path = pathOf(childrenOf(await messagesOf(conversation.id)), conversation.chosen);
   const parts = path.map(({ role, content, model, toolCalls = [], attached = [] }) => [
@@ -71,7 +71,7 @@ export async function exportMarkdown(conversation) {
 }
 
 /**
- * Conversations of a file that was exported, under ids of their own.
+ * Reads the conversations of an exported file and gives them new ids.
  * @param {File} file
  * @returns {Promise<{ conversation: Conversation, messages: Message[] }[]>}
  */
@@ -80,9 +80,9 @@ export async function importJson(file) {
   try {
     read = JSON.parse(await file.text());
   } catch (thrown) {
-    throw new Error(`${file.name} is no JSON: ${sentenceOf(thrown)}`);
+    throw new Error(`${file.name} is not JSON: ${sentenceOf(thrown)}`);
   }
-  if (read?.format !== 'recua-chats' || !Array.isArray(read.chats)) throw new Error(`${file.name} holds no conversations of this page. It takes what "Export" wrote.`);
+  if (read?.format !== 'recua-chats' || !Array.isArray(read.chats)) throw new Error(`${file.name} contains no conversations of this page. Import a JSON file that this page exported.`);
   return read.chats.map((/** @type {any} */ chat, /** @type {number} */ at) => renamed(chat, `${file.name}, conversation ${at + 1}`));
 }
 
@@ -90,7 +90,7 @@ export async function importJson(file) {
 function renamed({ conversation, messages } = {}, where) {
   const isWhole = typeof conversation?.title === 'string' && Array.isArray(messages)
     && messages.every((message) => typeof message?.id === 'string' && typeof message.parent === 'string' && typeof message.content === 'string' && ['user', 'assistant', 'tool'].includes(message.role));
-  if (!isWhole) throw new Error(`${where} is damaged: a title and messages were expected.`);
+  if (!isWhole) throw new Error(`${where} is damaged: expected a title and messages.`);
   const id = newId();
   /** @type {Map<string, string>} */
   const ids = new Map(messages.map((/** @type {Message} */ message) => [message.id, newId()]));

@@ -1,5 +1,5 @@
-// One message: what was said, thought and called, and what can be done with it. Answers are read as
-// Markdown when they come near the window, so that a long conversation opens at once.
+// One message: text, thoughts, tool calls and actions. Markdown is parsed only when a message comes
+// near the window, so that a long conversation opens at once.
 import { html, memo, useEffect, useLayoutEffect, useRef, useState } from '../app/html.js';
 import { IconButton, Icon } from '../app/icons.js';
 import { copyText } from '../app/notice.js';
@@ -32,7 +32,7 @@ const nearWindow = (() => {
 })();
 
 /**
- * A text of a message that may be growing. Preact makes the element, GrowingText what is in it.
+ * Text of a message, which may still grow. Preact makes the element; GrowingText fills it.
  * @param {{ message: Message, field: 'content' | 'reasoning', live: boolean, label?: string }} props
  */
 function Prose({ message, field, live }) {
@@ -52,7 +52,7 @@ function Prose({ message, field, live }) {
   return html`<div class=${`prose ${near ? '' : 'later'}`} ref=${at}></div>`;
 }
 
-/** What the model thought: folded, unless it still does and has said nothing yet. @param {{ message: Message, live: boolean }} props */
+/** What the model thought, folded until the user opens it. @param {{ message: Message, live: boolean }} props */
 function Thoughts({ message, live }) {
   const thinking = live && message.content === '' && !message.toolCalls?.length;
   const [open, setOpen] = useState(false);
@@ -62,11 +62,11 @@ function Thoughts({ message, live }) {
   </details>`;
 }
 
-/** An answer that was asked for as JSON. @param {{ text: string }} props */
+/** An answer to a request with a JSON schema. @param {{ text: string }} props */
 function JsonView({ text }) {
   const value = parsed(text);
   return html`<div class="json-view">
-    <p class=${value === undefined ? 'tag bad' : 'tag good'}>${value === undefined ? 'No complete JSON' : 'Valid JSON'}</p>
+    <p class=${value === undefined ? 'tag bad' : 'tag good'}>${value === undefined ? 'Incomplete JSON' : 'Valid JSON'}</p>
     <pre tabindex="0" role="region" aria-label="JSON">${value === undefined ? text : JSON.stringify(value, undefined, 2)}</pre>
   </div>`;
 }
@@ -76,14 +76,14 @@ function Numbers({ message: { stats, model, finish } }) {
   return html`<p class="numbers">
     ${model && html`<span>${model}</span>`}
     ${stats && html`<span>${count(stats.tokens)} tokens</span><span>${speed(stats.perSecond)}</span>
-      <span>${duration(stats.firstMs)} to the first</span>
-      <span title="Tokens of the prompt, and how many of them the server still had">prompt ${count(stats.promptTokens)}, ${count(stats.cachedTokens)} cached</span>`}
-    ${finish === 'length' && html`<span class="warn">ended at the token limit</span>`}
+      <span>${duration(stats.firstMs)} to first token</span>
+      <span title="Tokens in the prompt, and how many of them came from the cache">prompt ${count(stats.promptTokens)}, ${count(stats.cachedTokens)} cached</span>`}
+    ${finish === 'length' && html`<span class="warn">reached the token limit</span>`}
     ${finish === 'stopped' && html`<span class="warn">stopped</span>`}
   </p>`;
 }
 
-/** Which of several this is. @param {{ message: Message }} props */
+/** Switches between versions of a message. @param {{ message: Message }} props */
 function Branches({ message }) {
   const all = session.siblings(message);
   if (all.length < 2) return undefined;
@@ -91,9 +91,9 @@ function Branches({ message }) {
   /** @param {number} to */
   const go = (to) => session.choose(/** @type {Message} */ (all[to]));
   return html`<span class="branches">
-    <${IconButton} icon="left" label="The one before" disabled=${at === 0} onClick=${() => go(at - 1)} />
+    <${IconButton} icon="left" label="Previous version" disabled=${at === 0} onClick=${() => go(at - 1)} />
     <span aria-label=${`${at + 1} of ${all.length}`}>${at + 1}/${all.length}</span>
-    <${IconButton} icon="right" label="The next one" disabled=${at === all.length - 1} onClick=${() => go(at + 1)} />
+    <${IconButton} icon="right" label="Next version" disabled=${at === all.length - 1} onClick=${() => go(at + 1)} />
   </span>`;
 }
 
@@ -127,8 +127,8 @@ function UserMessage({ message }) {
       : content !== '' && html`<div class="said">${content}</div>`}
     <div class="actions">
       <${Branches} message=${message} />
-      <${IconButton} icon="copy" label="Copy the message" onClick=${() => copyText(content)} />
-      <${IconButton} icon="edit" label="Edit and send again" disabled=${session.busy} onClick=${() => setEditing(true)} />
+      <${IconButton} icon="copy" label="Copy message" onClick=${() => copyText(content)} />
+      <${IconButton} icon="edit" label="Edit and resend" disabled=${session.busy} onClick=${() => setEditing(true)} />
     </div>
   </article>`;
 }
@@ -140,16 +140,16 @@ function Answer({ message, live, isLast, results }) {
   const isJson = !live && session.conversation.settings['schema'] && content !== '';
   const silent = live && content === '' && !reasoning && !toolCalls?.length;
   const [, draw] = useState(0);
-  // What appears beside the texts: thoughts that begin, calls that come.
+  // Redraws when a new part appears, such as thoughts or a tool call.
   useEffect(() => (live ? session.watchAnswer(message.id, () => draw(shapeOf(message) + (session.running.get(message.id)?.connecting ? 0.5 : 0))) : undefined), [live, message]);
-  return html`<article class="message answer" aria-label=${`Answer of ${model}`} aria-busy=${live}>
+  return html`<article class="message answer" aria-label=${`Answer from ${model}`} aria-busy=${live}>
     ${silent && html`<p class="pulse waiting">Waiting for the model…</p>`}
     ${reasoning && html`<${Thoughts} message=${message} live=${live} />`}
     ${editing
-      ? html`<${Editor} text=${content} label="Keep" done=${() => setEditing(false)} save=${(/** @type {string} */ text) => session.rewrite(message, text)} />`
+      ? html`<${Editor} text=${content} label="Save" done=${() => setEditing(false)} save=${(/** @type {string} */ text) => session.rewrite(message, text)} />`
       : isJson ? html`<${JsonView} text=${content} />` : html`<${Prose} message=${message} field="content" live=${live} />`}
     ${toolCalls?.length ? html`<${ToolCalls} message=${message} live=${live} results=${results} />` : ''}
-    ${live && session.running.get(message.id)?.connecting && html`<p class="pulse waiting" role="status">Connecting again…</p>`}
+    ${live && session.running.get(message.id)?.connecting && html`<p class="pulse waiting" role="status">Reconnecting…</p>`}
     ${error && html`<p class="error" role="alert">${error}</p>`}
     ${error && isLast && !session.busy && html`<div class="row">${content && !toolCalls?.length
       ? html`<button type="button" onClick=${() => session.goOn(message)}>Continue</button>`
@@ -157,21 +157,21 @@ function Answer({ message, live, isLast, results }) {
     ${!live && html`<${Numbers} message=${message} />`}
     ${!live && html`<div class="actions">
       <${Branches} message=${message} />
-      <${IconButton} icon="copy" label="Copy the answer" onClick=${() => copyText(content)} />
-      <${IconButton} icon="edit" label="Edit the answer" disabled=${session.busy} onClick=${() => setEditing(true)} />
-      <${IconButton} icon="retry" label="Answer again" disabled=${session.busy} onClick=${() => session.retry(message)} />
-      ${isLast && !toolCalls?.length && html`<${IconButton} icon="goOn" label="Go on with this answer" disabled=${session.busy} onClick=${() => session.goOn(message)} />`}
+      <${IconButton} icon="copy" label="Copy answer" onClick=${() => copyText(content)} />
+      <${IconButton} icon="edit" label="Edit answer" disabled=${session.busy} onClick=${() => setEditing(true)} />
+      <${IconButton} icon="retry" label="Regenerate" disabled=${session.busy} onClick=${() => session.retry(message)} />
+      ${isLast && !toolCalls?.length && html`<${IconButton} icon="goOn" label="Continue this answer" disabled=${session.busy} onClick=${() => session.goOn(message)} />`}
     </div>`}
   </article>`;
 }
 
-/** A number that is another when the answer has got another part. @param {Message} message */
+/** A number that changes when the answer gets a new part. @param {Message} message */
 function shapeOf({ content, reasoning, toolCalls }) {
   const called = (toolCalls ?? []).reduce((sum, call) => sum + 8 + call.arguments.length, 0);
   return (content ? 1 : 0) + (reasoning ? 2 : 0) + 4 * called;
 }
 
-/** `version` changes with what is not in the message's own properties. */
+/** `version` changes with state outside `message`, so that the memo redraws. */
 export const MessageView = memo((/** @type {{ message: Message, live: boolean, isLast: boolean, results: Message[], version: string }} */ { message, ...rest }) => {
   if (message.role === 'tool') return undefined;
   return message.role === 'user' ? html`<${UserMessage} message=${message} />` : html`<${Answer} message=${message} ...${rest} />`;

@@ -1,11 +1,11 @@
-// How often an answer is drawn while it comes.
+// How often a growing answer is redrawn.
 
 /** @typedef {import('./tree.js').Message} Message */
 
-/** Between two drawings of an answer: what comes faster than it is read is drawn less often. */
+/** Pause between two redraws. Text that arrives faster than anyone reads is drawn less often. */
 const drawEveryMs = 30;
 const drawFastEveryMs = 180;
-/** Characters. */
+/** Characters per millisecond. */
 const fastPerMs = 0.8;
 
 export class Pace {
@@ -15,13 +15,13 @@ export class Pace {
   #message;
   #watchers;
 
-  /** @param {Message} message @param {Set<() => void>} watchers who draw it */
+  /** @param {Message} message @param {Set<() => void>} watchers redraw the answer */
   constructor(message, watchers) {
     this.#message = message;
     this.#watchers = watchers;
   }
 
-  /** The message has more than before. */
+  /** Call after the message has grown. */
   grown = () => {
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined;

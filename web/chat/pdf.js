@@ -1,27 +1,27 @@
-// The text of a PDF, by PDF.js in a worker of its own. Loaded with the first PDF that is attached.
-// What the file brings of scripts, fonts and forms is never run: only its text is read.
+// Extracts the text of a PDF with PDF.js, in a worker. Loaded when the first PDF is attached. Only
+// the text is read; scripts, fonts and forms in the file are never run.
 import { GlobalWorkerOptions, PDFWorker, getDocument } from '../vendor/pdf.js';
 
 const readerUrl = new URL('../vendor/pdf-worker.js', import.meta.url).href;
 const tablesUrl = new URL('../vendor/cmaps/', import.meta.url).href;
-/** One page may take so long. */
+/** Time limit for each step, such as one page. */
 const mostMs = 30_000;
 
 /**
- * The one address that may become a worker. Browsers without trusted types take the text.
+ * Allows one worker script only. Browsers without trusted types take the address as a string.
  *
  * @type {{ createScriptURL(url: string): any }}
  */
 const policy = /** @type {any} */ (globalThis).trustedTypes?.createPolicy('recua-pdf', { createScriptURL: () => readerUrl }) ?? { createScriptURL: () => readerUrl };
-// Never taken, and PDF.js wants one.
+// PDF.js insists on it, but never uses it, since it gets a worker.
 GlobalWorkerOptions.workerSrc = readerUrl;
 
 /**
- * Pages follow each other behind their numbers, as people cite them.
+ * The text of all pages, each under a line `[page N]`, so that the model can cite pages.
  *
  * @param {string} name
- * @param {ArrayBuffer} bytes is empty then
- * @param {(text: string) => void} told which page is read
+ * @param {ArrayBuffer} bytes the buffer is detached afterwards
+ * @param {(text: string) => void} told gets the page being read
  * @param {AbortSignal} signal
  * @returns {Promise<string>}
  */
@@ -31,14 +31,14 @@ export async function readPdf(name, bytes, told, signal) {
   /** @type {(error: Error) => void} */
   let fail = () => {};
   const failed = new Promise((_, reject) => { fail = reject; });
-  port.addEventListener('error', () => fail(new Error(`${name} cannot be read: the reader of PDFs ended. Make text of it, for example by pdftotext, and attach that.`)));
+  port.addEventListener('error', () => fail(new Error(`${name} cannot be read: the PDF reader stopped. Convert it to text, for example with pdftotext, and attach that.`)));
   signal.addEventListener('abort', () => fail(signal.reason));
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let timer;
   /** @template T @param {Promise<T>} step @returns {Promise<T>} */
   const within = (step) => {
     clearTimeout(timer);
-    timer = setTimeout(() => fail(new Error(`${name} cannot be read: one of its pages takes over ${mostMs / 1_000} seconds.`)), mostMs);
+    timer = setTimeout(() => fail(new Error(`${name} cannot be read: one of its pages takes more than ${mostMs / 1_000} seconds.`)), mostMs);
     return /** @type {Promise<T>} */ (Promise.race([step, failed]));
   };
   try {
@@ -52,7 +52,7 @@ export async function readPdf(name, bytes, told, signal) {
       page.cleanup();
     }
     if (pages.every((text) => text === '')) {
-      throw new Error(`${name} has no text: its pages are pictures. Have their text recognized first, for example by ocrmypdf.`);
+      throw new Error(`${name} has no text: its pages are images. Run OCR on it first, for example with ocrmypdf.`);
     }
     return pages.map((text, at) => `[page ${at + 1}]\n${text}\n`).join('\n');
   } catch (thrown) {
@@ -64,14 +64,14 @@ export async function readPdf(name, bytes, told, signal) {
   }
 }
 
-/** @param {any[]} items with the marks of what is tagged */
+/** @param {any[]} items including markers of tagged content, which have no text */
 function textOf(items) {
   return items.map(({ str = '', hasEOL = false }) => (hasEOL ? `${str}\n` : str)).join('').replace(/[ \t]+$/gm, '').replaceAll('\0', '').trim();
 }
 
 /** @param {string} name @param {any} thrown */
 function explained(name, thrown) {
-  if (thrown?.name === 'PasswordException') return new Error(`${name} is locked with a password. Save it without one, and attach that.`);
+  if (thrown?.name === 'PasswordException') return new Error(`${name} is locked with a password. Save a copy without the password and attach that.`);
   if (['InvalidPDFException', 'FormatError', 'UnknownErrorException', 'MissingPDFException'].includes(thrown?.name)) return new Error(`${name} is damaged: ${thrown.message}`);
   return thrown;
 }

@@ -1,5 +1,5 @@
-// The chats that lie on the server, where `recua chat` saves its own: listed, read and written with
-// the ETag of what was read, so that neither side writes over the other's turns.
+// Chats on the server, in the folder where `recua chat` saves its own. Writes send the ETag of the
+// last read, so that neither side overwrites the other's turns.
 import { Emitter } from '../app/emitter.js';
 import { models } from '../app/models.js';
 import { json } from '../app/server.js';
@@ -19,7 +19,7 @@ function remembered({ name, etag, session }, model) {
   return { name, etag, document, model };
 }
 
-/** The server's name of a model that a terminal named. @param {string} name */
+/** The server's name for a model that `recua chat` saved. @param {string} name */
 export function servedModel(name) {
   const { chatting } = models;
   const usual = localStorage.getItem('model');
@@ -27,7 +27,7 @@ export function servedModel(name) {
 }
 
 class SavedChats extends Emitter {
-  /** The server has them for who asks here. */
+  /** Whether the server shows these chats to this browser. */
   isServed = false;
   /** @type {{ name: string, updated_ms: number, error?: string }[]} */
   list = [];
@@ -43,9 +43,9 @@ class SavedChats extends Emitter {
   }
 
   /**
-   * What the file has, where that is another than the page knows.
+   * Reads the file. Returns undefined if it has not changed since the last read.
    * @param {string} name @param {Conversation} conversation @param {Message[]} messages
-   * @param {(name: string) => string} modelOf the server's name of a file's model
+   * @param {(name: string) => string} modelOf the server's name for the model in the file
    */
   async read(name, conversation, messages, modelOf) {
     /** @type {Answered} */
@@ -56,13 +56,13 @@ class SavedChats extends Emitter {
   }
 
   /**
-   * Writes the branch; returns the messages as they stand in the file now.
+   * Writes the branch to the file. Returns the messages it wrote.
    * @param {Conversation} conversation @param {Message[]} path
    */
   async write(conversation, path) {
     const { saved } = conversation;
     const made = sessionOf(conversation, path);
-    if (!made) throw new Error('Chats of the terminal hold no calls of tools, and an answer to each message but the last. This branch stays in the browser.');
+    if (!made) throw new Error('recua chat cannot save tool calls, and every message but the last needs an answer. This branch stays in the browser.');
     /** @type {Answered} */
     const answered = saved
       ? await json(pathOf(saved.name), { method: 'PUT', body: { session: made.session }, headers: { 'If-Match': `"${saved.etag}"` } })

@@ -1,19 +1,20 @@
-// A conversation of the page as `recua chat` saves it, and back. The file holds the branch that is
-// shown; the others stay in the browser. What the page does not know of a file is kept. Pure.
+// Converts a conversation to the file format of `recua chat` and back. The file holds the branch
+// that is shown; other branches stay in the browser. Fields of a file that the page does not know
+// are kept. Pure.
 import { childrenOf, newId, wireMessage } from './tree.js';
 
 /** @typedef {import('./tree.js').Conversation} Conversation */
 /** @typedef {import('./tree.js').Message} Message */
 
-/** Settings that the file has, too. */
+/** Settings that the file also has. */
 const sampled = ['max_tokens', 'temperature', 'top_p', 'top_k', 'min_p', 'repeat_penalty'];
 
-/** @param {Message} message the text as a model reads it, files included */
+/** @param {Message} message its text as the model reads it, files included */
 const textOf = (message) => wireMessage(message).content;
 
 /**
- * The session to write. Undefined where no file of `recua chat` can hold the branch: with calls of
- * tools, or where a message that others follow has no answer.
+ * The session to write. Undefined if a file of `recua chat` cannot hold the branch: it has tool
+ * calls, or a message before the last has no answer.
  * @param {Conversation} conversation
  * @param {Message[]} path
  * @returns {{ session: Record<string, any>, written: Message[] } | undefined}
@@ -53,8 +54,8 @@ function messageOf(message, isLast) {
 }
 
 /**
- * What the page knows of a chat, with the file's branch as the one that is shown. Messages that are
- * there keep their ids, and their branches.
+ * Merges a file into a conversation of the page. The file's branch becomes the one that is shown.
+ * Messages that the page already has keep their ids and their branches.
  * @param {Record<string, any>} session
  * @param {Conversation} conversation
  * @param {Message[]} messages
@@ -77,7 +78,7 @@ export function merged(session, conversation, messages) {
     parent = message.id;
     lastMs = message.createdMs;
   }
-  // Behind the last one of the file nothing is shown, whatever the browser has there.
+  // Show nothing after the file's last message, even if the browser has messages there.
   chosen[parent] = '';
   const { sampling = {}, system } = session;
   const settings = { ...conversation.settings, ...Object.fromEntries(sampled.filter((name) => sampling[name] !== undefined).map((name) => [name, sampling[name]])) };

@@ -1,5 +1,5 @@
-// The conversation on screen, and the answers that are being written, also those of conversations
-// that were left. What the views show and do is here; they draw it.
+// The open conversation, and all answers being written, including those of other conversations.
+// This is the state and the actions of the chat; the views draw it.
 import { Emitter } from '../app/emitter.js';
 import { models } from '../app/models.js';
 import { notify } from '../app/notice.js';
@@ -14,13 +14,13 @@ import { childrenOf, newConversation, newId, pathOf, titleOf } from './tree.js';
 /** @typedef {import('./tree.js').Conversation} Conversation */
 /** @typedef {import('./tree.js').Message} Message */
 
-/** Between two writes of an answer that grows: what a reload may lose. */
+/** How often a growing answer is saved, and so the most that a reload loses. */
 const saveEveryMs = 2_000;
-/** An answer that was left longer ago is gone on with by hand. */
+/** An answer that was cut longer ago continues only when the user asks. */
 const resumeWithinMs = 3_600_000;
 
 class Session extends Emitter {
-  /** The newest first, without the one that nobody has said anything in. @type {Conversation[]} */
+  /** Newest first, without an empty conversation. @type {Conversation[]} */
   list = [];
   /** @type {Conversation} */
   conversation = newConversation('');
@@ -30,25 +30,25 @@ class Session extends Emitter {
   children = new Map();
   /** @type {Message[]} */
   path = [];
-  /** By the message's id: what stops it. @type {Map<string, { stop: AbortController, watchers: Set<() => void>, path: Message[], connecting: boolean }>} */
+  /** Answers being written, by message id. @type {Map<string, { stop: AbortController, watchers: Set<() => void>, path: Message[], connecting: boolean }>} */
   running = new Map();
-  /** What is in the box for a conversation, by its id. @type {Map<string, string>} */
+  /** Text in the message box, by conversation id. @type {Map<string, string>} */
   drafts = new Map();
-  /** The files beside it, by the same id. @type {Map<string, import('./tree.js').Attached[]>} */
+  /** Attached files, by conversation id. @type {Map<string, import('./tree.js').Attached[]>} */
   attached = new Map();
   #opening = 0;
-  /** A message is on its way to the server's file. */
+  /** A message is being written to the server's file. */
   #sending = false;
-  /** Counts what was put back into the box. */
+  /** Counts messages that were put back into the box. */
   returned = 0;
-  /** Conversations that are gone: an answer that ends later does not bring one back. @type {Set<string>} */
+  /** Deleted conversations. An answer that ends later must not bring one back. @type {Set<string>} */
   #gone = new Set();
 
   async start() {
     try {
       this.list = (await database.allConversations()).sort((a, b) => b.changedMs - a.changedMs);
     } catch (thrown) {
-      notify(`This browser keeps no conversations: ${sentenceOf(thrown)}`);
+      notify(`Cannot read the conversations in this browser: ${sentenceOf(thrown)}`);
     }
     this.changed();
   }
@@ -67,14 +67,14 @@ class Session extends Emitter {
     const opening = ++this.#opening;
     const messages = await database.messagesOf(id);
     if (opening !== this.#opening) return;
-    // What is written right now is further than what was saved of it.
+    // Answers being written are ahead of their saved copies.
     const live = [...this.running.values()].map(({ path }) => path.at(-1)).filter((message) => message?.conversation === id);
     this.#show(conversation, messages.map((message) => live.find((one) => one?.id === message.id) ?? message));
     await this.#refresh(conversation).catch((thrown) => notify(sentenceOf(thrown)));
     void this.#resume();
   }
 
-  /** A chat of the server, also one that this browser never saw. Returns its id here. @param {string} name */
+  /** Opens a chat of the server, even one new to this browser. Returns its id in the browser. @param {string} name */
   async openSaved(name) {
     const known = this.list.find(({ saved }) => saved?.name === name);
     if (known) return known.id;
@@ -93,7 +93,7 @@ class Session extends Emitter {
     return id === this.conversation.id ? [...this.messages.values()] : await database.messagesOf(id);
   }
 
-  /** Shows what came to the server's file since it was read. @param {Conversation} conversation */
+  /** Shows what was added to the server's file since the last read. @param {Conversation} conversation */
   async #refresh(conversation) {
     const { saved } = conversation;
     if (!saved || this.#isWriting(conversation)) return;
@@ -102,11 +102,11 @@ class Session extends Emitter {
     const read = await savedChats.read(saved.name, conversation, messages, servedModel).catch((thrown) => {
       if (!(thrown instanceof ServerError) || thrown.code !== 'session_not_found') throw thrown;
       this.alter(conversation, { saved: undefined });
-      throw new Error(`${saved.name} is no longer on the server; this browser keeps what it had of it.`);
+      throw new Error(`${saved.name} is no longer on the server. This browser keeps its copy.`);
     });
     if (!read || this.#isWriting(conversation)) return;
     const { changed, model, ...change } = read;
-    // Who chose another model here goes on with that.
+    // A model that the user chose here stays.
     Object.assign(conversation, change, conversation.model === saved.model ? { model } : {});
     this.#save(conversation, changed);
     const ids = new Set(changed.map(({ id }) => id));
@@ -114,14 +114,14 @@ class Session extends Emitter {
     else this.changed();
   }
 
-  /** The branch that is shown is the one in the server's file. @param {Conversation} conversation */
+  /** Writes the branch that is shown to the server's file. @param {Conversation} conversation */
   async #push(conversation) {
     const path = pathOf(childrenOf(await this.#messagesOf(conversation)), conversation.chosen);
     const written = await savedChats.write(conversation, path);
     this.#save(conversation, written);
   }
 
-  /** Behind each change of what is shown. @param {Conversation} conversation */
+  /** Updates the server's file after a change of the branch. @param {Conversation} conversation */
   async #keep(conversation) {
     if (!conversation.saved || this.#isWriting(conversation)) return;
     await this.#push(conversation).catch(async (thrown) => {
@@ -130,13 +130,13 @@ class Session extends Emitter {
     });
   }
 
-  /** To where `recua chat` saves its own. @param {Conversation} conversation */
+  /** Moves a conversation to the folder where `recua chat` saves. @param {Conversation} conversation */
   async moveToServer(conversation) {
     await this.#push(conversation);
     this.alter(conversation, { title: conversation.saved?.name ?? conversation.title });
   }
 
-  /** Back into this browser alone. @param {Conversation} conversation */
+  /** Moves a conversation back into this browser only. @param {Conversation} conversation */
   async moveHere(conversation) {
     if (savedChats.isServed) await savedChats.remove(conversation);
     this.alter(conversation, { saved: undefined });
@@ -148,13 +148,13 @@ class Session extends Emitter {
     this.alter(conversation, { title: conversation.saved?.name ?? title, named: true });
   }
 
-  /** What came to the server's chats elsewhere. */
+  /** Reads changes that others made to the server's chats. */
   async lookAgain() {
     await savedChats.refresh();
     if (savedChats.isServed) await this.#refresh(this.conversation).catch(() => undefined);
   }
 
-  /** Goes on with the answer at the end where a reload cut it off, unless another tab writes it. */
+  /** Continues the last answer if a reload cut it off, unless another tab is writing it. */
   async #resume() {
     const last = this.path.at(-1);
     const isCut = last?.role === 'assistant' && !last.finish && !last.error && !last.toolCalls?.length && !this.running.has(last.id);
@@ -179,14 +179,14 @@ class Session extends Emitter {
     return this.#sending || this.path.some(({ id }) => this.running.has(id)) || this.pair.some(({ id }) => this.running.has(id));
   }
 
-  /** The two answers that stand side by side at the end, or none. */
+  /** The two answers shown side by side at the end, or none. */
   get pair() {
     const last = this.path.at(-1);
     if (!last?.pair) return [];
     return (this.children.get(last.parent) ?? []).filter(({ pair }) => pair === last.pair);
   }
 
-  /** @param {Message} message all that could stand in its place */
+  /** All versions of a message, itself included. @param {Message} message */
   siblings(message) {
     return this.children.get(message.parent) ?? [message];
   }
@@ -204,7 +204,7 @@ class Session extends Emitter {
     this.changed();
   }
 
-  /** @param {string} name @param {unknown} value undefined: as the server has it */
+  /** @param {string} name @param {unknown} value undefined: the server's default */
   set(name, value) {
     const settings = { ...this.conversation.settings };
     if (value === undefined || value === '') delete settings[name];
@@ -242,7 +242,7 @@ class Session extends Emitter {
   }
 
   /**
-   * A user's message, behind all others or in another's place, and the answer to it.
+   * Adds a user's message, at the end or as another version of `instead`, and asks for an answer.
    * @param {string} content @param {import('./tree.js').Attached[]} attached @param {Message} [instead]
    */
   say(content, attached, instead) {
@@ -256,9 +256,9 @@ class Session extends Emitter {
   }
 
   /**
-   * First into the file, where it may meet what others wrote; then to the model.
+   * Writes the message to the file first, which fails if the file has changed; then asks the model.
    * @param {Conversation} conversation @param {Message} message
-   * @param {Record<string, string>} before what was chosen
+   * @param {Record<string, string>} before `chosen` as it was, to restore on failure
    */
   async #sayOnServer(conversation, message, before) {
     this.#sending = true;
@@ -284,7 +284,7 @@ class Session extends Emitter {
     this.changed();
   }
 
-  /** The result of a call, by hand. @param {Message} caller @param {string} callId @param {string} content */
+  /** Adds a tool result that the user typed. @param {Message} caller @param {string} callId @param {string} content */
   giveResult(caller, callId, content) {
     const last = this.path.at(-1) ?? caller;
     const result = this.#add({ parent: last.id, role: 'tool', callId, content });
@@ -293,26 +293,26 @@ class Session extends Emitter {
     if (caller.toolCalls?.every(({ id }) => given.has(id))) this.reply(result);
   }
 
-  /** Has the model, or both, answer a message. @param {Message} to */
+  /** Lets the model, or both models, answer a message. @param {Message} to */
   reply(to) {
     const { model, second } = this.conversation;
     const pair = second === '' ? {} : { pair: newId() };
     const path = this.path.slice(0, this.path.findIndex(({ id }) => id === to.id) + 1);
     const names = second === '' ? [model] : [model, second];
     const answers = names.map((name) => this.#add({ parent: to.id, role: 'assistant', content: '', model: name, ...pair }));
-    // Of two the chat goes on with the first, unless its person says otherwise.
+    // Of two answers the chat continues with the first, unless the user chooses the other.
     this.#change({ chosen: { ...this.conversation.chosen, [to.id]: answers[0]?.id ?? '' } });
     for (const message of answers) void this.#write(message, path);
     this.#arrange();
   }
 
-  /** Another answer in the place of this one. @param {Message} message */
+  /** Asks for another version of an answer. @param {Message} message */
   retry(message) {
     const parent = this.messages.get(message.parent);
     if (parent) this.reply(parent);
   }
 
-  /** Goes on with an answer that ended too early. @param {Message} message */
+  /** Continues an answer that ended early. @param {Message} message */
   goOn(message) {
     const at = this.path.findIndex(({ id }) => id === message.id);
     delete message.error;
@@ -321,7 +321,7 @@ class Session extends Emitter {
     this.changed();
   }
 
-  /** Another text in the place of an answer. @param {Message} message @param {string} content */
+  /** Adds an edited version of an answer. @param {Message} message @param {string} content */
   rewrite(message, content) {
     const { parent, role, model = '' } = message;
     this.#add({ parent, role, content, model, finish: 'stop' });
@@ -333,14 +333,14 @@ class Session extends Emitter {
     for (const { id } of [...this.path, ...this.pair]) this.running.get(id)?.stop.abort();
   }
 
-  /** Called when an answer that is being written has grown. @param {string} id @param {() => void} grown */
+  /** Calls `grown` whenever an answer being written grows. @param {string} id @param {() => void} grown */
   watchAnswer(id, grown) {
     const watchers = this.running.get(id)?.watchers;
     watchers?.add(grown);
     return () => void watchers?.delete(grown);
   }
 
-  /** @param {Message} message @param {Message[]} path before it @param {boolean} [continued] */
+  /** @param {Message} message @param {Message[]} path the messages before it @param {boolean} [continued] */
   async #write(message, path, continued = false) {
     const { conversation } = this;
     const stop = new AbortController();

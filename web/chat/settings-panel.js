@@ -1,5 +1,4 @@
-// What this conversation asks of the model beyond its messages. Where nothing is set the server's
-// own value holds, which each field shows.
+// Settings of the open conversation. Empty fields use the server's defaults, which they show.
 import { html, useEffect, useState } from '../app/html.js';
 import { IconButton } from '../app/icons.js';
 import { json } from '../app/server.js';
@@ -8,15 +7,15 @@ import { session } from './session.js';
 
 /** @type {{ name: string, label: string, step: string, min: string, max?: string, hint: string }[]} */
 const numbers = [
-  { name: 'temperature', label: 'Temperature', step: '0.05', min: '0', max: '2', hint: 'How freely the next word is drawn; 0 takes the likeliest' },
-  { name: 'top_p', label: 'Top P', step: '0.01', min: '0', max: '1', hint: 'Draws among the likeliest that add up to this' },
-  { name: 'top_k', label: 'Top K', step: '1', min: '0', hint: 'Draws among so many; 0 is all' },
-  { name: 'min_p', label: 'Min P', step: '0.01', min: '0', max: '1', hint: 'Leaves out what is less likely than this share of the likeliest' },
-  { name: 'repeat_penalty', label: 'Repeat penalty', step: '0.01', min: '0', hint: 'Above 1 makes what was said less likely' },
-  { name: 'presence_penalty', label: 'Presence penalty', step: '0.1', min: '-2', max: '2', hint: 'Above 0 makes what was said once less likely' },
-  { name: 'frequency_penalty', label: 'Frequency penalty', step: '0.1', min: '-2', max: '2', hint: 'Above 0 makes what was said often less likely' },
-  { name: 'max_tokens', label: 'Longest answer', step: '1', min: '1', hint: 'In tokens' },
-  { name: 'seed', label: 'Seed', step: '1', min: '0', hint: 'The same seed gives the same answer; none is another each time' },
+  { name: 'temperature', label: 'Temperature', step: '0.05', min: '0', max: '2', hint: 'Randomness of the next token; 0 always takes the most likely one' },
+  { name: 'top_p', label: 'Top P', step: '0.01', min: '0', max: '1', hint: 'Samples from the most likely tokens whose probabilities add up to this' },
+  { name: 'top_k', label: 'Top K', step: '1', min: '0', hint: 'Samples from this many of the most likely tokens; 0 means all' },
+  { name: 'min_p', label: 'Min P', step: '0.01', min: '0', max: '1', hint: 'Drops tokens less likely than this fraction of the most likely one' },
+  { name: 'repeat_penalty', label: 'Repeat penalty', step: '0.01', min: '0', hint: 'Above 1 makes tokens that already occurred less likely' },
+  { name: 'presence_penalty', label: 'Presence penalty', step: '0.1', min: '-2', max: '2', hint: 'Above 0 makes tokens that already occurred less likely, however often' },
+  { name: 'frequency_penalty', label: 'Frequency penalty', step: '0.1', min: '-2', max: '2', hint: 'Above 0 makes tokens less likely each time they occur' },
+  { name: 'max_tokens', label: 'Max tokens', step: '1', min: '1', hint: 'The longest answer, in tokens' },
+  { name: 'seed', label: 'Seed', step: '1', min: '0', hint: 'The same seed gives the same answer; without one each answer differs' },
 ];
 
 /** @param {{ model: string, isLoaded: boolean, close: () => void }} props */
@@ -31,23 +30,23 @@ export function SettingsPanel({ model, isLoaded, close }) {
   /** @param {Event} event */
   const valueOf = (event) => /** @type {HTMLInputElement} */ (event.currentTarget).value;
 
-  return html`<aside class="settings" aria-label="Settings of this chat" onKeyDown=${(/** @type {KeyboardEvent} */ event) => { if (event.key === 'Escape') close(); }}>
-    <header class="row"><h2>This chat</h2><${IconButton} icon="close" label="Close the settings" onClick=${close} /></header>
+  return html`<aside class="settings" aria-label="Chat settings" onKeyDown=${(/** @type {KeyboardEvent} */ event) => { if (event.key === 'Escape') close(); }}>
+    <header class="row"><h2>Chat settings</h2><${IconButton} icon="close" label="Close settings" onClick=${close} /></header>
     <label>System prompt
       <textarea rows="4" value=${settings['system'] ?? ''} placeholder="None" onChange=${(/** @type {Event} */ event) => session.set('system', valueOf(event))}></textarea>
     </label>
     <label>Thinking
       <select value=${settings['thinking'] ?? ''} onChange=${(/** @type {Event} */ event) => session.set('thinking', valueOf(event))}>
-        <option value="">As the model does</option><option value="off">Off</option>
+        <option value="">Model default</option><option value="off">Off</option>
       </select>
     </label>
     <div class="grid">${numbers.map(({ name, label, hint, ...range }) => html`<label key=${name} title=${hint}>${label}
       <input type="number" inputmode="decimal" ...${range} value=${settings[name] ?? ''} placeholder=${shown(defaults, name)}
         onChange=${(/** @type {Event} */ event) => session.set(name, valueOf(event) === '' ? undefined : Number(valueOf(event)))} />
     </label>`)}</div>
-    <${JsonField} name="schema" label="Answer as JSON of this schema" example='{"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}' isRight=${(/** @type {unknown} */ value) => typeof value === 'object' && value !== null} />
-    <${JsonField} name="tools" label="Tools, whose results you give by hand" example='[{"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}}]' isRight=${Array.isArray} />
-    <p class="dim">Empty fields hold what the server does by itself.</p>
+    <${JsonField} name="schema" label="Answer as JSON with this schema" example='{"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}' isRight=${(/** @type {unknown} */ value) => typeof value === 'object' && value !== null} />
+    <${JsonField} name="tools" label="Tools (you type the results)" example='[{"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}}]' isRight=${Array.isArray} />
+    <p class="dim">Empty fields use the server's defaults.</p>
   </aside>`;
 }
 
@@ -65,6 +64,6 @@ function JsonField({ name, label, example, isRight }) {
   return html`<details class="json-field" open=${text !== ''}><summary>${label}</summary>
     <textarea rows="6" class="mono" spellcheck="false" aria-label=${label} aria-invalid=${wrong} value=${text} placeholder=${example}
       onChange=${(/** @type {Event} */ event) => session.set(name, /** @type {HTMLTextAreaElement} */ (event.currentTarget).value)}></textarea>
-    ${wrong && html`<p class="error" role="alert">This is not the JSON that is expected here; it is left out.</p>`}
+    ${wrong && html`<p class="error" role="alert">This is not the JSON expected here. Correct it or clear the field.</p>`}
   </details>`;
 }

@@ -1,4 +1,4 @@
-// The calls that an answer makes. Nothing is run: who reads them gives the result by hand.
+// The tool calls of an answer. The page runs no tools: the user types each result.
 import { html, useRef } from '../app/html.js';
 import { session } from './session.js';
 
@@ -17,7 +17,7 @@ function pretty(text) {
 export function ToolCalls({ message, live, results }) {
   return html`<div class="calls">${(message.toolCalls ?? []).map((call) => {
     const result = results.find(({ callId }) => callId === call.id);
-    return html`<section class="call" aria-label=${`Call of ${call.name}`} key=${call.id}>
+    return html`<section class="call" aria-label=${`Call to ${call.name}`} key=${call.id}>
       <h3><span class="tag">call</span> <code>${call.name}</code></h3>
       <pre tabindex="0">${live ? call.arguments : pretty(call.arguments)}</pre>
       ${result ? html`<p class="dim">Result</p><pre tabindex="0">${result.content}</pre>` : !live && html`<${Result} message=${message} callId=${call.id} name=${call.name} />`}
@@ -30,7 +30,7 @@ function Result({ message, callId, name }) {
   /** @type {{ current: HTMLTextAreaElement | null }} */
   const box = useRef(null);
   return html`<div class="result">
-    <textarea ref=${box} rows="2" aria-label=${`Result of ${name}`} placeholder="What the tool gives back"></textarea>
-    <button type="button" disabled=${session.busy} onClick=${() => session.giveResult(message, callId, box.current?.value ?? '')}>Give the result</button>
+    <textarea ref=${box} rows="2" aria-label=${`Result of ${name}`} placeholder="What the tool returns"></textarea>
+    <button type="button" disabled=${session.busy} onClick=${() => session.giveResult(message, callId, box.current?.value ?? '')}>Submit result</button>
   </div>`;
 }

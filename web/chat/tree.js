@@ -1,4 +1,4 @@
-// A conversation as a tree: a message may have several that follow it, of which one is shown. Pure.
+// A conversation as a tree: a message may have several replies, one of which is shown. Pure.
 
 /**
  * @typedef {object} Stats
@@ -19,7 +19,7 @@
  * @typedef {object} Message
  * @property {string} id
  * @property {string} conversation
- * @property {string} parent id of the message before; '' of the first
+ * @property {string} parent id of the message before; '' for the first
  * @property {'user' | 'assistant' | 'tool'} role
  * @property {string} content
  * @property {string} [reasoning]
@@ -27,11 +27,11 @@
  * @property {string} [callId] of the call that a tool's message answers
  * @property {Attached[]} [attached]
  * @property {string} [model]
- * @property {string} [pair] shared by two answers that stand side by side
+ * @property {string} [pair] shared by two answers shown side by side
  * @property {Stats} [stats]
  * @property {string} [finish]
  * @property {string} [error]
- * @property {Record<string, any>} [saved] as it stands in the server's file
+ * @property {Record<string, any>} [saved] the message in the server's file
  * @property {number} createdMs
  */
 
@@ -39,16 +39,16 @@
  * @typedef {object} Conversation
  * @property {string} id
  * @property {string} title
- * @property {boolean} named by its user
+ * @property {boolean} named the title is set: by the first message, the user or the server
  * @property {boolean} pinned
  * @property {number} createdMs
  * @property {number} changedMs
  * @property {string} model
- * @property {string} second model of two side by side; '' for one alone
- * @property {Record<string, any>} settings what was set away from the server's own
- * @property {Record<string, string>} chosen of the messages with several that follow: which one; '' is none
- * @property {{ name: string, etag: string, document: Record<string, any>, model: string }} [saved] of one that lies on
- *   the server: its file without the messages, and the server's name of the model there
+ * @property {string} second the second of two models side by side; '' without one
+ * @property {Record<string, any>} settings values that differ from the server's defaults
+ * @property {Record<string, string>} chosen by message id: the reply that is shown; '' for none
+ * @property {{ name: string, etag: string, document: Record<string, any>, model: string }} [saved] if it is on
+ *   the server: its file without the messages, and the server's name for the model in it
  */
 
 export const newId = () => crypto.getRandomValues(new Uint32Array(4)).reduce((id, part) => id + part.toString(36).padStart(7, '0'), '');
@@ -59,7 +59,7 @@ export function newConversation(model) {
   return { id: newId(), title: 'New chat', named: false, pinned: false, createdMs: nowMs, changedMs: nowMs, model, second: '', settings: {}, chosen: {} };
 }
 
-/** @param {Iterable<Message>} messages @returns {Map<string, Message[]>} what follows each, the oldest first */
+/** @param {Iterable<Message>} messages @returns {Map<string, Message[]>} the replies to each message, oldest first */
 export function childrenOf(messages) {
   /** @type {Map<string, Message[]>} */
   const children = new Map();
@@ -73,7 +73,7 @@ export function childrenOf(messages) {
 }
 
 /**
- * The messages that are shown, from the first to the last.
+ * The messages that are shown, first to last.
  * @param {Map<string, Message[]>} children
  * @param {Record<string, string>} chosen
  */
@@ -90,7 +90,7 @@ export function pathOf(children, chosen) {
 }
 
 /**
- * What is sent to a model: the path up to a message, as the API has it.
+ * The messages of a request: the path up to a message, in the API's format.
  * @param {Message[]} path
  * @param {string} system
  */
@@ -112,7 +112,7 @@ export function wireMessage({ role, content, reasoning, toolCalls, callId, attac
   };
 }
 
-/** A file in a message; the fence is longer than any in it. @param {Attached} file */
+/** A file as text of a message, in a fence longer than any in the file. @param {Attached} file */
 function fileText({ name, text }) {
   const longest = Math.max(2, ...[...text.matchAll(/`{3,}/g)].map(([ticks]) => ticks.length));
   const fence = '`'.repeat(longest + 1);

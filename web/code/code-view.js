@@ -1,4 +1,4 @@
-// The conversation on screen as code: the request that this page would send next, in three languages.
+// The open conversation as code: its last request, in three languages. Below it, the API reference.
 import { html, useState } from '../app/html.js';
 import { useEmitter } from '../app/emitter.js';
 import { useModels } from '../app/models.js';
@@ -13,7 +13,7 @@ const languages = ['curl', 'Python', 'JavaScript'];
 /** @param {unknown} value @param {string} [indent] */
 const pretty = (value, indent = '') => JSON.stringify(value, undefined, 2).replaceAll('\n', `\n${indent}`);
 
-/** JSON as Python writes it. @param {any} value @param {string} indent @returns {string} */
+/** A JSON value as Python source. @param {any} value @param {string} indent @returns {string} */
 function python(value, indent) {
   if (value === true) return 'True';
   if (value === false) return 'False';
@@ -24,7 +24,7 @@ function python(value, indent) {
   return JSON.stringify(value);
 }
 
-/** Fields of OpenAI's own; their client takes the others apart. */
+/** OpenAI's fields. Its Python client takes all others in `extra_body`. */
 const ofOpenAi = ['model', 'messages', 'stream', 'temperature', 'top_p', 'max_tokens', 'seed', 'presence_penalty', 'frequency_penalty', 'response_format', 'tools'];
 
 /** @param {string} language @param {Record<string, any>} body */
@@ -50,7 +50,7 @@ export function CodeView() {
   const { conversation, path } = useEmitter(session);
   useModels(30_000);
   const [language, setLanguage] = useState('curl');
-  // What was asked, without the answer to it; a chat that is empty shows how one begins.
+  // The messages up to the last question, without its answer. An empty chat shows an example.
   const asked = path.slice(0, path.findLastIndex(({ role }) => role !== 'assistant') + 1);
   const body = bodyOf(conversation, asked, conversation.model || 'default');
   if (asked.length === 0) body['messages'] = [...body['messages'], { role: 'user', content: 'Hello! Who are you?' }];
@@ -65,15 +65,15 @@ export function CodeView() {
   };
   return html`<section class="panel" aria-labelledby="api-title">
     <h1 id="api-title">API</h1>
-    <p>The server speaks OpenAI's API at <code>${addressOf('v1')}</code>, and those of Anthropic, Ollama and llama-server. <a href=${addressOf('openapi.json')} target="_blank" rel="noopener">openapi.json</a> describes every route.</p>
-    <h2>${asked.length === 0 ? 'A first request' : 'The chat on screen as a request'}</h2>
+    <p>The server speaks OpenAI's API at <code>${addressOf('v1')}</code>, and the APIs of Anthropic, Ollama and llama-server. <a href=${addressOf('openapi.json')} target="_blank" rel="noopener">openapi.json</a> describes every route.</p>
+    <h2>${asked.length === 0 ? 'A first request' : 'The current chat as a request'}</h2>
     <div class="tabs" role="tablist" aria-label="Language" onKeyDown=${onKey}>${languages.map((one) => html`<button key=${one} type="button" role="tab" id=${`tab-${one}`} aria-selected=${one === language} aria-controls="code" tabindex=${one === language ? 0 : -1} onClick=${() => setLanguage(one)}>${one}</button>`)}
       <span class="stretch"></span></div>
     <div class="code" id="code" role="tabpanel" aria-labelledby=${`tab-${language}`}>
       <div class="code-head"><span>${language}</span><button type="button" class="copy" onClick=${() => copyText(code)}>Copy</button></div>
       <pre tabindex="0">${code}</pre>
     </div>
-    <h2>Every route</h2>
+    <h2>All routes</h2>
     <${Reference} />
   </section>`;
 }

@@ -1,4 +1,4 @@
-// A description of the API: paragraphs, with `code` and **strong** words.
+// Text of the API description: paragraphs with `code` and **strong** words.
 import { html } from '../app/html.js';
 
 /** @param {{ text: string }} props */
@@ -8,7 +8,7 @@ export function Prose({ text }) {
 
 /** @param {string} text @returns {any[]} */
 function pieces(text) {
-  // Links lead to files of the documentation, which is not here.
+  // Links point to documentation files, which the page does not have.
   return text.replace(/\[([^\]]*)\]\([^)]*\)/g, '$1').split(/(`[^`]+`|\*\*[^*]+\*\*)/).map((piece) => {
     if (/^`[^`]+`$/.test(piece)) return html`<code>${piece.slice(1, -1)}</code>`;
     if (/^\*\*[^*]+\*\*$/.test(piece)) return html`<strong>${piece.slice(2, -2)}</strong>`;

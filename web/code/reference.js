@@ -1,5 +1,4 @@
-// The API as its own description has it (GET /openapi.json): every route with its fields, and a
-// request to try.
+// The API reference, from GET /openapi.json: every route with its fields, and a form to try it.
 import { html, useEffect, useMemo, useState } from '../app/html.js';
 import { json, sentenceOf } from '../app/server.js';
 import { Prose } from './prose.js';
@@ -15,7 +14,7 @@ import { TryIt } from './try-it.js';
 const methods = ['get', 'post', 'put', 'delete'];
 
 /**
- * The routes, each once: what answers under several paths is named with all of them.
+ * All routes. A route with several paths is listed once, with all of them.
  * @param {any} document
  * @returns {Route[]}
  */
@@ -49,11 +48,11 @@ export function Reference() {
   useEffect(() => void json('openapi.json').then(setDocument, (thrown) => setError(sentenceOf(thrown))), []);
   const routes = useMemo(() => (document ? routesOf(document) : []), [document]);
   if (error) return html`<p class="error" role="alert">${error}</p>`;
-  if (!document) return html`<p class="dim" role="status">Reading openapi.json…</p>`;
+  if (!document) return html`<p class="dim" role="status">Loading openapi.json…</p>`;
   const words = wanted.trim().toLowerCase();
   const shown = routes.filter(({ path, also, summary, method }) => `${method} ${path} ${also.join(' ')} ${summary}`.toLowerCase().includes(words));
   return html`<input type="search" class="narrow" aria-label="Search routes" placeholder="Search routes" value=${wanted} onInput=${(/** @type {Event} */ event) => setWanted(/** @type {HTMLInputElement} */ (event.currentTarget).value)} />
-    ${shown.length === 0 && html`<p class="dim" role="status">No route has these words.</p>`}
+    ${shown.length === 0 && html`<p class="dim" role="status">No route matches.</p>`}
     ${document.tags.map((/** @type {{ name: string, description: string }} */ { name, description }) => {
       const ones = shown.filter(({ tag }) => tag === name);
       return ones.length > 0 && html`<section class="topic" key=${name} aria-label=${name}>
@@ -80,7 +79,7 @@ function RouteView({ route, document }) {
         <dt><code>${one.name}</code> <span class="dim">${one.in}${one.required ? ', required' : ''}</span></dt><dd><${Prose} text=${one.description ?? ''} /></dd></div>`)}</dl>`}
       ${body && html`<h4>Body</h4><${Schema} schema=${body.schema} document=${document} depth=${0} />`}
       <${TryIt} route=${route} document=${document} />
-      <h4>Answers</h4>
+      <h4>Responses</h4>
       <dl class="fields">${replied.map(([status, reply]) => html`<div key=${status}>
         <dt><code>${status}</code></dt><dd><${Prose} text=${reply.description ?? ''} />
         ${Object.entries(reply.content ?? {}).map(([type, content]) => html`<details key=${type}><summary class="dim">${type}</summary><${Schema} schema=${/** @type {any} */ (content).schema} document=${document} depth=${0} /></details>`)}</dd></div>`)}</dl>

@@ -1,9 +1,9 @@
-// A JSON schema as a list of fields. What is deeper is drawn when somebody opens it: schemas may
-// hold themselves.
+// A JSON schema as a list of fields. Nested fields are drawn when the user opens them, since a
+// schema may contain itself.
 import { html, useState } from '../app/html.js';
 import { Prose } from './prose.js';
 
-/** @param {any} schema @param {any} document @returns {any} what a reference stands for */
+/** @param {any} schema @param {any} document @returns {any} the schema that a reference names */
 export function followed(schema, document) {
   let at = schema ?? {};
   for (let steps = 0; at.$ref && steps < 20; steps++) at = document.components.schemas[at.$ref.split('/').at(-1)] ?? {};
@@ -25,12 +25,12 @@ function typeOf(schema, document) {
 /** @param {any} schema */
 function boundsOf({ minimum, maximum, default: usual, maxLength, maxItems }) {
   return [
-    minimum !== undefined && `from ${minimum}`, maximum !== undefined && `to ${maximum}`, maxLength !== undefined && `at most ${maxLength} characters`,
-    maxItems !== undefined && `at most ${maxItems}`, usual !== undefined && `default ${JSON.stringify(usual)}`,
+    minimum !== undefined && `min ${minimum}`, maximum !== undefined && `max ${maximum}`, maxLength !== undefined && `at most ${maxLength} characters`,
+    maxItems !== undefined && `at most ${maxItems} items`, usual !== undefined && `default ${JSON.stringify(usual)}`,
   ].filter(Boolean).join(', ');
 }
 
-/** What is inside. @param {any} schema @param {any} document @returns {any[]} objects */
+/** The object schemas inside a schema. @param {any} schema @param {any} document @returns {any[]} */
 function insides(schema, document) {
   const one = followed(schema, document);
   if (one.properties) return [one];
@@ -55,7 +55,7 @@ function Field({ name, schema, required, document, depth }) {
   return html`<div>
     <dt><code>${name}</code> <span class="dim">${typeOf(schema, document)}${required ? ', required' : ''}</span></dt>
     <dd>${description && html`<${Prose} text=${description} />`}${boundsOf({ ...one, ...schema }) && html`<p class="dim">${boundsOf({ ...one, ...schema })}</p>`}
-      ${deeper && html`<details onToggle=${(/** @type {Event} */ event) => { event.stopPropagation(); setOpen(/** @type {HTMLDetailsElement} */ (event.currentTarget).open); }}><summary class="dim">its fields</summary>
+      ${deeper && html`<details onToggle=${(/** @type {Event} */ event) => { event.stopPropagation(); setOpen(/** @type {HTMLDetailsElement} */ (event.currentTarget).open); }}><summary class="dim">fields</summary>
         ${open && html`<${Schema} schema=${schema} document=${document} depth=${depth + 1} />`}</details>`}</dd>
   </div>`;
 }

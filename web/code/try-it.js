@@ -1,4 +1,4 @@
-// One request to a route, as somebody fills it in, and what the server answers to it.
+// A form that sends one request to a route and shows the server's response.
 import { html, useState } from '../app/html.js';
 import { confirmed } from '../app/dialog.js';
 import { models } from '../app/models.js';
@@ -6,7 +6,7 @@ import { addressOf } from '../app/server.js';
 import { bytes, duration } from '../app/units.js';
 import { followed } from './schema.js';
 
-/** More of an answer is not shown. */
+/** Characters of a response that are shown. */
 const mostShown = 200_000;
 
 /** @param {import('./reference.js').Route} route @param {any} document */
@@ -14,7 +14,7 @@ function exampleOf({ body }, document) {
   if (!body) return '';
   const example = body.example ?? {};
   const known = models.list.find(({ status }) => status.value === 'loaded')?.id;
-  // The name of an example is no model of this server, and not every server has a default one.
+  // The model of the example is not on this server, and not every server has a default model.
   const takesModel = 'model' in example || followed(body.schema, document).properties?.model !== undefined;
   return JSON.stringify(takesModel && known !== undefined ? { ...example, model: known } : example, undefined, 2);
 }
@@ -27,7 +27,7 @@ export function TryIt({ route, document }) {
   const [answer, setAnswer] = useState(/** @type {{ head: string, text: string, failed: boolean } | undefined} */ (undefined));
   const [stop, setStop] = useState(/** @type {AbortController | undefined} */ (undefined));
   const isJson = body?.type === 'application/json';
-  if (body && !isJson) return html`<p class="dim">This route takes ${body.type}: curl sends it.</p>`;
+  if (body && !isJson) return html`<p class="dim">This route takes ${body.type}, which this form cannot send. Use curl.</p>`;
   /** @param {Event} event */
   const submit = async (event) => {
     event.preventDefault();
@@ -35,11 +35,11 @@ export function TryIt({ route, document }) {
       try {
         JSON.parse(text);
       } catch (thrown) {
-        setAnswer({ head: 'Not sent', text: `The body is no JSON: ${/** @type {Error} */ (thrown).message}`, failed: true });
+        setAnswer({ head: 'Not sent', text: `The body is not JSON: ${/** @type {Error} */ (thrown).message}`, failed: true });
         return;
       }
     }
-    if (method === 'delete' && !await confirmed(`Send DELETE ${path}?`, 'What it deletes is gone for good.', 'Send')) return;
+    if (method === 'delete' && !await confirmed(`Send DELETE ${path}?`, 'This cannot be undone.', 'Send')) return;
     const query = new URLSearchParams(parameters.filter((one) => one.in === 'query' && values[one.name]).map(({ name }) => [name, values[name] ?? '']));
     const filled = path.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(values[name] ?? ''));
     const headers = Object.fromEntries(parameters.filter((one) => one.in === 'header').map(({ name }) => [name, values[name] ?? '']));
@@ -57,7 +57,7 @@ export function TryIt({ route, document }) {
       ? html`<button type="button" onClick=${() => stop.abort()}>Stop</button>`
       : html`<button type="submit" class="primary">Send</button>`}
       ${answer && html`<span class=${answer.failed ? 'warn' : 'dim'} role="status">${answer.head}</span>`}</div>
-    ${answer && html`<pre tabindex="0" role="region" aria-label="Answer of the server">${answer.text.slice(0, mostShown)}</pre>`}
+    ${answer && html`<pre tabindex="0" role="region" aria-label="Server response">${answer.text.slice(0, mostShown)}</pre>`}
   </form>`;
 }
 
@@ -85,12 +85,12 @@ async function send(method, path, body, more, signal, show) {
       const { value, done } = await reader.read();
       if (done) break;
       text += value;
-      // Streams are shown as they come.
+      // Show streams as they arrive.
       if (!isJson && performance.now() - shownMs > 100) {
         shownMs = performance.now();
         show({ head, text, failed });
       }
-      if (text.length > 20 * mostShown) throw new Error('The answer is longer than what is shown here.');
+      if (text.length > 20 * mostShown) throw new Error('The response is too long to show here.');
     }
     head += `, ${bytes(text.length)} in ${duration(performance.now() - startMs)}`;
     if (isJson) text = JSON.stringify(JSON.parse(text), undefined, 2);

@@ -1,11 +1,12 @@
-// The hub: repositories by words, and what a repository has, with sizes and what fits this machine.
+// Hub search: finds repositories, and lists the models in one with their sizes and whether they fit
+// this machine.
 import { html, useEffect, useRef, useState } from '../app/html.js';
 import { useEmitter } from '../app/emitter.js';
 import { json, sentenceOf } from '../app/server.js';
 import { bytes, count, percent } from '../app/units.js';
 import { pulling } from './pulling.js';
 
-/** What names a repository rather than being words to search for. */
+/** Matches the name of a repository, as opposed to search words. */
 const repositoryName = /^(?:https?:\/\/\S+\/|hf\.co\/)?[\w.-]+\/[\w.-]+$/;
 
 /**
@@ -15,9 +16,9 @@ const repositoryName = /^(?:https?:\/\/\S+\/|hf\.co\/)?[\w.-]+\/[\w.-]+$/;
  */
 
 /**
- * What a question to the hub came to; the newest question counts.
+ * The result of a request to the hub. A newer request replaces an older one.
  * @template T
- * @param {string} address empty: nothing is asked
+ * @param {string} address empty for no request
  * @returns {{ data: T[] | undefined, error: string, asking: boolean }}
  */
 function useHub(address) {
@@ -52,14 +53,14 @@ export function HubSearch() {
     if (wanted.includes(':') && !isRepository) void pulling.pull(wanted);
   };
   return html`<form class="pull" role="search" onSubmit=${submit}>
-      <label class="stretch"><span class="hidden">Models of the hub</span><input ref=${field} type="search" placeholder="Search the hub, or name owner/repo:Q4_K_M" autocomplete="off" spellcheck="false" /></label>
+      <label class="stretch"><span class="hidden">Models on the hub</span><input ref=${field} type="search" placeholder="Search the hub, or enter owner/repo:Q4_K_M" autocomplete="off" spellcheck="false" /></label>
       <button type="submit" class="primary">Search</button>
     </form>
     ${running && html`<div class="progress" role="status"><strong>${name}</strong><progress aria-label=${`Pulling ${name}`} max="1" value=${share.total === 0 ? undefined : share.completed / share.total}></progress>
       <span>${share.total === 0 ? status : `${bytes(share.completed)} of ${bytes(share.total)}, ${percent(share.completed / share.total)}`}</span>
       <button type="button" onClick=${() => pulling.cancel()}>Pause</button></div>`}
     ${!running && error && html`<div class="progress"><p class="error stretch" role="alert">${name}: ${error}</p>
-      <button type="button" onClick=${() => pulling.pull(name)}>${pulling.paused ? 'Go on' : 'Try again'}</button>
+      <button type="button" onClick=${() => pulling.pull(name)}>${pulling.paused ? 'Resume' : 'Try again'}</button>
       <button type="button" class="quiet" onClick=${() => pulling.forget()}>Dismiss</button></div>`}
     ${found.asking && html`<p class="dim" role="status">Searching…</p>`}
     ${found.error && html`<p class="error" role="alert">${found.error}</p>`}
@@ -69,8 +70,8 @@ export function HubSearch() {
 
 /** @param {{ repositories: Repository[], opened: string, open: (name: string) => void }} props */
 function Found({ repositories, opened, open }) {
-  if (repositories.length === 0) return html`<p class="dim" role="status">No repository with GGUF files fits these words.</p>`;
-  return html`<ul class="found" aria-label="Found at the hub">${repositories.map(({ name, downloads, likes, gated }) => html`<li key=${name}>
+  if (repositories.length === 0) return html`<p class="dim" role="status">No repository with GGUF files matches.</p>`;
+  return html`<ul class="found" aria-label="Found on the hub">${repositories.map(({ name, downloads, likes, gated }) => html`<li key=${name}>
     <button type="button" class="found-head" aria-expanded=${opened === name} onClick=${() => open(opened === name ? '' : name)}>
       <strong>${name}</strong>${gated && html`<span class="tag">license to accept</span>`}
       <span class="dim">${count(downloads)} downloads, ${count(likes)} likes</span></button>
@@ -83,17 +84,17 @@ function Offers({ repository }) {
   const { running } = useEmitter(pulling);
   /** @type {ReturnType<typeof useHub<Offer>>} */
   const { data, error, asking } = useHub(`ui/hub?repository=${encodeURIComponent(repository)}`);
-  if (asking) return html`<p class="dim" role="status">Asking what it has…</p>`;
+  if (asking) return html`<p class="dim" role="status">Listing its models…</p>`;
   if (error) return html`<p class="error" role="alert">${error}</p>`;
-  if (!data || data.length === 0) return html`<p class="dim" role="status">${repository} has no GGUF model that is whole.</p>`;
+  if (!data || data.length === 0) return html`<p class="dim" role="status">${repository} has no complete GGUF model.</p>`;
   return html`<div class="table wide offers" tabindex="0" role="region" aria-label=${`Models of ${repository}`}><table>
     <thead><tr><th>Quantization</th><th class="align-right">Download</th><th class="align-right offers-memory">Memory</th><th>This machine</th><th><span class="hidden">Actions</span></th></tr></thead>
     <tbody>${data.map(({ name, file, quantization, sizeBytes, storedBytes, memoryBytes, fits, recommended }) => html`<tr key=${file}>
       <th scope="row" title=${file}>${quantization || file}${recommended && html` <span class="tag">recommended</span>`}</th>
       <td class="align-right">${bytes(sizeBytes)}</td>
       <td class="align-right offers-memory">${bytes(memoryBytes)}</td>
-      <td class=${fits ? '' : 'warn'}>${fits ? 'fits' : 'too large'}${storedBytes > 0 && storedBytes < sizeBytes ? `, ${percent(storedBytes / sizeBytes)} is here` : ''}</td>
-      <td class="row-actions">${storedBytes >= sizeBytes ? html`<span class="dim">is here</span>` : html`<button type="button" disabled=${running} aria-label=${`Pull ${name}`} onClick=${() => pulling.pull(name)}>Pull</button>`}</td>
+      <td class=${fits ? '' : 'warn'}>${fits ? 'fits' : 'too large'}${storedBytes > 0 && storedBytes < sizeBytes ? `, ${percent(storedBytes / sizeBytes)} downloaded` : ''}</td>
+      <td class="row-actions">${storedBytes >= sizeBytes ? html`<span class="dim">downloaded</span>` : html`<button type="button" disabled=${running} aria-label=${`Pull ${name}`} onClick=${() => pulling.pull(name)}>Pull</button>`}</td>
     </tr>`)}</tbody>
   </table></div>`;
 }

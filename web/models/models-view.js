@@ -1,4 +1,4 @@
-// The server's models: what each is at, load and unload, pull and delete.
+// The server's models and their state; load, unload, pull and delete them.
 import { html, useEffect, useState } from '../app/html.js';
 import { asked as askedFor, confirmed } from '../app/dialog.js';
 import { IconButton } from '../app/icons.js';
@@ -9,9 +9,9 @@ import { bytes, count, percent, speed } from '../app/units.js';
 import { HubSearch } from './hub-search.js';
 
 /** @typedef {import('../app/models.js').Model} Model */
-/** @typedef {{ name: string, modelStays: boolean }} Given a name that somebody gave */
+/** @typedef {{ name: string, modelStays: boolean }} Given an alias that a user gave */
 
-/** What files say of models that are not loaded, by id. @type {Map<string, Record<string, any> | undefined>} */
+/** Details from the files of models that are not loaded, by id. @type {Map<string, Record<string, any> | undefined>} */
 const described = new Map();
 
 /** @param {Model} model */
@@ -48,8 +48,8 @@ export function ModelsView() {
   </section>`;
 }
 
-/** @param {{ model: Model, machine: { memory: number, keepAlive: number }, given: Given[] }} props `machine`: bytes of its
- *   memory, and for how many seconds models stay by themselves */
+/** @param {{ model: Model, machine: { memory: number, keepAlive: number }, given: Given[] }} props `machine`: bytes of
+ *   memory, and the seconds that an idle model stays loaded */
 function Row({ model, machine, given }) {
   const { id, aliases = [], status, memory_bytes: memory, context_length: context, meta, pinned, fixed } = model;
   const details = useDescription(model);
@@ -66,31 +66,31 @@ function Row({ model, machine, given }) {
     await models.refresh();
   };
   const remove = async () => {
-    if (!await confirmed(`Delete ${id}?`, 'Its files are removed from this machine. They can be pulled again.', 'Delete')) return;
+    if (!await confirmed(`Delete ${id}?`, 'This removes its files from this machine. A model from the hub can be pulled again.', 'Delete')) return;
     await request('api/delete', { method: 'DELETE', body: { model: id } });
-    notify(`${id} is deleted`);
+    notify(`Deleted ${id}`);
   };
   const name = async () => {
-    const alias = (await askedFor(`Another name for ${id}`, '', 'Give it'))?.trim();
+    const alias = (await askedFor(`Add a name for ${id}`, '', 'Add'))?.trim();
     if (!alias) return;
     await request('api/copy', { body: { source: id, destination: alias } });
-    notify(`${id} is ${alias}, too`);
+    notify(`${alias} now names ${id}`);
   };
   /** @param {string} alias */
   const unname = async (alias) => {
-    if (!await confirmed(`Take the name ${alias} away?`, `${id} stays as it is.`, 'Take it away')) return;
+    if (!await confirmed(`Remove the name ${alias}?`, `The model ${id} stays.`, 'Remove')) return;
     await request('api/delete', { method: 'DELETE', body: { model: alias } });
-    notify(`${alias} names nothing any more`);
+    notify(`Removed the name ${alias}`);
   };
   /** @param {number} [keepAlive] */
   const load = (keepAlive) => json('models/load', { body: { model: id, ...(keepAlive === undefined ? {} : { keep_alive: keepAlive }) } });
   const stays = status.value === 'loaded' && model.expires_at === null;
-  // Those that follow from the file's name are many.
+  // Only names that a user gave: the names derived from the file would fill the row.
   const names = given.filter((one) => aliases.includes(one.name) && one.name !== id);
   const isHere = status.value === 'loaded' || status.value === 'loading';
   return html`<tr>
     <th scope="row">${id}${pinned ? html` <span class="tag">pinned</span>` : ''}
-      ${names.length > 0 && html`<ul class="aliases" aria-label=${`Names given to ${id}`}>${names.map(({ name: alias, modelStays }) => html`<li key=${alias}>${alias}${modelStays && html`<${IconButton} icon="close" label=${`Take the name ${alias} away`} disabled=${working} onClick=${act(() => unname(alias))} />`}</li>`)}</ul>`}</th>
+      ${names.length > 0 && html`<ul class="aliases" aria-label=${`Names given to ${id}`}>${names.map(({ name: alias, modelStays }) => html`<li key=${alias}>${alias}${modelStays && html`<${IconButton} icon="close" label=${`Remove the name ${alias}`} disabled=${working} onClick=${act(() => unname(alias))} />`}</li>`)}</ul>`}</th>
     <td><span class=${`state ${status.value}`}>${status.value}${status.fraction !== undefined ? ` ${percent(status.fraction)}` : ''}</span>
       ${status.running ? html` <span class="dim state-detail">${status.running} running, ${speed(status.tokens_per_second ?? 0)}</span>` : ''}
       ${status.reason && html`<p class="error">${status.reason.message}</p>`}</td>
@@ -103,7 +103,7 @@ function Row({ model, machine, given }) {
         ? html`<button type="button" disabled=${working} onClick=${act(() => json('models/unload', { body: { model: id } }))}>Unload</button>`
         : html`<button type="button" disabled=${working} onClick=${act(() => load())}>Load</button>`}
       ${pinned ? '' : html`<${IconButton} icon="pin" label=${`Keep ${id} loaded`} aria-pressed=${stays} disabled=${working} onClick=${act(() => load(stays ? machine.keepAlive : -1))} />`}
-      <${IconButton} icon="tag" label=${`Another name for ${id}`} disabled=${working} onClick=${act(name)} />`}
+      <${IconButton} icon="tag" label=${`Add a name for ${id}`} disabled=${working} onClick=${act(name)} />`}
       <${IconButton} icon="bin" label=${`Delete ${id}`} disabled=${working} onClick=${act(remove)} />
     </td>
   </tr>`;

@@ -1,17 +1,17 @@
-// The download of a model, one at a time. The server keeps what came of one that ended early.
+// Downloads a model, one at a time. The server keeps the bytes of a download that ended early.
 import { Emitter } from '../app/emitter.js';
 import { models } from '../app/models.js';
 import { notify } from '../app/notice.js';
 import { objects, sentenceOf } from '../app/server.js';
 
-/** A download goes on while other views are shown. */
+/** A download continues while other views are open. */
 class Pulling extends Emitter {
   name = '';
   status = '';
   error = '';
-  /** It was stopped on this page: what came of it is kept. */
+  /** The user paused it. The bytes that arrived are kept. */
   paused = false;
-  /** Bytes by file: how many there are, how many are here. @type {Map<string, { total: number, completed: number }>} */
+  /** Bytes of each file, by digest. @type {Map<string, { total: number, completed: number }>} */
   #files = new Map();
   /** @type {AbortController | undefined} */
   #stop;
@@ -28,7 +28,7 @@ class Pulling extends Emitter {
 
   /** @param {string} name */
   async pull(name) {
-    Object.assign(this, { name, status: 'looking for it', error: '', paused: false });
+    Object.assign(this, { name, status: 'looking it up…', error: '', paused: false });
     this.#files.clear();
     const stop = (this.#stop = new AbortController());
     this.changed();
@@ -38,11 +38,11 @@ class Pulling extends Emitter {
         if (digest) this.#files.set(digest, { total, completed });
         this.changed();
       }
-      notify(`${name} is here`);
+      notify(`Pulled ${name}`);
       this.name = '';
     } catch (thrown) {
       this.paused = stop.signal.aborted;
-      this.error = this.paused ? 'Paused. It goes on where it was.' : sentenceOf(thrown);
+      this.error = this.paused ? 'Paused. It resumes where it stopped.' : sentenceOf(thrown);
     }
     this.#stop = undefined;
     this.changed();

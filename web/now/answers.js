@@ -1,4 +1,4 @@
-// The answers that are being written: a row each, with how much of its prompt is read.
+// A table of the answers being written, with how much of each prompt is read.
 import { html } from '../app/html.js';
 import { count, duration, percent, speed } from '../app/units.js';
 
@@ -9,17 +9,17 @@ import { count, duration, percent, speed } from '../app/units.js';
 
 /** @param {Running} answer */
 function stateOf({ promptTokens = 0, promptRead, generated }) {
-  // It began before anybody looked, and does not tell more.
-  if (generated === undefined) return 'works';
-  if (generated > 0) return 'writes';
-  return promptRead === 0 ? 'waits' : promptRead < promptTokens ? 'reads' : 'begins';
+  // It began before this view was open, so the server reports no progress for it.
+  if (generated === undefined) return 'running';
+  if (generated > 0) return 'generating';
+  return promptRead === 0 ? 'waiting' : promptRead < promptTokens ? 'reading prompt' : 'starting';
 }
 
 /** @param {{ running: Running[] }} props */
 export function Answers({ running }) {
-  return html`<h2>Answers at work</h2>
-    ${running.length === 0 ? html`<p class="dim">None.</p>` : html`<div class="table wide" tabindex="0" role="region" aria-label="Answers at work"><table>
-      <thead><tr><th>Model</th><th>State</th><th>Prompt read</th><th class="align-right">Cached</th><th class="align-right">Generated</th><th class="align-right">Speed</th><th class="align-right">Since</th><th>Id</th></tr></thead>
+  return html`<h2>Answers in progress</h2>
+    ${running.length === 0 ? html`<p class="dim">None.</p>` : html`<div class="table wide" tabindex="0" role="region" aria-label="Answers in progress"><table>
+      <thead><tr><th>Model</th><th>State</th><th>Prompt read</th><th class="align-right">Cached</th><th class="align-right">Generated</th><th class="align-right">Speed</th><th class="align-right">Time</th><th>Id</th></tr></thead>
       <tbody>${running.map((answer, at) => html`<${Row} key=${`${answer.id} ${at}`} answer=${answer} />`)}</tbody>
     </table></div>`}`;
 }

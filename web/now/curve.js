@@ -1,4 +1,4 @@
-// A curve that moves: the last numbers of something, drawn as SVG with the largest as its scale.
+// A moving chart of recent values, drawn as SVG and scaled to the largest.
 import { html } from '../app/html.js';
 
 const width = 300;
@@ -6,7 +6,7 @@ const height = 80;
 
 /**
  * @param {{ label: string, values: number[], most: number, text: (value: number) => string }} props
- *   `most` is how many values the width stands for
+ *   `most` is how many values the width holds
  */
 export function Curve({ label, values, most, text }) {
   const now = values.at(-1) ?? 0;
@@ -18,10 +18,10 @@ export function Curve({ label, values, most, text }) {
   const first = values.length === 0 ? width : width - (values.length - 1) * (width / (most - 1));
   return html`<figure class="curve">
     <figcaption><span>${label}</span><strong>${text(now)}</strong></figcaption>
-    <svg viewBox=${`0 0 ${width} ${height}`} preserveAspectRatio="none" role="img" aria-label=${`${label}: now ${text(now)}, at most ${text(top)}`}>
+    <svg viewBox=${`0 0 ${width} ${height}`} preserveAspectRatio="none" role="img" aria-label=${`${label}: now ${text(now)}, peak ${text(top)}`}>
       <polygon points=${`${first.toFixed(1)},${height} ${line} ${width},${height}`} />
       <polyline points=${line} vector-effect="non-scaling-stroke" />
     </svg>
-    <p class="dim">at most ${text(top)}</p>
+    <p class="dim">peak ${text(top)}</p>
   </figure>`;
 }

@@ -1,4 +1,4 @@
-// What the server does: requests, speed, memory, as numbers and as curves of the last minutes.
+// What the server is doing: requests, speed and memory, as numbers and recent charts.
 import { html, useEffect, useState } from '../app/html.js';
 import { Emitter, useEmitter } from '../app/emitter.js';
 import { models, useModels } from '../app/models.js';
@@ -17,16 +17,16 @@ const mostKept = 180;
 /** @type {Totals} */
 const noTotals = { answers: 0, firstTokenMs: 0, promptTokens: 0, cachedTokens: 0 };
 
-/** What was measured while the page was open. */
+/** Measurements since the page was opened. */
 class History extends Emitter {
   /** @type {{ speed: number, running: number, waiting: number, memory: number, first: number, cached: number }[]} */
   points = [];
-  /** Of all answers since the server began, at the last look. @type {Totals | undefined} */
+  /** Totals of all answers since the server started, as of the last sample. @type {Totals | undefined} */
   #totals;
 
   /** @param {import('../app/models.js').Model[]} list @param {Totals | undefined} totals */
   add(list, totals) {
-    // Between two looks in which no answer ended, it is as it was.
+    // If no answer ended since the last sample, these values stay.
     const { first = 0, cached = 0 } = this.points.at(-1) ?? {};
     const before = totals && this.#totals && totals.answers >= this.#totals.answers ? this.#totals : noTotals;
     const ended = totals ? totals.answers - before.answers : 0;
@@ -61,7 +61,7 @@ export function NowView() {
         history.add(models.list, totals);
       }, () => history.add(models.list, undefined));
     }
-    // A model that loads is a 503 there, and no error of this page.
+    // While a model loads, /health returns 503, which is not an error here.
     json('health').then(setHealth, () => setHealth({}));
   }), []);
   const here = list.filter(({ status }) => status.value !== 'unloaded');
@@ -72,7 +72,7 @@ export function NowView() {
     <dl class="figures">
       <div><dt>Running</dt><dd>${count(now.running)}</dd></div>
       <div><dt>Waiting</dt><dd>${count(now.waiting)}</dd></div>
-      <div><dt>Requests since the start</dt><dd>${health['requests'] === undefined ? '–' : count(health['requests'])}</dd></div>
+      <div><dt>Requests since start</dt><dd>${health['requests'] === undefined ? '–' : count(health['requests'])}</dd></div>
       ${health['crashes'] !== undefined && html`<div><dt>Crashes</dt><dd class=${health['crashes'] > 0 ? 'warn' : ''}>${count(health['crashes'])}</dd></div>`}
       <div><dt>Loaded</dt><dd>${here.filter(({ status }) => status.value === 'loaded').length} of ${list.length}</dd></div>
     </dl>
@@ -83,9 +83,9 @@ export function NowView() {
       <${Curve} label="Cached" values=${points.map(({ cached }) => cached)} most=${mostKept} text=${percent} />
       <${Curve} label="Memory" values=${points.map((point) => point.memory)} most=${mostKept} text=${bytes} />
     </div>
-    <h2>Models at work</h2>
-    ${here.length === 0 ? html`<p class="dim">No model is loaded.</p>` : html`<div class="table wide" tabindex="0" role="region" aria-label="Models at work"><table>
-      <thead><tr><th>Model</th><th>State</th><th>Slots</th><th class="align-right">Waiting</th><th class="align-right">Speed</th><th class="align-right">Memory</th><th>Where</th><th>Unloads</th></tr></thead>
+    <h2>Active models</h2>
+    ${here.length === 0 ? html`<p class="dim">No model is loaded.</p>` : html`<div class="table wide" tabindex="0" role="region" aria-label="Active models"><table>
+      <thead><tr><th>Model</th><th>State</th><th>Slots</th><th class="align-right">Waiting</th><th class="align-right">Speed</th><th class="align-right">Memory</th><th>Device</th><th>Unloads</th></tr></thead>
       <tbody>${here.map((model) => html`<${Row} key=${model.id} model=${model} />`)}</tbody>
     </table></div>`}
     <${Answers} running=${running} />
@@ -114,15 +114,15 @@ function Row({ model: { id, status, memory_bytes: memory, meta, expires_at: expi
   </tr>`;
 }
 
-/** Asked for as often as the rest while the page is open. */
+/** Refreshed as often as the models. */
 function Requests() {
   const [list, setList] = useState(/** @type {Record<string, any>[]} */ ([]));
   useEffect(() => models.watch(() => {
     json('ui/requests').then(({ data }) => setList(data.filter((/** @type {{ path: string }} */ { path }) => path !== '/tokenize' && path !== '/api/show')), () => undefined);
   }), []);
-  return html`<h2>Last requests</h2>
-    ${list.length === 0 ? html`<p class="dim">None yet.</p>` : html`<div class="table wide" tabindex="0" role="region" aria-label="Last requests"><table>
-      <thead><tr><th>At</th><th>Request</th><th>Status</th><th class="align-right">Prompt</th><th class="align-right">Answer</th><th class="align-right">Time</th><th>Id</th></tr></thead>
+  return html`<h2>Recent requests</h2>
+    ${list.length === 0 ? html`<p class="dim">None yet.</p>` : html`<div class="table wide" tabindex="0" role="region" aria-label="Recent requests"><table>
+      <thead><tr><th>Time</th><th>Request</th><th>Status</th><th class="align-right">Prompt</th><th class="align-right">Answer</th><th class="align-right">Duration</th><th>Id</th></tr></thead>
       <tbody>${list.map((one) => html`<tr key=${one['id'] + one['startedMs']}>
         <td>${new Date(one['startedMs']).toLocaleTimeString()}</td>
         <td><code>${one['method']} ${one['path']}</code></td>

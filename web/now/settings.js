@@ -1,4 +1,4 @@
-// The settings that the server runs with. What is secret, and where files lie, is not told.
+// The settings of the running server. The server does not reveal secrets or file paths.
 import { html, useEffect, useState } from '../app/html.js';
 import { json, sentenceOf } from '../app/server.js';
 
@@ -11,13 +11,13 @@ export function Settings() {
   useEffect(() => {
     if (open) json('ui/settings').then(({ data }) => setList(data), (thrown) => setError(sentenceOf(thrown)));
   }, [open]);
-  // What was set comes first.
+  // Changed settings come first.
   const ordered = [...list].sort((a, b) => Number(a.isDefault) - Number(b.isDefault));
   return html`<details onToggle=${(/** @type {Event} */ event) => setOpen(/** @type {HTMLDetailsElement} */ (event.currentTarget).open)}>
-    <summary><h2>Settings of the server</h2></summary>
+    <summary><h2>Server settings</h2></summary>
     ${error && html`<p class="error" role="alert">${error}</p>`}
-    ${list.length > 0 && html`<div class="table wide settings-table" tabindex="0" role="region" aria-label="Settings of the server"><table>
-      <thead><tr><th>Setting</th><th>Value</th><th>What it does</th></tr></thead>
+    ${list.length > 0 && html`<div class="table wide settings-table" tabindex="0" role="region" aria-label="Server settings"><table>
+      <thead><tr><th>Setting</th><th>Value</th><th>Description</th></tr></thead>
       <tbody>${ordered.map(({ name, value, isDefault, help }) => html`<tr key=${name}>
         <th scope="row"><code>${name}</code></th>
         <td class=${isDefault ? 'dim' : ''}>${isDefault ? value : html`<strong>${value}</strong>`}</td>

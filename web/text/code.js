@@ -1,9 +1,9 @@
-// A block of code: its language, a button that copies it, its colors. Colors come once the block
-// is complete; highlight.js and each language are loaded when one is first needed.
+// A code block: its language, a copy button, its colors. Colors come once the block is complete;
+// highlight.js and each language load when first needed.
 import { element } from './elements.js';
 import { copyText } from '../app/notice.js';
 
-/** Longer ones stay plain. */
+/** Characters. A longer block stays plain. */
 const mostCoded = 50_000;
 
 /** @type {Record<string, string>} */
@@ -32,7 +32,7 @@ async function highlighter(language) {
 }
 
 /**
- * The tree that highlight.js makes: texts, and spans of a kind with more inside.
+ * Turns the tree of highlight.js into nodes: texts, and nested spans with a scope.
  * @param {any} node @returns {Node[]}
  */
 function colors({ children = [] }) {
@@ -52,13 +52,13 @@ async function paint(code, text, language) {
 
 /**
  * @param {string} text
- * @param {string} language as the model names it
+ * @param {string} language as the model spells it
  * @param {boolean} settled
  */
 export function codeElement(text, language, settled) {
   const code = element('code', [text]);
   const known = languages[language.toLowerCase()];
-  // Where it cannot be loaded, code is plain.
+  // If the highlighter does not load, the code stays plain.
   if (settled && known && text.length <= mostCoded) void paint(code, text, known).catch(() => undefined);
   const copy = element('button', ['Copy'], { type: 'button', class: 'copy' });
   copy.addEventListener('click', () => void copyText(text));

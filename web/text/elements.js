@@ -1,5 +1,5 @@
-// Markdown's tokens → elements of the page, one by one. Text becomes text nodes and nothing else, so
-// that nothing a model says can be a script, a style or a picture that is fetched.
+// Markdown tokens → DOM elements. Text becomes text nodes only, so that nothing a model writes can
+// become a script, a style or a fetched image.
 import { codeElement } from './code.js';
 import { mathElement } from './maths.js';
 
@@ -19,7 +19,7 @@ export function element(name, children = [], attributes = {}) {
 
 const named = /** @type {Record<string, string>} */ ({ amp: '&', lt: '<', gt: '>', quot: '"', apos: "'", nbsp: ' ', hellip: '…', mdash: '—', ndash: '–', copy: '©', times: '×', middot: '·', rarr: '→', larr: '←', deg: '°' });
 
-/** What Markdown lets stand for a character. @param {string} text */
+/** Decodes character references such as `&amp;`. @param {string} text */
 export function plain(text) {
   return text.replace(/&(?:#(\d{1,7})|#x([\da-f]{1,6})|(\w{2,8}));/gi, (whole, decimal, hex, name) => {
     if (name !== undefined) return named[name] ?? whole;
@@ -28,7 +28,7 @@ export function plain(text) {
   });
 }
 
-/** Where a link may lead; it is followed by a click and by nothing else. @param {string} href */
+/** The address of a link, if its protocol is allowed. Only a click follows it. @param {string} href */
 function addressOf(href) {
   const url = URL.canParse(href) ? new URL(href) : undefined;
   return url && ['http:', 'https:', 'mailto:'].includes(url.protocol) ? url.href : undefined;
@@ -37,12 +37,12 @@ function addressOf(href) {
 /** @param {string} href @param {(Node | string)[]} children @param {string} [title] */
 function link(href, children, title) {
   const address = addressOf(href);
-  // What leads nowhere good is shown with where it would lead.
+  // A link with a forbidden protocol becomes text that shows its address.
   if (address === undefined) return element('span', [...children, ` (${href.slice(0, 200)})`], { class: 'dead-link' });
   return element('a', children, { href: address, rel: 'noopener noreferrer nofollow', target: '_blank', title: title ?? address });
 }
 
-/** Things in each other, such as quotes; what is deeper is shown as it was written. */
+/** Nesting limit, for example of quotes. Deeper Markdown is shown as source. */
 const deepest = 40;
 let depth = 0;
 
@@ -73,8 +73,8 @@ function inline(token) {
     case 'codespan': return [element('code', [token.text])];
     case 'br': return [element('br')];
     case 'link': return [link(token.href, inlines(token.tokens), token.title)];
-    // Nothing is fetched that nobody asked for: a picture is a link to it.
-    case 'image': return [link(token.href, [element('span', ['picture'], { class: 'tag' }), ` ${plain(token.text) || token.href.slice(0, 80)}`])];
+    // The page fetches no images: an image becomes a link to it.
+    case 'image': return [link(token.href, [element('span', ['image'], { class: 'tag' }), ` ${plain(token.text) || token.href.slice(0, 80)}`])];
     case 'inlineMath': return [mathElement(token.text, false)];
     default: return [document.createTextNode(token.raw)];
   }
@@ -86,7 +86,7 @@ function table({ header, align, rows }) {
   const cellOf = (cell, column, name) => element(name, inlines(cell.tokens), align[column] ? { class: `align-${align[column]}` } : {});
   const head = element('thead', [element('tr', header.map((/** @type {any} */ cell, /** @type {number} */ at) => cellOf(cell, at, 'th')))]);
   const body = rows.map((/** @type {any[]} */ row) => element('tr', row.map((cell, at) => cellOf(cell, at, 'td'))));
-  // Wide ones scroll by themselves, also by the keyboard.
+  // A wide table scrolls on its own, also with the keyboard.
   return element('div', [element('table', [head, element('tbody', body)])], { class: 'table', tabindex: '0', role: 'region', 'aria-label': 'Table' });
 }
 
@@ -105,7 +105,7 @@ function list({ ordered, start, items }, settled) {
 
 /**
  * @param {Token[]} tokens
- * @param {boolean} [settled] false: more of the last one is to come
+ * @param {boolean} [settled] false: the last block may still grow
  * @returns {Node[]}
  */
 export function blocks(tokens, settled = true) {
@@ -116,7 +116,7 @@ export function blocks(tokens, settled = true) {
 function block(token, settled) {
   switch (token.type) {
     case 'space': case 'def': return [];
-    // Below the page's own headings.
+    // Two levels lower, below the page's own headings.
     case 'heading': return [element(`h${Math.min(6, token.depth + 2)}`, inlines(token.tokens), { class: `depth-${token.depth}` })];
     case 'paragraph': return [element('p', inlines(token.tokens))];
     case 'text': return [element('p', inlines(token.tokens ?? [token]))];

@@ -1,28 +1,28 @@
-// An answer's Markdown in an element, while it grows: blocks that are complete are made once and
-// never read again, only the last one is drawn anew. Drawing takes at most a tenth of the time, so
-// that the fastest model leaves the page quiet.
+// Draws an answer's Markdown while it grows. Complete blocks are drawn once; only the last one is
+// redrawn. Drawing takes at most a tenth of the time, so that even the fastest model leaves the
+// page responsive.
 import { tokensOf } from './markdown.js';
 import { blocks, element } from './elements.js';
 
-/** A paragraph, list or table that is longer is shown as it was written: nobody reads it as one. */
+/** Characters. A longer paragraph, list or table is shown as source: nobody reads it as one. */
 const longestBlock = 20_000;
-/** The same for a block of code, which costs little to read. */
+/** The same limit for a code block, which is cheap to parse. */
 const longestCode = 200_000;
-/** Pause after drawing, as a multiple of what it took. */
+/** Pause after drawing, as a multiple of the time it took. */
 const restFactor = 9;
-/** Between two drawings at least: the eye takes 20 a second for a flow. */
+/** Shortest pause: at 20 redraws a second text seems to flow. */
 const leastRestMs = 50;
 
 export class GrowingText {
   /** @type {HTMLElement} */
   #into;
-  /** All that there is. */
+  /** The whole text. */
   #given = '';
-  /** What was drawn of it, with the line breaks that Markdown has. */
+  /** The text of the last drawing, with `\n` line breaks. */
   #text = '';
-  /** Characters of it that are complete blocks. */
+  /** Length of the complete blocks in `#text`. */
   #settled = 0;
-  /** The elements of the block that is not complete. @type {Node[]} */
+  /** The elements of incomplete blocks. @type {Node[]} */
   #open = [];
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #timer;
@@ -34,7 +34,7 @@ export class GrowingText {
   }
 
   /**
-   * What was shown is kept where the text only got longer.
+   * Keeps the drawn blocks if the text only got longer.
    * @param {string} given
    * @param {boolean} complete
    */
@@ -67,7 +67,7 @@ export class GrowingText {
     this.#open = [];
     const tail = this.#text.slice(this.#settled);
     for (const part of partsOf(tail)) this.#drawPart(part, complete);
-    // Laying it out is the larger part of the work for long texts, and is to count.
+    // Force the layout, so that it counts: for long texts it is most of the work.
     if (!complete) void this.#into.offsetHeight;
     const endMs = performance.now();
     this.#restUntilMs = endMs + Math.max(leastRestMs, (endMs - startMs) * restFactor);
@@ -97,8 +97,8 @@ export class GrowingText {
 }
 
 /**
- * Where the blocks begin that what comes may still change: the last one, and the one before while
- * the last has no whole line yet, as its first characters may turn out to belong to a list above.
+ * The index of the first block that more text may still change: the last one, or the one before it
+ * while the last has no complete line, since its first characters may belong to a list above.
  * @param {import('./markdown.js').Token[]} tokens
  */
 function openFrom(tokens) {
@@ -113,8 +113,8 @@ function openFrom(tokens) {
 const isCode = (text) => /^ {0,3}(?:```|~~~)/.test(text);
 
 /**
- * Parts that are read one by one: what is longer than a block may be ends where a paragraph does, or
- * where its code does.
+ * Splits a long text into parts that are parsed one by one. Each part ends where a paragraph or a
+ * code block ends.
  * @param {string} text
  */
 function partsOf(text) {
@@ -128,7 +128,7 @@ function partsOf(text) {
   return parts;
 }
 
-/** What is out of sight is not laid out, so that the browser has little to do. @param {string} text */
+/** Splits plain text into pieces, so that the browser lays out only the visible ones. @param {string} text */
 function plainPieces(text) {
   const pieces = [];
   for (let from = 0; from < text.length;) {

@@ -1,6 +1,5 @@
-// Markdown → tokens. What a model writes as HTML stays text, and formulas between $…$, $$…$$, \(…\)
-// and \[…\] are tokens of their own. No HTML string is ever made: elements makes the page's elements
-// from these tokens.
+// Markdown → tokens. HTML in the text stays text. Formulas between $…$, $$…$$, \(…\) and \[…\] are
+// tokens of their own. No HTML string is ever made: elements.js makes DOM elements from the tokens.
 import { Marked } from '../vendor/marked.js';
 
 /** @typedef {{ type: string, raw: string, [field: string]: any }} Token */
@@ -35,7 +34,7 @@ export function tokensOf(text) {
   try {
     return marked.lexer(text);
   } catch {
-    // A thousand quotes in each other are more than the stack holds: shown as it was written.
+    // A thousand nested quotes overflow the stack. Show the source.
     return [{ type: 'unread', raw: text }];
   }
 }

@@ -1,5 +1,5 @@
-// Formulas as MathML, which browsers draw themselves. Temml, which reads TeX, is loaded with the
-// first formula; until then, and where it cannot read one, the formula is shown as it was written.
+// Formulas as MathML, which browsers draw natively. Temml, which parses TeX, loads with the first
+// formula. Until then, or if Temml cannot parse a formula, its source is shown.
 import { element } from './elements.js';
 
 /** @type {Promise<any> | undefined} */

@@ -1,5 +1,5 @@
-// A conversation whose answers come from a running server, and what becomes of it where the server
-// cannot give them any more.
+// A conversation whose answers come from a running server, and what happens if the server can no
+// longer give them.
 import t from 'tap';
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -15,7 +15,7 @@ async function openServed(t: Parameters<typeof startChat>[0], served: ServedHome
   return chat;
 }
 
-t.test('a chat over a running server: its line, counts, context, saved and resumed', async (t) => {
+t.test('a chat over a running server shows its line, counts and context, and is saved and resumed', async (t) => {
   const home = await serveHome(t, ['builtin', '--parallel', '1', '-c', '512']);
   const chat = await openServed(t, home, ['builtin', '--temp', '0']);
   const line = `The running server ${home.url} answers, with a context of 512 tokens; --local loads the model here.`;
@@ -47,7 +47,7 @@ t.test('a chat over a running server: its line, counts, context, saved and resum
   t.equal(quiet.text(), '>');
 });
 
-t.test('Ctrl-C keeps what came, and /retry asks again', async (t) => {
+t.test('Ctrl-C keeps the partial answer, and /retry asks again', async (t) => {
   const home = await serveHome(t, ['builtin', '--parallel', '1', '-c', '0']);
   const chat = await openServed(t, home, ['builtin', ...endless]);
   chat.type('go\r');
@@ -61,7 +61,7 @@ t.test('Ctrl-C keeps what came, and /retry asks again', async (t) => {
   t.equal(await chat.leave(), 0);
 });
 
-t.test('a server that dies is told, the message is kept, and the model is loaded for the next turn', async (t) => {
+t.test('a server that dies is reported, the message is kept, and the next turn loads the model', async (t) => {
   const home = await serveHome(t, ['builtin', '--parallel', '1']);
   const chat = await openServed(t, home, ['builtin', ...always('Yes.')]);
   await chat.say('First');
@@ -79,7 +79,7 @@ t.test('a server that dies is told, the message is kept, and the model is loaded
   t.ok(existsSync(join(chat.home, 'sessions', sessionFiles(chat.home)[0]!.replace('.json', '.kv'))));
 });
 
-t.test('a server that dies in the middle of an answer leaves what came', async (t) => {
+t.test('a server that dies during an answer leaves the partial answer', async (t) => {
   const home = await serveHome(t, ['builtin', '--parallel', '1', '-c', '0']);
   const chat = await openServed(t, home, ['builtin', ...endless]);
   chat.type('go\r');
@@ -95,7 +95,7 @@ t.test('a server that dies in the middle of an answer leaves what came', async (
   t.equal(await chat.leave(), 0);
 });
 
-/** While it is started again there is none. */
+/** While it restarts there is none. */
 function livingEngineOf(pid: number): number | undefined {
   try {
     return engineOf(pid);
@@ -104,13 +104,13 @@ function livingEngineOf(pid: number): number | undefined {
   }
 }
 
-t.test('an answer that ends the model there again and again is told, and the chat goes on there', async (t) => {
+t.test('an answer that kills the model on the server again and again is reported, and the chat continues there', async (t) => {
   const home = await serveHome(t, ['builtin', '--parallel', '1', '-c', '0']);
   const chat = await openServed(t, home, ['builtin', ...endless]);
   chat.type('go\r');
   await chat.until(/> go\n[a-z]{5}/);
   const { pid } = home.running.child;
-  // Each as soon as it works on the answer, and before it has brought it much further.
+  // Kill each process as soon as it works on the answer, before it has got much further.
   for (let killed = 0, last = 0; killed < 2;) {
     const { running } = await (await fetch(`${home.url}/health`)).json() as { running?: number };
     const engine = livingEngineOf(pid!);
@@ -128,7 +128,7 @@ t.test('an answer that ends the model there again and again is told, and the cha
   t.equal(await chat.leave(), 0);
 });
 
-t.test('a template that the server does not have is used here', async (t) => {
+t.test('a template that the server does not have is used locally', async (t) => {
   const home = await serveHome(t, ['builtin', '--parallel', '1']);
   const chat = await openServed(t, home, ['builtin', '-g', 'root ::= "yes<|end|> and more"']);
   const before = await home.requests();

@@ -15,7 +15,7 @@ import { serveHome } from './servers.js';
 
 const story = ['-p', 'Tell me a story'];
 
-t.test('a running server answers as an engine of one\'s own would', async (t) => {
+t.test('a running server answers like a local engine', async (t) => {
   const home = await serveHome(t, ['builtin', '--parallel', '2']);
   for (const args of [
     ['run', 'builtin', ...story, '--temp', '0', '-n', '40'],
@@ -35,7 +35,7 @@ t.test('a running server answers as an engine of one\'s own would', async (t) =>
   }
 });
 
-t.test('--json, what is cut off and what is refused are the same', async (t) => {
+t.test('--json, cut answers and refusals are the same', async (t) => {
   const home = await serveHome(t, ['builtin', '--parallel', '1', '-c', '512']);
   const json = async (...args: string[]) => JSON.parse((await home.recua(['run', 'builtin', ...story, '--json', '--temp', '0', ...args])).stdout);
   const [served, own] = [await json('--seed', '9'), await json('--seed', '9', '--local')];
@@ -51,7 +51,7 @@ t.test('--json, what is cut off and what is refused are the same', async (t) => 
   t.equal(grammar.stderr.split('The grammar cannot be used').length, 2, grammar.stderr);
 });
 
-t.test('what only loading can give, and another file, are loaded here', async (t) => {
+t.test('options that need a load, and another file, load the model locally', async (t) => {
   const home = await serveHome(t, ['builtin', '--parallel', '1']);
   const twin = join(home.folder, 'builtin.gguf');
   copyFileSync(builtinPath, twin);
@@ -69,7 +69,7 @@ t.test('what only loading can give, and another file, are loaded here', async (t
   t.equal(await home.requests(), before + 1, 'it would have answered');
 });
 
-t.test('Ctrl-C ends the answer there and here at once', async (t) => {
+t.test('Ctrl-C ends the answer at once, on the server and locally', async (t) => {
   const home = await serveHome(t, ['builtin', '--parallel', '1', '-c', '0']);
   const running = start(['run', 'builtin', ...story, '-n', '1000000', '--temp', '1', '-g', 'root ::= [a-z] root'], { env: home.env });
   running.child.stdin.end();
@@ -79,7 +79,7 @@ t.test('Ctrl-C ends the answer there and here at once', async (t) => {
   await until(async () => (await (await fetch(`${home.url}/health`)).json() as { running: number }).running === 0);
 });
 
-t.test('a server that dies is told, and one that is gone is not asked', async (t) => {
+t.test('a server that dies is reported, and one that is gone is not asked', async (t) => {
   const home = await serveHome(t, ['builtin', '--parallel', '1']);
   const running = start(['run', 'builtin', ...story, '-n', '1000000', '--temp', '1', '-g', 'root ::= [a-z] root'], { env: home.env });
   running.child.stdin.end();
@@ -89,7 +89,7 @@ t.test('a server that dies is told, and one that is gone is not asked', async (t
   t.match(await home.recua(['run', 'builtin', ...story, '-n', '2']), { code: 0, stderr: /Loading builtin/ });
 });
 
-t.test('servers that answer nothing, or nothing that is understood, are passed over', async (t) => {
+t.test('servers that do not answer, or answer nonsense, are skipped', async (t) => {
   const home = makeHome(t);
   const listeners: RequestListener[] = [
     () => undefined,

@@ -1,4 +1,4 @@
-// What tests of commands beside a running server share: a server with the embedded model in a home
+// Shared by tests of commands beside a running server: a server with the embedded model in a home
 // of its own.
 import type { Test } from 'tap';
 import { makeHome } from '../home.js';
@@ -15,7 +15,7 @@ export interface ServedHome extends Home {
   requests(): Promise<number>;
 }
 
-/** `recua api` with these arguments, ready. Models that it is to have must be there before. */
+/** `recua api` with these arguments, ready. Its models must exist before. */
 export async function serveHome(t: Test, args: readonly string[], home = makeHome(t)): Promise<ServedHome> {
   const running = start(['api', ...args, '--port', '0', '--threads', '1', '--drain-timeout', '0'], { env: home.env });
   t.teardown(async () => {

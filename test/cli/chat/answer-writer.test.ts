@@ -20,7 +20,7 @@ t.test('an answer ends with one line break', async (t) => {
   t.equal(written(styled), '');
 });
 
-t.test('what is said in between has rows of its own', async (t) => {
+t.test('messages during an answer get rows of their own', async (t) => {
   let all = '';
   const writer = new AnswerWriter((text) => { all += text; }, marked);
   writer.giveWay();
@@ -33,20 +33,20 @@ t.test('what is said in between has rows of its own', async (t) => {
   t.equal(all, 'a\nsaid\nb\n');
 });
 
-t.test('thinking is dim, each piece by itself, or marked with words', async (t) => {
+t.test('each piece of thinking is dim, or marked with words', async (t) => {
   const deltas = [{ reasoning: '\nhm' }, { reasoning: ' so' }, { content: '\n\nyes' }];
   t.equal(written(styled, ...deltas), '\x1b[2mhm\x1b[22m\x1b[2m so\x1b[22m\n\nyes\n');
   t.equal(written(marked, ...deltas), '[thinking]\nhm so\n[/thinking]\nyes\n');
   t.equal(written(marked, { reasoning: 'hm' }), '[thinking]\nhm\n[/thinking]\n', 'also when nothing follows');
 });
 
-t.test('control characters do not reach a terminal, in one piece or in several', async (t) => {
+t.test('control characters never reach a terminal, in one piece or in several', async (t) => {
   t.equal(written(marked, { content: 'a\x1b' }, { content: ']0;x\x07' }, { content: '\u009b2J\r\b\x00b\tc\nd' }), 'a]0;x2Jb\tc\nd\n');
   t.equal(written(styled, { reasoning: '\x1b[0mhm' }), '\x1b[2m[0mhm\x1b[22m\n\n');
   t.equal(written({ styles: false, terminal: false, columns }, { content: 'a\x1b[1m' }), 'a\x1b[1m\n', 'a file gets what was said');
 });
 
-t.test('a line is broken between words, styles or not, and nothing is where there is no terminal', (t) => {
+t.test('a line breaks between words, with or without styles, and never without a terminal', (t) => {
   const narrow = { ...styled, columns: () => 10 };
   t.equal(written(narrow, { content: 'one two th' }, { content: 'ree four' }), 'one two th\r\x1b[8C\x1b[K\nthree four\n');
   t.equal(written(narrow, { reasoning: 'one two th' }, { reasoning: 'ree' }), '\x1b[2mone two th\x1b[22m\x1b[2m\r\x1b[8C\x1b[K\nthree\x1b[22m\n\n');

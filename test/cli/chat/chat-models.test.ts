@@ -50,7 +50,7 @@ for (const hasRoom of [true, false]) {
   });
 }
 
-t.test('a switch that is cancelled leaves the old model', async (t) => {
+t.test('a cancelled switch leaves the old model', async (t) => {
   const twin = join(t.testdir(), 'twin.gguf');
   copyFileSync(builtinPath, twin);
   const models = open(t, false);
@@ -59,7 +59,7 @@ t.test('a switch that is cancelled leaves the old model', async (t) => {
   t.equal(await answerOf(models.current), 'Yes.');
 });
 
-t.test('who is gone for good is replaced before the next turn, and nobody else is', async (t) => {
+t.test('an engine that is gone for good is replaced before the next turn', async (t) => {
   const models = open(t, true);
   const first = await models.open(await models.read('builtin'), true, signal);
   t.equal(await models.ensure(true, signal), undefined);

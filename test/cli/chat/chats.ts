@@ -1,5 +1,5 @@
-// What tests of a chat share: a chat with the embedded model on a pseudo-terminal, with a home of
-// its own, ended with its test.
+// Shared by tests of a chat: a chat with the embedded model on a pseudo-terminal, with its own
+// home. It ends with its test.
 import { join } from 'node:path';
 import { readFileSync, readdirSync } from 'node:fs';
 import { Pty } from '../pty.js';
@@ -11,12 +11,12 @@ interface Test {
   teardown(handler: () => void | Promise<void>): void;
 }
 
-/** An answer that does not end by itself within a test. */
+/** An answer that does not end within a test by itself. */
 export const endless = ['-g', 'root ::= [a-z] root', '-n', '1000000', '--temp', '1'];
 /** An answer that is always the same. */
 export const always = (text: string) => ['-g', `root ::= ${JSON.stringify(text)}`];
 
-/** Started, but perhaps not ready yet. */
+/** Started, but maybe not ready yet. */
 export function startChat(t: Test, args: readonly string[], { home = t.testdir(), env = {}, ...more }: PtyOptions & { home?: string } = {}): Pty & { home: string } {
   const pty = new Pty(['chat', ...args], { env: { SERVICE_HOME: home, ...env }, ...more });
   t.teardown(() => pty.dispose());

@@ -1,4 +1,4 @@
-// Answers in a running chat: stopped, crashed, too long, thought over, and such that try to drive
+// Answers in a running chat: stopped, crashed, too long, with thinking, and some that try to drive
 // the terminal.
 import t from 'tap';
 import { existsSync, readdirSync } from 'node:fs';
@@ -15,7 +15,7 @@ const thinking = [
   '-g', 'root ::= "<think>\\nLet me see.\\n</think>\\n\\nYes."',
 ];
 
-t.test('Ctrl-C stops an answer and keeps what came; the chat goes on', async (t) => {
+t.test('Ctrl-C stops an answer and keeps its text; the chat continues', async (t) => {
   const chat = await openChat(t, endless);
   chat.type('go\r');
   await chat.until(/> go\n[a-z]{5}/);
@@ -34,7 +34,7 @@ t.test('Ctrl-C stops an answer and keeps what came; the chat goes on', async (t)
   t.equal(readSaved(chat.home).messages.length, 4);
 });
 
-t.test('a crash of the engine is told, and the answer goes on', async (t) => {
+t.test('an engine crash is reported, and the answer continues', async (t) => {
   const chat = await openChat(t, endless);
   chat.type('go\r');
   await chat.until(/> go\n[a-z]{5}/);
@@ -50,7 +50,7 @@ t.test('a crash of the engine is told, and the answer goes on', async (t) => {
   t.equal(await chat.leave(), 0);
 });
 
-t.test('a crash while nothing is asked leaves the message half typed alone', async (t) => {
+t.test('a crash between answers leaves a half-typed message alone', async (t) => {
   const chat = await openChat(t, ['--temp', '0']);
   chat.type('Hel');
   await chat.until(() => chat.cursor().line === '> Hel');
@@ -61,14 +61,14 @@ t.test('a crash while nothing is asked leaves the message half typed alone', asy
   t.match(readSaved(chat.home).messages, [{ content: 'Hello' }, { ended: 'stop' }]);
 });
 
-t.test('a message that does not fit is refused with the numbers, leaves the prompt free, and nothing is dropped', async (t) => {
+t.test('a message that does not fit is refused with the numbers, leaves the prompt free, and drops nothing', async (t) => {
   const chat = await openChat(t, ['-c', '512', '--temp', '0'], { columns: 120 });
   await chat.say('Hello');
   chat.type(`\x1b[200~start ${'word '.repeat(600)}end\x1b[201~\r`);
   await chat.until(/This message does not fit: with it the conversation has \d+ tokens, and the context holds 512/);
   t.match(chat.text(), /\/undo.*\/clear/s);
   await chat.prompt();
-  // It can be had back, and what the chat suggests works as it stands.
+  // The message can be brought back, and the command that the chat suggests works as printed.
   chat.type('\x1b[A');
   await chat.until(() => chat.cursor().line.endsWith('end'), 'the message again');
   chat.type('\x15');
@@ -82,7 +82,7 @@ t.test('a message that does not fit is refused with the numbers, leaves the prom
   t.same(readSaved(chat.home).messages.map(({ role }) => role), ['user', 'assistant', 'user', 'assistant'], 'no message was made of it');
 });
 
-t.test('an answer is broken between words as it comes, and looks the same when the chat goes on', async (t) => {
+t.test('an answer breaks between words as it streams, and looks the same when the chat resumes', async (t) => {
   const words = Array.from({ length: 40 }, (_, at) => `word${at}`).join(' ');
   const chat = await openChat(t, always(words), { columns: 50 });
   const shown = await chat.say('Hello');
@@ -93,7 +93,7 @@ t.test('an answer is broken between words as it comes, and looks the same when t
   t.ok(again.text().includes(`> Hello\n${shown}\n`), again.text());
 });
 
-t.test('an edited message that gets no answer leaves the old one, in the file too', async (t) => {
+t.test('an edited message that gets no answer leaves the old one, also in the file', async (t) => {
   const chat = await openChat(t, ['-c', '512', '--temp', '0'], { columns: 120 });
   await chat.say('Hello');
   const saved = readSaved(chat.home).messages;
@@ -107,7 +107,7 @@ t.test('an edited message that gets no answer leaves the old one, in the file to
   t.same(readSaved(chat.home).messages.length, 4, 'the next message takes no other\'s place');
 });
 
-t.test('a context that fills up is told before it is full, and when it is', async (t) => {
+t.test('a filling context is reported before it is full, and when it is', async (t) => {
   const chat = await openChat(t, ['-c', '256', ...endless, '-n', '230'], { columns: 120 });
   t.match(await chat.say('go'), /cut off after 230 tokens \(--max-tokens\)\.\nThe context is nearly full: 2\d\d of 256 tokens \(\d\d%\)\. \/undo/);
   const more = await openChat(t, ['-c', '256', ...endless], { columns: 120 });
@@ -132,7 +132,7 @@ t.test('a model cannot drive the terminal', async (t) => {
   t.equal(readSaved(chat.home).messages[1]!.content, 'a\x1b]0;title\x07b\x1b[2J\u009b31mc\rd\x08\te\nf', 'what it said is saved as it was');
 });
 
-t.test('nor can a saved chat, or the name of its file', async (t) => {
+t.test('a saved chat, or the name of its file, cannot drive the terminal either', async (t) => {
   const evil = '\x1b]0;evil\x07\x9b31m';
   const sound = JSON.parse(writeSession({
     model: 'builtin', system: `be${evil}`, template: 'auto', createdAt: evil, updatedAt: evil,
@@ -159,7 +159,7 @@ t.test('nor can a saved chat, or the name of its file', async (t) => {
   }
 });
 
-t.test('SIGTERM leaves in order, with the terminal as it was', async (t) => {
+t.test('SIGTERM exits in order and restores the terminal', async (t) => {
   const chat = await openChat(t, endless);
   chat.type('go\r');
   await chat.until(/> go\n[a-z]{5}/);
@@ -169,7 +169,7 @@ t.test('SIGTERM leaves in order, with the terminal as it was', async (t) => {
   t.match(readSaved(chat.home).messages[1], { ended: 'stopped' });
 });
 
-t.test('a terminal that is closed ends the chat in order', async (t) => {
+t.test('closing the terminal ends the chat in order', async (t) => {
   const chat = await openChat(t, ['--temp', '0']);
   await chat.say('Hello');
   const { pid } = chat;
@@ -180,7 +180,7 @@ t.test('a terminal that is closed ends the chat in order', async (t) => {
   t.equal(readdirSync(join(chat.home, 'sessions')).length, 2);
 });
 
-/** A shell with a chat that was stopped while a message was half typed. */
+/** A shell with a chat that was stopped with a half-typed message. */
 async function stoppedChat(t: Parameters<typeof openChat>[0]): Promise<Pty> {
   const shell = new Pty(['--norc', '--noprofile', '-i'], { program: 'bash', env: { SERVICE_HOME: t.testdir(), PS1: 'sh$ ', BASH_SILENCE_DEPRECATION_WARNING: '1' } });
   t.teardown(() => shell.dispose());
@@ -192,7 +192,7 @@ async function stoppedChat(t: Parameters<typeof openChat>[0]): Promise<Pty> {
   return shell;
 }
 
-t.test('Ctrl-Z gives the shell its terminal, and fg goes on', async (t) => {
+t.test('Ctrl-Z gives the shell its terminal, and fg continues the chat', async (t) => {
   const shell = await stoppedChat(t);
   shell.type('stty -a | grep -o -w -e icanon -e -icanon\r');
   await shell.until(/\nicanon/);
@@ -208,7 +208,7 @@ t.test('Ctrl-Z gives the shell its terminal, and fg goes on', async (t) => {
   await shell.ended;
 });
 
-t.test('a chat that is ended while it is stopped leaves the terminal to the shell', async (t) => {
+t.test('a chat that is ended while stopped leaves the terminal to the shell', async (t) => {
   const shell = await stoppedChat(t);
   shell.type('kill %1; wait; echo ended; stty -a | grep -o -w -e icanon -e -icanon\r');
   await shell.until(/\nended[^]*icanon/);

@@ -1,4 +1,4 @@
-// Each command inside of a chat, typed by a person.
+// Each command inside a chat, typed as a person would.
 import t from 'tap';
 import { readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -12,7 +12,7 @@ t.test('/help lists every command', async (t) => {
   }
 });
 
-t.test('/help goes on below itself where the terminal is narrow', async (t) => {
+t.test('/help wraps its text on a narrow terminal', async (t) => {
   const chat = await openChat(t, [], { rows: 60, columns: 60 });
   const lines = (await chat.say('/help')).split('\n');
   const at = lines.findIndex((line) => line.startsWith('/clear'));
@@ -20,7 +20,7 @@ t.test('/help goes on below itself where the terminal is narrow', async (t) => {
   t.match(lines[at + 1], new RegExp(`^ {${column}}\\S`), 'what is wrapped stands below what it goes on from');
 });
 
-t.test('what chat says is broken between words, and no line begins with the blank of a break', async (t) => {
+t.test('messages of the chat break between words, and no line begins with a blank', async (t) => {
   const chat = await openChat(t, [], { rows: 60, columns: 50 });
   t.match(chat.text(), /\/help\s+lists\s+commands,\s+Ctrl-D\s+leaves\./, 'the greeting too');
   chat.type('/nosuch\r');
@@ -71,7 +71,7 @@ t.test('/clear forgets the conversation and its KV, and keeps the saved one', as
   for (const file of [first!, second!]) t.equal(readSaved(chat.home, file.replace('.json', '')).messages.length, 2);
 });
 
-t.test('/save names the chat, /load goes to another, /sessions lists both', async (t) => {
+t.test('/save names the chat, /load opens another, /sessions lists both', async (t) => {
   const chat = await openChat(t, ['--temp', '0']);
   t.match(await chat.say('/save'), /Expected a name/);
   await chat.say('Hello');
@@ -95,7 +95,7 @@ t.test('/save names the chat, /load goes to another, /sessions lists both', asyn
   t.same(sessionFiles(chat.home), ['my chat.json', 'other.json'], automatic);
 });
 
-t.test('/save gives a chat that goes on a name instead of the one it had by itself', async (t) => {
+t.test('/save replaces the automatic name of the current chat', async (t) => {
   const chat = await openChat(t, always('ok'));
   await chat.say('Hello');
   await chat.leave();
@@ -106,7 +106,7 @@ t.test('/save gives a chat that goes on a name instead of the one it had by itse
   t.equal(readSaved(chat.home, 'kept').messages.length, 2);
 });
 
-t.test('/load says which model a chat was held with, where it was another', async (t) => {
+t.test('/load names the model that a chat was held with, if it was another', async (t) => {
   const home = t.testdir({ sessions: {} });
   const chat = await openChat(t, always('ok'), { home, columns: 120 });
   await chat.say('/save one');
@@ -131,7 +131,7 @@ t.test('/system sets, shows and removes the system prompt', async (t) => {
   t.equal(readSaved(chat.home).system, '');
 });
 
-t.test('/template switches the template, and names them', async (t) => {
+t.test('/template switches the template, and lists the names', async (t) => {
   const chat = await openChat(t, ['-n', '4', '--temp', '0'], { columns: 120 });
   t.match(await chat.say('/template'), /auto.*chatml, llama3, mistral, gemma, phi3, qwen/);
   t.match(await chat.say('/template lama3'), /Did you mean llama3\?/);
@@ -146,7 +146,7 @@ t.test('/template switches the template, and names them', async (t) => {
   t.equal(readSaved(chat.home).template, 'qwen');
 });
 
-t.test('/tokens and /stats tell prompt, cached and generated tokens, speed and context fill', async (t) => {
+t.test('/tokens and /stats show prompt, cached and generated tokens, speed and context fill', async (t) => {
   const chat = await openChat(t, ['--temp', '0', '-c', '1024'], { columns: 120 });
   t.match(await chat.say('/tokens'), /No answer yet/);
   await chat.say('Hello');
@@ -159,7 +159,7 @@ t.test('/tokens and /stats tell prompt, cached and generated tokens, speed and c
   }
 });
 
-t.test('/undo takes the last exchange back, /edit replaces it, /retry asks it again', async (t) => {
+t.test('/undo removes the last exchange, /edit replaces it, /retry asks it again', async (t) => {
   const chat = await openChat(t, ['--temp', '1']);
   for (const command of ['/undo', '/edit', '/retry']) t.match(await chat.say(command), /nothing|no message/);
   await chat.say('Hello');
@@ -185,7 +185,7 @@ t.test('/undo takes the last exchange back, /edit replaces it, /retry asks it ag
   t.equal(readSaved(chat.home).messages.length, 2);
 });
 
-t.test('/copy hands the last answer to the terminal where there is no display', async (t) => {
+t.test('/copy passes the last answer to the terminal if there is no display', async (t) => {
   const chat = await openChat(t, always('copy this'), { env: { DISPLAY: '', WAYLAND_DISPLAY: '' } });
   t.match(await chat.say('/copy'), /no answer to copy/);
   await chat.say('Hello');
@@ -193,7 +193,7 @@ t.test('/copy hands the last answer to the terminal where there is no display', 
   t.ok(chat.raw.includes(`\x1b]52;c;${Buffer.from('copy this').toString('base64')}\x07`));
 });
 
-t.test('/export writes Markdown or JSON, never over a file', async (t) => {
+t.test('/export writes Markdown or JSON, and never overwrites a file', async (t) => {
   const folder = t.testdir({ home: {} });
   const chat = await openChat(t, [...always('**ok**'), '-s', 'Be brief.'], { cwd: folder, home: join(folder, 'home'), columns: 200 });
   await chat.say('Hello');

@@ -24,7 +24,7 @@ function open(t: Test, home: Home, args: readonly string[] = [], rows = 24): Ret
   return startChat(t, ['--threads', '1', ...args], { columns: 100, rows, home: home.env['SERVICE_HOME']!, env: home.env });
 }
 
-t.test('with no model on the machine it says how to get one, and that there is one to try', async (t) => {
+t.test('with no model on the machine, chat says how to get one and that there is one to try', async (t) => {
   const home = makeHome(t);
   const said = /Expected a model: recua chat <model>, and there is none on this machine yet\. recua pull <owner\/repo> downloads one; recua chat builtin uses/;
   t.match(await recua(['chat', '-p', 'Hello'], '', { env: home.env }), { code: 2, stdout: '', stderr: said });
@@ -33,7 +33,7 @@ t.test('with no model on the machine it says how to get one, and that there is o
   t.match(chat.text().replaceAll('\n', ''), said);
 });
 
-t.test('the only model is taken, and then that of the newest chat, wherever it lies', async (t) => {
+t.test('the only model is taken, and later the model of the newest chat, wherever it is', async (t) => {
   const home = await homeWith(t, 'alpha');
   const first = open(t, home, always('Yes.'));
   await first.prompt();
@@ -50,7 +50,7 @@ t.test('the only model is taken, and then that of the newest chat, wherever it l
   await last.leave();
 });
 
-t.test('of several a terminal offers a list; elsewhere they are named', async (t) => {
+t.test('of several models a terminal offers a list; elsewhere they are named', async (t) => {
   const home = await homeWith(t, 'alpha', 'beta', 'gamma');
   t.match(await recua(['chat', '-p', 'Hello'], '', { env: home.env }), { code: 2, stdout: '', stderr: /Expected a model: recua chat <model>\. There are local\/\w+, local\/\w+, local\/\w+\./ });
   const chat = open(t, home);
@@ -73,7 +73,7 @@ t.test('of several a terminal offers a list; elsewhere they are named', async (t
   await byNumber.leave();
 });
 
-t.test('Esc, Ctrl-C and a signal leave the list with the code for that, and the terminal as it was', async (t) => {
+t.test('Esc, Ctrl-C and a signal leave the list with their exit code and restore the terminal', async (t) => {
   const home = await homeWith(t, 'alpha', 'beta');
   for (const [leave, code] of [['\x1b', 130], ['\x03', 130], ['SIGTERM', 143]] as const) {
     const chat = open(t, home);
@@ -86,7 +86,7 @@ t.test('Esc, Ctrl-C and a signal leave the list with the code for that, and the 
   }
 });
 
-t.test('a chat whose model is gone says nothing about which to take', async (t) => {
+t.test('a chat whose model is gone does not decide which model is taken', async (t) => {
   const home = await homeWith(t, 'alpha', 'beta');
   const path = join(home.folder, 'mine', 'own.gguf');
   copyFileSync(builtinPath, path);

@@ -26,7 +26,7 @@ function open(t: Test, home: Home, args: readonly string[]): ReturnType<typeof s
 
 const modelOf = (folder: string) => (JSON.parse(readFileSync(join(folder, 'sessions', sessionFiles(folder)[0]!), 'utf8')) as { model: string }).model;
 
-t.test('/model goes on with another model, and a failed switch leaves the old one answering', async (t) => {
+t.test('/model switches to another model, and a failed switch leaves the old one answering', async (t) => {
   const home = await homeWithTiny(t);
   const damaged = join(home.folder, 'damaged.gguf');
   writeFileSync(damaged, 'GGUF');
@@ -55,7 +55,7 @@ t.test('/model goes on with another model, and a failed switch leaves the old on
   t.equal(await resumed.leave(), 0);
 });
 
-t.test('over a server that has the other model, that loads it', async (t) => {
+t.test('/model loads the other model on a server that has it', async (t) => {
   const home = await serveHome(t, ['--parallel', '1'], await homeWithTiny(t));
   const loaded = await fetch(`${home.url}/models/load`, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: '{"model":"builtin"}' });
   t.equal(loaded.status, 200);

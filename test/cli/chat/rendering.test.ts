@@ -1,5 +1,5 @@
-// Answers as a person sees them on a terminal: rendered, with a line between turns; and where they
-// stay as they are.
+// Answers as a person sees them on a terminal: rendered, with a line between turns; and the cases
+// in which they stay raw.
 import t from 'tap';
 import { Pty } from '../pty.js';
 import { recua } from '../recua.js';
@@ -9,7 +9,7 @@ const answer = '# Big\n- a **b**\n```js\nlet x;\n```\n';
 const rule = (width: number) => '─'.repeat(width);
 const shown = ['Big', '• a b', `── js ${rule(34)}`, 'let x;', rule(40)];
 
-t.test('an answer is rendered, a line ends the turn, and what is saved and copied is what was said', async (t) => {
+t.test('an answer is rendered, a line ends the turn, and the text is saved and copied as it came', async (t) => {
   const chat = await openChat(t, always(answer), { columns: 40 });
   chat.type('go\r');
   await chat.until(() => chat.lines().filter((line) => line === rule(40)).length === 2, 'the end of the turn');
@@ -27,7 +27,7 @@ t.test('an answer is rendered, a line ends the turn, and what is saved and copie
   t.strictSame(again.lines().slice(again.lines().indexOf('> go') + 1), [...shown, rule(40), '>'], 'shown again it looks the same');
 });
 
-t.test('--raw shows the bytes, in chat and in run, and so does what is no terminal', async (t) => {
+t.test('--raw shows the bytes, in chat and in run; so does output that is not a terminal', async (t) => {
   const raw = await openChat(t, [...always('**a**\x1b[1mb'), '--raw']);
   t.equal(await raw.say('go'), '**a**b');
   t.match(raw.raw, /\*\*a\*\*\x1b\[1mb/);
@@ -59,7 +59,7 @@ t.test('no answer smuggles an escape sequence through its Markdown', async (t) =
   t.match(chat.text(), /a\]0;title\]\(http:\/\/x\/[^]*&#27;\[5m/);
 });
 
-t.test('an answer that was stopped by Ctrl-Z goes on in a row of its own', async (t) => {
+t.test('an answer that was stopped by Ctrl-Z continues in a row of its own', async (t) => {
   const run = new Pty(['run', 'builtin', 'go', '-q', '--threads', '1', ...endless]);
   t.teardown(() => run.dispose());
   for (const pty of [await openChat(t, endless), run]) {
@@ -75,7 +75,7 @@ t.test('an answer that was stopped by Ctrl-Z goes on in a row of its own', async
   }
 });
 
-t.test('a window that becomes narrower in mid-answer breaks nothing', async (t) => {
+t.test('a window that gets narrower during an answer breaks nothing', async (t) => {
   const chat = await openChat(t, [...endless, '-g', 'root ::= ([a-z] [a-z] [a-z] " ")+']);
   chat.type('go\r');
   await chat.until(() => chat.lines().length > 6, 'some rows');

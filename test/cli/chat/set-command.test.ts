@@ -1,4 +1,4 @@
-// /set and /show, as Ollama's users type them.
+// /set and /show, as users of Ollama type them.
 import t from 'tap';
 import { join } from 'node:path';
 import { samplerSettings } from '#recua/settings/answer.js';
@@ -17,7 +17,7 @@ t.test('every sampling setting is a parameter, by each of its names', (t) => {
   t.end();
 });
 
-t.test('/set parameter sets what the next answers are made with, and the saved chat keeps it', async (t) => {
+t.test('/set parameter applies to the next answers, and the saved chat keeps it', async (t) => {
   const chat = await openChat(t, ['--no-save'], wide);
   t.match(await chat.say('/set parameter temperature 0.2'), /^temperature is 0\.2 now\.$/);
   t.match(await chat.say('/set parameter num_predict 3'), /num_predict is 3 now/);
@@ -34,7 +34,7 @@ t.test('/set parameter sets what the next answers are made with, and the saved c
   t.match(await chat.say('/set parameter seed'), /^seed is 0\.$/);
 });
 
-t.test('what cannot be set is said, with what can', async (t) => {
+t.test('a setting that does not exist is reported, with those that do', async (t) => {
   const chat = await openChat(t, [], wide);
   for (const [line, said] of [
     ['/set parameter temperature hot', /Expected a number from 0 to 100 for temperature, got "hot"/],
@@ -51,7 +51,7 @@ t.test('what cannot be set is said, with what can', async (t) => {
   ] as const) t.match(await chat.say(line), said, line);
 });
 
-t.test('/set stop, system and format change the answers; noformat and an empty stop take them back', async (t) => {
+t.test('/set stop, system and format change the answers; noformat and an empty stop undo that', async (t) => {
   const chat = await openChat(t, always('one two three'), wide);
   t.match(await chat.say('/set parameter stop "two" three'), /ends before "two" or "three" now/);
   t.match(await chat.say('go'), /^one$/);
@@ -83,7 +83,7 @@ t.test('/set verbose ends each answer with its speed until /set quiet', async (t
   t.equal(await chat.say('go'), 'ok');
 });
 
-t.test('/set nohistory keeps nothing that is typed, for later chats neither', async (t) => {
+t.test('/set nohistory keeps no typed text, not even for later chats', async (t) => {
   const chat = await openChat(t, always('ok'), wide);
   await chat.say('/set nohistory');
   await chat.say('a secret');
@@ -115,7 +115,7 @@ t.test('/set nothink reaches the template', async (t) => {
   t.equal(await prompt(), thinking);
 });
 
-t.test('/show tells what the chat goes by, and Tab completes what stands behind /set', async (t) => {
+t.test('/show lists the settings of the chat, and Tab completes the words after /set', async (t) => {
   const chat = await openChat(t, [...endless], wide);
   t.match(await chat.say('/show info'), /Model +builtin\nWhat it is +llama[^\n]*\nContext +4096 tokens/);
   t.match(await chat.say('/show template'), /The template is auto, the model's own/);

@@ -13,7 +13,7 @@ const text = [
   '', 'end',
 ].join('\n');
 
-/** The lines of a screen on which pieces were shown as they came. */
+/** The lines of a screen that showed the pieces as they arrived. */
 async function screen(pieces: readonly string[]): Promise<string[]> {
   const terminal = new xterm.Terminal({ cols: columns, rows: 60, allowProposedApi: true });
   const wrap = new WordWrap(() => columns);
@@ -25,7 +25,7 @@ async function screen(pieces: readonly string[]): Promise<string[]> {
   return lines.map((line) => line.translateToString(true).trimEnd());
 }
 
-t.test('a text is broken between words, wherever its pieces end', async (t) => {
+t.test('text breaks between words, wherever its pieces end', async (t) => {
   const whole = await screen([text]);
   t.strictSame(whole.slice(0, 12), [
     'A sentence of plain', 'words that is longer', 'than two lines of', 'it.',

@@ -26,7 +26,7 @@ t.test('alias and cp give a stored model a second name, and copy nothing', async
   t.match(await call('list'), { stdout: /^acme\/toy .* again, toys$/m });
 });
 
-t.test('an alias that is taken is moved only by force; taking it away leaves the model', async (t) => {
+t.test('a taken alias is moved only by force, and removing it leaves the model', async (t) => {
   const call = homeOf(t.testdir());
   await call('alias', 'toys', 'acme/toy');
   t.match(await call('alias', 'toys', 'acme/toy'), { code: 0 }, 'the same again is no error');
@@ -43,7 +43,7 @@ t.test('an alias that is taken is moved only by force; taking it away leaves the
   t.match(await call('alias'), { code: 0, stderr: /no aliases/ }, 'it goes with its model');
 });
 
-t.test('what can have no alias is refused, with what to do', async (t) => {
+t.test('a model that cannot have an alias is refused, with what to do', async (t) => {
   const folder = t.testdir();
   const call = homeOf(folder);
   copyFileSync(builtinPath, join(folder, 'mine.gguf'));

@@ -17,7 +17,7 @@ async function served(running: Running): Promise<string> {
   return (await running.saw(/Recua listens on (http:\/\/\S+)/))[1]!;
 }
 
-t.test('api serves the model, prints the addresses of API and page and a curl line on stderr, and stops cleanly by Ctrl-C', async (t) => {
+t.test('api serves the model, prints the addresses of API and page and a curl line on stderr, and stops cleanly on Ctrl-C', async (t) => {
   const running = start(['api', 'builtin', ...small, '--alias', 'tiny']);
   const url = await served(running);
   t.match(await (await fetch(`${url}/health`)).json(), { status: 'ok', model: 'loaded' });
@@ -31,7 +31,7 @@ t.test('api serves the model, prints the addresses of API and page and a curl li
   t.match(await running.ended, { code: 0, signal: null, stdout: '' });
 });
 
-t.test('api --ui-sessions shows the chats that recua chat saved, and nobody does without it', async (t) => {
+t.test('api --ui-sessions shows the chats that recua chat saved; without it they stay hidden', async (t) => {
   const { env } = makeHome(t);
   t.match(await recua(['chat', 'builtin', '-p', 'x', '-q', '--threads', '1', '--max-tokens', '2', '--local', '--continue'], '', { env }), { code: 1 });
   for (const flags of [['--ui-sessions'], []]) {
@@ -45,7 +45,7 @@ t.test('api --ui-sessions shows the chats that recua chat saved, and nobody does
   t.match((await recua(['sessions', 'list'], '', { env })).stdout, /^from here .* 0 exchanges/);
 });
 
-t.test('api ends a running answer before it stops', async (t) => {
+t.test('api lets a running answer end before it stops', async (t) => {
   const running = start(['api', '-m', 'builtin', ...small]);
   const url = await served(running);
   const reply = await fetch(`${url}/v1/chat/completions`, {
@@ -59,7 +59,7 @@ t.test('api ends a running answer before it stops', async (t) => {
   t.match(await running.ended, { code: 0 });
 });
 
-t.test('api ends at once by a second signal', async (t) => {
+t.test('a second signal ends api at once', async (t) => {
   const running = start(['api', 'builtin', ...small, '--drain-timeout', '600']);
   const url = await served(running);
   const reply = await fetch(`${url}/v1/chat/completions`, {
@@ -70,8 +70,7 @@ t.test('api ends at once by a second signal', async (t) => {
   const gone = reply.text().catch(() => '');
   running.child.kill('SIGINT');
   await running.saw(/Stopping/);
-  // What comes within a tenth of a second counts as the same Ctrl-C, so it takes some patience to
-  // be heard.
+  // Signals within a tenth of a second count as one Ctrl-C, so the second one must wait.
   const again = setInterval(() => running.child.kill('SIGINT'), 50);
   t.match(await running.ended, { code: 130 });
   clearInterval(again);
@@ -97,7 +96,7 @@ t.test('api warns when other machines can reach it, and only then', async (t) =>
   }
 });
 
-t.test('api --log-file logs there, and tells its address on stderr as ever', async (t) => {
+t.test('api --log-file logs there, and still prints its address on stderr', async (t) => {
   const path = join(t.testdir(), 'a.log');
   const running = start(['api', 'builtin', ...small, '--log-file', path, '--log-level', 'debug']);
   const url = await served(running);
@@ -135,7 +134,7 @@ t.test('api --log-format json writes nothing but JSON, to stderr or into a file'
   }
 });
 
-t.test('api --state-file keeps pid and address while it runs, and only one server has it', async (t) => {
+t.test('api --state-file keeps pid and address while it runs, and only one server can hold it', async (t) => {
   const path = join(t.testdir(), 'state.json');
   const running = start(['api', 'builtin', ...small, '--state-file', path]);
   await until(() => existsSync(path) && (JSON.parse(readFileSync(path, 'utf8')) as { state: string }).state === 'running');
@@ -162,7 +161,7 @@ t.test('api exits 1 with the reason when the model cannot be loaded', async (t) 
   t.match(stderr, /^recua: .+/m);
 });
 
-t.test('api refuses several models of which one is wrong, and what fits one alone', async (t) => {
+t.test('api refuses several models if one is wrong, and flags that fit one model only', async (t) => {
   t.match(await recua(['api', 'builtin', '-m', 'none.gguf']), { code: 1, stdout: '', stderr: /There is no model none\.gguf/ });
   t.match(await recua(['api', 'builtin', 'builtin']), { code: 2, stderr: /each model once, got builtin twice/ });
   t.match(await recua(['api', '--alias', 'mine']), { code: 2, stderr: /--alias names one model/ });
@@ -170,7 +169,7 @@ t.test('api refuses several models of which one is wrong, and what fits one alon
   t.match(await recua(['api', '--keep-alive', '-2']), { code: 2, stderr: /from -1 to/ });
 });
 
-t.test('api without a model has every model of the store, and loads one when it is asked for', async (t) => {
+t.test('api without a model serves every model of the store, and loads one on demand', async (t) => {
   const home = makeHome(t);
   put(join(home.folder, 'models', 'hub'), { repo: 'acme/toy', file: 'toy-Q8_0.gguf', bytes: readFileSync(join(root, 'builtin', 'builtin.gguf')) });
   const running = start(['api', ...small], { env: home.env });

@@ -1,5 +1,5 @@
-// Each flag of `recua chat`, and single turns: pipes where there is no person, a pseudo-terminal
-// where there is one.
+// Each flag of `recua chat`, and single turns: through pipes, and on a pseudo-terminal where a
+// person would type.
 import t from 'tap';
 import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -16,10 +16,10 @@ t.test('-p answers once: only the answer goes to stdout, and nothing is saved', 
   t.match(stdout, /^\S[^]*\S\n$/);
   t.match(stderr, /Loading builtin[^]*Context: 4096 tokens, the model's training size/);
   t.notMatch(stdout + stderr, /\x1b/);
-  // Of the model it is noted when it was used, of the chat nothing.
+  // The last use of the model is recorded, but nothing of the chat.
   t.same(readdirSync(home, { recursive: true }).sort().slice(0, 2), ['recua', 'recua/used']);
   t.notOk(existsSync(join(home, 'sessions')));
-  // stdin alone, and after -p; the default settings are those of a chat.
+  // stdin alone, and after -p; defaults are those of a chat.
   const ask = async (args: string[], input = '') => (await recua(['chat', 'builtin', ...quick, '--temp', '0', ...args], input, { env })).stdout;
   t.equal(await ask([], 'Hello\n'), stdout);
   t.equal(await ask(['-p', 'Repeat this sentence.'], 'The sky is blue.'), await ask(['-p', 'Repeat this sentence.\n\nThe sky is blue.']));
@@ -44,14 +44,14 @@ t.test('sampling flags reach the sampler', async (t) => {
   const drawn = await ask(...wild, '--seed', '42');
   t.equal(await ask(...wild, '--seed', '42'), drawn);
   t.not(await ask(...wild, '--seed', '43'), drawn);
-  // Each of these leaves one candidate, however hot.
+  // Each of these leaves one candidate, at any temperature.
   const likeliest = await ask('--temp', '0', '--repeat-penalty', '1');
   for (const narrow of [['--top-k', '1'], ['--top-p', '0'], ['--min-p', '1']]) t.equal(await ask(...wild, ...narrow), likeliest, String(narrow));
   const letters = ['-g', 'root ::= ("a " | "b ")+', '--temp', '0'];
   t.not(await ask(...letters, '--repeat-penalty', '1'), await ask(...letters, '--repeat-penalty', '10'));
 });
 
-t.test('-n, -c, -ngl, --grammar and --grammar-file do what they say', async (t) => {
+t.test('-n, -c, -ngl, --grammar and --grammar-file take effect', async (t) => {
   const cut = await recua(['chat', 'builtin', '-p', 'Tell me a story', '-n', '3', '--json', '-c', '512', '-ngl', '0']);
   t.match(JSON.parse(cut.stdout), { finish_reason: 'length', usage: { completion_tokens: 3 } });
   t.match(cut.stderr, /cut off after 3 tokens/);
@@ -65,7 +65,7 @@ t.test('-n, -c, -ngl, --grammar and --grammar-file do what they say', async (t) 
   t.match(await recua(['chat', 'builtin', '-p', 'x', '-g', 'a', '-gf', 'b']), { code: 2, stderr: /got both/ });
 });
 
-t.test('-t takes each template, and its end of turn ends the answer though the model has no such token', async (t) => {
+t.test('-t takes each template, and its end of turn ends the answer even if the model has no such token', async (t) => {
   const env = { SERVICE_HOME: t.testdir() };
   const sizes = new Set<number>();
   for (const [name, end] of Object.entries({ auto: '', qwen: '', llama3: '<|eot_id|>', mistral: '</s>', gemma: '<end_of_turn>', phi3: '<|end|>' })) {
@@ -79,7 +79,7 @@ t.test('-t takes each template, and its end of turn ends the answer though the m
   t.match(await recua(['chat', 'builtin', '-t', 'lama3', '-p', 'x']), { code: 2, stderr: /Expected one of auto, chatml, llama3, mistral, gemma, phi3, qwen for --template/ });
 });
 
-t.test('what is called wrongly exits 2 and loads nothing', async (t) => {
+t.test('a wrong call exits 2 and loads nothing', async (t) => {
   for (const [args, said] of [
     [['chat', '-p', 'x'], /Expected a model/],
     [['chat', 'builtin'], /Expected a prompt/],
@@ -101,7 +101,7 @@ t.test('--json needs a prompt on a terminal', async (t) => {
   t.match(chat.text(), /Expected a prompt for --json/);
 });
 
-t.test('a single turn of a saved chat is saved there, with --no-save not', async (t) => {
+t.test('a single turn of a saved chat is saved there, unless --no-save is given', async (t) => {
   const home = t.testdir();
   const first = await openChat(t, ['-g', 'root ::= "ok"'], { home });
   await first.say('Hello');

@@ -14,7 +14,7 @@ const all = await allCommands();
 
 const has = (shell: string) => spawnSync(shell, ['--version']).status === 0;
 
-/** A folder for PATH with the command, and a store with models. */
+/** A folder for PATH that contains the command, and a store with models. */
 function install(t: Test): NodeJS.ProcessEnv {
   const folder = mkdtempSync(join(tmpdir(), 'recua-completion-'));
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
@@ -27,7 +27,7 @@ function install(t: Test): NodeJS.ProcessEnv {
 
 const bashScript = recua(['completion', 'bash']).then(({ stdout }) => stdout);
 
-/** What bash offers after a line, whose last word is the one being completed. */
+/** What bash offers for a line; its last word is being completed. */
 async function bash(t: Test, words: string[], cwd = root, env = process.env): Promise<string[]> {
   const script = await bashScript;
   const quoted = ['recua', ...words].map((word) => `'${word}'`).join(' ');
@@ -65,7 +65,7 @@ t.test('bash completes the values of flags: choices, files, models', async (t) =
   t.same(await bash(t, ['api', '--port', ''], folder), [], 'a number is nothing to complete');
 });
 
-t.test('the names of models are those of the store, with their aliases', async (t) => {
+t.test('model names are those of the store, with their aliases', async (t) => {
   const env = install(t) as Record<string, string>;
   t.match(await recua(['alias', 'toys', 'acme/toy:Q8_0'], '', { env }), { code: 0 });
   t.match(await recua(['completion', '--models'], '', { env }), { code: 0, stdout: 'builtin\ntoys\nacme/toy:Q4_K_M\nacme/toy:Q8_0\n', stderr: '' });
@@ -73,7 +73,7 @@ t.test('the names of models are those of the store, with their aliases', async (
   t.match(await recua(['completion', '--models'], '', { env }), { code: 0, stdout: '\n', stderr: '' }, 'silent where something is wrong');
 });
 
-t.test('bash completes models behind a colon, which splits its words', async (t) => {
+t.test('bash completes models after a colon, which splits words in bash', async (t) => {
   const env = install(t);
   const complete = (...words: string[]) => bash(t, words, root, env);
   t.same(await complete('show', 'acme/'), ['acme/toy:Q4_K_M', 'acme/toy:Q8_0']);
@@ -106,7 +106,7 @@ t.test('zsh and fish complete models', async (t) => {
 });
 
 for (const shell of ['bash', 'zsh', 'fish']) {
-  t.test(`the ${shell} script knows every command and flag, and is sound`, async (t) => {
+  t.test(`the ${shell} script knows every command and flag, and is valid`, async (t) => {
     const { code, stdout, stderr } = await recua(['completion', shell]);
     t.strictSame({ code, stderr }, { code: 0, stderr: '' });
     for (const { path, flags } of completionTree(all)) {
@@ -119,12 +119,12 @@ for (const shell of ['bash', 'zsh', 'fish']) {
     const path = join(t.testdir(), 'script');
     writeFileSync(path, stdout);
     if (has(shell)) t.match(spawnSync(shell, ['-n', path], { encoding: 'utf8' }), { status: 0, stderr: '' });
-    // No quotation mark of a help text may end a word of the script.
+    // No quotation mark in a help text may end a word of the script.
     t.equal((stdout.replaceAll('\'\\\'\'', '').replaceAll('\\\'', '').match(/'/g) ?? []).length % 2, 0);
   });
 }
 
-t.test('completion of no, or an unknown, shell exits 2', async (t) => {
+t.test('completion without a shell, or for an unknown one, exits 2', async (t) => {
   t.match(await recua(['completion']), { code: 2, stdout: '', stderr: /Expected one shell of bash, zsh, fish, got none/ });
   t.match(await recua(['completion', 'bsh']), { code: 2, stderr: /Did you mean bash\?/ });
 });

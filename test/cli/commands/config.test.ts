@@ -14,7 +14,7 @@ import { recua } from '../recua.js';
 
 const all = await allCommands();
 
-/** The arguments of a command under a config file and variables. */
+/** The arguments of a command with a config file and variables. */
 async function read(t: Test, command: string, argv: string[], config: unknown, variables: Record<string, string> = {}) {
   const path = join(t.testdir(), 'config.json');
   writeFileSync(path, typeof config === 'string' ? config : JSON.stringify(config));
@@ -22,7 +22,7 @@ async function read(t: Test, command: string, argv: string[], config: unknown, v
   return { path, ...parseArguments(command, allPlaces(all).find((one) => one.path === command)!.command.flags, argv, settings) };
 }
 
-t.test('a flag goes before a variable, a variable before the file, its section before its general part, and all before the default', async (t) => {
+t.test('a flag overrides a variable, a variable the file, a section of the file its general part, and all of them the default', async (t) => {
   const file = { port: 1, temp: 0.1, threads: 11, 'ctx-size': 100, api: { temp: 0.2, threads: 12, 'ctx-size': 200 } };
   const { values, origins, given, path } = await read(t, 'api', ['-c', '400'], file, { RECUA_THREADS: '13', RECUA_CTX_SIZE: '300' });
   t.match(values, { port: 1, temperature: 0.2, threads: 13, contextSize: 400, host: '127.0.0.1' });
@@ -33,13 +33,13 @@ t.test('a flag goes before a variable, a variable before the file, its section b
   t.same([...given].sort(), ['contextSize', 'port', 'temperature', 'threads']);
 });
 
-t.test('a section belongs to its command alone', async (t) => {
+t.test('a section applies to its command only', async (t) => {
   const file = { api: { port: 9000 }, 'serve start': { port: 9001 } };
   t.match((await read(t, 'api', [], file)).values, { port: 9000 });
   t.match((await read(t, 'serve start', [], file)).values, { port: 9001 });
 });
 
-t.test('switches are true and false, off switches by what they switch off; the command line takes both back', async (t) => {
+t.test('switches are true or false, off switches are named by what they switch off, and the command line reverses both', async (t) => {
   t.match((await read(t, 'api', [], { mmap: false, mlock: true })).values, { mmap: false, mlock: true });
   t.match((await read(t, 'api', [], { mmap: true, mlock: false })).values, { mmap: true, mlock: false });
   t.match((await read(t, 'api', [], {}, { RECUA_MMAP: '0', RECUA_MLOCK: '1' })).values, { mmap: false, mlock: true });
@@ -47,7 +47,7 @@ t.test('switches are true and false, off switches by what they switch off; the c
   t.match((await read(t, 'api', ['--no-mmap=false', '--mlock=false'], { mmap: false, mlock: true })).values, { mmap: true, mlock: false });
 });
 
-t.test('other long names of a flag are keys and variables too, and an empty variable is none', async (t) => {
+t.test('other long names of a flag are keys and variables, too, and an empty variable counts as unset', async (t) => {
   t.match((await read(t, 'api', [], { 'n-gpu-layers': 3 })).values, { gpuLayers: 3 });
   t.match((await read(t, 'api', [], {}, { RECUA_N_GPU_LAYERS: '4' })).values, { gpuLayers: 4 });
   t.match((await read(t, 'api', [], { 'gpu-layers': 5 }, { RECUA_GPU_LAYERS: '' })).values, { gpuLayers: 5 });
@@ -81,7 +81,7 @@ for (const [what, config, expected] of wrong) {
   });
 }
 
-t.test('models in the config file stand for the file that --models names', async (t) => {
+t.test('models in the config file work like the file that --models names', async (t) => {
   const models = { chat: { model: 'builtin' } };
   const { values, origins, path } = await read(t, 'api', [], { port: 1, models });
   t.match(values, { models: path, port: 1 });
@@ -91,14 +91,14 @@ t.test('models in the config file stand for the file that --models names', async
   await t.rejects(read(t, 'api', [], { api: { models } }), { code: 'invalid_config', message: /section "api", key "models": expected a text in quotes/ });
 });
 
-t.test('a bad variable is refused by its name', async (t) => {
+t.test('a bad variable is refused with its name', async (t) => {
   await t.rejects(read(t, 'api', [], {}, { RECUA_PORT: 'many' }), { code: 'invalid_config', message: /variable RECUA_PORT: Expected a whole number.*got "many"/ });
   await t.rejects(read(t, 'api', [], {}, { RECUA_MLOCK: 'perhaps' }), { code: 'invalid_config', message: /variable RECUA_MLOCK: expected true or false \(1 or 0\), got "perhaps"/ });
   await t.rejects(read(t, 'run', [], {}, { RECUA_PROMPT: 'x' }), { code: 'invalid_config', message: /RECUA_PROMPT cannot be used: --prompt is for one call/ });
   t.match((await read(t, 'api', ['--port', '1'], {}, { RECUA_PORT: 'many' })).values, { port: 1 }, 'one that does not count does no harm');
 });
 
-t.test('the config file is RECUA_CONFIG, else in XDG_CONFIG_HOME, else in ~/.config; only a named one has to be there', async (t) => {
+t.test('the config file is RECUA_CONFIG, else in XDG_CONFIG_HOME, else in ~/.config; only a named one must exist', async (t) => {
   t.equal(configPath({ RECUA_CONFIG: '/a/b.json', HOME: '/h' }), '/a/b.json');
   t.equal(configPath({ RECUA_CONFIG: '~/b.json', HOME: '/h' }), '/h/b.json');
   t.equal(configPath({ XDG_CONFIG_HOME: '/x', HOME: '/h' }), '/x/recua/config.json');
@@ -108,11 +108,11 @@ t.test('the config file is RECUA_CONFIG, else in XDG_CONFIG_HOME, else in ~/.con
   await FlagSettings.read(allCommands, { HOME: none });
 });
 
-t.test('the example in help and docs is a sound config file', async (t) => {
+t.test('the example in help and docs is a valid config file', async (t) => {
   t.match((await read(t, 'serve start', [], configExample)).values, { port: 9000, mmap: false, threads: 4 });
 });
 
-t.test('flags about one call have no setting', (t) => {
+t.test('flags for a single call have no setting', (t) => {
   const names = ['--prompt', '--json', '--file', '--force', '--yes', '--resume', '--continue', '--dry-run', '--tensors', '--all', '--follow', '--copy', '--symlink', '--grammar', '--grammar-file'];
   const settable = allPlaces(all).flatMap(({ command, path }) => Object.values(command.flags).filter((flag) => !flag.perCall && names.includes(flag.names[0])).map((flag) => `${path} ${flag.names[0]}`));
   t.same(settable, [], 'wrap these in perCall()');
@@ -127,7 +127,7 @@ t.test('no setting has the name of another variable', (t) => {
   t.end();
 });
 
-t.test('flagWord() gives back what was read', (t) => {
+t.test('flagWord() reproduces the flag that was read', (t) => {
   for (const { command, path } of allPlaces(all)) {
     for (const [key, flag] of Object.entries(command.flags)) {
       if (flag.fallback === undefined) continue;
@@ -142,7 +142,7 @@ t.test('flagWord() gives back what was read', (t) => {
   t.end();
 });
 
-t.test('recua config tells values with their origins, and the places', async (t) => {
+t.test('recua config shows values with their origins, and the places', async (t) => {
   const home = makeHome(t);
   const path = join(home.folder, 'config', 'recua', 'config.json');
   const plain = await recua(['config'], '', { env: home.env });
@@ -176,7 +176,7 @@ t.test('a broken config file stops a command before it does anything, but not he
   t.match(await recua(['serve', 'stop'], '', { env: inHome }), { code: 0 });
 });
 
-t.test('a model may be a setting, and the operand goes before it', async (t) => {
+t.test('a model may be a setting, and the operand overrides it', async (t) => {
   t.match(await recua(['api'], '', { env: { RECUA_MODEL: 'none-of-it' } }), { code: 1, stderr: /no model none-of-it/ });
   t.match(await recua(['api', 'neither'], '', { env: { RECUA_MODEL: 'none-of-it' } }), { code: 1, stderr: /no model neither/ });
 });

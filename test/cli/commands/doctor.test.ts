@@ -8,12 +8,12 @@ import { packagedAddon } from '../../engine/proof/faulty.js';
 import { makeHome } from '../home.js';
 import { recua, root } from '../recua.js';
 
-/** The doctor of another installation. */
+/** Runs the doctor of another installation. */
 function doctor(folder: string, env: Record<string, string>, ...args: string[]): { status: number | null; stdout: string; stderr: string } {
   return spawnSync(process.execPath, [join(folder, 'dist', 'cli', 'main.js'), 'doctor', ...args], { encoding: 'utf8', cwd: root, env: { ...process.env, RECUA_ADDON: '', ...env } });
 }
 
-t.test('doctor tells what there is, and exits 0 where all is well', async (t) => {
+t.test('doctor reports what it finds, and exits 0 if all is well', async (t) => {
   const { env, folder } = makeHome(t);
   const { code, stdout, stderr } = await recua(['doctor'], '', { env });
   t.equal(code, 0, stdout + stderr);
@@ -26,14 +26,14 @@ t.test('doctor tells what there is, and exits 0 where all is well', async (t) =>
   t.equal(stderr, '');
 });
 
-t.test('doctor tells a config file that is in order from one that is not there', async (t) => {
+t.test('doctor tells a valid config file from a missing one', async (t) => {
   const { env, folder } = makeHome(t);
   mkdirSync(join(folder, 'config', 'recua'), { recursive: true });
   writeFileSync(join(folder, 'config', 'recua', 'config.json'), '{"port": 9000}');
   t.match((await recua(['doctor'], '', { env })).stdout, /config\.json: in order$/m);
 });
 
-t.test('doctor --json is the same for programs', async (t) => {
+t.test('doctor --json reports the same for programs', async (t) => {
   const { env } = makeHome(t);
   const { code, stdout } = await recua(['doctor', '--json'], '', { env });
   t.equal(code, 0);
@@ -46,7 +46,7 @@ t.test('doctor --json is the same for programs', async (t) => {
   t.match(await recua(['doctor', 'now'], '', { env }), { code: 2, stderr: /Expected no argument/ });
 });
 
-t.test('doctor looks on whatever is broken, and exits 1', async (t) => {
+t.test('doctor continues past anything broken, and exits 1', async (t) => {
   const { env, folder } = makeHome(t);
   mkdirSync(join(folder, 'config', 'recua'), { recursive: true });
   writeFileSync(join(folder, 'config', 'recua', 'config.json'), '{"prot": 1}');
@@ -63,7 +63,7 @@ t.test('doctor looks on whatever is broken, and exits 1', async (t) => {
   t.equal(object.findings.filter(({ level }) => level === 'fatal').length, 3);
 });
 
-t.test('doctor tells a stray variable and a package of another version, which keep nothing from working', async (t) => {
+t.test('doctor reports a stray variable and a package of another version, which break nothing', async (t) => {
   const { env } = makeHome(t);
   const folder = flatLayout(realpathSync(t.testdir()), [basePackage, { name: `${base}-vulkan`, backend: 'vulkan', version: '0.0.1' }]);
   const { status, stdout } = doctor(folder, { ...env, RECUA_GPU_LAYER: '3' });
@@ -75,7 +75,7 @@ t.test('doctor tells a stray variable and a package of another version, which ke
   t.match(stdout, /\nRecua can work\.\n$/);
 });
 
-t.test('doctor tries GPU backends, and outlives those that break', { skip: process.platform !== 'linux' }, async (t) => {
+t.test('doctor tries GPU backends, and survives those that crash', { skip: process.platform !== 'linux' }, async (t) => {
   const { env } = makeHome(t);
   const packages = [basePackage, { name: `${base}-odd`, backend: 'odd', library: fakeBackend({ fault: 'abort' }) }, { name: `${base}-fake`, backend: 'fake', library: fakeBackend({ devices: 1 }) }];
   const { status, stdout } = doctor(flatLayout(realpathSync(t.testdir()), packages), env);
@@ -85,7 +85,7 @@ t.test('doctor tries GPU backends, and outlives those that break', { skip: proce
   t.match(stdout, /^- The odd backend .* is not used: loading it ended the process \(signal SIGABRT\)/m);
 });
 
-t.test('doctor names a CPU library that does not compute what it should, and whether one is left', { skip: process.platform !== 'linux' }, async (t) => {
+t.test('doctor names a CPU library that computes wrong results, and says whether one is left', { skip: process.platform !== 'linux' }, async (t) => {
   const { env, folder } = makeHome(t);
   const RECUA_ADDON = packagedAddon(join(folder, 'bin'), [['best', 'q4_K', 9], ['good', 'none', 5]]);
   const { code, stdout } = await recua(['doctor'], '', { env: { ...env, RECUA_ADDON } });

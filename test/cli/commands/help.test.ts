@@ -11,7 +11,7 @@ import { mainPath, recua, root } from '../recua.js';
 
 const all = await allCommands();
 
-t.test('help of every command has its flags with variables and defaults, its commands and its examples', (t) => {
+t.test('help of every command lists its flags with variables and defaults, its commands and its examples', (t) => {
   for (const place of allPlaces(all)) {
     const help = commandHelp(place, Infinity);
     t.ok(help.startsWith(`Usage: recua ${place.path}`), place.path);
@@ -25,14 +25,14 @@ t.test('help of every command has its flags with variables and defaults, its com
   t.end();
 });
 
-t.test('every example is a command line that can be read', (t) => {
+t.test('every example is a valid command line', (t) => {
   const examples = allPlaces(all).flatMap(({ command: one }) => one.examples ?? []);
   t.ok(examples.length > 5);
   for (const [line] of examples) t.match(line, /\brecua [a-z]/);
   t.end();
 });
 
-t.test('help is wrapped to a width, by what a terminal shows', (t) => {
+t.test('help is wrapped by the width that a terminal shows', (t) => {
   const wide = command({
     name: 'wide', aliases: [], operands: '<模型>', summary: '模型的名字很长'.repeat(10), details: 'x'.repeat(100),
     flags: { name: text(['--name'], '名字', '一个很长的说明'.repeat(8), '默认') }, run: () => Promise.resolve(0),
@@ -41,7 +41,7 @@ t.test('help is wrapped to a width, by what a terminal shows', (t) => {
   t.same(lines.filter((line) => stringWidth(line) > 50), []);
   t.ok(lines.length > 10);
   for (const place of allPlaces(all)) {
-    // An example is shown as it is typed.
+    // An example is shown exactly as it is typed.
     const typed = new Set((place.command.examples ?? []).map(([line]) => `  ${line}`));
     const names = /^ {2}-/;
     t.same(commandHelp(place, 60).split('\n').filter((line) => stringWidth(line) > 60 && !typed.has(line) && !names.test(line)), [], place.path);
@@ -49,7 +49,7 @@ t.test('help is wrapped to a width, by what a terminal shows', (t) => {
   t.end();
 });
 
-t.test('help on a terminal has its width, elsewhere each flag has one line', async (t) => {
+t.test('help fits the width of a terminal; elsewhere each flag has one line', async (t) => {
   const pty = spawnPty(process.execPath, [mainPath, 'help', 'api'], { cols: 70, rows: 50, cwd: root });
   let seen = '';
   pty.onData((data) => { seen += data; });
@@ -60,7 +60,7 @@ t.test('help on a terminal has its width, elsewhere each flag has one line', asy
   t.match((await recua(['help', 'api'])).stdout, /--ping-interval <seconds> .*\(default 10\) \[RECUA_PING_INTERVAL\]\n/);
 });
 
-t.test('help tells exit codes, and help environment files and variables', async (t) => {
+t.test('help lists exit codes, and help environment lists files and variables', async (t) => {
   t.match((await recua(['help'])).stdout, /Exit codes: 0 done, 1 failed, 2 called wrongly, 130 stopped by Ctrl-C/);
   const { code, stdout } = await recua(['help', 'environment']);
   t.equal(code, 0);
@@ -68,7 +68,7 @@ t.test('help tells exit codes, and help environment files and variables', async 
   t.match(stdout, /config\.json/);
 });
 
-t.test('help of a command with many flags begins with those that are used most, and has each once in a group', (t) => {
+t.test('help of a command with many flags begins with the most used, and lists each once in a group', (t) => {
   const grouped = allPlaces(all).filter(({ command: one }) => one.often !== undefined);
   t.same(grouped.map(({ path }) => path), ['run', 'chat', 'api', 'serve start', 'serve restart', 'serve install']);
   for (const place of allPlaces(all)) {

@@ -16,7 +16,7 @@ async function importing(folder: string, ...args: string[]): Promise<{ code: num
   return { path: '', code, stderr, ...(code === 0 ? JSON.parse(stdout) as object : {}) };
 }
 
-t.test('import links a file in, and the model runs by its name and alias', async (t) => {
+t.test('import links a file into the store, and the model runs by its name and alias', async (t) => {
   const folder = t.testdir({ mine: {} });
   const path = join(folder, 'mine', 'my model (1).gguf');
   copyFileSync(builtinPath, path);
@@ -81,7 +81,7 @@ t.test('import follows a link to the file itself', async (t) => {
   t.strictSame(readFileSync(done.path), model('m'));
 });
 
-t.test('import of the same again says so, and of other contents under the name refuses', async (t) => {
+t.test('importing the same file again says so, and other contents under its name are refused', async (t) => {
   const folder = t.testdir({ mine: {} });
   const path = join(folder, 'mine', 'm.gguf');
   writeFileSync(path, model('m'));
@@ -102,7 +102,7 @@ t.test('import of the same again says so, and of other contents under the name r
   t.match(await importing(folder, path, '--symlink', '--name', 'me/l'), { code: 0, already: true, path: linked.path });
 });
 
-t.test('import of what was pulled already stores nothing twice', async (t) => {
+t.test('importing a file that was already pulled stores nothing twice', async (t) => {
   const folder = t.testdir({ mine: {} });
   const hub = join(folder, 'hub');
   const pulled = put(hub, { repo: 'acme/m-GGUF', file: 'm-Q8_0.gguf', bytes: model('m') });
@@ -114,14 +114,14 @@ t.test('import of what was pulled already stores nothing twice', async (t) => {
   t.strictSame(readdirSync(hub), ['models--acme--m-GGUF']);
 });
 
-t.test('import of contents that are there adds the alias, however they lie there', async (t) => {
+t.test('importing contents that are already there adds the alias, however they are stored', async (t) => {
   const ways: [first: string[], then: string[]][] = [[['--symlink'], []], [['--symlink'], ['--copy']], [['--copy'], ['--symlink']], [[], ['--symlink']], [['--symlink'], ['--symlink']]];
   for (const [first, then] of ways) {
     const folder = t.testdir({ mine: {}, other: {} });
     const path = join(folder, 'mine', 'm.gguf');
     writeFileSync(path, model('m'));
     const before = await importing(folder, path, ...first);
-    // The same contents in another place, of the same name.
+    // The same contents elsewhere, under the same name.
     const again = join(folder, 'other', 'm.gguf');
     writeFileSync(again, model('m'));
     for (const [from, alias] of [[path, 'one'], [again, 'two']] as const) {
@@ -133,7 +133,7 @@ t.test('import of contents that are there adds the alias, however they lie there
   }
 });
 
-t.test('import takes a split set by its first part, and only whole', async (t) => {
+t.test('import takes a split set by its first part, and only if it is complete', async (t) => {
   const folder = t.testdir({ mine: {} });
   const parts = [1, 2, 3].map((part) => join(folder, 'mine', partFile('big-Q6_K', part, 3)));
   parts.forEach((path, i) => writeFileSync(path, modelPart(i, 3)));
@@ -148,7 +148,7 @@ t.test('import takes a split set by its first part, and only whole', async (t) =
   t.notOk(existsSync(folderOf(join(folder, 'hub'), 'me/torn')));
 });
 
-t.test('import refuses what is no model, and leaves nothing', async (t) => {
+t.test('import refuses a file that is not a model, and leaves nothing', async (t) => {
   const folder = t.testdir({ 'page.gguf': '<!doctype html>', 'mine.gguf': model('m'), 'cut.gguf': model('m').subarray(0, -300), sub: {} });
   for (const [args, code, sentence] of [
     [['page.gguf'], 1, /web page/], [['none.gguf'], 1, /There is no file .*none\.gguf/], [['sub'], 1, /is a folder/], [['cut.gguf'], 1, /cut off/],
@@ -164,7 +164,7 @@ t.test('import refuses what is no model, and leaves nothing', async (t) => {
   t.notOk(existsSync(join(folder, 'recua')));
 });
 
-t.test('import keeps an alias that another model has, unless it is forced', async (t) => {
+t.test('import does not move the alias of another model, unless it is forced', async (t) => {
   const folder = t.testdir({ 'a.gguf': model('a'), 'b.gguf': model('b, of another size') });
   const at = (name: string) => join(folder, name);
   t.equal((await importing(folder, at('a.gguf'), '-a', 'x')).code, 0);
@@ -174,7 +174,7 @@ t.test('import keeps an alias that another model has, unless it is forced', asyn
   t.match((await recua(['ls'], '', { env: envOf(folder) })).stdout, /^local\/b .* x$/m);
 });
 
-t.test('import of more than the disk has is refused before anything is read', async (t) => {
+t.test('an import larger than the free disk is refused before anything is read', async (t) => {
   const folder = t.testdir({ mine: {} });
   const path = join(folder, 'mine', 'huge.gguf');
   writeFileSync(path, model('m'));
@@ -192,7 +192,7 @@ t.test('import shows a bar on a terminal, and Ctrl-C leaves nothing', async (t) 
   const folder = t.testdir({ mine: {} });
   const path = join(folder, 'mine', 'huge.gguf');
   writeFileSync(path, model('m'));
-  // Sparse: longer to read than any test waits.
+  // Sparse, and too long to read within a test.
   truncateSync(path, 1e12);
   const terminal = spawn(process.execPath, [mainPath, 'import', path], { cols: 80, rows: 20, env: { ...process.env, ...envOf(folder) } as Record<string, string> });
   const timer = setTimeout(() => terminal.kill('SIGKILL'), 60_000);
@@ -208,7 +208,7 @@ t.test('import shows a bar on a terminal, and Ctrl-C leaves nothing', async (t) 
   t.strictSame(readdirSync(join(folder, 'hub')), []);
 });
 
-t.test('import takes a file without its ending, and names of any letters', async (t) => {
+t.test('import takes a file without its extension, and names in any script', async (t) => {
   const folder = t.testdir({ mine: {} });
   for (const [name, expected] of [['sha256-0123', 'local/sha256-0123'], ['日本語 モデル.gguf', 'local/日本語-モデル'], ['...gguf', 'local/model'], ['a--b..c.gguf', 'local/a-b.c'], ['ñ'.normalize('NFD') + '.gguf', 'local/ñ']] as const) {
     const path = join(folder, 'mine', name);
@@ -220,7 +220,7 @@ t.test('import takes a file without its ending, and names of any letters', async
   t.match(await importing(folder, join(folder, 'mine', 'con.gguf')), { code: 1, stderr: /name of a device on Windows/ });
 });
 
-t.test('import into a repository of the hub leaves its main to the hub\'s files', async (t) => {
+t.test('import into a repository of the hub leaves its main to the files of the hub', async (t) => {
   const folder = t.testdir({ 'mine.gguf': model('mine') });
   const hub = join(folder, 'hub');
   put(hub, { repo: 'acme/m-GGUF', file: 'm-Q8_0.gguf', bytes: model('m') });
@@ -233,7 +233,7 @@ t.test('import into a repository of the hub leaves its main to the hub\'s files'
   t.match(offline, { code: 0, stdout: /m-Q8_0\.gguf\n$/ });
 });
 
-t.test('import refuses names that are none as wrong usage, and an alias that hides a repository', async (t) => {
+t.test('import refuses invalid names as wrong usage, and an alias that hides a repository', async (t) => {
   const folder = t.testdir({ 'a.gguf': model('a') });
   put(join(folder, 'hub'), { repo: 'gpt2', file: 'gpt2.gguf', bytes: model('gpt2') });
   const path = join(folder, 'a.gguf');

@@ -11,12 +11,12 @@ function envOf(folder: string): Record<string, string> {
   return { SERVICE_HOME: folder, HUB_HOME: '', HF_HOME: '', HF_HUB_CACHE: '' };
 }
 
-/** The table's rows as name → the rest. */
+/** The rows of the table: name → the rest. */
 function table(stdout: string): Record<string, string> {
   return Object.fromEntries(stdout.trimEnd().split('\n').slice(1).map((line) => line.split(/ {2,}/, 1).concat(line.replace(/^.*? {2,}/, ''))));
 }
 
-t.test('list of an empty store has builtin, and says what to do', async (t) => {
+t.test('list of an empty store shows builtin, and says what to do', async (t) => {
   const folder = t.testdir();
   for (const name of ['list', 'ls']) {
     const { code, stdout, stderr } = await recua([name], '', { env: envOf(folder) });
@@ -26,7 +26,7 @@ t.test('list of an empty store has builtin, and says what to do', async (t) => {
   }
 });
 
-t.test('list shows models, partials and what pulls now', async (t) => {
+t.test('list shows models, partial downloads and running pulls', async (t) => {
   const folder = t.testdir();
   const hub = join(folder, 'hub');
   put(hub, { repo: 'acme/m-GGUF', file: 'm-Q8_0.gguf', bytes: model('m') });
@@ -70,7 +70,7 @@ t.test('on a terminal of 80 columns no name is cut and no line is broken', async
   t.notMatch(list.text(), /…/);
 });
 
-t.test('list --json is one document with the same', async (t) => {
+t.test('list --json is one document with the same content', async (t) => {
   const folder = t.testdir();
   const hub = join(folder, 'hub');
   const path = put(hub, { repo: 'acme/m-GGUF', file: 'm-Q8_0.gguf', bytes: model('m') });
@@ -88,13 +88,13 @@ t.test('list --json is one document with the same', async (t) => {
   t.match(JSON.parse((await recua(['list', '--json'], '', { env: envOf(t.testdir()) })).stdout), { models: [] });
 });
 
-t.test('list tells when a model was last used', async (t) => {
+t.test('list shows when a model was last used', async (t) => {
   const folder = t.testdir();
   t.equal((await recua(['run', 'builtin', '-p', 'Hi', '-n', '1', '-q'], '', { env: envOf(folder) })).code, 0);
   t.match((await recua(['ls'], '', { env: envOf(folder) })).stdout, /^builtin .* just now +embedded$/m);
 });
 
-t.test('list writes no control characters of names, and takes no argument', async (t) => {
+t.test('list writes no control characters from names, and takes no argument', async (t) => {
   const folder = t.testdir();
   put(join(folder, 'hub'), { repo: 'a\x1b[2Jb\n/c', file: 'evil\x07-Q4_0.gguf', bytes: model() });
   const { code, stdout } = await recua(['ls'], '', { env: envOf(folder) });

@@ -20,13 +20,13 @@ async function serve(t: Test, home: Home, ...args: string[]): Promise<{ url: str
 
 const call = (home: Home, ...args: string[]) => recua(args, '', { env: home.env });
 
-/** The rows of a table, each by its columns' heads. */
+/** The rows of a table, keyed by column heads. */
 function table(text: string): Record<string, string>[] {
   const [head = [], ...rows] = text.trimEnd().split('\n').map((line) => line.split(/ {2,}/));
   return rows.map((cells) => Object.fromEntries(cells.map((cell, at) => [head[at]!, cell])));
 }
 
-/** One answer after the other until the signal: each ends where the context does. */
+/** One answer after another until the signal; each ends when its context is full. */
 async function keepBusy(url: string, signal: AbortSignal): Promise<void> {
   const headers = { 'Content-Type': 'application/json' };
   const body = JSON.stringify({ model: 'builtin', ...endless });
@@ -35,7 +35,7 @@ async function keepBusy(url: string, signal: AbortSignal): Promise<void> {
   }
 }
 
-t.test('ps without a server says so, and exits as serve status does', async (t) => {
+t.test('ps without a server says so, and exits like serve status', async (t) => {
   const home = makeHome(t);
   t.match(await call(home, 'ps'), { code: 3, stdout: '', stderr: 'No server is running. Start one: recua serve start, or recua api.\n' });
   const { code, stdout } = await call(home, 'ps', '--json');
@@ -47,7 +47,7 @@ t.test('ps without a server says so, and exits as serve status does', async (t) 
   t.match(await call(home, 'load', 'builtin'), { code: 1, stderr: /No server is running/ });
 });
 
-t.test('ps shows what the models of a server do', async (t) => {
+t.test('ps shows what the models of a server are doing', async (t) => {
   const home = makeHome(t);
   const { url } = await serve(t, home, '--keep-alive', '3600', '--ctx-size', '4096');
   t.match(await call(home, 'ps'), { code: 0, stdout: new RegExp(`^NAME [^\n]*\nNo model is loaded at ${url}\\. To list the models that can be: recua ps --all\n$`) });
@@ -56,7 +56,7 @@ t.test('ps shows what the models of a server do', async (t) => {
   const gone = new AbortController();
   const busy = keepBusy(url, gone.signal);
   await until(async () => (await models(home))[0]?.tokens_per_second > 0);
-  // Between two answers it is idle for a moment.
+  // Between two answers the model is idle for a moment.
   await until(async () => {
     const [model] = await models(home);
     return model.running === 1 && model.expires_at === null;
@@ -87,14 +87,14 @@ t.test('models are loaded and unloaded by name, in the server that has them', as
   t.match(await call(home, 'stop'), { code: 2, stderr: /recua unload <model>….*To stop the server itself: recua serve stop/ });
 });
 
-t.test('of several servers the one that has the model is asked', async (t) => {
+t.test('of several servers, the one that has the model is asked', async (t) => {
   const home = makeHome(t);
   const [one, other] = [await serve(t, home, 'builtin', '--alias', 'small'), await serve(t, home)];
   t.match(await call(home, 'load', 'builtin', '--url', one.url), { code: 1, stderr: /The model "builtin"|started with one model/ });
   t.match(await call(home, 'load', 'small'), { code: 1, stderr: /recua: This server was started with one model, which is loaded when it starts/ });
   const rows = table((await call(home, 'ps', '--all')).stdout);
   t.strictSame(rows.map(({ NAME, SERVER, STATE, UNTIL }) => [NAME, SERVER, STATE, UNTIL]).sort(), [['builtin', other.url, 'unloaded', undefined], ['small', one.url, 'ready', 'pinned']]);
-  // Both have it then, and one of them can let it come and go.
+  // Now both have it, and one of them can load and unload it.
   const fixed = await serve(t, home, 'builtin');
   t.match(await call(home, 'load', 'builtin'), { code: 0, stderr: new RegExp(`builtin is ready at ${other.url} `) });
   t.match(await call(home, 'unload', 'builtin'), { code: 0, stderr: `builtin is no longer loaded at ${other.url}\n` });
@@ -106,7 +106,7 @@ t.test('of several servers the one that has the model is asked', async (t) => {
   t.strictSame((await models(home)).map(({ name }) => name), ['small'], 'a killed server is not asked');
 });
 
-t.test('ps --watch shows it live on a terminal, and Ctrl-C ends it with 0', async (t) => {
+t.test('ps --watch updates on a terminal, and Ctrl-C ends it with 0', async (t) => {
   const home = makeHome(t);
   const { url } = await serve(t, home);
   const pty = new Pty(['ps', '--watch'], { env: home.env, columns: 120 });

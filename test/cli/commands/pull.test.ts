@@ -47,7 +47,7 @@ t.test('on a terminal of 80 columns the listing cuts nothing and breaks no line'
   t.notMatch(listing.text(), /…/);
 });
 
-t.test('a model too large for the machine is listed as such', async (t) => {
+t.test('a model too large for the machine is marked in the listing', async (t) => {
   const lfs = (size: number) => ({ oid: '1'.repeat(64), size });
   const hub = await FakeHub.start(t, [{ name: 'owner/model', files: [], listing: [
     { type: 'file', path: 'huge-F16.gguf', size: totalmem(), lfs: lfs(totalmem()) }, { type: 'file', path: 'small-Q2_K.gguf', size: 1000, lfs: lfs(1000) },
@@ -56,7 +56,7 @@ t.test('a model too large for the machine is listed as such', async (t) => {
   t.strictSame(JSON.parse(stdout).models.map((one: any) => [one.name, one.fits_memory]), [['small-Q2_K', true], ['huge-F16', false]]);
 });
 
-t.test('what is cached, and how much of it, is told', async (t) => {
+t.test('the listing says what is cached, and how much of it', async (t) => {
   const hub = await FakeHub.start(t, repos());
   const folder = t.testdir();
   t.equal((await pull(hub, folder, ['owner/model:Q4_K_M'])).code, 0);
@@ -73,7 +73,7 @@ t.test('what is cached, and how much of it, is told', async (t) => {
   t.match((await pull(hub, folder, ['owner/model'])).stdout, /BF16 .* 27 % .*\n.*Q4_K_M .* yes /);
 });
 
-t.test('a file is downloaded with a line for every tenth, and its path is all that goes to stdout', async (t) => {
+t.test('a download prints a line for every tenth, and only its path goes to stdout', async (t) => {
   const hub = await FakeHub.start(t, repos());
   const folder = t.testdir();
   const result = await pull(hub, folder, ['owner/model', '--file', 'tiny-Q4_K_M.gguf']);
@@ -93,7 +93,7 @@ t.test('a file is downloaded with a line for every tenth, and its path is all th
   t.equal(run.code, 0, run.stderr);
 });
 
-t.test('a split model comes whole, whichever part is named', async (t) => {
+t.test('a split model is pulled whole, whichever part is named', async (t) => {
   for (const word of ['BF16', 'BF16/tiny-BF16-00002-of-00003.gguf']) {
     const hub = await FakeHub.start(t, repos());
     const folder = t.testdir({});
@@ -109,7 +109,7 @@ t.test('a split model comes whole, whichever part is named', async (t) => {
   }
 });
 
-t.test('a plan is shown and nothing done', async (t) => {
+t.test('a plan is shown and nothing is done', async (t) => {
   const hub = await FakeHub.start(t, repos());
   const folder = t.testdir();
   const result = await pull(hub, folder, ['owner/model:BF16', '--dry-run']);
@@ -121,7 +121,7 @@ t.test('a plan is shown and nothing done', async (t) => {
   t.strictSame(hub.pieces, []);
 });
 
-t.test('a revision is named behind @ or with --revision', async (t) => {
+t.test('a revision is named after @ or with --revision', async (t) => {
   const hub = await FakeHub.start(t, repos());
   const other = 'c'.repeat(40);
   hub.repos[0]!.revisions = { 'main': commit, 'refs/pr/1': other };
@@ -134,7 +134,7 @@ t.test('a revision is named behind @ or with --revision', async (t) => {
   }
 });
 
-t.test('without the hub, what is in the cache of that revision will do', async (t) => {
+t.test('without the hub, a cached file of that revision is enough', async (t) => {
   const hub = await FakeHub.start(t, repos());
   const folder = t.testdir();
   t.equal((await pull(hub, folder, ['owner/model:BF16'])).code, 0);
@@ -156,7 +156,7 @@ t.test('the speed can be limited', async (t) => {
   t.ok(readFileSync(snapshotOf(folder, 'm-Q8_0.gguf')).equals(parts[0]!.bytes));
 });
 
-t.test('wrong calls are refused before anything is asked', async (t) => {
+t.test('wrong calls are refused before any request', async (t) => {
   const hub = await FakeHub.start(t, repos());
   const folder = t.testdir();
   const cases: [args: string[], says: RegExp][] = [
@@ -181,7 +181,7 @@ t.test('wrong calls are refused before anything is asked', async (t) => {
   t.strictSame(hub.requests, []);
 });
 
-t.test('a terminal gets a bar with speed, and an untouched line afterwards', async (t) => {
+t.test('a terminal gets a bar with speed, and a clean line afterwards', async (t) => {
   const hub = await FakeHub.start(t, repos());
   const folder = t.testdir();
   hub.sendBytes = 8192;
@@ -214,7 +214,7 @@ t.test('a terminal that is made narrower keeps one bar', async (t) => {
   let drawn = 0;
   for (const columns of [80, 60, 33]) {
     terminal.resizeUnheard(columns, 24);
-    // It goes on drawing for the width that it knows.
+    // It keeps drawing for the width it knows.
     drawn = terminal.raw.length;
     await terminal.until(() => terminal.raw.length > drawn + 500, 'some drawing');
     t.equal(bars(), 1, terminal.text());
@@ -228,7 +228,7 @@ t.test('a terminal that is made narrower keeps one bar', async (t) => {
   t.match(terminal.text(), /^tiny-Q4_K_M\.gguf {2}2\.29 MiB$/m, 'what stood above is still there');
 });
 
-t.test('time left is said as people say it', (t) => {
+t.test('the time left is phrased for people', (t) => {
   for (const [seconds, text] of [[0, '1 s'], [59, '59 s'], [61, '1 min 1 s'], [3600, '1 h 0 min'], [7500, '2 h 5 min'], [1e9, 'days'], [Infinity, 'days']] as const) t.equal(durationText(seconds), text);
   t.end();
 });

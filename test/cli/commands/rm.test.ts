@@ -14,12 +14,12 @@ function envOf(folder: string): Record<string, string> {
   return { SERVICE_HOME: folder, HUB_HOME: '', HF_HOME: '', HF_HUB_CACHE: '' };
 }
 
-/** All names below a folder but folders. */
+/** All names below a folder, except folders. */
 function files(folder: string): string[] {
   return readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => !entry.isDirectory()).map((entry) => join(entry.parentPath, entry.name).slice(folder.length + 1)).sort();
 }
 
-t.test('rm takes a repository away with its folders, blobs and refs, and nothing else', async (t) => {
+t.test('rm removes a repository with its folders, blobs and refs, and nothing else', async (t) => {
   const folder = t.testdir();
   const hub = join(folder, 'hub');
   put(hub, { repo: 'acme/keep', file: 'keep.gguf', bytes: model('keep') });
@@ -53,7 +53,7 @@ t.test('rm leaves what another model, another snapshot or another program needs'
   t.strictSame(files(folderOf(hub, 'o/r')), [`blobs/${sha256('{}')}`, 'refs/main', `snapshots/${commitA}/config.json`].sort());
 });
 
-t.test('rm removes every version of a model, and contents that lie in the snapshot', async (t) => {
+t.test('rm removes every version of a model, and contents stored in the snapshot itself', async (t) => {
   const folder = t.testdir();
   const hub = join(folder, 'hub');
   put(hub, { repo: 'o/r', file: 'm.gguf', bytes: model('new'), commit: commitB });
@@ -69,7 +69,7 @@ t.test('rm removes every version of a model, and contents that lie in the snapsh
   t.strictSame(readdirSync(hub), []);
 });
 
-t.test('rm of a revision takes what only it has, and the rest keeps its alias', async (t) => {
+t.test('rm of a revision removes what only it has, and the rest keeps its alias', async (t) => {
   const folder = t.testdir();
   const hub = join(folder, 'hub');
   const env = envOf(folder);
@@ -91,7 +91,7 @@ t.test('rm of a revision takes what only it has, and the rest keeps its alias', 
   t.strictSame(readdirSync(hub), []);
 });
 
-t.test('rm of an imported link takes the link, never what it leads to', async (t) => {
+t.test('rm of an imported link removes the link, never its target', async (t) => {
   const folder = t.testdir({ mine: {} });
   const hub = join(folder, 'hub');
   const mine = join(folder, 'mine', 'my.gguf');
@@ -115,17 +115,17 @@ t.test('rm follows no link out of the store, however it got there', async (t) =>
   symlinkSync('../../../../../outside/precious.gguf', join(dirname(path), 'evil.gguf'));
   symlinkSync('../../blobs/../../../../outside/precious.gguf', join(dirname(path), 'worse.gguf'));
   symlinkSync(outside, join(dirname(path), 'folder'));
-  // A blob that is a link itself.
+  // A blob that is itself a link.
   symlinkSync(join(outside, 'blobs', 'x'), join(folderOf(hub, 'o/r'), 'blobs', 'y'));
   symlinkSync('../../blobs/y', join(dirname(path), 'y.gguf'));
-  // A repository that is one.
+  // A repository that is a link.
   put(join(folder, 'outside'), { repo: 'o/linked', file: 'l.gguf', bytes: model('l') });
   symlinkSync(folderOf(outside, 'o/linked'), folderOf(hub, 'o/linked'));
   const before = files(outside);
   t.equal((await recua(['rm', '-y', 'o/r'], '', { env: envOf(folder) })).code, 0);
   t.match(await recua(['rm', '-y', 'o/linked'], '', { env: envOf(folder) }), { code: 1, stderr: /is a link to a place outside the model store/ });
   t.strictSame(files(outside), before);
-  // Blobs that lie elsewhere.
+  // Blobs stored elsewhere.
   put(hub, { repo: 'o/s', file: 's.gguf', bytes: model('s') });
   renameSync(join(folderOf(hub, 'o/s'), 'blobs'), join(outside, 'moved'));
   symlinkSync(join(outside, 'moved'), join(folderOf(hub, 'o/s'), 'blobs'));
@@ -134,7 +134,7 @@ t.test('rm follows no link out of the store, however it got there', async (t) =>
   t.ok(existsSync(join(folderOf(hub, 'o/s'), 'snapshots', commitA, 's.gguf')), 'what is refused stays whole');
 });
 
-t.test('rm refuses builtin, files elsewhere, and names that mean nothing or too much', async (t) => {
+t.test('rm refuses builtin, files elsewhere, and names that match nothing or too much', async (t) => {
   const folder = t.testdir({ mine: {} });
   const hub = join(folder, 'hub');
   const mine = join(folder, 'mine', 'my.gguf');
@@ -156,7 +156,7 @@ t.test('rm refuses builtin, files elsewhere, and names that mean nothing or too 
   t.ok(existsSync(mine));
 });
 
-t.test('rm without a terminal removes what is named exactly, and does not guess', async (t) => {
+t.test('rm without a terminal removes only what is named exactly', async (t) => {
   const folder = t.testdir();
   const hub = join(folder, 'hub');
   const env = envOf(folder);
@@ -176,7 +176,7 @@ t.test('rm without a terminal removes what is named exactly, and does not guess'
   t.equal((await recua(['rm', '-y', 'owner/repo'], '', { env })).code, 0, 'with -y a guess is good enough');
 });
 
-t.test('rm of an alias that was given to a pulled model takes the alias alone', async (t) => {
+t.test('rm of an alias of a pulled model removes the alias alone', async (t) => {
   const folder = t.testdir();
   const hub = join(folder, 'hub');
   const env = envOf(folder);
@@ -188,7 +188,7 @@ t.test('rm of an alias that was given to a pulled model takes the alias alone', 
   t.match(JSON.parse((await recua(['rm', '--dry-run', '--json', 'tiny'], '', { env })).stdout), { models: [], files: [], blobs: [], aliases: ['tiny'], freed_bytes: 0 });
   t.match(await recua(['rm', 'tiny'], '', { env }), { code: 0, stdout: /^Removed the alias tiny\nFreed 0 bytes/, stderr: /o\/r stays: it was in the store before the alias\. To remove it, name it: recua rm o\/r/ });
   t.strictSame(files(hub), before);
-  // Named itself, it goes with its aliases; and what an import brought goes by its alias.
+  // A model named itself goes with its aliases; an imported one can be removed by its alias.
   t.equal((await recua(['import', mine, '-a', 'tiny'], '', { env })).code, 0);
   t.match(await recua(['rm', 'o/r', 'tiny'], '', { env }), { code: 0, stdout: /Removed o\/r .*\nRemoved the alias tiny/, stderr: '' });
   t.equal((await recua(['import', mine, '-a', 'tiny'], '', { env })).code, 0);
@@ -197,7 +197,7 @@ t.test('rm of an alias that was given to a pulled model takes the alias alone', 
   t.ok(existsSync(mine));
 });
 
-t.test('rm on a terminal asks, and --dry-run says what would go', async (t) => {
+t.test('rm on a terminal asks, and --dry-run says what would be removed', async (t) => {
   const folder = t.testdir();
   const hub = join(folder, 'hub');
   put(hub, { repo: 'o/r', file: 'm.gguf', bytes: model('m') });
@@ -225,7 +225,7 @@ async function onTerminal(args: string[], env: Record<string, string>, keys: str
   return { code, screen };
 }
 
-t.test('rm on a terminal says what goes and waits for yes', async (t) => {
+t.test('rm on a terminal lists what it will remove and waits for yes', async (t) => {
   const folder = t.testdir();
   const hub = join(folder, 'hub');
   put(hub, { repo: 'o/r', file: 'm.gguf', bytes: model('m') });
@@ -245,7 +245,7 @@ t.test('rm on a terminal says what goes and waits for yes', async (t) => {
   t.match(await recua(['rm', '-y', 'tiny'], '', { env: envOf(folder) }), { code: 1 });
 });
 
-t.test('rm removes an alias that leads to nothing', async (t) => {
+t.test('rm removes an alias that points to nothing', async (t) => {
   const folder = t.testdir();
   mkdirSync(join(folder, 'recua'));
   writeFileSync(join(folder, 'recua', 'aliases.json'), JSON.stringify({ aliases: { old: { repo: 'o/gone', file: 'x.gguf' } } }));
@@ -253,7 +253,7 @@ t.test('rm removes an alias that leads to nothing', async (t) => {
   t.match(await recua(['rm', '-y', 'old'], '', { env: envOf(folder) }), { code: 1 });
 });
 
-t.test('rm removes a partial by its name', async (t) => {
+t.test('rm removes a partial download by its name', async (t) => {
   const folder = t.testdir();
   const hub = join(folder, 'hub');
   put(hub, { repo: 'o/r', file: 'm-Q8_0.gguf', bytes: model('m') });
@@ -263,7 +263,7 @@ t.test('rm removes a partial by its name', async (t) => {
   t.match(await recua(['rm', '-y', 'o/r:Q4_0'], '', { env: envOf(folder) }), { code: 0, stdout: /Removed o\/r:Q4_0 \(4\.88 KiB, 50 % downloaded\)\nFreed 4\.88 KiB/ });
   t.match(await recua(['rm', '-y', `o/r (${'2'.repeat(12)}…)`], '', { env: envOf(folder) }), { code: 0 });
   t.strictSame(files(hub), before);
-  // What a forced pull of a model that is there has left.
+  // The leftovers of a forced pull of a model that is already there.
   put(hub, { repo: 'o/forced', file: 'f.gguf', bytes: model('f') });
   putPartial(hub, { repo: 'o/forced', file: 'f.gguf', etag: sha256(model('f')), sizeBytes: 10_000, doneBytes: 5000 });
   t.match(await recua(['rm', '-y', 'o/forced'], '', { env: envOf(folder) }), { code: 0 });
@@ -273,7 +273,7 @@ t.test('rm removes a partial by its name', async (t) => {
   t.notOk(existsSync(folderOf(hub, 'o/only')));
 });
 
-t.test('rm leaves a download of Python\'s that goes on, and takes one that rests', async (t) => {
+t.test('rm leaves a running Python download, and removes an idle one', async (t) => {
   const folder = t.testdir();
   const hub = join(folder, 'hub');
   put(hub, { repo: 'o/r', file: 'm.gguf', bytes: model('m') });
@@ -286,7 +286,7 @@ t.test('rm leaves a download of Python\'s that goes on, and takes one that rests
   t.strictSame(readdirSync(hub), []);
 });
 
-t.test('rm stops a pull that runs, and takes over from one that was killed', async (t) => {
+t.test('rm stops a running pull, and takes over from a killed one', async (t) => {
   const folder = t.testdir();
   const hub = join(folder, 'hub');
   const entry = { repo: 'o/r', file: 'm.gguf', etag: '1'.repeat(64), sizeBytes: 1000, doneBytes: 500 };
@@ -302,7 +302,7 @@ t.test('rm stops a pull that runs, and takes over from one that was killed', asy
   t.strictSame(readdirSync(hub), []);
 });
 
-t.test('rm takes away what a pull killed at any moment has left', async (t) => {
+t.test('rm removes the leftovers of a pull that was killed at any moment', async (t) => {
   const folder = t.testdir();
   const hub = join(folder, 'hub');
   const blob = putPartial(hub, { repo: 'o/r', file: 'm.gguf', etag: '1'.repeat(64), sizeBytes: 1000, doneBytes: 500 });
@@ -315,7 +315,7 @@ t.test('rm takes away what a pull killed at any moment has left', async (t) => {
   t.strictSame(readdirSync(hub), []);
 });
 
-t.test('rm gives up on a pull that does not end, and says who it is', async (t) => {
+t.test('rm gives up on a pull that does not end, and names it', async (t) => {
   const folder = t.testdir();
   const hub = join(folder, 'hub');
   const blob = putPartial(hub, { repo: 'o/r', file: 'm.gguf', etag: '1'.repeat(64), sizeBytes: 1000, doneBytes: 500 });

@@ -24,7 +24,7 @@ t.test('run takes the prompt from stdin, from -p, or both with a blank line betw
   t.equal((await ask(['-p', 'Repeat this sentence.'], 'The sky is blue.\n')).stdout, whole.stdout);
 });
 
-t.test('run takes the prompt behind the model, in quotes or not', async (t) => {
+t.test('run takes the prompt after the model, quoted or not', async (t) => {
   const ask = async (args: string[], input = '') => (await recua(['run', 'builtin', '-q', ...args, ...greedy], input)).stdout;
   const wanted = await ask(['-p', 'What is 8 + 5?']);
   t.ok(wanted);
@@ -33,7 +33,7 @@ t.test('run takes the prompt behind the model, in quotes or not', async (t) => {
   t.equal(await ask(['Repeat this sentence.'], 'The sky is blue.'), await ask(['-p', 'Repeat this sentence.\n\nThe sky is blue.']));
 });
 
-t.test('run --verbose ends with how fast it was', async (t) => {
+t.test('run --verbose ends with the speed', async (t) => {
   const { stderr, stdout } = await recua(['run', 'builtin', '-q', 'Tell me a story', '-n', '20', '--verbose', ...greedy]);
   t.match(stderr, /^recua: read (\d+) of \1 tokens at \d+ tokens\/s, wrote 20 at [\d.]+ tokens\/s\.\n$/);
   t.notMatch(stdout, /tokens/);
@@ -45,14 +45,14 @@ t.test('run without a prompt exits 2', async (t) => {
   t.match(await recua(['run', 'builtin', 'Hello', '-p', 'Hello']), { code: 2, stderr: /after the model or with -p, got both/ });
 });
 
-t.test('run --json prints one object with the text, how it ended and what it took', async (t) => {
+t.test('run --json prints one object with the text, how it ended and its cost', async (t) => {
   const { stdout } = await recua(['run', 'builtin', '-p', 'Hello', '--json', ...greedy]);
   const reply = JSON.parse(stdout) as { content: string; usage: { prompt_tokens: number; completion_tokens: number; total_tokens: number } };
   t.match(reply, { content: /\w/, finish_reason: /^(stop|length)$/, seed: Number });
   t.equal(reply.usage.total_tokens, reply.usage.prompt_tokens + reply.usage.completion_tokens);
 });
 
-t.test('run -n bounds the answer and says that it was cut off', async (t) => {
+t.test('run -n limits the answer and says that it was cut off', async (t) => {
   const { code, stdout, stderr } = await recua(['run', 'builtin', '-p', 'Hello', '-n', '2', ...greedy]);
   t.equal(code, 0);
   t.ok(stdout.endsWith('\n'));
@@ -75,7 +75,7 @@ t.test('run follows a grammar given as text or as a file', async (t) => {
   }
 });
 
-t.test('run repeats an answer drawn with the same seed', async (t) => {
+t.test('run with the same seed repeats the answer', async (t) => {
   const ask = () => recua(['run', 'builtin', '-p', 'Tell me a story', '--temp', '1', '--seed', '42', '-n', '24', '-c', '512', '--threads', '1', '-q']);
   t.equal((await ask()).stdout, (await ask()).stdout);
 });
@@ -88,10 +88,10 @@ t.test('run exits 130 after Ctrl-C', async (t) => {
   t.match(await running.ended, { code: 130, signal: null });
 });
 
-t.test('what stdin brings is read no further than the context can hold', async (t) => {
+t.test('stdin is read no further than the context can hold', async (t) => {
   for (const args of [['run', 'builtin', '-p', 'x'], ['chat', 'builtin'], ['run', 'builtin', '-c', '64']]) {
     const running = start([...args, '-q']);
-    // Endless: it has to be left before its end.
+    // Endless: the command must stop reading before the end.
     let sentBytes = 0;
     const feed = () => {
       while (running.child.stdin.writable && running.child.stdin.write('word '.repeat(1000))) sentBytes += 5000;
@@ -101,7 +101,7 @@ t.test('what stdin brings is read no further than the context can hold', async (
     t.match(await running.ended, { code: 1, stdout: '', stderr: /^recua: Expected a prompt that fits the context, which holds at most [\d.]+ (KiB|bytes) of text; stdin has more.*-c\.\n$/ });
     t.ok(sentBytes < 4 * 1024 * 1024, `${sentBytes} bytes went into pipes`);
   }
-  // What may fit is the engine's to judge.
+  // The engine decides about texts that may fit.
   t.match(await recua(['run', 'builtin', '-c', '512', '-q'], 'word '.repeat(600)), { code: 1, stderr: /fewer than 512 tokens/ });
 });
 
@@ -113,7 +113,7 @@ t.test('a context without room for any answer is refused', async (t) => {
   t.match(await recua(['api', 'builtin', '-c', '1', '--port', '0']), { code: 2, stderr: refusal });
 });
 
-t.test('run whose reader goes away ends quietly', async (t) => {
+t.test('run ends quietly when its reader goes away', async (t) => {
   const child = spawn(process.execPath, [mainPath, 'run', 'builtin', '-q', '-p', 'Tell me a story', ...greedy], { stdio: ['ignore', 'pipe', 'pipe'] });
   let stderr = '';
   child.stderr.setEncoding('utf8').on('data', (text: string) => { stderr += text; });
@@ -123,7 +123,7 @@ t.test('run whose reader goes away ends quietly', async (t) => {
   t.equal(stderr, '');
 });
 
-t.test('run refuses a file that is no model before it starts anything', async (t) => {
+t.test('run refuses a file that is not a model before it starts anything', async (t) => {
   const folder = t.testdir({ 'cut.gguf': 'GGUF\x03\0\0\0' });
   const { code, stdout, stderr } = await recua(['run', 'cut.gguf', '-p', 'x'], '', { cwd: folder });
   t.equal(code, 1);

@@ -6,7 +6,7 @@ const repos: FakeRepo[] = ['owner/tiny-GGUF', 'owner/other', 'gates/Tiny-2-GGUF'
   name, files: [{ path: 'tiny-Q4_K_M.gguf', bytes: modelBytes(1_000) }], ...(at === 2 ? { privacy: 'gated' as const } : {}),
 }));
 
-t.test('search lists repositories that fit, and what to do next', async (t) => {
+t.test('search lists matching repositories, and what to do next', async (t) => {
   const hub = await FakeHub.start(t, repos);
   const env = hub.environment(t.testdir());
   const found = await recua(['search', 'tiny'], '', { env });
@@ -22,7 +22,7 @@ t.test('search lists repositories that fit, and what to do next', async (t) => {
   t.match(await recua(['search', 'no', 'such'], '', { env }), { code: 0, stdout: '', stderr: /has GGUF files and matches "no such"/ });
 });
 
-t.test('search says what is missing: words, a sane limit, the hub', async (t) => {
+t.test('search reports what is missing: words, a sane limit, the hub', async (t) => {
   const hub = await FakeHub.start(t, repos);
   const env = hub.environment(t.testdir());
   t.match(await recua(['search'], '', { env }), { code: 2, stderr: /Expected words to search for/ });

@@ -1,4 +1,4 @@
-// `recua serve install`: what is written is read by systemd's own checker, and its command started.
+// `recua serve install`: systemd's own checker reads the unit, and its command is started.
 import { spawn, spawnSync } from 'node:child_process';
 import { copyFileSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -10,7 +10,7 @@ import { recua } from '../recua.js';
 const onLinux = { skip: process.platform === 'linux' ? false : 'needs Linux' };
 const verify = (path: string, folder: string) => spawnSync('systemd-analyze', ['verify', '--user', '--man=no', path], { encoding: 'utf8', env: { ...process.env, XDG_RUNTIME_DIR: folder } });
 
-/** As systemd reads a line of quoted words. */
+/** Splits a line of quoted words as systemd does. */
 function wordsOf(line: string): string[] {
   return Array.from(line.matchAll(/"((?:[^"\\]|\\.)*)"/g), ([, word]) => word!.replace(/\\(.)/g, (_, one: string) => (one === 'n' ? '\n' : one)).replaceAll('%%', '%').replaceAll('$$', () => '$'));
 }
@@ -54,14 +54,14 @@ t.test('serve install writes a unit that starts the server with these models and
   t.match(await uninstall(), { code: 0, stderr: /There is no / });
 });
 
-t.test('serve install refuses what cannot be: no such model, a key in the open, a flag of nobody', onLinux, async (t) => {
+t.test('serve install refuses a missing model, a key in plain sight and an unknown flag', onLinux, async (t) => {
   const env = { SERVICE_HOME: t.testdir(), XDG_CONFIG_HOME: t.testdirName };
   t.match(await recua(['serve', 'install', 'no-such-model'], '', { env }), { code: 1, stderr: /no-such-model/ });
   t.match(await recua(['serve', 'install', 'builtin', '--api-key', 'secret-0123456789'], '', { env }), { code: 2, stderr: /--api-key-file/ });
   t.match(await recua(['serve', 'install', '--no-such'], '', { env }), { code: 2 });
 });
 
-t.test('words survive both kinds of file', async (t) => {
+t.test('words survive quoting in both kinds of file', async (t) => {
   const evil = ['/bin/no de', 'a"b\\c%d$e', 'é<&>', "it's"];
   const service = { command: evil, folder: '/a b', variables: { NAME: '50% "x" $HOME' }, stopSeconds: 35, bounds: [['ReadWritePaths', '/a b', '/50%'], ['LockPersonality', 'true']] as const };
   const unit = systemdUnit(service);

@@ -1,6 +1,6 @@
-// The bounds that `recua serve install` puts into a unit. No test can ask systemd for a user's
-// manager, so a program in its place sets them by namespaces: read-only files but for the folders
-// that are named, and a /tmp of its own.
+// The bounds that `recua serve install` puts into a unit. No test can use systemd's user manager,
+// so a stand-in program sets them with namespaces: files are read-only except in the named folders,
+// and /tmp is private.
 import { spawn, spawnSync } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
@@ -27,7 +27,7 @@ const env = { ...process.env, ...Object.fromEntries(of('setenv').map((one) => on
 process.exit(spawnSync('unshare', ['-Urm', 'sh', '-c', script], { stdio: 'inherit', env }).status ?? 1);
 `;
 
-/** Beside the checkout, which is seen in a /tmp of its own as well. */
+/** Beside the checkout, which is visible with a private /tmp, too. */
 function folderOf(t: Test, at = process.cwd()): string {
   const folder = mkdtempSync(join(at, '.sandbox test %d-'));
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
@@ -45,13 +45,13 @@ function withManager(folder: string, text: string): Record<string, string> {
   return { PATH: `${bin}${delimiter}${process.env['PATH']}`, SERVICE_HOME: join(folder, 'home'), XDG_CONFIG_HOME: join(folder, 'config'), XDG_RUNTIME_DIR: join(folder, 'run'), HOME: folder, NODE_OPTIONS: '' };
 }
 
-/** The stand-in's only child, which has become the server. */
+/** The only child of the stand-in, which has become the server. */
 const childOf = (pid: number): number | undefined => Number(readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ')[0]) || undefined;
 
 const lineOf = (unit: string, name: string): string | undefined => new RegExp(`^${name}=(.*)$`, 'm').exec(unit)?.[1]?.replaceAll('%%', '%');
 const wordsOf = (line: string): string[] => Array.from(line.matchAll(/"([^"]*)"|(\S+)/g), ([, quoted, plain]) => plain ?? quoted!);
 
-t.test('where users may have namespaces, the server may write to its own folders alone, and runs so', needs, async (t) => {
+t.test('with user namespaces, the server can write only to its own folders, and works', needs, async (t) => {
   const folder = folderOf(t);
   const env = withManager(folder, standIn);
   mkdirSync(join(folder, 'slots'));
@@ -99,7 +99,7 @@ t.test('where users may have namespaces, the server may write to its own folders
   t.notMatch(said + readFileSync(join(folder, 'logs', 'a.log'), 'utf8'), /EROFS|read-only|cannot be written|is not stored|not find this server/i, 'nothing that it writes is out of bounds');
 });
 
-t.test('the unit of a machine in docs/deployment.md is one, and holds more', { skip: process.platform === 'linux' ? false : 'needs Linux' }, (t) => {
+t.test('the system unit in docs/deployment.md is valid, and confines more', { skip: process.platform === 'linux' ? false : 'needs Linux' }, (t) => {
   const page = readFileSync(new URL('../../../docs/deployment.md', import.meta.url), 'utf8');
   const [, text = ''] = /```ini\n(# \/etc\/systemd\/system\/recua\.service\n[^]*?)```/.exec(page) ?? [];
   const path = join(t.testdir(), 'recua.service');
@@ -111,7 +111,7 @@ t.test('the unit of a machine in docs/deployment.md is one, and holds more', { s
   t.end();
 });
 
-t.test('what lies in the common temporary folder is to be seen there', needs, async (t) => {
+t.test('files in the common temporary folder stay visible to the server', needs, async (t) => {
   const folder = folderOf(t, tmpdir());
   const env = withManager(folder, standIn);
   const { code, stdout, stderr } = await recua(['serve', 'install', 'builtin', '--host', `unix:${join(folder, 'a.sock')}`, '--print'], '', { env });
@@ -120,7 +120,7 @@ t.test('what lies in the common temporary folder is to be seen there', needs, as
   t.ok(['/tmp', '/var/tmp', folder].every((path) => wordsOf(lineOf(stdout, 'ReadWritePaths')!).includes(path)));
 });
 
-t.test('where the manager cannot set them, or hides a device, a unit has none of files, and it is said', { skip: process.platform === 'linux' ? false : 'needs Linux' }, async (t) => {
+t.test('if the manager cannot set file bounds, or they hide a device, the unit has none, and that is reported', { skip: process.platform === 'linux' ? false : 'needs Linux' }, async (t) => {
   const hides = `#!/bin/sh\necho '{"devices": [], "skipped": []}'\n`;
   for (const [why, text] of [['it fails', '#!/bin/sh\nexit 226\n'], ['it hides devices', hides]] as const) {
     const { code, stdout, stderr } = await recua(['serve', 'install', 'builtin', '--print'], '', { env: withManager(folderOf(t), text) });

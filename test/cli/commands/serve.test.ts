@@ -25,12 +25,12 @@ function post(url: string, body: unknown): Promise<Response> {
   return fetch(`${url}/v1/chat/completions`, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: text });
 }
 
-/** Processes of this machine whose parent is `pid`. */
+/** Processes of this machine with the parent `pid`. */
 function childrenOf(pid: number): number[] {
   return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').filter(Boolean).map(Number);
 }
 
-t.test('serve start -m returns when the server is ready; status tells all; stop ends it', async (t) => {
+t.test('serve start -m returns when the server is ready; status reports everything; stop ends it', async (t) => {
   const home = makeHome(t);
   t.match(await home.serve('status'), { code: 3, stdout: /^State +stopped\n$/ });
   const started = await home.serve('start', '-m', 'builtin', ...small);
@@ -52,7 +52,7 @@ t.test('serve start -m returns when the server is ready; status tells all; stop 
   const text = (await home.serve('status')).stdout;
   for (const row of [/^State +running$/m, /^PID +\d+$/m, /^Address +http/m, /^Model +builtin \(/m, /^Uptime +\d/m, /^Requests +1 in all/m, /^Log +\//m]) t.match(text, row);
 
-  // Who holds a lock is no secret: others who use the folder have to see it.
+  // The holder of a lock is no secret: other users of the folder must see it.
   for (const name of readdirSync(home.places.folder).filter((one) => !one.endsWith('.lock'))) t.equal(statSync(join(home.places.folder, name)).mode & 0o077, 0, `${name} is its owner's`);
   t.match(await home.serve('stop'), { code: 0, stderr: /Stopped the server \(pid \d+\)/ });
   t.equal(await lifeOf(await identityOf(is.pid) ?? { pid: is.pid, started: '', machine: '' }) === 'alive', false);
@@ -71,7 +71,7 @@ t.test('serve start has the defaults of the specification and every flag of api'
   t.equal((await recua(['serve', 'start', '--help'])).stdout, stdout);
 });
 
-t.test('serve start --model --port --host --ctx-size --n-gpu-layers are obeyed', async (t) => {
+t.test('serve start --model --port --host --ctx-size --n-gpu-layers take effect', async (t) => {
   const home = makeHome(t);
   const free = createServer().listen(0, '127.0.0.1');
   await once(free, 'listening');
@@ -84,7 +84,7 @@ t.test('serve start --model --port --host --ctx-size --n-gpu-layers are obeyed',
   t.match((await status(home)).is, { port, host: 'localhost', model: { id: 'tiny' } });
 });
 
-t.test('starting again is no error for the same model and one for another', async (t) => {
+t.test('starting again is fine with the same model and an error with another', async (t) => {
   const home = makeHome(t);
   const copy = join(home.folder, 'copy.gguf');
   copyFileSync(join(root, 'builtin', 'builtin.gguf'), copy);
@@ -106,7 +106,7 @@ t.test('starting again is no error for the same model and one for another', asyn
   t.equal((await status(home)).code, 0, 'a wrong model does not stop the old one');
 });
 
-t.test('serve start without a model, with several, and with a models file', async (t) => {
+t.test('serve start works without a model, with several, and with a models file', async (t) => {
   const home = makeHome(t);
   const copy = join(home.folder, 'copy.gguf');
   copyFileSync(join(root, 'builtin', 'builtin.gguf'), copy);
@@ -161,7 +161,7 @@ t.test('a server killed by SIGKILL has crashed, leaves no engine, and start work
   t.equal((await status(home)).code, 3);
 });
 
-t.test('a state file whose pid belongs to a stranger by now kills nobody', async (t) => {
+t.test('a state file whose pid now belongs to another process kills nothing', async (t) => {
   const home = makeHome(t);
   await home.serve('start', 'builtin', ...small);
   const record = home.record();
@@ -184,7 +184,7 @@ t.test('a state file whose pid belongs to a stranger by now kills nobody', async
   t.match(await home.serve('start', 'builtin', ...small), { code: 0 }, 'nor does a broken one stand in the way');
 });
 
-t.test('a stop during a stream lets the answer end, and tells that it waits', async (t) => {
+t.test('a stop during a stream lets the answer end, and says that it waits', async (t) => {
   const home = makeHome(t);
   await home.serve('start', 'builtin', ...small, '--drain-timeout', '120');
   const reply = await post(home.record().url, { ...endless, max_tokens: 500 });
@@ -194,7 +194,7 @@ t.test('a stop during a stream lets the answer end, and tells that it waits', as
   t.match(await text, /data: \[DONE\]\n\n$/);
 });
 
-t.test('a stop whose drain time is over tells the client', async (t) => {
+t.test('a stop that exceeds its drain time tells the client', async (t) => {
   const home = makeHome(t);
   await home.serve('start', 'builtin', ...small, '--drain-timeout', '0');
   const reply = await post(home.record().url, { ...endless, n: 128 });
@@ -204,11 +204,11 @@ t.test('a stop whose drain time is over tells the client', async (t) => {
   t.match(JSON.parse(end.replace(/^data: /, '')), { error: { code: 'shutting_down' } });
 });
 
-t.test('stop waits as long as it is told; a second Ctrl-C kills the server', async (t) => {
+t.test('stop waits as long as it was told; a second Ctrl-C kills the server', async (t) => {
   const home = makeHome(t);
   await home.serve('start', 'builtin', ...small, '--drain-timeout', '600');
   const { identity, url } = home.record();
-  // One after the other, so that the last of them is still waiting when all here is over.
+  // One after another, so that the last of them is still waiting when the rest has ended.
   const replies = Array.from({ length: 60 }, () => post(url, endless).then((reply) => reply.text()).catch(() => ''));
   await until(async () => (await status(home)).is.requests.running > 0);
   t.match(await home.serve('stop', '--timeout', '1'), { code: 1, stderr: /Waiting for \d+ running requests? to end\.\n.*has not exited within 1 seconds.*--force/ });
@@ -216,9 +216,9 @@ t.test('stop waits as long as it is told; a second Ctrl-C kills the server', asy
   const stop = start(['serve', 'stop'], { env: home.env });
   await stop.saw(/Waiting for/);
   stop.child.kill('SIGINT');
-  await stop.saw(/Ctrl-C again kills the server at once/);
-  // What comes within a tenth of a second counts as the same Ctrl-C; more than one more would meet
-  // a process that is leaving.
+  await stop.saw(/Ctrl-C again ends the server at once/);
+  // Signals within a tenth of a second count as one Ctrl-C; a third one would meet a process that
+  // is exiting.
   await new Promise((resolve) => setTimeout(resolve, 150));
   stop.child.kill('SIGINT');
   t.match(await stop.ended, { code: 0, stderr: /Killed the server/ });
@@ -239,7 +239,7 @@ t.test('stop --force ends the server and its engine at once', async (t) => {
   await gone;
 });
 
-t.test('a server that is stopped by a plain SIGTERM has not crashed', async (t) => {
+t.test('a server stopped by a plain SIGTERM has not crashed', async (t) => {
   const home = makeHome(t);
   await home.serve('start', 'builtin', ...small);
   const { identity } = home.record();
@@ -248,7 +248,7 @@ t.test('a server that is stopped by a plain SIGTERM has not crashed', async (t) 
   t.equal((await status(home)).is.state, 'stopped');
 });
 
-t.test('a start that fails exits 1 with the reason and the end of the log', async (t) => {
+t.test('a failed start exits 1 with the reason and the end of the log', async (t) => {
   const home = makeHome(t);
   const hollow = join(home.folder, 'hollow.gguf');
   writeFileSync(hollow, gguf(sound));
@@ -263,16 +263,16 @@ t.test('a start that fails exits 1 with the reason and the end of the log', asyn
   t.match(await home.serve('restart'), { code: 1 });
 });
 
-t.test('a state folder that cannot be written is an error that names it', async (t) => {
+t.test('a state folder that cannot be written is an error with its name', async (t) => {
   const home = makeHome(t);
-  // What root may not either.
+  // Not even root can write here.
   mkdirSync(home.places.startLock, { recursive: true });
   const { code, stderr } = await home.serve('start', 'builtin', ...small);
   t.equal(code, 1);
   t.match(stderr, /^recua: The state folder .*serve cannot be written: .*SERVICE_HOME\.\n$/);
 });
 
-t.test('a port in use: start and api say by whom', async (t) => {
+t.test('if the port is in use, start and api say by whom', async (t) => {
   const home = makeHome(t);
   const other = createServer((socket) => socket.destroy()).listen(0, '127.0.0.1');
   await once(other, 'listening');
@@ -290,14 +290,14 @@ t.test('a port in use: start and api say by whom', async (t) => {
   t.match(stderr, ours);
 });
 
-t.test('Ctrl-C during a start stops the server that is being started', async (t) => {
-  // A start may be done before it is interrupted; then it is tried again.
+t.test('Ctrl-C during a start stops the starting server', async (t) => {
+  // A start may finish before the interrupt; then it is tried again.
   for (let tries = 0; tries < 10; tries++) {
     const home = makeHome(t);
     const starting = start(['serve', 'start', 'builtin', ...small], { env: home.env });
     await until(() => existsSync(home.places.record) || starting.child.exitCode !== null);
     const { identity } = home.record();
-    // Held, so that it can't become ready meanwhile.
+    // Held, so that it cannot become ready meanwhile.
     process.kill(identity.pid, 'SIGSTOP');
     starting.child.kill('SIGINT');
     const said = await Promise.race([starting.saw(/Stopping the server that was being started/).catch(() => undefined), starting.ended]);
@@ -313,7 +313,7 @@ t.test('Ctrl-C during a start stops the server that is being started', async (t)
   t.fail('no start could be interrupted');
 });
 
-t.test('the server outlives the terminal that it was started from', async (t) => {
+t.test('the server outlives the terminal it was started from', async (t) => {
   const home = makeHome(t);
   const pty = spawnPty(process.execPath, [mainPath, 'serve', 'start', 'builtin', ...small], { cwd: root, env: { ...process.env, ...home.env } as Record<string, string> });
   let seen = '';
@@ -342,7 +342,7 @@ t.test('logs --request prints the lines of one request', async (t) => {
   await home.serve('stop');
 });
 
-t.test('logs prints the last lines, follows until Ctrl-C, and works when the server is stopped', async (t) => {
+t.test('logs prints the last lines, follows until Ctrl-C, and works after the server has stopped', async (t) => {
   const home = makeHome(t);
   t.match(await home.serve('logs'), { code: 1, stderr: /no log.*serve start/ });
   await home.serve('start', 'builtin', ...small);
@@ -360,7 +360,7 @@ t.test('logs prints the last lines, follows until Ctrl-C, and works when the ser
   t.match(await home.serve('logs', '-n', '1'), { code: 0, stdout: /Stopped\.\n$/ });
 });
 
-t.test('no word of a prompt or an answer gets into the log at any level', async (t) => {
+t.test('no word of a prompt or an answer reaches the log, at any level', async (t) => {
   const home = makeHome(t);
   await home.serve('start', 'builtin', ...small, '--log-level', 'debug');
   const { url } = home.record();
@@ -395,7 +395,7 @@ t.test('no word of a prompt or an answer gets into the log at any level', async 
   t.notOk(files.some((text) => text.includes(secret)));
 });
 
-t.test('status tells a server of another version, and one that does not answer', async (t) => {
+t.test('status reports a server of another version, and one that does not respond', async (t) => {
   const home = makeHome(t);
   await home.serve('start', 'builtin', ...small);
   const record = home.record();
@@ -407,7 +407,7 @@ t.test('status tells a server of another version, and one that does not answer',
   t.match(silent, { code: 0, stdout: /State +running/, stderr: /does not answer/ });
 });
 
-t.test('a model is found from the folder where the command is given', async (t) => {
+t.test('a model path is relative to the folder of the command', async (t) => {
   const home = makeHome(t);
   mkdirSync(join(home.folder, 'here'));
   copyFileSync(join(root, 'builtin', 'builtin.gguf'), join(home.folder, 'here', 'my model.gguf'));
@@ -420,7 +420,7 @@ t.test('a model is found from the folder where the command is given', async (t) 
   t.match(home.record(), { settings: { parallel: 1 } });
 });
 
-t.test('serve help explains the commands, and a wrong one is answered with the nearest', async (t) => {
+t.test('serve help explains the commands, and a wrong one gets the nearest name', async (t) => {
   const { code, stdout } = await recua(['serve', 'help']);
   t.equal(code, 0);
   for (const name of ['start', 'stop', 'status', 'logs', 'restart', 'help']) t.match(stdout, new RegExp(`^ {2}${name} `, 'm'));

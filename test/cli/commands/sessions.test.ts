@@ -34,7 +34,7 @@ t.test('sessions lists, shows, exports and removes saved chats', async (t) => {
   t.ok(existsSync(join(home, 'sessions', 'my two.json')));
 });
 
-t.test('sessions called wrongly exits 2 and says how', async (t) => {
+t.test('a wrong call of sessions exits 2 and says how to call it', async (t) => {
   const options = { env: { SERVICE_HOME: t.testdir() } };
   for (const [args, said] of [
     [['lst'], /Did you mean sessions list\?/],

@@ -19,7 +19,7 @@ t.test('show prints what a file holds', async (t) => {
   });
 });
 
-t.test('show --json prints one JSON object with the same, and more where asked', async (t) => {
+t.test('show --json prints one JSON object with the same content, and more on request', async (t) => {
   const path = join(t.testdir(), 'a.gguf');
   writeFileSync(path, gguf(sound));
   const plain = JSON.parse((await recua(['show', path, '--json'])).stdout) as object;
@@ -53,7 +53,7 @@ t.test('show reads a vocabulary of llama.cpp', async (t) => {
   t.match(stdout, /Vocabulary +151936 tokens/);
 });
 
-t.test('show exits 1 with one sentence for a file that is no model', async (t) => {
+t.test('show exits 1 with one sentence for a file that is not a model', async (t) => {
   const folder = t.testdir({ 'page.gguf': '<!DOCTYPE html><html></html>', sub: {} });
   for (const [name, sentence] of [['page.gguf', /web page/], ['none.gguf', /There is no model none\.gguf, neither as a file nor in the store\. Expected the path /], ['sub', /is a folder/]] as const) {
     const { code, stdout, stderr } = await recua(['show', name], '', { cwd: folder });
@@ -69,7 +69,7 @@ t.test('show without a model, or with two, exits 2', async (t) => {
   t.match(await recua(['show', 'a', 'b']), { code: 2, stderr: /Expected one model/ });
 });
 
-t.test('show tells the memory a model needs, for the context that is asked for', async (t) => {
+t.test('show reports the memory that a model needs for the requested context', async (t) => {
   const memory = async (...flags: string[]) => (JSON.parse((await recua(['show', 'builtin', '--json', ...flags])).stdout) as { memory: Record<string, number> }).memory;
   const plain = await memory();
   t.match(plain, { context_size: 4096, parallel: 1, kv_bytes: 10 * 1024 * 1024, fits: true, largest_context_size: 4096 });
@@ -82,7 +82,7 @@ t.test('show tells the memory a model needs, for the context that is asked for',
   t.match(stdout, /^Machine +[\d.]+ [MGT]iB, .* available: it fits$/m);
 });
 
-t.test('show says what does fit where the context asked for does not', async (t) => {
+t.test('show says what fits if the requested context does not', async (t) => {
   const path = join(t.testdir(), 'large.gguf');
   writeFileSync(path, gguf({
     ...sound, metadata: [
@@ -99,7 +99,7 @@ t.test('show says what does fit where the context asked for does not', async (t)
 t.test('show --template prints the chat template, whole, and nothing else', async (t) => {
   const folder = t.testdir();
   const path = join(folder, 'a.gguf');
-  // Longer than what the reader keeps of a text.
+  // Longer than the part of a text that the reader keeps.
   const long = `{# ${'ñ'.repeat(400_000)} #}{{ messages }}`;
   writeFileSync(path, gguf({ metadata: [['tokenizer.chat_template', types.string, long]] }));
   t.equal((await recua(['show', path, '--template'])).stdout, `${long}\n`);
@@ -117,7 +117,7 @@ t.test('show reads a file of 100 GB without reading its weights', async (t) => {
   const header = gguf({ ...sound, tensors: [{ name: 'token_embd.weight', shape: [width, rows], type: 0, offset: 0 }], dataBytes: 0 });
   writeFileSync(path, header);
   truncateSync(path, header.length + width * rows * 4);
-  // A reader of weights would get through a hundredth of it before this ends.
+  // A reader of the weights would get through a hundredth of them before this ends.
   const running = start(['show', path, '--tensors']);
   const timer = setTimeout(() => running.child.kill('SIGKILL'), 20_000);
   const { code, stdout } = await running.ended;
@@ -127,7 +127,7 @@ t.test('show reads a file of 100 GB without reading its weights', async (t) => {
   t.match(stdout, /weights 97\.7 GiB/);
 });
 
-t.test('show sums up a split set as one model, by any name it has', async (t) => {
+t.test('show sums up a split set as one model, by any of its names', async (t) => {
   const folder = t.testdir();
   for (const part of [1, 2, 3]) put(join(folder, 'hub'), { repo: 'acme/big', file: `Q6_K/${partFile('big-Q6_K', part, 3)}`, bytes: modelPart(part - 1, 3) });
   const env = { SERVICE_HOME: folder, HUB_HOME: '', HF_HOME: '', HF_HUB_CACHE: '' };

@@ -4,7 +4,7 @@ import { chmodSync } from 'node:fs';
 import { join } from 'node:path';
 import { findGraphics, fittingBackend } from '#recua/cli/doctor/graphics.js';
 
-/** A machine's files; `class` 0x03… are display controllers. */
+/** The files of a machine; `class` 0x03… are display controllers. */
 function machine(t: Test, vendor: string, more: object = {}): string {
   return t.testdir({
     sys: { bus: { pci: { devices: { '0000:00:1f.0': { class: '0x060100\n', vendor: '0x8086\n' }, '0000:01:00.0': { class: '0x030200\n', vendor: `${vendor}\n` } } } } },
@@ -12,7 +12,7 @@ function machine(t: Test, vendor: string, more: object = {}): string {
   });
 }
 
-t.test('an NVIDIA card with its driver wants the CUDA package', (t) => {
+t.test('an NVIDIA card with its driver needs the CUDA package', (t) => {
   const root = machine(t, '0x10de', {
     proc: { driver: { nvidia: { version: 'NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54.15  Release Build\nGCC version: 12\n' } } },
     bin: { 'nvidia-smi': '' },
@@ -26,7 +26,7 @@ t.test('an NVIDIA card with its driver wants the CUDA package', (t) => {
   t.end();
 });
 
-t.test('another card that programs can open wants the Vulkan package', (t) => {
+t.test('another card that programs can open needs the Vulkan package', (t) => {
   const root = machine(t, '0x1002', {
     dev: { dri: { card0: '', renderD128: '' } },
     usr: { share: { vulkan: { 'icd.d': { 'radeon_icd.x86_64.json': '{}', 'README': '' } } } },
@@ -41,7 +41,7 @@ t.test('another card that programs can open wants the Vulkan package', (t) => {
   t.end();
 });
 
-t.test('a machine without a card, or one of a maker with no driver, wants nothing', (t) => {
+t.test('a machine without a card, or with one whose maker has no driver, needs nothing', (t) => {
   t.equal(fittingBackend(findGraphics(machine(t, '0x1234', { dev: { dri: { renderD128: '' } } }), {}), 'linux'), undefined);
   t.equal(fittingBackend(findGraphics(machine(t, '0x8086'), {}), 'linux'), undefined);
   t.match(findGraphics(t.testdir(), {}), { makers: [], nvidiaDriver: '', renderNodes: [] });

@@ -14,7 +14,7 @@ const flags = {
 };
 const read = (...argv: string[]) => parseArguments('run', flags, argv);
 
-t.test('readArguments() gives the defaults where nothing is given', (t) => {
+t.test('readArguments() returns the defaults if nothing is given', (t) => {
   const { values, operands, given } = read();
   t.strictSame(values, { layers: 0, grammar: '', grammarFile: '', maxTokens: 512, temp: 0.7, attention: 'auto', mmap: true, json: false });
   t.strictSame(operands, []);
@@ -36,13 +36,13 @@ t.test('readArguments() takes a value after an equals sign or, for a number, rig
   t.end();
 });
 
-t.test('readArguments() reads switches, and the last of a repeated flag', (t) => {
+t.test('readArguments() reads switches, and the last value of a repeated flag', (t) => {
   t.match(read('--no-mmap', '-j', '-n', '1', '-n', '2'), { values: { mmap: false, json: true, maxTokens: 2 } });
   t.match(read('--json', '--json'), { values: { json: true } });
   t.end();
 });
 
-t.test('readArguments() leaves all after -- and a lone - as operands, and operands as text', (t) => {
+t.test('readArguments() leaves everything after -- and a lone - as operands, as text', (t) => {
   t.strictSame(read('-', '007', '--', '-n', '--json').operands, ['-', '007', '-n', '--json']);
   t.end();
 });

@@ -7,7 +7,7 @@ const read = (t: Test, content: unknown) => {
   return readModelsFile(join(folder, 'models.json'));
 };
 
-t.test('the first model of a file is the default, unless it says another', async (t) => {
+t.test('the first model of a file is the default, unless the file says otherwise', async (t) => {
   const models = { embed: { model: 'e.gguf' }, chat: { model: 'c.gguf' } };
   t.equal((await read(t, { models })).default, 'embed');
   t.equal((await read(t, { default: 'chat', models })).default, 'chat');
@@ -36,7 +36,7 @@ t.test('a models file gives each model its names and settings', async (t) => {
   ]);
 });
 
-t.test('what a models file gets wrong is told with its place', async (t) => {
+t.test('errors of a models file are reported with their place', async (t) => {
   const one = (settings: object) => ({ models: { chat: { model: 'x', ...settings } } });
   const cases: [unknown, RegExp][] = [
     ['{', /is not valid JSON/], [[], /expected an object, got \[\]/], [{}, /key "models": expected an object, got nothing/],
@@ -56,7 +56,7 @@ t.test('what a models file gets wrong is told with its place', async (t) => {
   await t.rejects(readModelsFile(join(t.testdir(), 'none.json')), { code: 'file_unreadable' });
 });
 
-t.test('of the config file its models alone are read, and its folder is where paths begin', async (t) => {
+t.test('of the config file only its models are read, and paths start at its folder', async (t) => {
   const path = join(t.testdir({ 'config.json': JSON.stringify({ port: 9000, models: { chat: { model: 'c.gguf' }, embed: { model: 'e.gguf' } } }) }), 'config.json');
   t.match(await readModelsFile(path, path), { isConfig: true, default: 'chat', folder: t.testdirName });
   await t.rejects(readModelsFile(path, '/elsewhere'), { code: 'invalid_config', message: /no key "port"/ });

@@ -1,5 +1,5 @@
-// What a person sees of an answer's Markdown, on a terminal's own emulation: whole and in pieces,
-// on screens that are small or change, and from a model that means no good.
+// What a person sees of an answer's Markdown on an emulated terminal: whole and in pieces, on small
+// or resized screens, and from a hostile model.
 import t from 'tap';
 import fc from 'fast-check';
 import stringWidth from 'string-width';
@@ -48,12 +48,12 @@ const shown = [
   '漢字かな交じり文は、幅が二つ分あるので、途中で折り', '返される。e\u0301motions 👩‍👩‍👧‍👧 too', 'end',
 ];
 
-t.test('Markdown is laid out, the same wherever the pieces of it end', async (t) => {
+t.test('Markdown is laid out the same wherever its pieces end', async (t) => {
   t.strictSame(await rendered(text, { columns: 50 }), shown);
   for (const size of [1, 2, 3, 5, 7, 20]) t.strictSame(await rendered(text, { columns: 50, size }), shown, `pieces of ${size}`);
 });
 
-t.test('styles and colors are those of the kind of text', async (t) => {
+t.test('styles and colors match the kind of text', async (t) => {
   const screen = new Screen({ columns: 50 });
   screen.push(text, 3);
   screen.end();
@@ -70,7 +70,7 @@ t.test('styles and colors are those of the kind of text', async (t) => {
   t.match(await screen.look('end'), { bold: false, italic: false, underline: false, dim: false, strike: false, color: -1 });
 });
 
-t.test('without styles the marks say what they said, and no escape sequence changes the look', async (t) => {
+t.test('without styles the Markdown marks stay, and no escape sequence changes the look', async (t) => {
   const screen = new Screen({ styles: false });
   screen.push('## Big *one*\n\nA **bold** and `coded` ~~word~~, [here](http://a.b).\n```js\nlet a;\n```\n', 4);
   screen.end();
@@ -78,7 +78,7 @@ t.test('without styles the marks say what they said, and no escape sequence chan
   t.notMatch(screen.bytes, /\x1b\[[\d;]*m/);
 });
 
-t.test('text is there as soon as it has come, with its look from the first letter on', async (t) => {
+t.test('text appears as soon as it arrives, styled from the first letter on', async (t) => {
   const screen = new Screen();
   screen.push('Some **bol');
   t.strictSame(await screen.lines(), ['Some bol']);
@@ -101,7 +101,7 @@ t.test('a line that only grows is only appended to: nothing is drawn twice', asy
   t.ok(screen.bytes.length < 200, `${screen.bytes.length} bytes`);
 });
 
-t.test('what has scrolled away is never drawn again', async (t) => {
+t.test('text that has scrolled away is never redrawn', async (t) => {
   const rows = Array.from({ length: 60 }, (_, at) => `| ${at} | ${'x'.repeat(at % 7 + 1)} |`).join('\n');
   const screen = new Screen({ columns: 30, rows: 10 });
   screen.push(`| n | text |\n|---|---|\n${rows}\n\n${'word '.repeat(200)}**bold** end`, 5);
@@ -114,7 +114,7 @@ t.test('what has scrolled away is never drawn again', async (t) => {
   for (const [, up] of screen.bytes.matchAll(/\x1b\[(\d+)A/g)) t.ok(Number(up) < 10, 'the cursor stays on the screen');
 });
 
-t.test('a table that is wider than the screen is narrowed, and one of many columns is a list', async (t) => {
+t.test('a table wider than the screen is narrowed, and one with many columns becomes a list', async (t) => {
   const wide = `| a | b |\n|---|---|\n| ${'long '.repeat(30)}| ${'words '.repeat(30)}|`;
   const lines = await rendered(wide, { columns: 40 });
   t.ok(lines.every((line) => stringWidth(line) <= 40), lines.join('\n'));
@@ -124,14 +124,14 @@ t.test('a table that is wider than the screen is narrowed, and one of many colum
   t.strictSame(await rendered('| a | b |\n|---|\n| 1 | 2 |', { size: 2 }), ['| a | b |', '|---|', '| 1 | 2 |'], 'what is no table is text');
 });
 
-t.test('a row of a table that is taller than the screen is whole', async (t) => {
+t.test('a table row taller than the screen is shown whole', async (t) => {
   const words = Array.from({ length: 40 }, (_, at) => `word${at}`).join(' ');
   const lines = await rendered(`| a | b |\n|---|---|\n| ${words} | x |\n| y | ${words} |\n`, { columns: 20, rows: 6, size: 3 });
   const found = lines.map((line) => line.split('│')[0]!.trim()).join(' ');
   t.match(found, new RegExp(words.replaceAll(' ', '\\s+')));
 });
 
-t.test('a window of another width in mid-answer loses no word, and touches nothing above', async (t) => {
+t.test('resizing the window during an answer loses no word, and touches nothing above', async (t) => {
   const words = Array.from({ length: 120 }, (_, at) => `word${at}`);
   for (const [first, second] of [[80, 30], [30, 80], [80, 20]]) {
     const screen = new Screen({ columns: first });
@@ -145,7 +145,7 @@ t.test('a window of another width in mid-answer loses no word, and touches nothi
     screen.end();
     const all = (await screen.lines()).join('\n');
     t.equal(all.match(/before/g)!.length, 1);
-    // What a terminal may have cut off is shown again.
+    // Text that a terminal may have cut off is shown again.
     const found = all.replaceAll(/\s/g, '');
     for (const word of words) t.ok(found.includes(word), word);
     t.ok(found.length < words.join('').length + 120, 'no more than part of a row twice');
@@ -161,14 +161,14 @@ t.test('no row is wider than a screen of 20 columns, in any script', async (t) =
   t.notOk(await screen.breaks(), 'the terminal itself broke no row');
 });
 
-t.test('letters that terminals show in different widths leave no traces where a row is drawn again', async (t) => {
+t.test('letters that terminals show in different widths leave no traces when a row is redrawn', async (t) => {
   const screen = new Screen({ columns: 30 });
   for (const piece of ['👩‍👩‍👧‍👧 and ❤️ [a link](htt', 'p://a.b) end', ' of it\n| 🇩🇪 | b |\n|--', '-|---|\n| x | a longer cell |']) screen.push(piece, 2);
   screen.end();
   t.strictSame((await screen.lines()).map((line) => line.replaceAll(/ {2,}/g, ' ')), ['👩‍👩‍👧‍👧 and ❤️ a link', '(http://a.b) end of it', '🇩🇪 │ b', '───┼──────────────', 'x │ a longer cell']);
 });
 
-t.test('what is said in the middle of an answer stands in a row of its own, and the answer goes on below', async (t) => {
+t.test('a message during an answer gets its own row, and the answer continues below', async (t) => {
   const screen = new Screen({ columns: 30 });
   screen.push('some words **and mo', 2);
   screen.say('a warning');
@@ -177,14 +177,14 @@ t.test('what is said in the middle of an answer stands in a row of its own, and 
   t.strictSame(await screen.lines(), ['some words and mo', 'a warning', 're of them', 'end']);
 });
 
-t.test('a block of code that is not closed ends with the answer; one in a quote or an item keeps to it', async (t) => {
+t.test('an unclosed code block ends with the answer; one in a quote or an item stays in it', async (t) => {
   t.strictSame(await rendered('```js\nlet a = **b**', { columns: 10 }), ['── js ────', 'let a = **', 'b**', '──────────']);
   t.strictSame((await rendered('- x\n  ```\n  a\n    b\n  ```\n- y', { size: 1 })).filter((line) => !line.startsWith('─')), ['• x', 'a', '  b', '• y']);
   t.strictSame((await rendered('> ```\n> a\nb', { size: 1 })).filter((line) => !line.startsWith('─')), ['a', 'b']);
   t.strictSame((await rendered('````\n```\n````\nb', { size: 1 })).filter((line) => !line.startsWith('─')), ['```', 'b'], 'a longer fence holds a shorter one');
 });
 
-t.test('a long answer of any shape costs no more for each letter than a short one', async (t) => {
+t.test('a long answer of any shape costs no more per letter than a short one', async (t) => {
   const shapes = {
     'one line': 'lorem ipsum **dolor** sit ', stars: '*', 'open emphasis': '**a ', brackets: '[a](', links: '[a](b) ', backquotes: '`', letters: 'x', 'wide letters': '漢',
     lines: 'a line of *text*\n', code: '```js\nconst a = "text"; // comment\n```\n', quotes: '> ', pipes: '|',
@@ -205,7 +205,7 @@ t.test('a long answer of any shape costs no more for each letter than a short on
   t.ok(time('const a = "text"; // comment\n'.repeat(2_000), '```js\n') < 20_000, 'an endless block of code');
 });
 
-t.test('whatever is said in whatever pieces, nothing throws and every word is there once', async (t) => {
+t.test('any text in any pieces throws nothing, and shows every word once', async (t) => {
   const part = fc.constantFrom('word1 ', '**', '*', '_', '`', '```', '\n', '\n\n', '| ', '|---|\n', '# ', '- ', '> ', '1. ', '  ', '[a](b', ')', '~~', '\\', '漢字', '👩‍👩‍👧‍👧', '<br>', '&amp;', '---\n', '\t');
   await fc.assert(fc.asyncProperty(fc.array(part, { maxLength: 40 }), fc.integer({ min: 1, max: 9 }), fc.integer({ min: 2, max: 60 }), async (parts, size, columns) => {
     const whole = parts.join('');
@@ -215,7 +215,7 @@ t.test('whatever is said in whatever pieces, nothing throws and every word is th
     if (columns < 12) return;
     const seen = (await screen.lines()).join('');
     const count = (given: string) => given.match(/word1/g)?.length ?? 0;
-    // The name of a language is shortened; a table leaves out what its head has no column for.
+    // The name of a language is shortened; a table omits cells without a column head.
     if (!/[`|]/.test(whole)) t.equal(count(seen.replaceAll(/[\s│]/g, '')), count(whole), JSON.stringify(whole));
   }), { numRuns: 300 });
 });

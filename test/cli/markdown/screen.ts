@@ -1,4 +1,4 @@
-// A screen on which a text is rendered as it comes, for tests: what a person sees, and how.
+// A screen that renders a text as it arrives, for tests: what a person sees, and how it looks.
 import xterm from '@xterm/headless';
 import { loadLibraries } from '#recua/cli/markdown/libraries.js';
 import { makeLooks } from '#recua/cli/markdown/looks.js';
@@ -27,7 +27,7 @@ export class Screen {
     this.#writer = new MarkdownWriter(write, () => ({ columns: this.#terminal.cols, rows: this.#terminal.rows }), libraries, makeLooks(styles));
   }
 
-  /** In pieces of so many letters. */
+  /** In pieces of this many letters. */
   push(text: string, size = Infinity): void {
     if (size === Infinity) return this.#writer.push(text);
     const letters = [...text];
@@ -38,13 +38,13 @@ export class Screen {
     this.#writer.end();
   }
 
-  /** What is no part of the answer. */
+  /** Text that is not part of the answer. */
   say(text: string): void {
     this.#writer.giveWay();
     this.#terminal.write(`${text}\n`);
   }
 
-  /** With all that was written until now on it. */
+  /** The screen with everything written so far. */
   async resize(columns: number, rows: number): Promise<void> {
     await this.lines();
     this.#terminal.resize(columns, rows);
@@ -58,14 +58,14 @@ export class Screen {
     return lines;
   }
 
-  /** Whether the terminal had to break a row itself. */
+  /** Whether the terminal had to break a row by itself. */
   async breaks(): Promise<boolean> {
     await this.lines();
     const buffer = this.#terminal.buffer.active;
     return Array.from({ length: buffer.length }, (_, row) => buffer.getLine(row)!.isWrapped).includes(true);
   }
 
-  /** How the first letter of a text looks. */
+  /** The look of the first letter of a text. */
   async look(text: string): Promise<{ bold: boolean; italic: boolean; underline: boolean; dim: boolean; strike: boolean; color: number }> {
     const lines = await this.lines();
     const row = lines.findIndex((line) => line.includes(text));
@@ -76,7 +76,7 @@ export class Screen {
   }
 }
 
-/** What a whole text looks like, wherever its pieces end. */
+/** The look of a whole text, wherever its pieces end. */
 export async function rendered(text: string, options: Options & { size?: number } = {}): Promise<string[]> {
   const screen = new Screen(options);
   screen.push(text, options.size);

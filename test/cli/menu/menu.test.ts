@@ -1,4 +1,4 @@
-// `recua` alone on a terminal: the list of what to do.
+// `recua` alone on a terminal: the menu.
 import t from 'tap';
 import type { Test } from 'tap';
 import { copyFileSync } from 'node:fs';
@@ -16,7 +16,7 @@ function open(t: Test, env: Record<string, string>, options: PtyOptions = {}): P
   return pty;
 }
 
-t.test('who has no model sees how to get one, and the embedded one to try, in 24 rows', async (t) => {
+t.test('without a model, the menu shows how to get one, and the embedded one to try, in 24 rows', async (t) => {
   const home = makeHome(t);
   const menu = open(t, home.env);
   await menu.until(/tiny embedded one, builtin[^]*> 1 {2}p {2}Get a model from the hub\n {2}2 {2}c {2}Chat with builtin[^]*\n {2}3 {2}s {2}Serve builtin[^]*\n {2}4 {2}h {2}Help/);
@@ -61,7 +61,7 @@ t.test('arrow keys, numbers and letters choose; Esc leaves with 0, Ctrl-C with 1
   await chat.leave();
 });
 
-t.test('s serves', async (t) => {
+t.test('s starts a server', async (t) => {
   const menu = open(t, { ...makeHome(t).env, RECUA_PORT: '0' });
   await menu.until(/^> 1/m);
   menu.type('s');
@@ -70,7 +70,7 @@ t.test('s serves', async (t) => {
   t.equal((await menu.ended).exitCode, 0);
 });
 
-t.test('p finds a model on the hub by words, pulls it, and offers it; nothing typed goes back', async (t) => {
+t.test('p finds a model on the hub by words, pulls it, and offers it; empty input goes back', async (t) => {
   const hub = await FakeHub.start(t, [{ name: 'acme/tiny-GGUF', files: [{ path: 'tiny-Q4_K_M.gguf', bytes: modelBytes(1_000) }, { path: 'tiny-Q8_0.gguf', bytes: modelBytes(2_000) }] }]);
   const menu = open(t, hub.environment(t.testdir()), { columns: 120 });
   await menu.until(/^> 1 {2}p/m);
@@ -92,7 +92,7 @@ t.test('p finds a model on the hub by words, pulls it, and offers it; nothing ty
   t.equal((await menu.ended).exitCode, 0);
 });
 
-t.test('where it cannot be drawn, recua alone explains itself as ever', async (t) => {
+t.test('if the menu cannot be drawn, recua alone explains itself as before', async (t) => {
   const dumb = open(t, { ...makeHome(t).env, TERM: 'dumb' });
   t.equal((await dumb.ended).exitCode, 0);
   t.match(dumb.text(), /Usage: recua <command>/);

@@ -6,7 +6,7 @@ import { until } from '../home.js';
 
 const silent = (message: string) => { throw new Error(message); };
 
-t.test('each line has its time and level, and the file is its owner\'s', async (t) => {
+t.test('each line has its time and level, and the file is private to its owner', async (t) => {
   const path = join(t.testdir(), 'deep', 'a.log');
   const log = new LogFile(path, silent);
   log.write('info', 'one\ntwo\n');
@@ -19,7 +19,7 @@ t.test('each line has its time and level, and the file is its owner\'s', async (
   t.equal(readFileSync(path, 'utf8').split('\n').length, 4, 'what comes after close() is dropped');
 });
 
-t.test('as JSON each line is an object, whatever a text holds', async (t) => {
+t.test('as JSON each line is an object, whatever its text contains', async (t) => {
   const path = join(t.testdir(), 'a.log');
   const log = new LogFile(path, silent, {}, 'json');
   log.write('error', 'one\ntwo \u001b[2J \u009b2J', { request_id: 'req_1', status: 200, model: undefined });
@@ -32,7 +32,7 @@ t.test('as JSON each line is an object, whatever a text holds', async (t) => {
   t.ok(lines.every(({ time }) => !Number.isNaN(Date.parse(String(time)))));
 });
 
-t.test('a log never takes more room than its pieces', async (t) => {
+t.test('a log never takes more space than its pieces', async (t) => {
   const folder = t.testdir();
   const path = join(folder, 'a.log');
   const log = new LogFile(path, silent, { sizeBytes: 1000, kept: 2 });
@@ -46,7 +46,7 @@ t.test('a log never takes more room than its pieces', async (t) => {
   t.same(numbers, numbers.map((_, at) => numbers[0] + at), 'none is missing in between');
 });
 
-t.test('a file that is there already is gone on with', async (t) => {
+t.test('an existing file is continued', async (t) => {
   const path = join(t.testdir({ 'a.log': 'before\n' }), 'a.log');
   const log = new LogFile(path, silent);
   log.write('info', 'after');
@@ -54,7 +54,7 @@ t.test('a file that is there already is gone on with', async (t) => {
   t.match(readFileSync(path, 'utf8'), /^before\n\S+ info {2}after\n$/);
 });
 
-t.test('a log that cannot be written says so once, and later how many lines it lacks', async (t) => {
+t.test('a log that cannot be written says so once, and later how many lines are missing', async (t) => {
   const path = join(t.testdir(), 'a.log');
   mkdirSync(path);
   const trouble: string[] = [];

@@ -5,7 +5,7 @@ import { endOf, follow, lastLines, linesAbout } from '#recua/cli/serve/log-lines
 import { logFiles } from '#recua/cli/serve/log-file.js';
 import { until } from '../home.js';
 
-t.test('lastLines() goes back over the files as far as it has to', async (t) => {
+t.test('lastLines() reads back through the files as far as it must', async (t) => {
   const folder = t.testdir({ 'a.log': '5\n6\n', 'a.log.1': '3\n4\n', 'a.log.2': '1\n2\n' });
   const files = logFiles(join(folder, 'a.log'));
   t.same(await lastLines(files, 0), []);
@@ -16,7 +16,7 @@ t.test('lastLines() goes back over the files as far as it has to', async (t) => 
   t.same(await lastLines([join(folder, 'none')], 5), []);
 });
 
-t.test('follow() gives every line once, across rotations', async (t) => {
+t.test('follow() returns every line once, across rotations', async (t) => {
   const path = join(t.testdir({ 'a.log': 'old\n' }), 'a.log');
   const files = logFiles(path, 3);
   const stop = new AbortController();
@@ -38,7 +38,7 @@ t.test('follow() gives every line once, across rotations', async (t) => {
   for (let n = 0; n < 12; n++) {
     appendFileSync(path, `line ${n} 你好\n`);
     expected += `line ${n} 你好\n`;
-    // Sometimes twice between two looks of the reader.
+    // Sometimes twice between two polls of the reader.
     if (n % 3 !== 0) rotate();
     if (n % 2 === 0) await until(() => seen === expected);
   }
@@ -51,7 +51,7 @@ t.test('follow() gives every line once, across rotations', async (t) => {
   t.equal(seen, `${expected}half a line\n`);
 });
 
-t.test('follow() begins with the first line of a file that was not there', async (t) => {
+t.test('follow() begins with the first line of a file that did not exist', async (t) => {
   const path = join(t.testdir(), 'a.log');
   const stop = new AbortController();
   t.teardown(() => stop.abort());
@@ -66,7 +66,7 @@ t.test('follow() begins with the first line of a file that was not there', async
   t.pass('it ends by its signal');
 });
 
-t.test('linesAbout() picks the lines of one request, and what is indented below them', (t) => {
+t.test('linesAbout() picks the lines of one request, and those indented below them', (t) => {
   const about = linesAbout('req_1');
   const time = '2026-01-01T00:00:00.000Z';
   t.strictSame(about([

@@ -10,7 +10,7 @@ import { builtinPath } from '#recua/models/store.js';
 const config = makeConfig({ contextSize: 512, parallel: 2 });
 const none = { file: undefined, config };
 
-t.test('operands are served alone, loaded at once, and the first is the default', async (t) => {
+t.test('only the operands are served, they are loaded at once, and the first is the default', async (t) => {
   const path = join(t.testdir(), 'copy.gguf');
   copyFileSync(builtinPath, path);
   const { catalogue, preload } = await severalModels({ ...none, names: [path, 'builtin'] });
@@ -31,7 +31,7 @@ t.test('operands are served alone, loaded at once, and the first is the default'
   await t.rejects(catalogue.plan(await catalogue.find('copy')), { code: 'model_not_found', message: 'copy cannot be loaded: There is no file copy.gguf.' });
 });
 
-t.test('two models of one name, or one twice, are refused before anything is loaded', async (t) => {
+t.test('two models with one name, or one model twice, are refused before anything is loaded', async (t) => {
   const folder = t.testdir({ a: {}, b: {}, 'page.gguf': '<html>' });
   const [a, b] = ['a', 'b'].map((name) => join(folder, name, 'same.gguf'));
   for (const path of [a, b]) copyFileSync(builtinPath, path);
@@ -41,7 +41,7 @@ t.test('two models of one name, or one twice, are refused before anything is loa
   await t.rejects(severalModels({ ...none, names: [a, join(folder, 'none.gguf')] }), { code: 'model_not_found' });
 });
 
-t.test('a models file names its models, and its settings go before the server’s', async (t) => {
+t.test('a models file names its models, and its settings override those of the server', async (t) => {
   const folder = t.testdir({
     'models.json': JSON.stringify({
       default: 'small',
@@ -67,7 +67,7 @@ t.test('a models file names its models, and its settings go before the server’
   t.strictSame(some.preload, ['small']);
 });
 
-t.test('models of the config file have their settings, and the rest of the store is served beside them', async (t) => {
+t.test('models of the config file have their own settings, and the rest of the store is served beside them', async (t) => {
   const folder = t.testdir({ 'config.json': JSON.stringify({ models: { small: { model: 'builtin', context: 256, group: 'one' }, copy: { model: 'copy.gguf' } } }) });
   copyFileSync(builtinPath, join(folder, 'copy.gguf'));
   const path = join(folder, 'config.json');

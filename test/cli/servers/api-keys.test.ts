@@ -1,4 +1,4 @@
-// A server with a key, and the commands that ask it.
+// A server with a key, and the commands that send requests to it.
 import { spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import t from 'tap';
@@ -8,7 +8,7 @@ import { recua, start } from '../recua.js';
 const small = ['--port', '0', '-c', '512', '--threads', '1', '--drain-timeout', '1'];
 const secret = 'sesame-4711';
 
-t.test('commands of the same user get in by themselves, others with the key', async (t) => {
+t.test('commands of the same user get in without a key, others with the key', async (t) => {
   const home = makeHome(t);
   const env = { ...home.env, RECUA_API_KEY: secret };
   const server = start(['api', 'builtin', ...small], { env });
@@ -48,13 +48,13 @@ t.test('the managed server keeps its key over a restart, and shows it to nobody'
   t.match(await home.serve('stop'), { code: 0 });
 });
 
-t.test('keys that cannot be used end the start', async (t) => {
+t.test('unusable keys end the start', async (t) => {
   const { folder, env } = makeHome(t);
   t.match(await recua(['api', 'builtin', '--api-key', 'two words'], '', { env }), { code: 2, stderr: /visible ASCII characters/ });
   t.match(await recua(['api', 'builtin', '--api-key-file', `${folder}/none`], '', { env }), { code: 1, stderr: /none cannot be read/ });
 });
 
-t.test('a key that is taken out of the file opens nothing, without a restart; tokens of the day stay counted over one', async (t) => {
+t.test('a key removed from the file opens nothing, without a restart; the day\'s tokens stay counted over one', async (t) => {
   const { folder, env } = makeHome(t);
   const file = `${folder}/keys.json`;
   const put = (...names: string[]): void => writeFileSync(file, JSON.stringify(names.map((name) => ({ name, key: `key-of-${name}`, tokens_per_day: 10 }))));

@@ -9,7 +9,7 @@ import { start } from '../recua.js';
 
 const small = ['--port', '0', '-c', '512', '--threads', '1', '--parallel', '1'];
 
-t.test('a server is found while it is registered, by its owner alone', async (t) => {
+t.test('a server is found while it is registered, and only by its owner', async (t) => {
   const places = findPlaces({ SERVICE_HOME: t.testdir() });
   const folder = join(places.state, 'servers');
   t.strictSame(await runningServers(places), [], 'no folder is no server');
@@ -33,7 +33,7 @@ t.test('the managed server comes first, then the newest', async (t) => {
   t.strictSame((await runningServers(places)).map(({ url }) => url), ['b', 'c', 'a']);
 });
 
-t.test('what is left of a dead server is removed, and never believed', async (t) => {
+t.test('leftovers of a dead server are removed, and never believed', async (t) => {
   const places = findPlaces({ SERVICE_HOME: t.testdir() });
   const folder = join(places.state, 'servers');
   mkdirSync(folder, { recursive: true });
@@ -82,7 +82,7 @@ t.test('a server whose state folder cannot be written serves, and says what is m
   const home = makeHome(t);
   const state = findPlaces(home.env).state;
   mkdirSync(state, { recursive: true });
-  // What root may not either.
+  // Not even root can write here.
   writeFileSync(join(state, 'servers'), '');
   const running = start(['api', 'builtin', ...small], { env: home.env });
   const [, url] = await running.saw(/Recua listens on (http:\/\/\S+)/);

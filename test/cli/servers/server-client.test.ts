@@ -14,7 +14,7 @@ async function listen(t: Test, answer: RequestListener): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-t.test('it asks a server, and throws its own errors', async (t) => {
+t.test('it sends requests to a server, and throws the errors of the server', async (t) => {
   const { url } = await startApp(t);
   const client = new ServerClient({ url });
   t.equal(client.url, url);
@@ -27,7 +27,7 @@ t.test('it asks a server, and throws its own errors', async (t) => {
   await t.rejects(client.getJson('/nowhere'), { code: 'route_not_found' });
 });
 
-t.test('an address is read as people have it', async (t) => {
+t.test('an address is read in all the usual spellings', async (t) => {
   for (const given of ['http://localhost:8080', 'localhost:8080', 'http://localhost:8080/', 'http://localhost:8080/v1/']) {
     t.equal(new ServerClient({ url: given }).url, 'http://localhost:8080', given);
   }
@@ -36,7 +36,7 @@ t.test('an address is read as people have it', async (t) => {
   }
 });
 
-t.test('who does not answer is named, with what to do', async (t) => {
+t.test('a server that does not respond is named, with what to do', async (t) => {
   const url = await listen(t, (_, res) => res.destroy());
   await t.rejects(new ServerClient({ url }).getJson('/v1/models'), { code: 'server_unreachable', message: new RegExp(`^The server ${url} ended the connection`) });
   const gone = createServer().listen(0, '127.0.0.1');
@@ -48,14 +48,14 @@ t.test('who does not answer is named, with what to do', async (t) => {
   });
 });
 
-t.test('what is no Recua is said to be none', async (t) => {
+t.test('a server that is not Recua is reported as such', async (t) => {
   const page = await listen(t, (_, res) => res.end('<html>'));
   await t.rejects(new ServerClient({ url: page }).getJson('/v1/models'), { code: 'server_unreachable', message: /something other than JSON: it is not a Recua server/ });
   const other = await listen(t, (_, res) => res.writeHead(404).end('{"detail":"none"}'));
   await t.rejects(new ServerClient({ url: other }).getJson('/v1/models'), { code: 'server_unreachable', message: /GET \/v1\/models with HTTP 404/ });
 });
 
-t.test('a request that is aborted is cancelled', async (t) => {
+t.test('an aborted request is cancelled', async (t) => {
   const controller = new AbortController();
   const url = await listen(t, () => controller.abort());
   await t.rejects(new ServerClient({ url }).postJson('/x', {}, controller.signal), { code: 'cancelled' });

@@ -1,4 +1,5 @@
-// Servers of TLS and of sockets as processes of their own, and the commands that ask them.
+// Servers with TLS and with sockets in their own processes, and the commands that send requests to
+// them.
 import { spawnSync } from 'node:child_process';
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -9,7 +10,7 @@ import { recua, start } from '../recua.js';
 
 const small = ['-c', '512', '--threads', '1', '--drain-timeout', '1'];
 
-t.test('commands of the same user know the certificate, before and after it changed', async (t) => {
+t.test('commands of the same user trust the certificate, before and after it changes', async (t) => {
   const home = makeHome(t);
   const { env } = home;
   const { tlsCert, tlsKey, ca, caFile, issue, put } = await makeCertificates(t);
@@ -47,7 +48,7 @@ t.test('the managed server speaks TLS', async (t) => {
   t.match(await serve('start', 'builtin', '--port', '0', ...small, '--tls-cert', `${folder}/none`, '--tls-key', tlsKey), { code: 1, stderr: /--tls-cert, cannot be read/ });
 });
 
-t.test('a server on a socket', { skip: process.platform === 'win32' && 'not there' }, async (t) => {
+t.test('commands reach a server on a socket', { skip: process.platform === 'win32' && 'not there' }, async (t) => {
   const { folder, serve, env, record } = makeHome(t);
   const path = join(folder, 'recua.sock');
   t.match(await serve('start', 'builtin', ...small, '--host', `unix:${path}`), { code: 0, stderr: new RegExp(`curl --unix-socket ${path} http://localhost/v1`) });

@@ -2,7 +2,7 @@ import t from 'tap';
 import { fileURLToPath } from 'node:url';
 import { Pty } from '../pty.js';
 
-t.test('what is said while a progress line stands on the terminal gets a line of its own, and the progress goes on below', async (t) => {
+t.test('a message during a progress line gets a line of its own, and the progress continues below', async (t) => {
   const output = fileURLToPath(new URL('../../../dist/cli/terminal/output.js', import.meta.url));
   const program = `
     const { LoadingLine, say } = await import(${JSON.stringify(output)});

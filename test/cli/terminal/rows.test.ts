@@ -1,7 +1,7 @@
 import t from 'tap';
 import { rows, shorten } from '#recua/cli/terminal/rows.js';
 
-t.test('a text is shortened in its middle, by what its letters take on a screen', (t) => {
+t.test('a text is shortened in its middle, by its width on a screen', (t) => {
   t.equal(shorten('/a/short/path', 13), '/a/short/path');
   t.equal(shorten('/home/somebody/models/model.gguf', 16), '/home/s…del.gguf');
   t.equal(shorten('/家/模型/模型/模型.gguf', 16), '/家/模型…型.gguf');
@@ -9,7 +9,7 @@ t.test('a text is shortened in its middle, by what its letters take on a screen'
   t.end();
 });
 
-t.test('the last column of a table gives way on a screen, and nothing does elsewhere', (t) => {
+t.test('the last column of a table shrinks on a screen, and nothing does elsewhere', (t) => {
   const cells = [['NAME', 'STATE'], ['owner/a-long-name', `link to /${'x'.repeat(100)}/m.gguf`], ['b', '']];
   const wide = rows(cells, 60).split('\n');
   t.equal(wide[1]!.length, 60);
@@ -19,7 +19,7 @@ t.test('the last column of a table gives way on a screen, and nothing does elsew
   t.end();
 });
 
-t.test('a text that fits is never cut, however little room there is for others', (t) => {
+t.test('a text that fits is never cut, however little room others have', (t) => {
   t.equal(shorten('STATE', 3), 'STATE');
   t.equal(shorten('embedded', -20), 'embedded');
   const cells = [['NAME', 'SIZE', 'STATE'], ['owner/a-name-of-31-columns-in-all', '1 GiB', 'whole']];
@@ -27,7 +27,7 @@ t.test('a text that fits is never cut, however little room there is for others',
   t.end();
 });
 
-t.test('a screen too narrow for a row shows its name on a line of its own, and leaves out columns that are empty', (t) => {
+t.test('a screen too narrow for a row shows its name on a line of its own, and omits empty columns', (t) => {
   const cells = [
     ['NAME', 'QUANTIZATION', 'SIZE', 'ALIAS', 'STATE'],
     ['builtin', 'F16', '2.5 MiB', '', 'embedded'],
@@ -46,7 +46,7 @@ t.test('a screen too narrow for a row shows its name on a line of its own, and l
   t.end();
 });
 
-t.test('a screen too narrow for the rest of a row gives that several lines, and cuts no cell that fits on one', (t) => {
+t.test('a screen too narrow for the rest of a row uses several lines, and cuts no cell that fits on one', (t) => {
   const cells = [
     ['NAME', 'QUANTIZATION', 'SIZE', 'LAST USED', 'ALIAS', 'STATE'],
     ['owner/gated', 'Q4_0', '0 bytes', 'never', '', '0 % downloaded'],

@@ -1,5 +1,5 @@
-// Runs where the engine runs, and tries what an engine that a hostile model file has taken over
-// would try. Prints one JSON object: by the name of each attempt, 'done' or what kept it.
+// Runs in place of the engine and tries what an engine taken over by a hostile model file would
+// try. Prints one JSON object: for each attempt by name, 'done' or the error that prevented it.
 import { spawnSync } from 'node:child_process';
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
@@ -40,7 +40,7 @@ const attempts: Record<string, () => unknown> = {
     socket.bind(0, '127.0.0.1');
     return settled(socket, 'listening');
   },
-  // The last, since all others are less then.
+  // Last, since all other attempts need less.
   becomeAnother: () => process.setuid!(65_534),
 };
 

@@ -1,5 +1,5 @@
-// What an engine process can do in its sandbox: a program that tries is started as engines are, and
-// real engines are looked at from outside.
+// What an engine process can do in its sandbox: a program that tries everything is started like an
+// engine, and real engines are inspected from outside.
 import t, { type Test } from 'tap';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -18,7 +18,7 @@ import { chat, options } from '../requests.js';
 const attempts = fileURLToPath(new URL('attempts.js', import.meta.url));
 const load: EngineOptions = { ...options, modelPath: builtinPath, contextSize: 256 };
 
-/** What this kernel can hold a process to, or why there is nothing to test. */
+/** What this kernel can enforce, or why there is nothing to test. */
 const here = process.platform === 'linux' ? probe() : 'the sandbox is for Linux';
 
 function probe(): { landlock: number } | string {
@@ -30,7 +30,7 @@ function probe(): { landlock: number } | string {
 
 const skip = typeof here === 'string' ? here : false;
 
-/** A folder of the user's, out of the engine's sight. */
+/** A folder of the user that the engine cannot see. */
 function home(t: Test): string {
   const folder = mkdtempSync(join(homedir(), '.recua-sandbox-'));
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
@@ -43,12 +43,12 @@ function start(t: Test, more: Partial<EngineOptions>, settings: ClientSettings =
   return engine;
 }
 
-/** As the kernel has it. */
+/** The status of a process as the kernel reports it. */
 function statusOf(pid: number): Record<string, string> {
   return Object.fromEntries(readFileSync(`/proc/${pid}/status`, 'utf8').split('\n').filter(Boolean).map((line) => line.split(/:\s*/) as [string, string]));
 }
 
-t.test('one that tries reads its model and writes states, and nothing else comes of it', { skip }, async (t) => {
+t.test('a confined process can read its model and write states, and every other attempt fails', { skip }, async (t) => {
   const folder = home(t);
   const model = join(folder, 'model.gguf');
   const secret = join(folder, 'secret');
@@ -73,7 +73,7 @@ t.test('one that tries reads its model and writes states, and nothing else comes
   const { readModel, writeState, folderOfStates, ...others } = found;
   t.strictSame({ readModel, writeState, folderOfStates }, { readModel: 'done', writeState: 'done', folderOfStates: 'done' });
   const { landlock } = here as { landlock: number };
-  // Signals are held back since version 6.
+  // Landlock blocks signals since version 6.
   if (landlock < 6) delete others['signalParent'];
   for (const [name, came] of Object.entries(others)) t.match(came, /^(EACCES|EPERM)$/, name);
 
@@ -83,7 +83,7 @@ t.test('one that tries reads its model and writes states, and nothing else comes
   t.match(becomeAnother, /^(done|EPERM)$/);
 });
 
-t.test('a real engine answers in it, saves its states in the folder it is given, and nowhere else', { skip }, async (t) => {
+t.test('a real engine answers in the sandbox, and saves its states in its folder and nowhere else', { skip }, async (t) => {
   const folder = home(t);
   const stateFolder = join(folder, 'states');
   const engine = start(t, {}, { stateFolder });
@@ -97,7 +97,7 @@ t.test('a real engine answers in it, saves its states in the folder it is given,
   t.equal((await engine.chat(chat('hi', { maxTokens: 2 })).finished).usage.completionTokens, 2, 'it lives on');
 });
 
-t.test('off is off, and auto is off for a GPU and for a program of somebody\'s', { skip }, async (t) => {
+t.test('off disables the sandbox, and auto disables it for a GPU and for the program of a library user', { skip }, async (t) => {
   for (const [more, settings] of [[{ sandbox: 'off' }, {}], [{ gpuLayers: 'auto' }, {}], [{}, { autoSandbox: false }]] as [Partial<EngineOptions>, ClientSettings][]) {
     const engine = start(t, more, settings);
     await engine.ready();
@@ -108,7 +108,7 @@ t.test('off is off, and auto is off for a GPU and for a program of somebody\'s',
   t.match(statusOf(engine.pid!), { NoNewPrivs: '1' });
 });
 
-t.test('on, where there is no launcher, is refused with what to do', async (t) => {
+t.test('on without a launcher is refused with what to do', async (t) => {
   const before = process.env['RECUA_ADDON'];
   t.teardown(() => {
     if (before === undefined) delete process.env['RECUA_ADDON'];
@@ -122,7 +122,7 @@ t.test('on, where there is no launcher, is refused with what to do', async (t) =
   t.equal(confine({ reads: [], writes: [], gpu: false }, false), undefined, 'auto goes without');
 });
 
-t.test('a process that was started for less does not do for more', { skip }, (t) => {
+t.test('a process started with fewer rights does not serve a request for more', { skip }, (t) => {
   const folder = home(t);
   mkdirSync(join(folder, 'hub'));
   for (const name of ['a-00001-of-00002.gguf', 'a-00002-of-00002.gguf']) writeFileSync(join(folder, 'hub', name), '');

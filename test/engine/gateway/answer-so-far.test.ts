@@ -12,7 +12,7 @@ const begun = (tells = {}) => {
   return soFar;
 };
 
-t.test('tokens, draws and times go to the next process', async (t) => {
+t.test('tokens, draws and times move to the next process', async (t) => {
   const soFar = begun();
   t.match(soFar.resume(), { prompt, tokens: new Int32Array(0), draws: 0, firstMs: 0 });
   soFar.note(Int32Array.of(5, 6), 3);
@@ -24,7 +24,7 @@ t.test('tokens, draws and times go to the next process', async (t) => {
   t.equal(new AnswerSoFar(chat('x')).resume(), undefined, 'it was not accepted');
 });
 
-t.test('what cannot be resumed begins anew: unknown draws, and log probabilities', async (t) => {
+t.test('an answer with unknown draws or log probabilities starts over', async (t) => {
   const chained = begun();
   chained.note(Int32Array.of(5), -1);
   t.equal(chained.resume()!.tokens.length, 0);
@@ -37,7 +37,7 @@ t.test('what cannot be resumed begins anew: unknown draws, and log probabilities
 
 const characters = ({ content, ...rest }: Delta): Delta[] => (content === undefined ? [rest] : Array.from(content, (character) => ({ content: character })));
 
-t.test('however an answer is cut into deltas before and after, who reads it gets it once', async (t) => {
+t.test('however an answer is cut into deltas before and after, its reader gets it once', async (t) => {
   const answer: Delta[] = [
     { reasoning: 'first I think' }, { content: 'Then I say é 😀' }, { content: ' so' },
     { toolCalls: [{ index: 0, id: 'a', name: 'look', arguments: '{"x"' }] }, { toolCalls: [{ index: 0, arguments: ':12}' }] }, { toolCalls: [{ index: 1, id: 'b', name: 'see', arguments: '{}' }] },
@@ -55,7 +55,7 @@ t.test('however an answer is cut into deltas before and after, who reads it gets
       };
       answer.slice(0, cut).forEach((delta, i) => take({ ...delta, tokens: [token(i)] }));
       soFar.resume();
-      // A tool call's id is drawn anew.
+      // The id of a tool call is drawn again.
       pieces.forEach((delta) => take({ ...delta, ...(delta.toolCalls ? { toolCalls: delta.toolCalls.map((call) => (call.id === undefined ? call : { ...call, id: `${call.id}2` })) } : {}) }));
       const merged = read.reduce(merge, {});
       t.equal(merged.content, total.content);
@@ -66,7 +66,7 @@ t.test('however an answer is cut into deltas before and after, who reads it gets
   }
 });
 
-t.test('an answer that is written otherwise is noticed', async (t) => {
+t.test('an answer that comes out differently is noticed', async (t) => {
   const again = (...before: Delta[]) => {
     const soFar = begun();
     before.forEach((delta) => soFar.take(delta));

@@ -15,7 +15,7 @@ t.test('merge() joins text, and the arguments of one call', async (t) => {
   t.strictSame(a.toolCalls[0].arguments, '{', 'the given deltas are left as they were');
 });
 
-t.test('a reader that waits gets each delta, and the end', async (t) => {
+t.test('a waiting reader gets each delta, and the end', async (t) => {
   const answer = new RunningAnswer(() => {});
   const read: string[] = [];
   const reading = (async () => {

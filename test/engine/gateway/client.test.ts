@@ -30,9 +30,9 @@ async function read(answer: Answer): Promise<string> {
 }
 
 const code = async (promise: Promise<unknown>) => promise.then(() => 'none', (error: { code: string }) => error.code);
-/** Resolves with the first delta, when the request certainly runs. */
+/** Resolves with the first delta, when the request surely runs. */
 const begun = (answer: Answer) => answer[Symbol.asyncIterator]().next();
-/** An orphan that is dead may stay a zombie where nobody reaps it; that counts as gone. */
+/** A dead orphan may stay a zombie if nobody reaps it; that counts as gone. */
 const alive = (pid: number) => {
   try {
     process.kill(pid, 0);
@@ -112,14 +112,14 @@ t.test('an abort cancels, before and during an answer, and so does leaving the l
   t.equal(await read(engine.complete(completion('x', { constraint: say('ok') }))), 'ok');
 });
 
-/** All there is of an answer, to be compared. */
+/** Everything about an answer, for comparison. */
 const whole = async (answer: Answer) => {
   const content = await read(answer);
   const { finishReason, usage: { promptTokens, completionTokens }, seed } = await answer.finished;
   return { content, finishReason, promptTokens, completionTokens, seed };
 };
 
-t.test('kill -9 under load: every answer is the one of an engine that lives, and what waited runs', async (t) => {
+t.test('kill -9 under load: every answer equals that of an engine that lives, and queued requests run', async (t) => {
   const fake = { stepMs: 1, loadMs: 5, mostTokens: 3, mostUntold: 3 };
   const requests = Array.from({ length: 9 }, (_, i) => completion(`${'xyz'[i % 3]}~`, {
     maxTokens: 150 + 40 * i, sampling: { ...sampling, temperature: 1, seed: i }, ...(i === 8 ? { constraint: { kind: 'grammar', grammar: `slow:${'words and '.repeat(30)}` } } : {}),
@@ -133,7 +133,7 @@ t.test('kill -9 under load: every answer is the one of an engine that lives, and
   const texts = answers.map(whole);
   let done = 0;
   for (const text of texts) void text.then(() => done++, () => done++);
-  // Each of them is brought a good deal further than a request that kills would be.
+  // Each process gets much further than one with a killing request would.
   for (let read = 0; done < requests.length;) {
     const state = engine.state;
     if (state.state === 'ready' && state.status.tokens > 350 && engine.pid) {
@@ -151,7 +151,7 @@ t.test('kill -9 under load: every answer is the one of an engine that lives, and
   t.equal(await read(engine.complete(completion('x', { constraint: say('next') }))), 'next');
 });
 
-t.test('the text of a request is told as gone once the engine works on it, or nobody wants it, and never twice', async (t) => {
+t.test('the text of a request is released once the engine works on it or its client left, and never twice', async (t) => {
   const { engine } = start(t, { stepMs: 1 }, { parallel: 1 });
   await engine.ready();
   const released: string[] = [];
@@ -181,13 +181,13 @@ t.test('the text of a request is told as gone once the engine works on it, or no
   t.same(released.sort(), ['closed', 'embed', 'late', 'leaving', 'long', 'waiting']);
 });
 
-t.test('what a stuck process does not take counts as held until it is gone, though its clients left', async (t) => {
+t.test('text that a stuck process does not take counts as held until the process is gone, even if its clients left', async (t) => {
   const { engine } = start(t, {}, { parallel: 1 });
   await engine.ready();
   void engine.complete(completion(marks.stuckProcess)).finished.catch(() => {});
   const leaving = new AbortController();
   let released = 0;
-  // More than a pipe takes.
+  // More than a pipe holds.
   const requests = Array.from({ length: 20 }, () => engine.complete(completion('x'.repeat(1_000_000)), leaving.signal, () => released++));
   leaving.abort();
   t.same(await Promise.all(requests.map(({ finished }) => code(finished))), requests.map(() => 'cancelled'));
@@ -197,7 +197,7 @@ t.test('what a stuck process does not take counts as held until it is gone, thou
   t.equal(released, requests.length);
 });
 
-t.test('a request that kills the engine twice fails alone, and is refused when it comes again', async (t) => {
+t.test('a request that kills the engine twice fails alone, and is refused when it is sent again', async (t) => {
   const { engine } = start(t, {}, { parallel: 1 });
   await engine.ready();
   const killer = engine.complete(completion(`x${marks.kill}`));
@@ -211,7 +211,7 @@ t.test('a request that kills the engine twice fails alone, and is refused when i
   t.equal(engine.crashes, crashes + 2);
 });
 
-t.test('those that run beside a request that kills come to no harm', async (t) => {
+t.test('requests that run beside a request that kills are unharmed', async (t) => {
   const { engine } = start(t, { stepMs: 1 }, { parallel: 4 });
   await engine.ready();
   const request = (i: number) => completion(`x${i}~`, { maxTokens: 300, sampling: { ...sampling, seed: i } });
@@ -227,7 +227,7 @@ t.test('those that run beside a request that kills come to no harm', async (t) =
   t.ok(engine.crashes <= 3);
 });
 
-t.test('what cannot go on is written anew, and fails where it comes out otherwise', async (t) => {
+t.test('an answer that cannot resume is generated again, and fails if it comes out differently', async (t) => {
   const { engine } = start(t, { stepMs: 1 }, { parallel: 2 }, { restart: { crashes: 1000 } });
   await engine.ready();
   const request = completion('x~', { maxTokens: 300, sampling: { ...sampling, seed: 1 }, tells: { logprobs: 0 } });
@@ -248,7 +248,7 @@ t.test('an embedding that a crash interrupts is computed again', async (t) => {
   t.equal(engine.crashes, 1);
 });
 
-t.test('after repeated crashes it is held off with a reason, and tried again after a pause', async (t) => {
+t.test('after repeated crashes the engine is held off with a reason, and tried again after a pause', async (t) => {
   const { engine } = start(t, {}, {}, { restart: { crashes: 3, windowMs: 60_000, holdOffMs: 50 } });
   await engine.ready();
   for (let i = 0; i < 2; i++) {
@@ -260,7 +260,7 @@ t.test('after repeated crashes it is held off with a reason, and tried again aft
   t.equal(await read(engine.complete(completion('x', { constraint: say('back') }))), 'back');
 });
 
-t.test('an engine that is closed when it tells of its failure is not started again', async (t) => {
+t.test('an engine that is closed when it reports its failure is not restarted', async (t) => {
   const states: string[] = [];
   const { engine } = start(t, {}, {}, {
     restart: { crashes: 1, holdOffMs: 1 },
@@ -272,7 +272,7 @@ t.test('an engine that is closed when it tells of its failure is not started aga
   await engine.ready();
   t.equal(await code(engine.complete(completion(marks.kill)).finished), 'model_crashed');
   await engine.close(0);
-  // Its pause is over by then, whatever comes of it.
+  // By then its pause has ended, whatever happens.
   await new Promise((resolve) => setTimeout(resolve, 50));
   t.strictSame(states.slice(-2), ['failed', 'closed']);
   t.match(engine.state, { state: 'closed' });

@@ -2,7 +2,7 @@ import t from 'tap';
 import { join } from 'node:path';
 import { freeBytes, leftInGroup, memoryForModels, ownBytes, residentBytes } from '#recua/engine/gateway/memory-use.js';
 
-t.test('what is left of a container is the least of its groups, files in memory not counted', (t) => {
+t.test('the memory left in a container is the least of its groups, not counting cached files', (t) => {
   const group = (max: string, current: number, files = 0) => ({
     'memory.max': `${max}\n`, 'memory.current': `${current}\n`, 'memory.stat': `anon 5\ninactive_file ${files}\nactive_file 1\nslab 7\n`,
   });
@@ -16,7 +16,7 @@ t.test('what is left of a container is the least of its groups, files in memory 
   t.end();
 });
 
-t.test('a reserve is kept of what is free', { skip: process.platform !== 'linux' && 'told by Linux' }, (t) => {
+t.test('a reserve is subtracted from the free memory', { skip: process.platform !== 'linux' && 'told by Linux' }, (t) => {
   const free = freeBytes()!;
   const { bytes, reserveBytes } = memoryForModels();
   t.ok(free > 0 && bytes < free && reserveBytes >= 512 * 2 ** 20);

@@ -15,7 +15,7 @@ type Said = { role: 'user' | 'assistant'; content: string }[];
 const ids = ['a', 'b'];
 const mib = 2 ** 20;
 
-/** Room for one model, and more memory than that takes. */
+/** Room for one model, in more memory than it takes. */
 function open(t: Test, settings: Partial<PoolSettings> = {}) {
   const parent = t.testdirName;
   mkdirSync(parent, { recursive: true });
@@ -45,7 +45,7 @@ function open(t: Test, settings: Partial<PoolSettings> = {}) {
   return { pool, parent, fingerprints, paths, log, loads: () => loads };
 }
 
-/** The next turn, with what it says added to the conversation. */
+/** The next turn; its answer is added to the conversation. */
 async function turn(pool: ModelPool, id: string, said: Said, question: string, maxTokens = 16) {
   const lease = await pool.lease(id);
   try {
@@ -62,7 +62,7 @@ async function turn(pool: ModelPool, id: string, said: Said, question: string, m
 
 const questions = ['Tell me about the mountains.', 'How many llamas has a pack train?', 'Hello! Who are you?'];
 
-t.test('turns after swaps say what they would say without, and read nothing again', async (t) => {
+t.test('turns after swaps give the same answers as without, and read nothing again', async (t) => {
   const { pool, log } = open(t);
   const together = open(t, { maxModels: 2 });
   const said: Record<string, Said> = { a: [], b: [] };
@@ -78,7 +78,7 @@ t.test('turns after swaps say what they would say without, and read nothing agai
   t.match((await pool.unload('b')).state, { state: 'sleeping' });
 });
 
-t.test('a model that nobody talked to does not sleep, nor does one where nothing is kept', async (t) => {
+t.test('a model without conversations does not sleep, nor does one when nothing is kept', async (t) => {
   const { pool } = open(t);
   await pool.load('a');
   t.match((await pool.unload('a')).state, { state: 'unloaded' });
@@ -87,7 +87,7 @@ t.test('a model that nobody talked to does not sleep, nor does one where nothing
   t.match((await none.pool.unload('a')).state, { state: 'unloaded' });
 });
 
-t.test('the limit holds over all models, and takes from who slept longest', async (t) => {
+t.test('the limit applies across all models, and takes from the one that slept longest', async (t) => {
   const { pool, parent } = open(t);
   await turn(pool, 'a', [], questions[0]!);
   await pool.unload('a');
@@ -103,7 +103,7 @@ t.test('the limit holds over all models, and takes from who slept longest', asyn
   t.strictSame(await states(), ['unloaded', 'sleeping']);
 });
 
-t.test('what a model kept is dropped when its file is another', async (t) => {
+t.test('kept conversations are dropped when the file of their model changed', async (t) => {
   const { pool, parent, fingerprints, paths, log } = open(t);
   const said: Said = [];
   await turn(pool, 'a', said, questions[0]!);
@@ -140,7 +140,7 @@ t.test('200 alternating requests of two clients with room for one: none fails, w
     let ownLoads = 0;
     for (let i = 0; i < 100; i++) {
       if (i % 5 === 0) said = [];
-      // In the middle of a conversation it lets the other one have its turn.
+      // In the middle of a conversation it lets the other model have its turn.
       const seen = loadsOf[other]!;
       if (i % 20 === 12) await until(() => loadsOf[other]! > seen || done.has(other));
       const loadsAsked = loads();

@@ -16,8 +16,8 @@ interface FakeModel extends Partial<Omit<LoadPlan, 'fingerprint'>> {
 }
 
 /**
- * A pool over fake engines in real processes. What a model needs is counted in MiB beyond what such
- * a process takes.
+ * A pool over fake engines in real processes. The need of a model is in MiB beyond that of such a
+ * process.
  */
 function open(t: Test, models: Record<string, FakeModel>, settings: PoolSettings = {}) {
   const planned: string[] = [];
@@ -33,14 +33,14 @@ function open(t: Test, models: Record<string, FakeModel>, settings: PoolSettings
     plan: async ({ id }) => {
       planned.push(id);
       const { fake = {}, ...more } = models[id]!;
-      // Whoever is loaded next is forked with it.
+      // The next loaded model is forked with it.
       process.env.FAKE_ADDON = JSON.stringify(fake);
       const plan: LoadPlan = { options, needBytes: 600 * mib, fingerprint: '1', keepAliveMs: 600_000, pinned: false, ...more };
       plans.set(plan, id);
       return plan;
     },
   };
-  // What became of loaded files, by the models' ids.
+  // What happened to loaded files, by model id.
   const plans = new Map<LoadPlan, string>();
   const changes = new Map<string, 'changed' | 'gone'>();
   const log: string[] = [];
@@ -67,7 +67,7 @@ async function complete(lease: Lease, text: string): Promise<string> {
   return content;
 }
 
-t.test('a model is loaded on demand, lent, kept and unloaded; its states are told', async (t) => {
+t.test('a model is loaded on demand, lent, kept and unloaded; its states are reported', async (t) => {
   const { pool, planned } = open(t, { a: {}, b: { keepAliveMs: 0 } }, { maxMemoryBytes: 2000 * mib });
   const heard: string[] = [];
   pool.onChange(({ id, state }) => heard.push(`${id} ${state.state}`));
@@ -128,7 +128,7 @@ t.test('200 alternating requests of two clients for two models with room for one
   t.match((await pool.list()).filter(({ pid }) => pid !== undefined).length, 1);
 });
 
-t.test('one that crashes comes back by itself, and the other notices nothing', async (t) => {
+t.test('a model that crashes comes back by itself, and the other notices nothing', async (t) => {
   const { pool } = open(t, { a: {}, b: {} }, { maxMemoryBytes: 2000 * mib });
   const [a, b] = await Promise.all([pool.lease('a'), pool.lease('b')]);
   const bPid = b.engine.pid;
@@ -146,7 +146,7 @@ t.test('one that crashes comes back by itself, and the other notices nothing', a
   b.release();
 });
 
-t.test('one that crashes for good leaves, fails for a while, and a changed file is tried again', async (t) => {
+t.test('a model that crashes for good leaves and fails for a while, and a changed file is tried again', async (t) => {
   const { pool, models } = open(t, { a: {} }, { engines: { entry, restart: { delayMs: 1, crashes: 1 } } });
   const lease = await pool.lease('a');
   const running = lease.engine.complete(completion('~', { maxTokens: 1900 }));
@@ -162,7 +162,7 @@ t.test('one that crashes for good leaves, fails for a while, and a changed file 
   t.match(await pool.find('a'), { loads: 2, crashes: 1 }, 'counted beyond the life of an engine');
 });
 
-t.test('a load that fails is told to all who asked; one that cannot fit is refused with what it needs', async (t) => {
+t.test('a failed load is reported to all its requests; a model that cannot fit is refused with what it needs', async (t) => {
   const { pool, planned, models } = open(t, {
     bad: { fake: { loadError: { code: 'model_unusable', message: 'Bad weights.' } } }, large: { needBytes: 3000 * mib },
   });
@@ -177,7 +177,7 @@ t.test('a load that fails is told to all who asked; one that cannot fit is refus
   t.ok(planned.includes('large'));
 });
 
-t.test('a load that makes no progress is given up and told', async (t) => {
+t.test('a load without progress is given up and reported', async (t) => {
   const { pool, log } = open(t, { hangs: { fake: { loadMs: 3_600_000 } } }, { loadTimeoutMs: 500 });
   const waiting = failure(pool.lease('hangs'));
   while ((await pool.find('hangs')).pid === undefined) await new Promise(setImmediate);
@@ -188,7 +188,7 @@ t.test('a load that makes no progress is given up and told', async (t) => {
   t.notOk(alive(pid), 'its process is ended');
 });
 
-t.test('a process that stops while it loads is killed and told of', async (t) => {
+t.test('a process that is stopped while it loads is killed and reported', async (t) => {
   const { pool } = open(t, { hangs: { fake: { loadMs: 3_600_000 } }, other: {} }, { loadTimeoutMs: 3_000, maxMemoryBytes: 2000 * mib });
   const other = await pool.lease('other');
   const waiting = failure(pool.lease('hangs'));
@@ -218,13 +218,13 @@ t.test('memory is measured before each load: an idle model leaves, and what cann
   t.match((await pool.list()).map(({ state }) => state.state), ['unloaded', 'ready', 'ready']);
 });
 
-t.test('of a group one model is loaded at a time', async (t) => {
+t.test('only one model of a group is loaded at a time', async (t) => {
   const { pool } = open(t, { a: { group: 'one' }, b: { group: 'one' }, c: {} }, { maxMemoryBytes: 5000 * mib });
   for (const id of ['a', 'c', 'b']) (await pool.lease(id)).release();
   t.match((await pool.list()).map(({ state }) => state.state), ['unloaded', 'ready', 'ready']);
 });
 
-t.test('devices have memory of their own, which is not RAM', async (t) => {
+t.test('devices have their own memory, which is not RAM', async (t) => {
   const gpu = (bytes: number) => ({ needBytes: 100 * mib, deviceBytes: { CUDA0: bytes * mib } });
   const { pool } = open(t, { a: gpu(600), b: gpu(600), c: gpu(300), d: gpu(1200) }, { maxMemoryBytes: 5000 * mib, maxDeviceBytes: { CUDA0: 1000 * mib } });
   for (const id of ['a', 'c']) (await pool.lease(id)).release();
@@ -234,7 +234,7 @@ t.test('devices have memory of their own, which is not RAM', async (t) => {
   t.match(await failure(pool.lease('d')), { code: 'model_too_large', message: /CUDA0: 1\.2 GiB needed, 1000 MiB there for models/ });
 });
 
-t.test('models share the memory for conversations that one would have', async (t) => {
+t.test('models share the memory for conversations that a single one would have', async (t) => {
   const echo = new URL('../options-main.js', import.meta.url);
   const { pool } = open(t, { a: { options: { ...options, cacheRamMib: -1 } }, own: { options: { ...options, cacheRamMib: 7 } } }, { engines: { entry: echo, restart: { delayMs: 1 } }, maxMemoryBytes: 1200 * mib });
   const told = async (id: string) => Number(/cacheRamMib is (\d+)/.exec(((await failure(pool.lease(id))) as RecuaError).message)?.[1]);
@@ -243,7 +243,7 @@ t.test('models share the memory for conversations that one would have', async (t
   t.equal(await told('own'), 7, 'what its settings say');
 });
 
-t.test('an unload waits for answers that run; a request after it loads anew', async (t) => {
+t.test('an unload waits for running answers; a later request loads the model again', async (t) => {
   const { pool } = open(t, { a: {} });
   const lease = await pool.lease('a');
   const running = lease.engine.complete(completion('~', { maxTokens: 500 }));
@@ -268,7 +268,7 @@ t.test('an unload waits for answers that run; a request after it loads anew', as
   t.match((await pool.unload('a')).state, { state: 'unloaded' }, 'one that is not loaded');
 });
 
-t.test('who gives up while waiting leaves nothing behind', async (t) => {
+t.test('a client that gives up while waiting leaves nothing behind', async (t) => {
   const { pool } = open(t, { a: {}, b: {} });
   const a = await pool.lease('a');
   const controller = new AbortController();
@@ -282,7 +282,7 @@ t.test('who gives up while waiting leaves nothing behind', async (t) => {
   a.release();
 });
 
-t.test('a file that is another when it is loaded again is told of; one that is gone is served until then', async (t) => {
+t.test('a file that changed before a reload is reported; one that is gone is served until then', async (t) => {
   const { pool, models, log, changes } = open(t, { a: {}, b: {} }, { maxMemoryBytes: 2000 * mib });
   (await pool.lease('a')).release();
   t.equal((await pool.find('a')).fileChange, undefined);
@@ -307,7 +307,7 @@ t.test('a file that is another when it is loaded again is told of; one that is g
   t.match(await failure(pool.lease('a')), { code: 'model_not_found' });
 });
 
-t.test('close ends all processes, lets answers end and refuses who waits', async (t) => {
+t.test('close ends all processes, lets answers end and refuses waiting requests', async (t) => {
   const { pool } = open(t, { a: {}, b: {}, c: {} }, { maxMemoryBytes: 1500 * mib });
   const [a, b] = await Promise.all([pool.lease('a'), pool.lease('b')]);
   const pids = [a.engine.pid!, b.engine.pid!];

@@ -13,7 +13,7 @@ function open() {
   return { engine, pool };
 }
 
-t.test('a single model is found by its names in any case, by none and by default, never by another', async (t) => {
+t.test('a single model is found by its names in any case, by no name and by default, never by another', async (t) => {
   const { pool } = open();
   for (const name of [undefined, '', 'default', 'Default', 'TINY', 'tiny-chat', '/models/tiny.gguf']) t.equal((await pool.find(name)).id, 'Tiny', String(name));
   for (const name of ['other', 'x'.repeat(50), '/models/Tiny.gguf']) {
@@ -24,7 +24,7 @@ t.test('a single model is found by its names in any case, by none and by default
   t.match(await failure(pool.find('other')), { message: 'The model "other" does not exist here. This server has "Tiny", "tiny-chat", "default".' });
 });
 
-t.test('a lease of a single model is there or refused at once, with the error of the engine\'s state', async (t) => {
+t.test('a lease of a single model succeeds or is refused at once, with the error of the engine\'s state', async (t) => {
   const { engine, pool } = open();
   const lease = await pool.lease('tiny');
   t.match(lease, { id: 'Tiny', model: description });
@@ -49,7 +49,7 @@ t.test('a lease of a single model is there or refused at once, with the error of
   t.equal((await pool.find('')).leases, 0);
 });
 
-t.test('the state of a single model follows its engine, and listeners hear of it', async (t) => {
+t.test('the state of a single model follows its engine, and listeners are told', async (t) => {
   const { engine, pool } = open();
   const heard: PoolModel[] = [];
   const stop = pool.onChange((model) => heard.push(model));

@@ -1,12 +1,12 @@
-// The engine process that is forked before it is known what it is to load, and how much a process
-// tells: the real entry, with the real addon.
+// The engine process that is forked before its model is known, and how much a process logs: the
+// real entry, with the real addon.
 import t from 'tap';
 import { startEngine } from '#recua/engine/gateway/client.js';
 import { dropSpare, engineEntry, forkSpare, forkEngine } from '#recua/engine/gateway/spare-process.js';
 import { builtinPath } from '#recua/models/store.js';
 import { chat, options } from '../requests.js';
 
-/** Until a child of this process has ended and Node knows it. */
+/** Waits until a child of this process has ended and Node knows it. */
 async function gone(pid: number): Promise<void> {
   for (;;) {
     try {
@@ -25,7 +25,7 @@ t.test('the spare process is given once, and loads and answers like any other', 
   t.equal(forkSpare(undefined), pid, 'twice is once');
   const engine = startEngine(load);
   t.teardown(() => engine.close(0));
-  // It may wait until the processor's library has proved itself.
+  // It may wait until the CPU library is proved.
   await engine.ready();
   t.equal(engine.pid, pid);
   const other = forkEngine(engineEntry, undefined);
@@ -36,7 +36,7 @@ t.test('the spare process is given once, and loads and answers like any other', 
   t.equal((await engine.chat(chat('hi', { maxTokens: 2 })).finished).usage.completionTokens, 2);
 });
 
-t.test('one that nobody takes is ended, and one that died is not given', async (t) => {
+t.test('a spare that nobody takes is ended, and one that died is not given', async (t) => {
   const unused = forkSpare(undefined)!;
   dropSpare();
   await gone(unused);
@@ -50,7 +50,7 @@ t.test('one that nobody takes is ended, and one that died is not given', async (
   t.ok(given.connected);
 });
 
-t.test('one that does not do for what is wanted is ended', async (t) => {
+t.test('a spare that does not suit the request is ended', async (t) => {
   const unfit = forkSpare({ reads: [], writes: [], gpu: false })!;
   const given = forkEngine(engineEntry, undefined);
   t.teardown(() => given.kill('SIGKILL'));
@@ -58,7 +58,7 @@ t.test('one that does not do for what is wanted is ended', async (t) => {
   await gone(unfit);
 });
 
-t.test('an engine process sends no line of the log below the level that is wanted', async (t) => {
+t.test('an engine process sends no log line below the requested level', async (t) => {
   const linesOf = async (logLevel?: 'warn') => {
     const levels: string[] = [];
     const engine = startEngine(load, { log: (level) => levels.push(level), ...(logLevel ? { logLevel } : {}) });
@@ -69,6 +69,6 @@ t.test('an engine process sends no line of the log below the level that is wante
   };
   const all = await linesOf();
   t.ok(all.filter((level) => level === 'debug').length > 20, 'llama.cpp tells of a load');
-  // What the process says last is how its parent knows that all was sent.
+  // The last message of the process tells its parent that everything was sent.
   t.strictSame((await linesOf('warn')).filter((level) => level !== 'warn' && level !== 'error'), ['debug']);
 });

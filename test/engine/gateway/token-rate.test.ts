@@ -1,7 +1,7 @@
 import t from 'tap';
 import { TokenRate } from '#recua/engine/gateway/token-rate.js';
 
-t.test('tokens per second are those of the last five seconds', (t) => {
+t.test('tokens per second cover the last five seconds', (t) => {
   const rate = new TokenRate();
   t.equal(rate.perSecond(0), 0);
   let total = 0;
@@ -12,7 +12,7 @@ t.test('tokens per second are those of the last five seconds', (t) => {
   t.end();
 });
 
-t.test('an answer that just began counts from its beginning, and a short one is spread over a second', (t) => {
+t.test('a new answer counts from its beginning, and a short one is spread over a second', (t) => {
   const rate = new TokenRate();
   for (let ms = 10_000, total = 10; ms <= 12_000; ms += 100, total += 10) rate.note(total, ms);
   t.ok(Math.abs(rate.perSecond(12_000) - 100) < 6, `${rate.perSecond(12_000)}`);
@@ -22,7 +22,7 @@ t.test('an answer that just began counts from its beginning, and a short one is 
   t.end();
 });
 
-t.test('a process that was started anew begins at nothing', (t) => {
+t.test('a restarted process begins at zero', (t) => {
   const rate = new TokenRate();
   rate.note(1_000, 0);
   rate.note(0, 10);

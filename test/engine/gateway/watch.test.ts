@@ -7,7 +7,7 @@ import { chat, completion, options, say } from '../requests.js';
 
 const code = async (promise: Promise<unknown>) => promise.then(() => 'none', (error: { code: string }) => error.code);
 
-/** A watch without a clock; each pulse answers the look that came before. */
+/** A watch without a clock; each pulse answers the previous probe. */
 function watched(stuckLooks: number) {
   const told: string[] = [];
   let looks = 0;
@@ -20,26 +20,25 @@ function watched(stuckLooks: number) {
   return { watch, told, answer, looks: () => looks };
 }
 
-t.test('a part that has work and goes on is never stuck, however slow it is', (t) => {
+t.test('a part with work that makes progress is never stuck, however slow it is', (t) => {
   const { told, answer } = watched(3);
-  // The backend polls within a step that takes very long; between two polls there may be a look or
-  // two.
+  // The backend polls within a very long step; one or two probes may fall between two polls.
   for (let look = 0; look < 100; look++) answer({ compute: { busy: true, done: Math.floor(look / 3) }, pool: { busy: true, done: Math.floor(look / 2) } });
   t.same(told, []);
   t.end();
 });
 
-t.test('a part without work need not go on', (t) => {
+t.test('a part without work need not make progress', (t) => {
   const { told, answer } = watched(3);
   for (let look = 0; look < 100; look++) answer({});
-  // Work that came since the last look has not been looked at twice.
+  // Work that arrived since the last probe has not been probed twice.
   for (let look = 0; look < 100; look++) answer({ compute: { busy: look % 2 === 0, done: 7 } });
   t.same(told, []);
   t.end();
 });
 
 for (const part of ['compute', 'pool'] as const) {
-  t.test(`${part} with work and without a sign of life is told as stuck, once`, (t) => {
+  t.test(`${part} with work and without a sign of life is reported as stuck, once`, (t) => {
     const { told, answer } = watched(3);
     for (let look = 0; look < 3; look++) answer({ [part]: { busy: true, done: 7 } });
     t.same(told, [], 'not before the time is up');
@@ -50,7 +49,7 @@ for (const part of ['compute', 'pool'] as const) {
   });
 }
 
-t.test('a process that does not answer is stuck; one that answers late is not, and is asked one thing at a time', (t) => {
+t.test('a process that does not respond is stuck; one that responds late is not, and gets one probe at a time', (t) => {
   const { watch, told, answer, looks } = watched(3);
   answer({});
   watch.tick();
@@ -63,7 +62,7 @@ t.test('a process that does not answer is stuck; one that answers late is not, a
   t.end();
 });
 
-/** An engine in a real process over the fake addon, looked at often. */
+/** An engine in a real process over the fake addon, probed often. */
 function start(t: Test, fake: FakeOptions = {}, more: Partial<typeof options> = {}) {
   process.env.FAKE_ADDON = JSON.stringify(fake);
   const log: string[] = [];
@@ -76,7 +75,7 @@ function start(t: Test, fake: FakeOptions = {}, more: Partial<typeof options> = 
   return { engine, log, states };
 }
 
-t.test('a process whose decoding is stuck is ended and started again; what waited runs there', async (t) => {
+t.test('a process whose decoding is stuck is restarted, and its queued requests run there', async (t) => {
   const { engine, log, states } = start(t, {}, { parallel: 1 });
   await engine.ready();
   const { pid } = engine;
@@ -100,7 +99,7 @@ t.test('a process whose JavaScript thread is stuck is ended', async (t) => {
   t.ok(log.some((line) => /is stuck: it does not answer/.test(line)));
 });
 
-t.test('a process that cannot prepare requests any more is ended; those being prepared are tried alone', async (t) => {
+t.test('a process that can no longer prepare requests is ended; those in preparation are tried alone', async (t) => {
   const { engine, log } = start(t, { stepMs: 1 });
   await engine.ready();
   const evil = engine.chat(chat(marks.stuckPool));
@@ -118,7 +117,7 @@ t.test('a process whose embedding is stuck is ended', async (t) => {
   t.equal((await engine.embed({ inputs: ['ab'] })).vectors.length, 1);
 });
 
-t.test('a step that takes longer than the time is left alone while its backend computes, idle processes too', async (t) => {
+t.test('a step over the time limit is left alone while its backend computes; so are idle processes', async (t) => {
   const { engine } = start(t, { stepMs: 4_000, polling: true }, { parallel: 1 });
   await engine.ready();
   const slow = engine.complete(completion('x', { maxTokens: 1 }));

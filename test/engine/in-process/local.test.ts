@@ -10,7 +10,7 @@ function start(t: Test, fake: FakeOptions = {}, more: Partial<typeof options> = 
   const states: EngineState['state'][] = [];
   const engine = startLocalEngine({ ...options, ...more }, { openNative: () => ({ addon }), onState: ({ state }) => states.push(state) });
   t.teardown(() => engine.close(0));
-  /** Closes, and looks that nothing is left. */
+  /** Closes the engine and checks that nothing is left. */
   const end = async () => {
     await engine.close(0);
     t.same(addon.violations, []);
@@ -21,7 +21,7 @@ function start(t: Test, fake: FakeOptions = {}, more: Partial<typeof options> = 
 
 const code = async (promise: Promise<unknown>) => promise.then(() => 'none', (error: { code: string }) => error.code);
 
-t.test('it loads, answers, embeds and closes as an engine process does', async (t) => {
+t.test('it loads, answers, embeds and closes like an engine process', async (t) => {
   const { engine, states, end } = start(t, { loadMs: 20 });
   t.equal(await code(engine.chat(chat('early')).finished), 'model_loading');
   t.match(await engine.ready(), { contextSize: 2000, canGenerate: true, canEmbed: true, canRerank: false });
@@ -49,7 +49,7 @@ t.test('an engine of a reranker scores each document with the query', async (t) 
   await end();
 });
 
-t.test('a load that fails says why, for good', async (t) => {
+t.test('a failed load says why, for good', async (t) => {
   const { engine, states, end } = start(t, { loadError: { code: 'invalid_gguf', message: 'no' } });
   t.equal(await code(engine.ready()), 'invalid_gguf');
   t.equal(await code(engine.chat(chat('x')).finished), 'invalid_gguf');
@@ -60,7 +60,7 @@ t.test('a load that fails says why, for good', async (t) => {
   await missing.close();
 });
 
-t.test('close while loading, and with answers running', async (t) => {
+t.test('close works while loading, and with running answers', async (t) => {
   const loading = start(t, { loadMs: 100_000 });
   const ready = code(loading.engine.ready());
   await loading.engine.close();
@@ -76,7 +76,7 @@ t.test('close while loading, and with answers running', async (t) => {
   await Promise.all([loading.end(), busy.end()]);
 });
 
-t.test('a failed step fails its request alone', async (t) => {
+t.test('a failed step fails only its request', async (t) => {
   const { engine, end } = start(t);
   await engine.ready();
   t.equal(await code(engine.complete(completion(`x${marks.failStep}`)).finished), 'generation_failed');

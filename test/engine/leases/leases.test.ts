@@ -12,7 +12,7 @@ function model(id: string, bytes: number, more: Partial<SimulatedModel> = {}): S
 
 const machine = (memory: number, models: SimulatedModel[], maxModels = 0) => new SimulatedMachine({ bytes: { memory }, maxModels }, models);
 
-/** Requests one after another, each as soon as the one before is done. */
+/** Sequential requests, each sent as soon as the last is done. */
 function client(m: SimulatedMachine, of: SimulatedModel, count: number, runMs: number, thinkMs = 5): Asked[] {
   const asked: Asked[] = [];
   const next = (): void => {
@@ -28,7 +28,7 @@ function client(m: SimulatedMachine, of: SimulatedModel, count: number, runMs: n
   return asked;
 }
 
-t.test('two models that fit together are loaded at once, each once, and leave when their time is over', (t) => {
+t.test('two models that fit together are loaded at once, each once, and leave when their time is up', (t) => {
   const models = [model('a', 4, { keepAliveMs: 5000 }), model('b', 4, { keepAliveMs: Infinity })];
   const m = machine(8, models);
   for (let i = 0; i < 10; i++) for (const one of models) m.ask(one, 100);
@@ -40,7 +40,7 @@ t.test('two models that fit together are loaded at once, each once, and leave wh
   t.end();
 });
 
-t.test('two clients that alternate between two models of which one fits are all served, with few swaps and bounded waits', (t) => {
+t.test('two clients that alternate between two models with room for one are all served, with few swaps and bounded waits', (t) => {
   const models = [model('a', 6), model('b', 6)];
   const m = machine(10, models);
   const asked = [client(m, models[0]!, 100, 200), client(m, models[1]!, 100, 200)];
@@ -50,13 +50,13 @@ t.test('two clients that alternate between two models of which one fits are all 
   t.equal(all.filter((one) => one.grantedMs !== undefined).length, 200);
   t.ok(m.counts.load <= 12, `${m.counts.load} loads for 200 requests`);
   const longest = Math.max(...all.map((one) => one.grantedMs! - one.atMs));
-  // A turn of another, its last request, its end and a load.
+  // Another model's turn, its last request, its end and a load.
   t.ok(longest <= 10_000 + 200 + 100 + 1000 + 50, `the longest wait was ${longest} ms`);
   t.ok(Math.max(...all.map((one) => one.overtaken)) >= 10, 'the model that is loaded serves on while another waits');
   t.end();
 });
 
-t.test('a turn ends after so many requests where swapping is cheap', (t) => {
+t.test('a turn ends after a number of requests if swapping is cheap', (t) => {
   const models = [model('a', 6, { load: () => ({ ms: 100 }) }), model('b', 6, { load: () => ({ ms: 100 }) })];
   const m = machine(10, models);
   const clients = [client(m, models[0]!, 100, 20, 1), client(m, models[1]!, 100, 20, 1)];
@@ -68,10 +68,10 @@ t.test('a turn ends after so many requests where swapping is cheap', (t) => {
   t.end();
 });
 
-t.test('a model that must leave takes no new requests, however many come', (t) => {
+t.test('a model that must leave takes no new requests, however many arrive', (t) => {
   const models = [model('a', 6), model('b', 6)];
   const m = machine(10, models);
-  // Their work overlaps, so that the model is never without any by itself.
+  // Their work overlaps, so the model is never idle by itself.
   const steady = [500, 510, 520].flatMap((runMs) => [client(m, models[0]!, 1000, runMs, 0)]);
   m.run(2000);
   const other = m.ask(models[1]!, 10);
@@ -83,7 +83,7 @@ t.test('a model that must leave takes no new requests, however many come', (t) =
   t.end();
 });
 
-t.test('who leaves is idle for long, cheap to have back and no larger than needed; pinned ones stay', (t) => {
+t.test('the evicted model is long idle, cheap to reload and no larger than needed; pinned ones stay', (t) => {
   const models = [
     model('pinned', 2, { pinned: true, keepAliveMs: 0 }), model('dear', 3, { load: () => ({ ms: 60_000 }) }), model('cheap', 3),
     model('busy', 2), model('new', 3),
@@ -102,7 +102,7 @@ t.test('who leaves is idle for long, cheap to have back and no larger than neede
   t.end();
 });
 
-t.test('what can never fit is refused at once with what it needs and what there is', (t) => {
+t.test('a model that can never fit is refused at once with what it needs and what there is', (t) => {
   const models = [model('pinned', 6, { pinned: true }), model('large', 11), model('beside', 6)];
   const m = machine(10, models);
   t.match(m.ask(models[1]!, 1).refused, { kind: 'too_large', need: { memory: 11 }, budget: { memory: 10 }, pinned: { memory: 0 } });
@@ -115,7 +115,7 @@ t.test('what can never fit is refused at once with what it needs and what there 
   t.end();
 });
 
-t.test('a failed load is told to all who asked, and tried again only when something changed', (t) => {
+t.test('a failed load is reported to all its requests, and tried again only after a change', (t) => {
   let fails = true;
   const bad = model('bad', 4, { load: () => ({ ms: 100, fails }) });
   const good = model('good', 4, { keepAliveMs: 0 });
@@ -155,7 +155,7 @@ t.test('a failed load is told to all who asked, and tried again only when someth
   t.end();
 });
 
-t.test('an unload waits for who works with the model, and who comes after it has it loaded again', (t) => {
+t.test('an unload waits for running requests, and a later request loads the model again', (t) => {
   const a = model('a', 4);
   const m = machine(10, [a]);
   m.ask(a, 5000);
@@ -190,7 +190,7 @@ t.test('a request\'s keep-alive counts until the next request', (t) => {
   t.end();
 });
 
-t.test('a model that took more than foreseen makes idle ones leave', (t) => {
+t.test('a model that took more memory than expected evicts idle ones', (t) => {
   const models = [model('a', 4), model('b', 4, { takes: 8 })];
   const m = machine(10, models);
   m.ask(models[0]!, 10);
@@ -202,7 +202,7 @@ t.test('a model that took more than foreseen makes idle ones leave', (t) => {
   t.end();
 });
 
-t.test('a small model does not wait behind a large one that waits, and the large one not for ever', (t) => {
+t.test('a small model does not wait behind a waiting large one, and the large one does not wait forever', (t) => {
   const models = [model('busy', 6), model('large', 8), ...Array.from({ length: 4 }, (_, i) => model(`small ${i}`, 2))];
   const m = machine(10, models);
   m.ask(models[0]!, 60_000);
@@ -218,7 +218,7 @@ t.test('a small model does not wait behind a large one that waits, and the large
   t.end();
 });
 
-t.test('of a group one model is loaded at a time, though memory would hold all; others stay', (t) => {
+t.test('only one model of a group is loaded at a time, even if memory would hold all; others stay', (t) => {
   const models = [model('chat', 1, { group: 'large' }), model('code', 1, { group: 'large' }), model('embed', 1)];
   const m = machine(10, models);
   m.ask(models[2]!, 10);
@@ -232,7 +232,7 @@ t.test('of a group one model is loaded at a time, though memory would hold all; 
   t.end();
 });
 
-t.test('a pinned model keeps the others of its group out, and they are told', (t) => {
+t.test('a pinned model keeps the others of its group out, and their requests are told', (t) => {
   const models = [model('chat', 1, { group: 'large', pinned: true }), model('code', 1, { group: 'large' })];
   const m = machine(10, models);
   m.ask(models[0]!, 10);
@@ -241,7 +241,7 @@ t.test('a pinned model keeps the others of its group out, and they are told', (t
   t.end();
 });
 
-t.test('what other programs take bounds a load: an idle model leaves for it, and what cannot fit is refused', (t) => {
+t.test('memory that other programs use limits a load: an idle model is evicted for it, and one that cannot fit is refused', (t) => {
   const models = [model('a', 4), model('b', 4), model('c', 6), model('busy', 4)];
   const m = machine(10, models);
   m.foreign = 0;
@@ -281,12 +281,12 @@ t.test('a tick that comes too early is followed by another', (t) => {
 
 const most = { loadMs: 3000, runMs: 2000, unloadMs: 500, models: 6 };
 /**
- * Each other model may have its turn before: it lasts two swaps or ten seconds, until its last
+ * Each other model may have its turn first: it lasts two swaps or ten seconds, until its last
  * request is done, and a load follows.
  */
 const boundMs = most.models * (Math.max(10_000, 4 * most.loadMs) + most.runMs + most.unloadMs + most.loadMs);
 
-t.test('500 random histories: nothing waits for ever, nothing is loaded twice, evicted in use or beyond the budget', (t) => {
+t.test('500 random histories: nothing waits forever, is loaded twice, is evicted in use or exceeds the budget', (t) => {
   const total = { load: 0, unload: 0, grant: 0, refuse: 0, wake: 0, died: 0 };
   for (let seed = 1; seed <= 500; seed++) {
     const m = history(seed);

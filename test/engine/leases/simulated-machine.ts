@@ -1,5 +1,5 @@
-// A machine of processes that are numbers: does what a pool's leases command, in simulated time,
-// and notes each breach of what they promise. Used by the tests of engine/leases.
+// A machine of simulated processes: it does what the leases of a pool command, in simulated time,
+// and records each breach of their promises. Used by the tests of engine/leases.
 import { Leases, type LeasePolicy } from '#recua/engine/leases/leases.js';
 import { groupPlace, type Budget } from '#recua/engine/leases/budget.js';
 import type { LeaseCommand, LeaseEvent, Refusal } from '#recua/engine/leases/events.js';
@@ -7,18 +7,18 @@ import type { ModelPlan } from '#recua/engine/leases/model-entry.js';
 
 export interface SimulatedModel extends ModelPlan {
   id: string;
-  /** What its process takes, in truth; the plan's need where absent. */
+  /** The real need of its process; absent: that of the plan. */
   takes?: number;
-  /** What the next load does. */
+  /** The outcome of the next load. */
   load(): { ms: number; fails?: boolean };
   unloadMs(): number;
 }
 
 interface Process {
   state: 'loading' | 'ready' | 'ending';
-  /** Memory that is counted for it. */
+  /** The memory that is counted for it. */
   bytes: number;
-  /** It died or did not load: whoever works with it is out of luck. */
+  /** It died or did not load; its requests fail. */
   broken: boolean;
   life: number;
 }
@@ -31,7 +31,7 @@ export interface Asked {
   grantedMs?: number;
   refused?: Refusal;
   cancelled?: boolean;
-  /** Requests that came later, for other models, and were granted before. */
+  /** Later requests for other models that were granted before. */
   overtaken: number;
 }
 
@@ -45,7 +45,7 @@ export class SimulatedMachine {
   readonly counts = { load: 0, unload: 0, grant: 0, refuse: 0, wake: 0, died: 0 };
   readonly log: string[] = [];
   nowMs = 0;
-  /** What other programs have of the memory; undefined: the machine does not tell. */
+  /** Memory used by other programs; undefined: the machine does not report it. */
   foreign: number | undefined;
   #lives = 0;
   #requests = 0;
@@ -61,7 +61,7 @@ export class SimulatedMachine {
     this.#agenda.push({ atMs, order: this.#order++, what });
   }
 
-  /** Until nothing is left to happen, or until a time. */
+  /** Runs until nothing is left to happen, or until a time. */
   run(untilMs = Infinity): void {
     for (;;) {
       const next = this.#agenda.reduce((a, b) => (b.atMs < a.atMs || (b.atMs === a.atMs && b.order < a.order) ? b : a), { atMs: Infinity, order: 0, what: () => {} });
@@ -78,7 +78,7 @@ export class SimulatedMachine {
     }
   }
 
-  /** As a driver does: plans a model that is not loaded before it asks. */
+  /** Like a driver: plans an unloaded model before it asks. */
   ask(model: SimulatedModel, runMs: number, { explicit = false, keepAliveMs }: { explicit?: boolean; keepAliveMs?: number } = {}): Asked {
     const one: Asked = { id: this.#requests++, model: model.id, atMs: this.nowMs, runMs, overtaken: 0 };
     this.asked.set(one.id, one);
@@ -144,7 +144,7 @@ export class SimulatedMachine {
     this.processes.set(id, process);
     const all = [...this.processes.values()];
     const taken = all.reduce((sum, one) => sum + one.bytes, 0);
-    // Of one that took more than was foreseen, nobody knew before.
+    // Nobody knew before that a model takes more than planned.
     if (taken + (this.foreign ?? 0) > this.budget.bytes['memory']!) this.#breach(`${id} makes ${taken} bytes beside ${this.foreign ?? 0}`);
     const others = this.models.filter((one) => one.id !== id && one.group !== undefined && one.group === model.group && this.processes.has(one.id));
     if (others.length > 0) this.#breach(`${id} is loaded beside ${others.map((one) => one.id).join()} in the ${groupPlace(model.group!)}`);

@@ -6,7 +6,7 @@ function setup() {
   const wakeup = new Wakeup();
   return { wakeup, arrivals: new Arrivals(wakeup) };
 }
-/** Whether it resolves without a timer, which is what does not wait. */
+/** Whether it resolves without a timer, that is, without waiting. */
 async function atOnce(promise: Promise<void>): Promise<boolean> {
   const late = new Promise<boolean>((resolve) => { setImmediate(() => resolve(false)); });
   const done = await Promise.race([promise.then(() => true), late]);
@@ -14,16 +14,16 @@ async function atOnce(promise: Promise<void>): Promise<boolean> {
   return done;
 }
 
-/** Lets all that is ready go on, but no timer. */
+/** Runs everything that is ready, but no timer. */
 async function settle() {
   for (let i = 0; i < 20; i++) await Promise.resolve();
 }
 
-t.test('nobody is waited for where nobody comes', async (t) => {
+t.test('no step waits if no request is coming', async (t) => {
   t.ok(await atOnce(setup().arrivals.gather(1000, 4)));
 });
 
-t.test('requests on their way are waited for until they are there, but not for ever', async (t) => {
+t.test('a step waits for requests on their way until they arrive, but not forever', async (t) => {
   const { wakeup, arrivals } = setup();
   arrivals.came();
   arrivals.came();
@@ -42,7 +42,7 @@ t.test('requests on their way are waited for until they are there, but not for e
   t.ok(await atOnce(arrivals.gather(0, 0)), 'there is no room for it');
 });
 
-t.test('who has just been answered may come back, which costs the others a small part of their time', async (t) => {
+t.test('a client that was just answered may come back, and the wait costs the others a small part of their time', async (t) => {
   const { wakeup, arrivals } = setup();
   arrivals.left(2);
   t.ok(await atOnce(arrivals.gather(0, 4)), 'nothing to be read');
@@ -60,7 +60,7 @@ t.test('who has just been answered may come back, which costs the others a small
   t.ok(await atOnce(arrivals.gather(100_000, 4)), 'both are back');
 });
 
-t.test('who left long ago is not waited for', async (t) => {
+t.test('no step waits for a client that left long ago', async (t) => {
   const { arrivals } = setup();
   arrivals.left(2);
   await new Promise((resolve) => setTimeout(resolve, 40));

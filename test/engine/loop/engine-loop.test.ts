@@ -4,7 +4,7 @@ import { chat, completion, openEngine, random, sampling, say, turn, type Outcome
 
 type Open = Awaited<ReturnType<typeof openEngine>>;
 
-/** Nothing was breached, nothing is left. */
+/** No breach of the contract, and nothing left open. */
 async function closeClean(t: Test, { engine, addon }: Open) {
   await engine.close();
   t.strictSame(addon.violations, []);
@@ -30,7 +30,7 @@ t.test('maxTokens and the context end an answer with length', async (t) => {
   await closeClean(t, open);
 });
 
-t.test('a token that takes its grammar long is decided beside the steps, and the others go on', async (t) => {
+t.test('a token that takes its grammar long is decided beside the steps, and other answers continue', async (t) => {
   for (const fake of [{}, { mostTokens: 4 }]) {
     const open = await openEngine(fake, fake.mostTokens ? { specType: 'ngram-simple' } : {});
     const slow = (text: string) => open.complete(completion(text, { constraint: { kind: 'grammar', grammar: `slow:${text} and on` } })).done;
@@ -67,7 +67,7 @@ t.test('a stop string ends the answer and is not part of it', async (t) => {
   await closeClean(t, open);
 });
 
-t.test('characters cut by tokens are whole in the deltas, and one cut by maxTokens is dropped', async (t) => {
+t.test('characters split across tokens are whole in the deltas, and one cut by maxTokens is dropped', async (t) => {
   const open = await openEngine();
   const whole = await open.complete(completion('x', { constraint: say('aé😀z') })).done;
   t.equal(whole.content, 'aé😀z');
@@ -76,7 +76,7 @@ t.test('characters cut by tokens are whole in the deltas, and one cut by maxToke
   await closeClean(t, open);
 });
 
-t.test('tool calls come as deltas and end with tool_calls', async (t) => {
+t.test('tool calls arrive as deltas and end with tool_calls', async (t) => {
   const open = await openEngine();
   const tools = JSON.stringify([{ type: 'function', function: { name: 'add' } }]);
   const { end, content, calls } = await open.chat(chat('x', { tools, constraint: say('so <tool>add:{"a":1};') })).done;
@@ -113,7 +113,7 @@ t.test('early errors have their codes and take no slot', async (t) => {
   await closeClean(t, open);
 });
 
-t.test('requests beyond the queue are refused at once', async (t) => {
+t.test('requests over the queue limit are refused at once', async (t) => {
   const open = await openEngine({}, { parallel: 1, queueSize: 2 });
   const all = Array.from({ length: 5 }, () => open.complete(completion('~', { maxTokens: 5 })).done);
   const ends = (await Promise.all(all)).map(({ end }) => (end.kind === 'error' ? end.error.code : end.kind));
@@ -179,7 +179,7 @@ t.test('a long prompt is fed in chunks beside a running stream', async (t) => {
   await closeClean(t, open);
 });
 
-t.test('the second turn of a chat evaluates only what is new', async (t) => {
+t.test('the second turn of a chat evaluates only its new tokens', async (t) => {
   const open = await openEngine();
   const first = await open.complete(completion('a'.repeat(100), { constraint: say('bcd') })).done;
   const second = await open.complete(completion(`${'a'.repeat(100)}${first.content}and more`, { constraint: say('x') })).done;
@@ -187,7 +187,7 @@ t.test('the second turn of a chat evaluates only what is new', async (t) => {
   await closeClean(t, open);
 });
 
-t.test('steps follow each other, and what a stop string came too late for is not kept', async (t) => {
+t.test('steps follow each other, and tokens beyond a late stop string are not kept', async (t) => {
   const open = await openEngine({ lateReports: true });
   const first = await open.complete(completion('q'.repeat(80), { constraint: say('one END and much more that nobody reads'), stop: ['END'] })).done;
   t.equal(first.content, 'one ');
@@ -197,7 +197,7 @@ t.test('steps follow each other, and what a stop string came too late for is not
   await closeClean(t, open);
 });
 
-t.test('what a step gave beyond a stop string is neither counted nor kept', async (t) => {
+t.test('tokens of a step beyond a stop string are neither counted nor kept', async (t) => {
   const open = await openEngine({ mostTokens: 30 }, { specType: 'ngram-simple' });
   const first = await open.complete(completion('q'.repeat(80), { constraint: say('one END and much more that nobody reads'), stop: ['END'] })).done;
   t.equal(first.content, 'one ');
@@ -208,14 +208,14 @@ t.test('what a step gave beyond a stop string is neither counted nor kept', asyn
   await closeClean(t, open);
 });
 
-t.test('what was evaluated before a sampler failed is known to be there', async (t) => {
+t.test('tokens evaluated before a sampler failed stay known', async (t) => {
   const open = await openEngine({ mostTokens: 30 }, { specType: 'ngram-simple', parallel: 1 });
   let prompt = 'q'.repeat(60);
   for (const answer of ['abc', 'defg', 'hijklmn', 'opqrstuvw', 'x', 'yz', 'abcdefghijklmnop']) {
     const failed = await open.complete(completion(prompt, { constraint: { kind: 'grammar', grammar: `stuck:${answer}` } })).done;
     t.match(failed, { content: answer, end: { kind: 'error', error: { message: /no way on/ } } });
-    // The next prompt goes on behind that: a cell that is not known of would be evaluated again,
-    // behind itself.
+    // The next prompt continues after that. If the loop did not know of a cell, it would evaluate
+    // it again, after itself.
     prompt += `${answer}!!`;
     const next = await open.complete(completion(prompt, { constraint: say('ok') })).done;
     t.match(next.end, { kind: 'done', finishReason: 'stop' });
@@ -223,7 +223,7 @@ t.test('what was evaluated before a sampler failed is known to be there', async 
   await closeClean(t, open);
 });
 
-t.test('work on states keeps steps waiting only where it says so, and close() waits for it', async (t) => {
+t.test('work on states blocks steps only if it says so, and close() waits for it', async (t) => {
   const open = await openEngine();
   let finishFile = () => {};
   const file = new Promise<void>((resolve) => (finishFile = resolve));
@@ -245,7 +245,7 @@ t.test('work on states keeps steps waiting only where it says so, and close() wa
   await closeClean(t, open);
 });
 
-t.test('tokens that came before a sampler failed in the same step are told', async (t) => {
+t.test('tokens from before a sampler failed in the same step are delivered', async (t) => {
   const open = await openEngine({ mostTokens: 30 }, { specType: 'ngram-simple' });
   const one = await openEngine();
   for (const seed of [1, 2, 3, 4, 5]) {
@@ -259,7 +259,7 @@ t.test('tokens that came before a sampler failed in the same step are told', asy
   await closeClean(t, one);
 });
 
-t.test('more conversations than sequences are all gone on with, as far as memory was given for it', async (t) => {
+t.test('more conversations than sequences can all be continued, as far as their memory goes', async (t) => {
   for (const [cacheRamMib, remembered] of [[2, 10], [0, 0]] as const) {
     const open = await openEngine({}, { parallel: 2, cacheRamMib });
     const ask = async (prompt: string) => await open.complete(completion(prompt, { constraint: say('ok') })).done;
@@ -273,7 +273,7 @@ t.test('more conversations than sequences are all gone on with, as far as memory
   }
 });
 
-t.test('what memory was given for is not exceeded', async (t) => {
+t.test('the memory for conversations is not exceeded', async (t) => {
   const open = await openEngine({}, { parallel: 1, cacheRamMib: 1 });
   const ask = async (prompt: string) => await open.complete(completion(prompt, { constraint: say('ok') })).done;
   for (let i = 0; i < 30; i++) await ask(String.fromCharCode(65 + i).repeat(200));
@@ -282,7 +282,7 @@ t.test('what memory was given for is not exceeded', async (t) => {
   await closeClean(t, open);
 });
 
-t.test('a system prompt is evaluated once for requests that come together', async (t) => {
+t.test('a system prompt is evaluated once for requests that arrive together', async (t) => {
   const open = await openEngine({}, { contextSize: 4000, batchSize: 256 });
   const system = 's'.repeat(1000);
   const all = await Promise.all(Array.from({ length: 4 }, (_, i) => open.complete(completion(`${system}${i}`, { constraint: say('ok') })).done));
@@ -319,7 +319,7 @@ t.test('embeddings run in batches, in order, beside a chat, and can be cancelled
 
 const vectorsOf = (end: Outcome['end']) => (end.kind === 'embedded' ? [...end.vectors] : end);
 
-t.test('embedding requests that wait share a call, and each gets its own vectors', async (t) => {
+t.test('waiting embedding requests share a call, and each gets its own vectors', async (t) => {
   const open = await openEngine();
   const texts = Array.from({ length: 40 }, (_, i) => `text ${i}`);
   const alone = [];
@@ -332,7 +332,7 @@ t.test('embedding requests that wait share a call, and each gets its own vectors
   await closeClean(t, open);
 });
 
-t.test('a big embedding request keeps no small one waiting, a long input is not passed by short ones', async (t) => {
+t.test('a big embedding request delays no small one, and short inputs do not overtake a long one', async (t) => {
   const open = await openEngine({}, { contextSize: 1200 });
   const order: string[] = [];
   const ask = (name: string, inputs: string[]) => open.embed(inputs).done.then(({ end }) => { order.push(name); return end; });
@@ -380,7 +380,7 @@ t.test('a model that only embeds refuses chat, and one without pooling refuses e
   await closeClean(t, reranker);
 });
 
-t.test('close() finishes what was taken and refuses what comes after', async (t) => {
+t.test('close() finishes accepted requests and refuses later ones', async (t) => {
   const open = await openEngine({}, { parallel: 1 });
   const taken = Array.from({ length: 3 }, () => open.complete(completion('x', { constraint: say('finished') })).done);
   const closed = open.engine.close();
@@ -399,7 +399,7 @@ t.test('events of one step travel in one message', async (t) => {
   await closeClean(t, open);
 });
 
-t.test('requests that come together are read together: what they share once, then all their ends', async (t) => {
+t.test('requests that arrive together are read together: the shared part once, then all their ends', async (t) => {
   const open = await openEngine({ turns: [1, 3] }, { contextSize: 700, parallel: 4, batchSize: 512 });
   const asked = [1, 2, 3, 4].map((i) => open.complete(completion(`${'S'.repeat(200)}${'e'.repeat(10)}${i}`, { maxTokens: 1 })));
   await Promise.all(asked.map(({ done }) => done));
@@ -409,8 +409,8 @@ t.test('requests that come together are read together: what they share once, the
   await closeClean(t, open);
 });
 
-// The heart: whatever arrives, joins, shares, fails and leaves, each answer is the one it gives
-// alone.
+// The core property: whatever arrives, joins, shares, fails and leaves, each answer equals the one
+// it gives alone.
 const kinds = [
   { name: 'full attention', fake: {} },
   { name: 'full attention, many at once', fake: { decodeMs: 1, lateReports: true }, parallel: 9 },
@@ -432,7 +432,7 @@ for (const { name, fake, parallel = 3, drafts = false } of kinds) {
     const asked: { request: ReturnType<typeof completion>; done: Promise<Outcome> }[] = [];
     const answers: string[] = [];
     for (let i = 0; i < 150; i++) {
-      // A third goes on from an earlier answer, as a chat does.
+      // A third of the requests continue an earlier answer, as a chat does.
       const prompt = i > 10 && pick(3) === 0 ? `${answers[pick(answers.length)] ?? ''}${'m'.repeat(pick(20))}` : `${beginnings[pick(4)]}${pick(1000)}`;
       const stop = pick(4) === 0 ? ['é', 'ab', String.fromCharCode(97 + pick(26))] : [];
       const request = completion(prompt, { maxTokens: 1 + pick(60), stop, sampling: { ...sampling, seed: pick(5) } });
@@ -469,7 +469,7 @@ for (const { name, fake, parallel = 3, drafts = false } of kinds) {
 }
 
 for (const fake of [{ recurrent: true }, { slidingWindow: 128 }]) {
-  t.test(`a conversation goes on from a checkpoint where its KV cannot be cut: ${Object.keys(fake)[0]}`, async (t) => {
+  t.test(`a conversation continues from a checkpoint if its KV cannot be cut: ${Object.keys(fake)[0]}`, async (t) => {
     const open = await openEngine(fake, { parallel: 1, contextSize: 2000, batchSize: 64, cacheRamMib: 8 });
     const alone = await openEngine({ copies: false }, { contextSize: 2000, parallel: 1 });
     const both = async (prompt: string) => {
@@ -483,14 +483,14 @@ for (const fake of [{ recurrent: true }, { slidingWindow: 128 }]) {
     const first = await both(`${system}question one<think>`);
     t.equal(first.cached, 0);
     t.equal((await both(`${system}question one<think>`)).cached, system.length + 20 - 16, 'asked again, with the token that begins all');
-    // What was thought is left out of history.
+    // Thoughts are left out of the history.
     const turn = `${system}question one the answer. ${'more words '.repeat(30)}`;
     t.ok((await both(turn)).cached >= system.length + 2, 'a turn that is written otherwise');
     const edited = await both(`${turn.slice(0, -40)}and an edit`);
     t.ok(edited.cached >= system.length + 2, 'an edited one');
     t.ok((await both(`${turn.slice(0, -40)}and an edit${edited.content}`)).cached > turn.length - 60, 'one that goes on');
     t.ok(open.addon.stats.rolledBack >= 3);
-    // Another conversation takes the only place; the first comes back from its stash.
+    // Another conversation takes the only place; the first returns from its stash.
     await both(`x${'quite another conversation '.repeat(20)}`);
     t.ok((await both(`${turn.slice(0, -40)}and another`)).cached >= system.length + 2, 'after another conversation');
     await closeClean(t, open);
@@ -498,7 +498,7 @@ for (const fake of [{ recurrent: true }, { slidingWindow: 128 }]) {
   });
 }
 
-t.test('no request starves while others keep coming', async (t) => {
+t.test('no request starves while others keep arriving', async (t) => {
   const open = await openEngine({}, { parallel: 2, batchSize: 32 });
   const long = open.complete(completion('L'.repeat(1500), { maxTokens: 2 }));
   let ended = false;
@@ -512,6 +512,6 @@ t.test('no request starves while others keep coming', async (t) => {
   await closeClean(t, open);
 });
 
-t.test('the fake speaks in pieces', async (t) => {
+t.test('the fake model answers in pieces', async (t) => {
   t.equal(Buffer.from([...pieceBytes(tokens.faceBegin, false), ...pieceBytes(tokens.faceEnd, false)]).toString(), '😀');
 });

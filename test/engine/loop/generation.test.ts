@@ -5,7 +5,7 @@ import { Generation } from '#recua/engine/loop/generation.js';
 import { Sequence } from '#recua/engine/planning/sequence.js';
 import { chat, openEngine } from '../requests.js';
 
-/** An answer whose tokens come at times of the test's own. */
+/** An answer whose tokens arrive at times that the test chooses. */
 async function answering(generateMs: number | undefined, parser?: AnswerParser, tells: PreparedPrompt['tells'] = {}) {
   const { loaded, engine } = await openEngine();
   const { model, pieces } = loaded;
@@ -31,7 +31,7 @@ async function answering(generateMs: number | undefined, parser?: AnswerParser, 
 
 const textOf = (events: EngineEvent[]) => events.map((event) => (event.kind === 'delta' ? event.delta.content ?? '' : '')).join('');
 
-t.test('an answer beyond its time ends with the line that it is in', async (t) => {
+t.test('an answer past its time limit ends with its current line', async (t) => {
   const { give, events, sequence, engine } = await answering(1_000);
   give('a line\nand', 500);
   give(' another\n', 1_400);
@@ -45,7 +45,7 @@ t.test('an answer beyond its time ends with the line that it is in', async (t) =
   await engine.close();
 });
 
-t.test('an answer without such a time goes on', async (t) => {
+t.test('an answer without a time limit continues', async (t) => {
   const { give, sequence, engine } = await answering(undefined);
   give('a\n', 500);
   give('b\n', 1e9);
@@ -53,7 +53,7 @@ t.test('an answer without such a time goes on', async (t) => {
   await engine.close();
 });
 
-t.test('tokens of thoughts are counted, with the mark before them', async (t) => {
+t.test('thinking tokens are counted, with the mark before them', async (t) => {
   const parser = (reasoning: string): AnswerParser => ({
     reasoning, push: () => undefined, end: (_whole, finishReason) => ({ delta: undefined, finishReason, warnings: [] }), close: () => undefined,
   });
@@ -68,7 +68,7 @@ t.test('tokens of thoughts are counted, with the mark before them', async (t) =>
   }
 });
 
-t.test('a token belongs to what it is part of, however many come at once', async (t) => {
+t.test('each token belongs to the delta that contains its text, however many arrive at once', async (t) => {
   const found: string[][] = [];
   for (const atOnce of [true, false]) {
     let thought = 0;

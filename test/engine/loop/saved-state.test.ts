@@ -1,4 +1,4 @@
-// KV states on disk, over the real addon and the embedded model, in a real engine process each.
+// KV states on disk, over the real addon and the embedded model, each in a real engine process.
 import t from 'tap';
 import { mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -28,7 +28,7 @@ async function answer(engine: Engine, messages: { role: 'user' | 'assistant'; co
   return { content, usage: (await running.finished).usage };
 }
 
-t.test('a later process goes on from a saved state without evaluating it again', async (t) => {
+t.test('a later process continues from a saved state without evaluating it again', async (t) => {
   const path = join(t.testdir(), 'chat.kv');
   const first = await withEngine(t.testdirName, async (engine) => {
     t.match(await engine.saveState(path), { tokens: 0 }, 'there is nothing to save before the first answer');
@@ -54,7 +54,7 @@ t.test('a later process goes on from a saved state without evaluating it again',
   t.equal(restored.content, fresh.content, 'and says what it would have said');
 });
 
-t.test('a state that does not serve is refused with its reason and changes nothing', async (t) => {
+t.test('an unusable state is refused with its reason and changes nothing', async (t) => {
   const path = join(t.testdir(), 'chat.kv');
   await withEngine(t.testdirName, async (engine) => {
     await answer(engine, [{ role: 'user', content: question }]);
@@ -114,7 +114,7 @@ t.test('a state is written and read in pieces, whatever their size', async (t) =
   }
 });
 
-t.test('a state that cannot be written leaves what was there, and no draft', async (t) => {
+t.test('a state that cannot be written leaves the old one, and no draft', async (t) => {
   const folder = t.testdir();
   const path = join(folder, 'chat.kv');
   await writeState(path, 'mine', new Int32Array(1), { sizeBytes: 10, read: () => {} });
@@ -127,7 +127,7 @@ t.test('a state that cannot be written leaves what was there, and no draft', asy
   t.same((await readdir(folder)).sort(), ['chat.kv', 'taken']);
 });
 
-t.test('forget() drops what was evaluated', async (t) => {
+t.test('forget() drops evaluated tokens', async (t) => {
   await withEngine(t.testdirName, async (engine) => {
     const messages = [{ role: 'user' as const, content: question }];
     await answer(engine, messages);

@@ -1,5 +1,5 @@
-// Conversations that outlive their engine process, over the real addon and the embedded model, in a
-// real process each.
+// Conversations that outlive their engine process, over the real addon and the embedded model, each
+// in a real process.
 import t, { type Test } from 'tap';
 import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
@@ -18,7 +18,7 @@ const place = (root: string, more: Partial<SleepPlace> = {}): SleepPlace => {
 };
 const files = ({ folder }: SleepPlace) => readdirSync(folder).map((name) => join(folder, name));
 
-/** An engine process of its own, which sleeps in the end. */
+/** An engine process that sleeps at the end. */
 async function live<T>(sleep: SleepPlace, work: (engine: Engine) => Promise<T>, more: Partial<typeof options> = {}) {
   const log: string[] = [];
   const engine = startEngine({ ...options, modelPath: builtinPath, contextSize: 0, parallel: 2, sleep, ...more }, {
@@ -36,7 +36,7 @@ async function live<T>(sleep: SleepPlace, work: (engine: Engine) => Promise<T>, 
 
 type Said = { role: 'user' | 'assistant'; content: string }[];
 
-/** The next turn, with what it says added to the conversation. */
+/** The next turn; its answer is added to the conversation. */
 async function turn(engine: Engine, said: Said, question: string, maxTokens = 16) {
   said.push({ role: 'user', content: question });
   const answer = engine.chat({ ...chat(''), messages: JSON.stringify(said), maxTokens });
@@ -48,7 +48,7 @@ async function turn(engine: Engine, said: Said, question: string, maxTokens = 16
 
 const questions = ['Tell me about the mountains.', 'How many llamas has a pack train?', 'Hello! Who are you?', 'Say it again.'];
 
-t.test('each process goes on where the last one was: the same answers, the same tokens reused', async (t) => {
+t.test('each process continues where the last one was: the same answers, the same tokens reused', async (t) => {
   const sleep = place(t.testdir());
   const resident = await live(place(join(t.testdirName, 'other')), async (engine) => {
     const said: Said = [];
@@ -69,7 +69,7 @@ t.test('each process goes on where the last one was: the same answers, the same 
   }
 });
 
-t.test('several conversations come back at once, beside a new one; those nobody asks for stay asleep', async (t) => {
+t.test('several conversations wake at once, beside a new one; the others stay asleep', async (t) => {
   const sleep = place(t.testdir());
   const all: Said[] = questions.map(() => []);
   await live(sleep, async (engine) => {
@@ -114,7 +114,7 @@ t.test('close() without sleep writes nothing, and forget() forgets files', async
   t.strictSame(files(sleep), []);
 });
 
-t.test('the limit keeps what was used last', async (t) => {
+t.test('the limit keeps the most recently used', async (t) => {
   const sleep = place(t.testdir());
   const old: Said = [];
   const recent: Said = [];
@@ -133,7 +133,7 @@ t.test('the limit keeps what was used last', async (t) => {
   t.ok(files(sleep).length > 0, 'what cannot fit at all drives nothing away');
 });
 
-t.test('a damaged file, and one of other settings, is dropped, told and evaluated again', async (t) => {
+t.test('a damaged file, and one of other settings, is dropped, reported and evaluated again', async (t) => {
   const sleep = place(t.testdir());
   const said: Said = [];
   const { content } = await live(sleep, (engine) => turn(engine, said, questions[0]!));
@@ -156,7 +156,7 @@ t.test('a damaged file, and one of other settings, is dropped, told and evaluate
   t.match(other.log.join(), /other settings/);
 });
 
-t.test('a folder that is gone costs the conversations and nothing else', async (t) => {
+t.test('a missing folder costs the conversations and nothing else', async (t) => {
   const sleep = place(t.testdir());
   const { log, content } = await live(sleep, async (engine) => {
     const given = await turn(engine, [], questions[0]!);
@@ -167,7 +167,7 @@ t.test('a folder that is gone costs the conversations and nothing else', async (
   t.match(log.join(), /warn Conversations could not be kept: .*ENOENT/);
 });
 
-t.test('writing that takes too long is given up', async (t) => {
+t.test('a write that takes too long is given up', async (t) => {
   const sleep = place(t.testdir(), { mostMs: -1 });
   const { log } = await live(sleep, (engine) => turn(engine, [], questions[0]!));
   t.match(log.join(), /warn Conversations could not be kept: writing took longer/);

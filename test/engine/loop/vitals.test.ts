@@ -6,7 +6,7 @@ async function turns(count: number): Promise<void> {
   for (let i = 0; i < count; i++) await turn();
 }
 
-t.test('a look at an idle engine sends a turn through the loop and the pool, which the next look sees', async (t) => {
+t.test('a probe of an idle engine sends a turn through the loop and the pool, which the next probe sees', async (t) => {
   const { engine, addon } = await openEngine();
   const first = engine.vitals.look();
   t.same(first, { compute: { busy: false, done: 0 }, pool: { busy: true, done: 0 } });
@@ -19,7 +19,7 @@ t.test('a look at an idle engine sends a turn through the loop and the pool, whi
   t.same(addon.violations, []);
 });
 
-t.test('looks change no answer and keep no sequence', async (t) => {
+t.test('probes change no answer and keep no sequence', async (t) => {
   const plain = await openEngine();
   const before = (await plain.complete(completion('the same')).done).content;
   await plain.engine.close();
@@ -36,7 +36,7 @@ t.test('looks change no answer and keep no sequence', async (t) => {
   t.same(looked.addon.violations, []);
 });
 
-t.test('polls of a step count as a sign of life, a stuck step gives none', async (t) => {
+t.test('polls of a step count as a sign of life; a stuck step gives none', async (t) => {
   for (const polling of [true, false]) {
     const { engine, complete } = await openEngine({ polling });
     complete(completion(marks.stuckStep));
@@ -47,7 +47,7 @@ t.test('polls of a step count as a sign of life, a stuck step gives none', async
   }
 });
 
-t.test('work on saved states may take as long as it takes', async (t) => {
+t.test('work on saved states may take any time', async (t) => {
   const { engine, outcomes } = await openEngine();
   outcomes.set(99, { content: '', deltas: 0, accepted: false, calls: [], end: undefined as never });
   let end = (): void => undefined;

@@ -4,7 +4,7 @@ import { completion, openEngine, say, turn } from '../requests.js';
 
 const asker = (client: string, priority = 0) => ({ asker: { client, priority } });
 
-t.test('one client’s many requests do not keep another’s waiting', async (t) => {
+t.test('many requests of one client do not delay those of another', async (t) => {
   const open = await openEngine({}, { parallel: 1 });
   const order: string[] = [];
   const ask = (client: string, priority?: number) => open.complete(completion(`${client} asks`, { constraint: say('well'), ...asker(client, priority) })).done.then(() => order.push(client));
@@ -18,7 +18,7 @@ t.test('one client’s many requests do not keep another’s waiting', async (t)
   t.strictSame(open.addon.violations, []);
 });
 
-t.test('each is told its place', async (t) => {
+t.test('each request learns its place', async (t) => {
   const open = await openEngine({ decodeMs: 1 }, { parallel: 2 });
   const asked = Array.from({ length: 5 }, (_, i) => open.complete(completion(`number ${i}`, { constraint: say('a long answer to that'), ...asker('one') })));
   await Promise.all(asked.map(({ done }) => done));
@@ -27,7 +27,7 @@ t.test('each is told its place', async (t) => {
   await open.engine.close();
 });
 
-t.test('where the queue is full, who has most in it gives way to who has little', async (t) => {
+t.test('if the queue is full, the client with the most requests in it gives way to one with few', async (t) => {
   const open = await openEngine({}, { parallel: 1, queueSize: 4 });
   const ask = (client: string) => open.complete(completion(`${client} asks`, { constraint: say('x'.repeat(500)), maxTokens: 500, ...asker(client) })).done;
   const accepted = async (count: number) => {
@@ -51,7 +51,7 @@ t.test('where the queue is full, who has most in it gives way to who has little'
   t.match(open.addon.stats, { openSamplers: 0, openParsers: 0, openContexts: 0 });
 });
 
-t.test('who waits too long is refused with that; who runs is not', async (t) => {
+t.test('a request that waits too long is refused with that reason; a running one is not', async (t) => {
   const open = await openEngine({}, { parallel: 1, queueTimeoutMs: 1 });
   const long = open.complete(completion('first', { constraint: say('x'.repeat(1_900)), maxTokens: 1_900 }));
   while (!open.messages.flat().some(({ kind }) => kind === 'started')) await turn();

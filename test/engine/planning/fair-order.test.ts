@@ -5,7 +5,7 @@ import { random } from '../requests.js';
 
 const asks = (tokens = 10) => new Sequence(new Int32Array(tokens).fill(1), 100, 10_000);
 
-/** Who is served in which order, one at a time, each for `tokens` of an answer. */
+/** The order in which clients are served, one at a time, each for `tokens` of an answer. */
 function serve(order: FairOrder, waiting: Sequence[], times: number, names: Map<Sequence, string>, tokens = 5): string[] {
   const served: string[] = [];
   for (; times > 0 && waiting.length > 0; times--) {
@@ -23,7 +23,10 @@ function serve(order: FairOrder, waiting: Sequence[], times: number, names: Map<
   return served;
 }
 
-/** Adds requests of clients named by letters; a small one is one of `flex`. */
+/**
+ * Adds requests of clients named by letters; a capital letter has the tier `flex`, and `!` a higher
+ * priority.
+ */
 function enter(order: FairOrder, letters: string, names: Map<Sequence, string>, tokens?: number): Sequence[] {
   return [...letters].map((letter) => {
     const one = asks(tokens);
@@ -44,7 +47,7 @@ t.test('clients take turns, and each has its own requests in order', (t) => {
   t.end();
 });
 
-t.test('what counts are tokens: who has long prompts is served less often', (t) => {
+t.test('tokens count: a client with long prompts is served less often', (t) => {
   const [order, names] = [new FairOrder(), new Map<Sequence, string>()];
   const waiting = [...enter(order, 'aaaa', names, 100), ...enter(order, 'bbbbbbbbbbbb', names, 10)];
   const served = serve(order, waiting, 9, names);
@@ -52,14 +55,14 @@ t.test('what counts are tokens: who has long prompts is served less often', (t) 
   t.end();
 });
 
-t.test('priorities come first and last, whatever clients were given', (t) => {
+t.test('priorities come first and last, whatever their clients received', (t) => {
   const [order, names] = [new FairOrder(), new Map<Sequence, string>()];
   const waiting = enter(order, 'AAab!b', names);
   t.equal(serve(order, waiting, 6, names).join(''), '!abbAA');
   t.end();
 });
 
-t.test('who was away has saved nothing, and who left owing still owes', (t) => {
+t.test('a client that was away has saved up nothing, and one that left owing still owes', (t) => {
   const [order, names] = [new FairOrder(), new Map<Sequence, string>()];
   const waiting = enter(order, 'aaaaaaaa', names);
   serve(order, waiting, 4, names);
@@ -67,7 +70,7 @@ t.test('who was away has saved nothing, and who left owing still owes', (t) => {
   t.equal(serve(order, waiting, 4, names).join(''), 'abab', 'not all of the new one first');
   const rest = serve(order, waiting, 8, names);
   t.equal(rest.length, 4);
-  // One who was given much, left, and comes back beside another.
+  // A client that received much left, and returns beside another.
   waiting.push(...enter(order, 'c', names, 5_000));
   serve(order, waiting, 1, names);
   waiting.push(...enter(order, 'dd', names), ...enter(order, 'c', names));
@@ -75,7 +78,7 @@ t.test('who was away has saved nothing, and who left owing still owes', (t) => {
   t.end();
 });
 
-t.test('with two who always want more, neither gets more than the other, by a request', (t) => {
+t.test('of two clients that always want more, neither gets ahead by more than a request', (t) => {
   for (let seed = 1; seed <= 20; seed++) {
     const [order, names, next] = [new FairOrder(), new Map<Sequence, string>(), random(seed)];
     const waiting: Sequence[] = [];

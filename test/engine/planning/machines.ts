@@ -1,12 +1,12 @@
-// Machines whose step costs were recorded or are made up, and a simulation of loads on them.
+// Machines with recorded or made-up step costs, and a simulation of loads on them.
 import { Plan } from '#recua/engine/planning/scheduler.js';
 import { Sequence } from '#recua/engine/planning/sequence.js';
 import type { Part } from '#recua/engine/planning/step-costs.js';
 import { random } from '../requests.js';
 
 /**
- * Milliseconds of a pass by its rows (a line between those given), and of a row's attention to one
- * earlier token: row by row, and in tiles of 64.
+ * Milliseconds of a pass by its rows (linear between the given points), and of a row's attention to
+ * one earlier token: row by row, and in tiles of 64.
  */
 export interface Machine {
   pass: [rows: number, ms: number][];
@@ -33,7 +33,7 @@ function passMs({ pass }: Machine, rows: number): number {
   return fromMs + ((toMs - fromMs) * (rows - fromRows)) / (toRows - fromRows);
 }
 
-/** As llama.cpp goes about it: equally many rows of all neighbors that have some are one pass. */
+/** As llama.cpp does it: a pass takes equally many rows from all neighbors that have some. */
 export function stepMs(machine: Machine, parts: readonly Part[]): number {
   const left = parts.map((part) => ({ ...part })).sort((a, b) => a.slot - b.slot);
   let ms = 0;
@@ -54,8 +54,8 @@ export function stepMs(machine: Machine, parts: readonly Part[]): number {
 }
 
 /**
- * So many tokens of answer to a prompt; the turns of one conversation follow each other. `at`
- * counts tokens that a stream alone would have got.
+ * This many tokens answer a prompt; the turns of a conversation follow each other. `at` counts
+ * tokens that a lone stream would have got.
  */
 export interface Turn {
   at: number;
@@ -63,22 +63,22 @@ export interface Turn {
   answer: number;
 }
 
-/** What decides, and learns of each step. */
+/** The planner, which learns from each step. */
 export interface Planner {
   plan: (running: readonly Sequence[], plan: Plan) => void;
   took?: (parts: readonly Part[], ms: number, plan: Plan) => void;
 }
 
 export interface Outcome {
-  /** Of each turn, by conversation. */
+  /** Times of each turn, by conversation. */
   firstTokenMs: number[][];
-  /** `leastMs` is what the judge's step takes, or one with a tile of the deepest prompt. */
+  /** `leastMs` is the time of the judge's step, or of one with a tile of the deepest prompt. */
   steps: { atMs: number; ms: number; parts: Part[]; beside: boolean; leastMs: number }[];
 }
 
 /**
- * Runs conversations on a machine; `noise` with a seed is for ±10 % and an outlier now and then.
- * `judge` plans the same steps without being followed.
+ * Runs conversations on a machine. `noise` with a seed adds ±10 % and occasional outliers. `judge`
+ * plans the same steps, but its plans are not followed.
  */
 export function simulate(machine: Machine, conversations: readonly Turn[][], { plan: decide, took }: Planner, seed = 0, judge?: Planner): Outcome {
   const next = random(seed + 1);
@@ -142,7 +142,7 @@ export function simulate(machine: Machine, conversations: readonly Turn[][], { p
 }
 
 const many = (count: number, turn: (i: number) => Turn): Turn[][] => Array.from({ length: count }, (_, i) => [turn(i)]);
-/** What comes first on every machine, so that its speed is known. */
+/** The first load on every machine, which makes its speed known. */
 const before: Turn[] = [{ at: 0, prompt: 300, answer: 20 }, { at: 0, prompt: 700, answer: 20 }];
 export const beginAt = 2000;
 

@@ -7,7 +7,7 @@ const plain: Memory = { partial: true, copies: true };
 const words = (...parts: [fill: number, length: number][]) => Int32Array.from(parts.flatMap(([fill, length]) => Array<number>(length).fill(fill)));
 const sequenceOf = (tokens: Int32Array) => new Sequence(tokens, 10, 100_000);
 
-/** Runs a prompt to its end; its KV stays. Returns where it was placed. */
+/** Runs a prompt to its end; its KV stays. Returns its slot. */
 function run(cache: PrefixCache, tokens: Int32Array): Placement {
   const sequence = sequenceOf(tokens);
   const placement = cache.place(sequence) as Placement;
@@ -24,7 +24,7 @@ t.test('a prompt that continues a kept conversation takes its slot', async (t) =
   t.strictSame(run(cache, words([1, 500], [3, 20])), { slot: first.slot, source: first.slot, stash: 0, reused: 500, held: 500, keep: undefined });
 });
 
-t.test('use tells what runs from what is kept', (t) => {
+t.test('use tells running slots from kept ones', (t) => {
   const cache = new PrefixCache(3, { ...plain }, 0);
   t.strictSame(cache.use, { used: 0, kept: 0 });
   run(cache, words([1, 500]));
@@ -36,13 +36,13 @@ t.test('use tells what runs from what is kept', (t) => {
   t.end();
 });
 
-t.test('the last prompt token is always evaluated anew', async (t) => {
+t.test('the last prompt token is always evaluated again', async (t) => {
   const cache = new PrefixCache(1, { ...plain }, 0);
   run(cache, words([1, 100]));
   t.match(run(cache, words([1, 100])), { reused: 99, held: 100 });
 });
 
-t.test('what a slot that is overwritten happens to hold of the beginning stays', async (t) => {
+t.test('a slot that is overwritten keeps the part of the beginning it already holds', async (t) => {
   const cache = new PrefixCache(1, { ...plain }, 1e9);
   run(cache, words([1, 6], [2, 200]));
   const next = run(cache, words([1, 6], [3, 30]));
@@ -60,7 +60,7 @@ t.test('a short unrelated request leaves the long conversation alone while anoth
   t.match(run(cache, words([1, 2000], [2, 5])), { slot: long.slot, reused: 2000 });
 });
 
-t.test('a long conversation that nobody goes on with is not kept for ever', async (t) => {
+t.test('a long conversation that is never continued is not kept forever', async (t) => {
   const cache = new PrefixCache(2, { ...plain }, 0);
   const long = run(cache, words([1, 2000]));
   let evicted = false;
@@ -76,7 +76,7 @@ t.test('a side request that shares a system prompt copies it and keeps the conve
   t.not(side.slot, conversation.slot);
 });
 
-t.test('a running sequence gives what it has evaluated, and is never evicted', async (t) => {
+t.test('a running sequence shares what it has evaluated, and is never evicted', async (t) => {
   const cache = new PrefixCache(2, { ...plain }, 0);
   const runner = sequenceOf(words([1, 100], [2, 100]));
   cache.take(cache.place(runner) as Placement, runner);
@@ -86,20 +86,20 @@ t.test('a running sequence gives what it has evaluated, and is never evicted', a
   t.not((placement as Placement).slot, runner.slot);
 });
 
-t.test('a few words in common are not worth a copy', async (t) => {
+t.test('a few common words are not worth a copy', async (t) => {
   const cache = new PrefixCache(2, { ...plain }, 0);
   run(cache, words([1, 10], [2, 300]));
   t.match(run(cache, words([1, 10], [3, 300])), { source: -1, reused: 0, held: 0 });
 });
 
-t.test('memory without copies reuses in place only, and not at the price of much more', async (t) => {
+t.test('memory without copies reuses in place only, and not at a much higher cost', async (t) => {
   const cache = new PrefixCache(2, { partial: true, copies: false }, 0);
   const long = run(cache, words([1, 100], [2, 2000]));
   t.match(run(cache, words([1, 100], [3, 50])), { source: -1, reused: 0, held: 0 });
   t.match(run(cache, words([1, 100], [2, 2000], [4, 9])), { slot: long.slot, source: long.slot, reused: 2100 });
 });
 
-t.test('memory that holds one state goes on from a whole sequence or not at all', async (t) => {
+t.test('memory that holds one state continues from a whole sequence or not at all', async (t) => {
   const cache = new PrefixCache(2, { partial: false, copies: true }, 0);
   const first = run(cache, words([1, 200]));
   t.match(run(cache, words([1, 199], [2, 50])), { reused: 0, source: -1 });
@@ -115,7 +115,7 @@ t.test('only the owner may release a slot', async (t) => {
   t.throws(() => cache.release(sequence), /does not own/);
 });
 
-t.test('those that run stay neighbors: gaps first, then the edges', async (t) => {
+t.test('running sequences stay neighbors: gaps first, then the edges', async (t) => {
   const cache = new PrefixCache(6, { ...plain }, 0);
   const start = (fill: number) => {
     const sequence = sequenceOf(words([fill, 30]));
@@ -133,7 +133,7 @@ t.test('those that run stay neighbors: gaps first, then the edges', async (t) =>
   t.equal(cache.straighten(), undefined);
 });
 
-t.test('a gap is closed from the end that is less to move, and what was in it is stashed', async (t) => {
+t.test('a gap is closed from the end that moves less, and its contents are stashed', async (t) => {
   const cache = new PrefixCache(3, { ...plain }, 1_000_000);
   const all = [[1, 300], [2, 200], [3, 100]].map(([fill, length]) => {
     const sequence = sequenceOf(words([fill!, length!]));
@@ -153,14 +153,14 @@ t.test('a gap is closed from the end that is less to move, and what was in it is
   t.equal(cache.straighten(), undefined);
 });
 
-t.test('a conversation whose last tokens became others is still the beginning of one that goes on', async (t) => {
+t.test('a conversation whose last tokens changed is still the beginning of its continuation', async (t) => {
   t.ok(nearlyBegins(words([1, 100], [2, 4]), words([1, 100], [3, 30])));
   t.notOk(nearlyBegins(words([1, 100], [2, 10]), words([1, 100], [3, 30])), 'more than a sixteenth');
   t.notOk(nearlyBegins(words([1, 2000], [2, 65]), words([1, 2000], [3, 99])), 'more than 64');
   t.notOk(nearlyBegins(words([1, 15]), words([1, 14])), 'a short one counts whole');
 });
 
-t.test('of several stashes the one that holds most of the prompt is taken', async (t) => {
+t.test('of several stashes, the one that holds most of the prompt is taken', async (t) => {
   const cache = new PrefixCache(1, { ...plain }, 1_000_000);
   cache.pool.add({ id: 1, tokens: words([1, 500], [2, 4]), sizeBytes: 1 });
   cache.pool.add({ id: 2, tokens: words([1, 500], [3, 12]), sizeBytes: 1 });
@@ -168,7 +168,7 @@ t.test('of several stashes the one that holds most of the prompt is taken', asyn
   t.match(cache.place(sequenceOf(words([1, 500], [2, 20]))), { stash: 1, reused: 504 });
 });
 
-t.test('a prompt waits for a stash whose bytes are in a file, and takes it when they are there', async (t) => {
+t.test('a prompt waits for a stash whose bytes are in a file, and takes it once they are read', async (t) => {
   const cache = new PrefixCache(1, { ...plain }, 1_000);
   const asleep = { id: 0, tokens: words([1, 200]), sizeBytes: 1e9, file: 'one.kv' };
   cache.pool.addFiles([asleep]);
@@ -191,7 +191,7 @@ t.test('a prompt waits for a stash whose bytes are in a file, and takes it when 
   t.match(cache.pool.add({ id: 8, tokens: words([1, 200], [3, 5]), sizeBytes: 900 }), [{ id: 0, file: 'one.kv' }, { id: 7 }], 'what goes on from a file replaces it');
 });
 
-t.test('what is stashed is found again, unless a slot gives as much', async (t) => {
+t.test('a stash is found again, unless a slot gives as much', async (t) => {
   const cache = new PrefixCache(1, { ...plain }, 1_000_000);
   run(cache, words([1, 200]));
   const other = cache.place(sequenceOf(words([2, 90]))) as Placement;
@@ -204,7 +204,7 @@ t.test('what is stashed is found again, unless a slot gives as much', async (t) 
   t.match(cache.pool.add({ id: 9, tokens: words([4, 900]), sizeBytes: 900 * 1000 }), [{ id: 8 }], 'the older one has to leave');
 });
 
-t.test('what has a salt is shared with those of the same salt alone, and kept nowhere else', (t) => {
+t.test('a salted prefix is shared under the same salt only, and kept nowhere else', (t) => {
   const salted = (tokens: Int32Array, salt: string) => new Sequence(tokens, 10, 100_000, false, salt);
   const through = (cache: PrefixCache, sequence: Sequence): Placement => {
     const placement = cache.place(sequence) as Placement;

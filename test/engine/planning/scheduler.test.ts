@@ -16,14 +16,14 @@ function running(length: number, state: 'prefill' | 'decode' = 'prefill') {
   }
   return sequence;
 }
-/** Each row takes so long, and each step. */
+/** Milliseconds of each row and of each step. */
 function flat(rowMs: number, weightsMs = 0, known = true): Costs {
   const stepMs = (parts: readonly Part[]) => weightsMs + rowMs * parts.reduce((sum, { rows }) => sum + rows, 0);
   return { known, stepMs, mostMs: stepMs };
 }
 const counts = (plan: Plan) => plan.sequences.map((sequence, i) => [sequence.state, plan.counts[i]]);
 
-t.test('decoding sequences go first, one token each, and prompts get what is left and a row of that pass', async (t) => {
+t.test('decoding sequences go first, one token each, and prompts get the rest and a row of that pass', async (t) => {
   const plan = new Plan();
   planStep([running(100), running(5, 'decode'), running(100), running(5, 'decode')], 64, flat(1), 35, plan);
   t.strictSame(counts(plan), [['decode', 1], ['decode', 1], ['prefill', 33]]);
@@ -32,7 +32,7 @@ t.test('decoding sequences go first, one token each, and prompts get what is lef
   t.strictSame(counts(plan), [['decode', 1], ['prefill', 19]], 'never more than the batch');
 });
 
-t.test('short prompts are read whole, a few in each step, not all in pieces', async (t) => {
+t.test('short prompts are read whole, a few in each step, instead of all in pieces', async (t) => {
   const plan = new Plan();
   const prompts = Array.from({ length: 7 }, () => running(29));
   planStep([...prompts, running(5, 'decode')], 512, flat(1), 97, plan);
@@ -41,7 +41,7 @@ t.test('short prompts are read whole, a few in each step, not all in pieces', as
   t.strictSame(counts(plan), [['decode', 1], ['prefill', 29], ['prefill', 29], ['prefill', 29], ['prefill', 29]], 'whole ones only');
 });
 
-t.test('rows come in the order of their slots, whatever came first', async (t) => {
+t.test('rows are in the order of their slots, whatever arrived first', async (t) => {
   const plan = new Plan();
   const slots = [3, 0, 4, 1].map((slot, i) => {
     const sequence = running(5 + i, i === 2 ? 'prefill' : 'decode');
@@ -53,7 +53,7 @@ t.test('rows come in the order of their slots, whatever came first', async (t) =
   t.strictSame(counts(plan), [['decode', 1], ['decode', 1], ['decode', 1], ['prefill', 7]]);
 });
 
-t.test('steps follow each other while all decode, until the first limit', async (t) => {
+t.test('steps follow each other while all sequences decode, until the first limit', async (t) => {
   const plan = new Plan();
   const [one, two] = [running(5, 'decode'), running(5, 'decode')];
   planStep([one, two], 64, flat(1), 35, plan);
@@ -94,7 +94,7 @@ t.test('a finished sequence gets nothing', async (t) => {
   t.equal(plan.rows, 0);
 });
 
-t.test('every plan keeps within its bounds, moves all that decode, and soon the oldest prompt and the shortest', async (t) => {
+t.test('every plan keeps within its bounds, moves all decoding sequences, and soon the oldest and the shortest prompt', async (t) => {
   const next = random(3);
   const plan = new Plan();
   for (let round = 0; round < 2000; round++) {
@@ -127,7 +127,7 @@ t.test('every plan keeps within its bounds, moves all that decode, and soon the 
   t.end();
 });
 
-/** How many rows of prompts the next step reads. */
+/** How many prompt rows the next step reads. */
 function promptRows(running: readonly Sequence[], costs: Costs, maxStallMs = 250, batchSize = 2048) {
   const plan = new Plan();
   planStep(running, batchSize, costs, maxStallMs, plan);
@@ -147,7 +147,7 @@ t.test('beside streams a step reads as much as they can wait for, alone as much 
   t.equal(promptRows([running(600), running(600)], flat(1), 250, 700), 600, 'no more than a batch holds');
 });
 
-t.test('before anything is known little is read beside streams, and all without', async (t) => {
+t.test('before costs are known, little is read beside streams, and everything without them', async (t) => {
   const unknown = flat(1, 0, false);
   t.equal(promptRows([running(5, 'decode'), running(9000)], unknown, 1000), 128);
   t.equal(promptRows([running(1200)], unknown), 1200);
@@ -161,7 +161,7 @@ t.test('answers whose next token is decided apart count as streams', async (t) =
   t.equal(promptRows([decided, running(9000)], flat(1)), 192);
 });
 
-/** A sequence that decodes, has given so many tokens and has so many to come. */
+/** A decoding sequence with this many tokens generated and this many to come. */
 function ending(toCome: number, given = 20) {
   const sequence = new Sequence(prompt(5), toCome + given, 10_000);
   sequence.join(0, 0);
@@ -170,12 +170,12 @@ function ending(toCome: number, given = 20) {
   return sequence;
 }
 
-t.test('a stream is protected when it has begun, and those that begin together are read together', async (t) => {
+t.test('a stream is protected once it has begun, and streams that begin together are read together', async (t) => {
   t.equal(promptRows([ending(90, 4), running(900)], flat(1)), 900, 'as if nothing ran');
   t.equal(promptRows([ending(90, 5), running(900)], flat(1)), 193);
 });
 
-t.test('prompts wait for the last tokens of what decodes where these end before they could be read', async (t) => {
+t.test('prompts wait for the last tokens of decoding sequences that end before the prompts could be read', async (t) => {
   const costs = flat(2, 40);
   t.equal(promptRows([ending(3), running(600)], costs), 0, 'three steps, of ten or so');
   t.equal(promptRows([ending(9), running(600)], costs), 97, 'longer than a stream would wait');
@@ -195,7 +195,7 @@ t.test('the queue is served in order, as far as slots are free', async (t) => {
   t.strictSame([first.state, third.state], ['prefill', 'waiting']);
 });
 
-t.test('one that will share a running prefill waits for it, and others pass', async (t) => {
+t.test('a prompt that will share a running prefill waits for it, and others pass', async (t) => {
   const cache = new PrefixCache(3, { partial: true, copies: true }, 0);
   const make = (fill: number) => new Sequence(prompt(200, fill), 5, 1000);
   const [leader, follower, other] = [make(1), make(1), make(2)];
@@ -207,7 +207,7 @@ t.test('one that will share a running prefill waits for it, and others pass', as
   t.match([...joinFromQueue(waiting, cache)], [{ sequence: follower, placement: { source: leader.slot, reused: 199 } }]);
 });
 
-t.test('a prompt that others wait for is read up to what they share, then all ends together', async (t) => {
+t.test('a prompt that others wait for is read up to the shared part, then all ends together', async (t) => {
   const cache = new PrefixCache(4, { partial: true, copies: true }, 0);
   const make = (shared: number, own: number) => {
     const tokens = prompt(shared + 30);
@@ -229,7 +229,7 @@ t.test('a prompt that others wait for is read up to what they share, then all en
   t.strictSame(running.map(({ pending }) => pending), [0, 0, 0]);
 });
 
-t.test('it waits for one leader only', async (t) => {
+t.test('a prompt waits for one leader only', async (t) => {
   const cache = new PrefixCache(3, { partial: true, copies: true }, 0);
   const make = () => new Sequence(prompt(200), 5, 1000);
   const waiting = [make(), make()];
@@ -242,7 +242,7 @@ t.test('it waits for one leader only', async (t) => {
   t.strictSame([...joinFromQueue(waiting, cache)].map(({ sequence }) => sequence), [second, follower]);
 });
 
-t.test('conversations that come back together each find their own place', async (t) => {
+t.test('conversations that return together each find their own place', async (t) => {
   const others = (n: number) => [0, 1, 2, 3].filter((i) => i !== n);
   for (const order of [[0, 1, 2, 3], [2, 0, 1, 3], [3, 0, 2, 1], [1, 3, 0, 2], ...[0, 1, 2, 3].map((n) => [n, ...others(n)])]) {
     const cache = new PrefixCache(4, { partial: true, copies: true }, 0);
@@ -254,14 +254,14 @@ t.test('conversations that come back together each find their own place', async 
       sequence.finish();
       cache.release(sequence);
     }
-    // The first comes alone; the others while it runs.
+    // The first arrives alone, the others while it runs.
     const again = order.map(make);
     const joined = [...joinFromQueue(again.splice(0, 1), cache), ...joinFromQueue(again, cache)];
     t.strictSame(joined.map(({ placement: { slot, source, reused } }) => [slot === source, reused]), order.map(() => [true, 199]), order.join());
   }
 });
 
-t.test('what a sequence displaces can be put away before the next is placed', async (t) => {
+t.test('the contents that a sequence displaces can be put away before the next is placed', async (t) => {
   const cache = new PrefixCache(2, { partial: true, copies: true }, 1 << 20);
   const make = (fill: number) => new Sequence(prompt(200, fill), 5, 1000);
   for (const { sequence } of joinFromQueue([make(1), make(2)], cache)) {
@@ -269,7 +269,7 @@ t.test('what a sequence displaces can be put away before the next is placed', as
     sequence.finish();
     cache.release(sequence);
   }
-  // Three wait for two places, so the first two go in their order: the new one displaces what the
+  // Three prompts wait for two slots, so the first two go in order: the new one displaces what the
   // second needs.
   const waiting = [make(3), make(1), make(2)];
   let id = 0;

@@ -1,4 +1,4 @@
-// Schedules on machines that are not this one, beside those of a planner that knows the true costs.
+// Schedules on simulated machines, compared with those of a planner that knows the true costs.
 import t from 'tap';
 import { planStep } from '#recua/engine/planning/scheduler.js';
 import { StepCosts, type Part } from '#recua/engine/planning/step-costs.js';
@@ -6,18 +6,21 @@ import { beginAt, loads, machines, simulate, stepMs, type Outcome, type Planner 
 
 const batchSize = 2048;
 const maxStallMs = 250;
-/** Each another noise, with outliers at other steps. */
+/** Each seed has different noise, with outliers at other steps. */
 const seeds = [1, 2, 3, 4, 5, 6, 7, 8, 9];
 const middle = (numbers: readonly number[]): number => [...numbers].sort((a, b) => a - b)[numbers.length >> 1]!;
 
-/** Where learned speeds give less than 0.97 of what the same planner does with the true ones. */
+/**
+ * Cases in which learned costs give less than 0.97 of what the same planner achieves with the true
+ * ones.
+ */
 const less: Record<string, number> = {
   '64 prompts at once: two cores, 135m (docs/design/scheduling.md)': 0.94,
   '64 prompts at once: row by row is ten times as slow as by tiles': 0.96,
   '64 prompts at once: a Xeon with AMX, attention of ggml': 0.95,
   'short prompts beside a long one: a slow laptop': 0.96,
 };
-/** Where a step of the middle run is late: a size that seemed slow is not tried again. */
+/** Cases in which a step of the middle run is late: a size that seemed slow is not tried again. */
 const lateSteps: Record<string, number> = { 'two agents: a large model': 1 };
 
 for (const [name, machine] of Object.entries(machines)) {

@@ -37,7 +37,7 @@ t.test('it starts after its shared prefix, and rewinds to nothing', async (t) =>
   t.match(sequence, { state: 'prefill', pending: 5, cachedTokens: 0 });
 });
 
-t.test('tokens of one step are evaluated but for the last, and a cut takes back what is beyond it', async (t) => {
+t.test('all tokens of a step but the last are evaluated, and a cut takes back those beyond it', async (t) => {
   const flags = new Uint8Array(10);
   flags[9] = 1;
   const sequence = make(3, 20, 100);
@@ -54,7 +54,7 @@ t.test('tokens of one step are evaluated but for the last, and a cut takes back 
   t.match(ended, { length: 5, evaluated: 4, overrun: true, state: 'finished' });
 });
 
-t.test('what a step left open knows of the KV that is there, also where it has ended meanwhile', async (t) => {
+t.test('an undecided step counts the KV that is there, even if the sequence has ended', async (t) => {
   const flags = new Uint8Array(10);
   const sequence = make(3, 20, 100);
   sequence.acceptAll(Int32Array.of(5, 6), flags);

@@ -3,7 +3,7 @@ import { StepCosts, type Part } from '#recua/engine/planning/step-costs.js';
 import { random } from '../requests.js';
 import { machines, stepMs } from './machines.js';
 
-/** Steps as they come: some decode behind some tokens, and often a prompt is read beside them. */
+/** Typical steps: some sequences decode after some tokens, often beside a prompt. */
 function* steps(count: number, seed: number): Generator<Part[]> {
   const next = random(seed);
   for (let i = 0; i < count; i++) {
@@ -14,7 +14,7 @@ function* steps(count: number, seed: number): Generator<Part[]> {
 }
 
 for (const [name, machine] of Object.entries(machines)) {
-  t.test(`what any step takes is known after some, with noise and outliers: ${name}`, async (t) => {
+  t.test(`the time of any step is known after some steps, with noise and outliers: ${name}`, async (t) => {
     const costs = new StepCosts();
     const next = random(7);
     for (const parts of steps(400, 1)) costs.learn(parts, stepMs(machine, parts) * (0.9 + 0.2 * next()) * (next() < 0.01 ? 5 : 1));
@@ -27,7 +27,7 @@ for (const [name, machine] of Object.entries(machines)) {
 const decode = [{ slot: 0, depth: 100, rows: 1 }];
 const prompt = (rows: number, slot = 1) => ({ slot, depth: 100, rows });
 
-t.test('more rows are not sooner done but for their tiles, nothing is for less than nothing, and the first step says how long all takes', async (t) => {
+t.test('more rows take no less time except for tiles, every cost is positive, and one step sets the scale', async (t) => {
   const costs = new StepCosts();
   t.notOk(costs.known);
   costs.learn([prompt(300)], 3000);
@@ -43,7 +43,7 @@ t.test('more rows are not sooner done but for their tiles, nothing is for less t
   }
 });
 
-t.test('what was not tried yet counts as dear', async (t) => {
+t.test('untried sizes count as expensive', async (t) => {
   const costs = new StepCosts();
   for (let i = 0; i < 20; i++) costs.learn(decode, 10);
   t.ok(costs.mostMs([prompt(512)]) > 1.3 * costs.stepMs([prompt(512)]));
@@ -51,7 +51,7 @@ t.test('what was not tried yet counts as dear', async (t) => {
   t.ok(costs.mostMs([prompt(512)]) < 1.1 * costs.stepMs([prompt(512)]));
 });
 
-t.test('another program that is busy for a step changes little, a machine that became slower all', async (t) => {
+t.test('a program that is busy for one step changes little, a machine that became slower changes all', async (t) => {
   const costs = new StepCosts();
   for (let i = 0; i < 50; i++) costs.learn(decode, 10);
   costs.learn(decode, 1000);
@@ -83,7 +83,7 @@ for (const [name, of] of Object.entries({
   'of one kind': () => [decode],
   'of two kinds': () => [decode, [prompt(40)]],
 })) {
-  t.test(`a hundred thousand steps, ${name}, whose times vary by a hundred, leave it sound`, async (t) => {
+  t.test(`a hundred thousand steps, ${name}, whose times vary by a factor of a hundred, leave it sound`, async (t) => {
     const costs = new StepCosts();
     const next = random(9);
     const kinds = of();

@@ -1,4 +1,4 @@
-// The prompts of models that fill gaps, with llama.cpp's own vocabularies.
+// Prompts of models that fill gaps, with vocabularies from llama.cpp.
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import type { NativeModel } from '#recua/addon/addon.js';
@@ -17,7 +17,7 @@ async function fill(model: NativeModel, infill: Infill, begun = '', contextSize 
 
 const infill: Infill = { prefix: 'def f(x):\n  return ', suffix: '\nprint(f(1))', extra: [{ filename: 'a.py', text: 'A = 1\n' }] };
 
-t.test('files, prefix, suffix and the middle that was begun, each behind its mark', async (t) => {
+t.test('files, prefix, suffix and the begun middle each follow their mark', async (t) => {
   const model = await vocabulary('starcoder');
   const { text, warnings } = await fill(model, infill, 'x +');
   t.equal(text, '\n\n--- snippet ---\n\nA = 1\n<fim_prefix>def f(x):\n  return x +<fim_suffix>\nprint(f(1))<fim_middle>');
@@ -27,7 +27,7 @@ t.test('files, prefix, suffix and the middle that was begun, each behind its mar
   await model.close();
 });
 
-t.test('a model that knows of repositories is told one; one with a BOS has it before the prefix', async (t) => {
+t.test('a model that knows repositories gets one, and one with a BOS has it before the prefix', async (t) => {
   const refact = await vocabulary('refact');
   t.match((await fill(refact, infill)).text, /^\S+myproject\n\n\n--- snippet ---/);
   await refact.close();
@@ -37,7 +37,7 @@ t.test('a model that knows of repositories is told one; one with a BOS has it be
   await deepseek.close();
 });
 
-t.test('what does not fit is cut far from the gap, and said', async (t) => {
+t.test('code that does not fit is cut far from the gap, and reported', async (t) => {
   const model = await vocabulary('starcoder');
   const long = await fill(model, { ...infill, prefix: 'one two '.repeat(200), suffix: ' three four'.repeat(200) }, '', 100);
   t.ok(long.tokens.length < 100 - 10);

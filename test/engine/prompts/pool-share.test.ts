@@ -1,9 +1,9 @@
-// Long work leaves a part of the pool to those whose work is short.
+// Long work leaves a part of the pool to short work.
 import t from 'tap';
 import { isLong, PoolShare, takesLong } from '#recua/engine/prompts/pool-share.js';
 import { chat, completion, openEngine, say, turn } from '../requests.js';
 
-t.test('two at once, the others in the order in which they came', async (t) => {
+t.test('two tasks run at once, the others in order of arrival', async (t) => {
   const share = new PoolShare();
   const [first, second] = await Promise.all([share.enter(), share.enter()]);
   const order: number[] = [];
@@ -18,7 +18,7 @@ t.test('two at once, the others in the order in which they came', async (t) => {
   await Promise.all([share.enter(), share.enter()]);
 });
 
-t.test('long are many characters, grammars, schemas and tools', async (t) => {
+t.test('many characters, grammars, schemas and tools count as long', async (t) => {
   t.notOk(takesLong(chat('hello')));
   t.notOk(takesLong(completion('hello')));
   t.notOk(takesLong({ ...chat('hello'), templateKwargs: { reasoning_effort: 'low' } }));
@@ -29,7 +29,7 @@ t.test('long are many characters, grammars, schemas and tools', async (t) => {
   t.ok(isLong(Array.from({ length: 700 }, () => 'x'.repeat(100))));
 });
 
-t.test('a short request passes those with long texts, and a cancelled one leaves the line', async (t) => {
+t.test('a short request passes those with long texts, and a cancelled one leaves the queue', async (t) => {
   const open = await openEngine({ pooling: 'mean' }, { contextSize: 100_000 });
   const atLoad = open.addon.tokenized.length;
   const long = 'x'.repeat(70_000);
@@ -46,7 +46,7 @@ t.test('a short request passes those with long texts, and a cancelled one leaves
   t.equal(open.addon.tokenized.length - atLoad, 4, 'nothing is done for who left');
 });
 
-t.test('grammars, schemas and tools that take their time to compile keep no other request from being answered', async (t) => {
+t.test('grammars, schemas and tools that compile slowly delay no other request', async (t) => {
   const open = await openEngine({}, { parallel: 4 });
   const { model } = open.loaded;
   const createSampler = model.createSampler.bind(model);
@@ -58,7 +58,7 @@ t.test('grammars, schemas and tools that take their time to compile keep no othe
   const ended: string[] = [];
   const follow = (name: string, { done }: { done: Promise<{ end: { kind: string } }> }) => done.then(({ end }) => { ended.push(`${name} ${end.kind}`); });
   const slow = [0, 1, 2, 3, 4, 5].map((n) => follow('slow', open.complete(completion(`prompt ${n}`, { constraint: say('yes') }))));
-  // More than the pool has threads, one after the other, and a chat.
+  // More than the pool has threads, one after another, and a chat.
   for (let n = 0; n < 5; n++) await follow('short', open.complete(completion(`hello ${n}`, { maxTokens: 2 })));
   await follow('short', open.chat(chat('hello', { maxTokens: 2 })));
   t.strictSame(ended, Array.from({ length: 6 }, () => 'short done'), 'while not one of the grammars is compiled');

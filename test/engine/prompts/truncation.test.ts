@@ -1,4 +1,4 @@
-// Conversations that do not fit: whole turns are left out where that is asked for, and told.
+// Conversations that do not fit: on request, whole turns are left out, and the answer says so.
 import t from 'tap';
 import type { PreparedChat } from '#recua/addon/addon.js';
 import { shorten } from '#recua/engine/prompts/truncation.js';
@@ -9,7 +9,7 @@ const user = (content: string): ChatMessage => ({ role: 'user', content });
 const assistant = (content: string): ChatMessage => ({ role: 'assistant', content });
 const system: ChatMessage = { role: 'system', content: 'rules' };
 
-t.test('the fewest turns are left out, calls with their results; what the system says stays', async (t) => {
+t.test('the fewest turns are left out, calls with their results; system messages stay', async (t) => {
   const messages: ChatMessage[] = [
     system, user('1'), assistant('a'), user('2'), { role: 'assistant', content: null, tool_calls: [] }, { role: 'tool', content: 'r' }, assistant('b'),
     { role: 'system', content: 'late' }, user('3'), user('3b'), assistant('c'), user('4'),
@@ -37,7 +37,7 @@ t.test('the fewest turns are left out, calls with their results; what the system
   t.equal(await attempt(0, chat('only')), undefined);
 });
 
-t.test('a quarter of the context is left for an answer that may be that long', async (t) => {
+t.test('at most a quarter of the context is reserved for a long answer', async (t) => {
   const bounds: number[] = [];
   const messages = JSON.stringify([user('1'), user('2'), assistant('a'), user('3')]);
   for (const maxTokens of [10, 1_000_000]) {
@@ -49,7 +49,7 @@ t.test('a quarter of the context is left for an answer that may be that long', a
   t.same(bounds, [990, 1000, 750, 1000], 'the last turn alone may need it');
 });
 
-t.test('an answer says what was left out; without a word about it the prompt is refused', async (t) => {
+t.test('an answer says what was left out; a request that does not ask for truncation is refused', async (t) => {
   const open = await openEngine({}, { contextSize: 200 });
   const messages = JSON.stringify([system, ...Array.from({ length: 8 }, (_, i) => (i % 2 === 0 ? user('x'.repeat(30)) : assistant('y'.repeat(30)))), user('end')]);
   t.match((await open.chat(chat('', { messages })).done).end, { kind: 'error', error: { code: 'context_length_exceeded' } });

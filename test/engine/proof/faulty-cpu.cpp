@@ -1,7 +1,7 @@
-// A CPU library for the tests: the checkout's own, with a fault in it. Compiled by faulty.ts beside
-// this file; FAULT is one of the table below, POINTS how well it says that it suits this machine.
-// With LINKED it goes before the library that an addon is linked with (LD_PRELOAD). Each time it is
-// made ready it adds a line to the file that the variable FAULTY_LOG names.
+// A CPU library for the tests: that of the checkout, with a fault. Compiled by faulty.ts beside
+// this file. FAULT is one of the table below; POINTS is the score with which it claims to suit this
+// machine. With LINKED it overrides the library that an addon is linked with (LD_PRELOAD). Each
+// initialization adds a line to the file named by the variable FAULTY_LOG.
 #include "ggml-backend-impl.h"
 #include "ggml-backend.h"
 #include "ggml-cpu.h"
@@ -28,7 +28,7 @@ __attribute__((constructor)) static void begin() { raise(SIGILL); }
 
 static ggml_status (*compute)(ggml_backend_t, ggml_cgraph *);
 
-// Off by one part in a hundred.
+// Off by one percent.
 static void spoil(ggml_tensor *node) {
   float *last = static_cast<float *>(node->data) + ggml_nelements(node) - 1;
   *last = *last * 1.01f + 0.05f;

@@ -1,5 +1,5 @@
-// Folders as the prebuilt packages have them: an addon with no CPU backend in it, and beside it CPU
-// libraries of several levels, some of them with a fault. What is compiled is kept for other tests.
+// Folders like those of the prebuilt packages: an addon without a CPU backend, and beside it CPU
+// libraries of several levels, some of them faulty. Compiled files are kept for other tests.
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, renameSync, rmSync } from 'node:fs';
@@ -35,10 +35,10 @@ export function faultyCpu(fault: Fault, points: number): string {
   return compiled('libggml-cpu-faulty.so', [source], [`-DFAULT=${faults[fault]}`, `-DPOINTS=${points}`, ...around]);
 }
 
-/** For LD_PRELOAD: the library that an addon is linked with has this fault then. */
+/** For LD_PRELOAD: gives this fault to the library that an addon is linked with. */
 export function faultyLinked(t: Test, fault: Fault): string {
   const library = compiled('libfaulty-linked.so', [source], ['-DLINKED', `-DFAULT=${faults[fault]}`, ...around]);
-  // A blank or a colon ends a path there.
+  // A blank or a colon would end a path in LD_PRELOAD.
   if (!/[\s:]/.test(library)) return library;
   const folder = mkdtempSync(join(tmpdir(), 'recua-faulty-'));
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
@@ -47,14 +47,14 @@ export function faultyLinked(t: Test, fault: Fault): string {
   return copy;
 }
 
-/** Places the addon in a folder, with a library for each level: its name, fault and points. */
+/** Puts the addon into a folder, with a library for each level: name, fault and points. */
 export function packagedAddon(folder: string, levels: readonly (readonly [name: string, fault: Fault, points: number])[]): string {
   mkdirSync(folder, { recursive: true });
   for (const name of readdirSync(release)) {
     if (/^(recua\.node|recua-launch|lib(llama|llama-common|ggml-base)\.so\.\d+)$/.test(name)) copyFileSync(join(release, name), join(folder, name));
   }
   const registry = ['ggml-backend-reg.cpp', 'ggml-backend-dl.cpp'].map((name) => join(ggml, 'src', name));
-  // ggml's registry without a backend of its own, which is all that the packages' differ in.
+  // The registry of ggml without its own backend, the only difference to the packages.
   copyFileSync(compiled('libggml.so.0', registry, ['-DGGML_BACKEND_SHARED', '-DGGML_BUILD', '-DGGML_SHARED', '-Wl,-soname,libggml.so.0', `-L${release}`, '-lggml-base', '-ldl']), join(folder, 'libggml.so.0'));
   for (const [name, fault, points] of levels) copyFileSync(faultyCpu(fault, points), join(folder, `libggml-cpu-${name}.so`));
   return join(folder, 'recua.node');

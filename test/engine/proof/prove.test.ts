@@ -1,4 +1,4 @@
-// CPU libraries with a fault: real libraries, loaded by real engines.
+// Faulty CPU libraries: real libraries, loaded by real engines.
 import t from 'tap';
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, statSync, utimesSync, writeFileSync } from 'node:fs';
@@ -19,7 +19,7 @@ interface Start {
   content?: string;
   code?: string;
   message?: string;
-  /** Lines of the log that are about CPU libraries. */
+  /** Log lines about CPU libraries. */
   log: string[];
 }
 
@@ -36,7 +36,7 @@ function world(folder: string, addon: string): World {
 
 const initsOf = ({ env }: World): number => (existsSync(env['FAULTY_LOG']!) ? readFileSync(env['FAULTY_LOG']!, 'utf8').trim().split('\n').length : 0);
 
-/** A program that loads the embedded model and asks it something. */
+/** A program that loads the embedded model and asks it a question. */
 function start({ env }: World, options: object = {}, more: Record<string, string> = {}): Start {
   const body = `
     const { loadModel } = await import(${JSON.stringify(pathToFileURL(join(root, 'dist', 'index.js')).href)});
@@ -56,7 +56,7 @@ function start({ env }: World, options: object = {}, more: Record<string, string
   return JSON.parse(stdout) as Start;
 }
 
-t.test('a library that meets an illegal instruction gives way to the next best, and that is remembered', { skip }, (t) => {
+t.test('a library with an illegal instruction gives way to the next best, and that is remembered', { skip }, (t) => {
   const folder = t.testdir();
   const here = world(folder, packagedAddon(join(folder, 'bin'), [['best', 'illegal', 9], ['good', 'none', 5], ['worse', 'none', 1]]));
   const first = start(here);
@@ -98,7 +98,7 @@ t.test('a wrong number is found, in the process and in the program alike', { ski
   t.end();
 });
 
-t.test('so are faults of loading, of attention, and of a type that only some models have', { skip }, (t) => {
+t.test('faults of loading, of attention, and of a type that only some models have are found, too', { skip }, (t) => {
   const folder = t.testdir();
   const of = (name: string, levels: Parameters<typeof packagedAddon>[1]): Start & { there: World } => {
     const there = world(join(folder, name), packagedAddon(join(folder, name, 'bin'), levels));
@@ -109,13 +109,13 @@ t.test('so are faults of loading, of attention, and of a type that only some mod
   t.match(loading.log.at(-1), /libggml-cpu-best\.so is not used, .*: loading it: it ended the process \(signal SIGILL\)/);
   const attention = of('attention', [['best', 'attention', 9], ['good', 'none', 5]]);
   t.match(attention.log.at(-1), /libggml-cpu-best\.so is not used, .*: attention over f16 keys and f16 values: attention of \d+ rows/);
-  // The embedded model has none of it, so that the library serves it.
+  // The embedded model has no such weights, so the library works for it.
   const other = of('q4_K', [['best', 'q4_K', 9], ['good', 'none', 5]]);
   t.match(other.log, [/^debug libggml-cpu-best\.so computes/]);
   t.end();
 });
 
-t.test("a kernel of Recua's own attention that is wrong is left out, and the library stays", { skip }, (t) => {
+t.test("a faulty kernel of Recua's own attention is left out, and the library stays", { skip }, (t) => {
   const folder = t.testdir();
   const here = world(folder, packagedAddon(join(folder, 'bin'), [['only', 'own', 9]]));
   const { content, log } = start(here);
@@ -127,7 +127,7 @@ t.test("a kernel of Recua's own attention that is wrong is left out, and the lib
   t.end();
 });
 
-t.test('where no library is left, the error says what to do', { skip }, (t) => {
+t.test('if no library is left, the error says what to do', { skip }, (t) => {
   const folder = t.testdir();
   const here = world(folder, packagedAddon(join(folder, 'bin'), [['best', 'illegal', 9], ['worse', 'wrong', 5]]));
   for (const isolated of [true, false]) {
@@ -139,7 +139,7 @@ t.test('where no library is left, the error says what to do', { skip }, (t) => {
   t.end();
 });
 
-t.test('RECUA_CPU_CHECK=off checks nothing and notes nothing', { skip }, (t) => {
+t.test('RECUA_CPU_CHECK=off checks nothing and records nothing', { skip }, (t) => {
   const folder = t.testdir();
   const here = world(folder, packagedAddon(join(folder, 'bin'), [['best', 'wrong', 9], ['good', 'none', 5]]));
   const off = start(here, {}, { RECUA_CPU_CHECK: 'off' });
@@ -150,11 +150,11 @@ t.test('RECUA_CPU_CHECK=off checks nothing and notes nothing', { skip }, (t) => 
   t.end();
 });
 
-t.test('a process that dies of an illegal instruction makes what was proved count no more', { skip }, (t) => {
+t.test('a process that dies of an illegal instruction voids the recorded proof', { skip }, (t) => {
   const folder = t.testdir();
   const here = world(folder, packagedAddon(join(folder, 'bin'), [['best', 'illegal', 9], ['good', 'none', 5]]));
   const { content } = start(here);
-  // As if it had been another processor: a machine that was moved while it ran.
+  // As if the processor had changed: a machine that was migrated while it ran.
   const file = join(here.home, 'recua', 'cpu-proof.json');
   const memory = JSON.parse(readFileSync(file, 'utf8')) as { entries: { refused: object }[] };
   memory.entries[0]!.refused = {};
@@ -165,7 +165,7 @@ t.test('a process that dies of an illegal instruction makes what was proved coun
   t.end();
 });
 
-t.test('what one model of GGUF has, in any type, is a family that is known', async (t) => {
+t.test('every tensor type of GGUF belongs to a known family of kernels', async (t) => {
   for (const { name: type } of tensorTypes.values()) {
     const families = kernelsOf({ parts: [{ tensors: ['blk.0.ffn_up.weight', 'blk.0.ffn_up_exps.weight'].map((name) => ({ name, type })) }] } as never);
     if (/^(I\d+|F64|Q8_1|Q8_K)$/.test(type)) t.strictSame(families, [], type);
@@ -179,16 +179,16 @@ t.test('what one model of GGUF has, in any type, is a family that is known', asy
     t.throws(() => addon.proveCpu(wrong), { code: 'invalid_argument', message });
   }
   t.throws(() => addon.refuseAttention('none'), { code: 'invalid_argument' });
-  // The types of the cache that --cache-type-k offers, which attention has.
+  // The cache types that --cache-type-k offers, which attention supports.
   const cacheTypes = engineSettings.cacheTypeK.choices;
   for (const k of cacheTypes) for (const v of cacheTypes) t.equal(addon.proveCpu(`attention ${k} ${v}`), '', `${k} ${v}`);
 });
 
-t.test('a process that could not try a library says nothing of it', { skip }, async (t) => {
+t.test('a process that could not try a library says nothing about it', { skip }, async (t) => {
   const folder = t.testdir();
   const { env, home } = world(folder, packagedAddon(join(folder, 'bin'), [['only', 'none', 9]]));
   const before = { ...process.env };
-  // Node ends by a signal, as a broken library might.
+  // A signal ends Node, as a broken library might.
   Object.assign(process.env, env, { NODE_OPTIONS: '--max-old-space-size=1' });
   t.teardown(() => (process.env = before));
   const lines: string[] = [];
@@ -198,7 +198,7 @@ t.test('a process that could not try a library says nothing of it', { skip }, as
   t.notOk(existsSync(join(home, 'recua', 'cpu-proof.json')));
 });
 
-t.test("what a clone's build does without is told", (t) => {
+t.test("instruction sets that a clone's build leaves out are reported", (t) => {
   const build = { 'cpu-without.json': JSON.stringify({ key: {}, without: [{ name: 'amx', reason: 'products of q4_0 weights: signal SIGILL' }] }) };
   const clone = { root: t.testdir({ 'CMakeLists.txt': '', build }), version: '1.0.0', llamaCpp: 'v1' };
   t.match(builtWithout(clone, {}), [/^the CPU library is built without amx, since .*: products of q4_0 weights: signal SIGILL$/]);
@@ -208,7 +208,7 @@ t.test("what a clone's build does without is told", (t) => {
   t.end();
 });
 
-t.test('a library that hangs is refused when it did so twice', { skip }, async (t) => {
+t.test('a library that hangs twice is refused', { skip }, async (t) => {
   const folder = t.testdir();
   const { env, home } = world(folder, packagedAddon(join(folder, 'bin'), [['best', 'hang', 9], ['good', 'none', 5]]));
   const before = { ...process.env };
@@ -229,7 +229,7 @@ t.test('a library that hangs is refused when it did so twice', { skip }, async (
   t.ok(performance.now() - begun < 5000, 'who is stopped waits for nothing');
 });
 
-t.test('a state folder that cannot be written: each start checks', { skip }, (t) => {
+t.test('if the state folder cannot be written, each start checks', { skip }, (t) => {
   const folder = t.testdir({ home: { recua: 'a file where the folder would be' } });
   const here = world(folder, packagedAddon(join(folder, 'bin'), [['good', 'none', 5]]));
   for (const inits of [2, 4]) {

@@ -3,7 +3,7 @@ import { readdirSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { makeRoom } from '#recua/engine/sleep/room.js';
 
-/** Files of 100 bytes each, used in the order of their numbers. */
+/** Files of 100 bytes each, last used in the order of their numbers. */
 function files(t: Test) {
   const root = t.testdir({ a: {}, b: {}, owner: 'not counted'.repeat(100) });
   for (const [i, name] of ['a/1.kv', 'b/2.kv', 'a/3.kv', 'b/4.kv'].entries()) {
@@ -13,7 +13,7 @@ function files(t: Test) {
   return { root, names: () => ['a', 'b'].flatMap((folder) => readdirSync(join(root, folder))).sort() };
 }
 
-t.test('the oldest files of all models go first, and no more than must', async (t) => {
+t.test('the oldest files of all models go first, and no more than needed', async (t) => {
   const { root, names } = files(t);
   t.equal(await makeRoom(root, 100, 500), true);
   t.equal(names().length, 4, 'it fits');
@@ -23,7 +23,7 @@ t.test('the oldest files of all models go first, and no more than must', async (
   t.strictSame(names(), ['4.kv']);
 });
 
-t.test('nothing is removed for what does not fit, nor what was used later', async (t) => {
+t.test('nothing is removed for a file that does not fit, nor files used later', async (t) => {
   const { root, names } = files(t);
   t.equal(await makeRoom(root, 501, 500), false);
   t.equal(await makeRoom(root, 300, 400, 1_002_000), false, 'two are older');

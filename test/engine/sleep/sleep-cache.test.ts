@@ -10,7 +10,7 @@ import { until } from '../../cli/home.js';
 
 const ids = ['a', 'b'];
 
-t.test('each model has a private folder, which goes with the gateway', async (t) => {
+t.test('each model has a private folder, which is removed with the gateway', async (t) => {
   const parent = t.testdir();
   const cache = new SleepCache({ limitBytes: 1_000, parent, mostMs: 7 }, () => {});
   t.strictSame(readdirSync(parent), [], 'nothing before a model is loaded');
@@ -25,7 +25,7 @@ t.test('each model has a private folder, which goes with the gateway', async (t)
   cache.close();
 });
 
-t.test('a model sleeps while it has files; drafts and what is over the limit go', async (t) => {
+t.test('a model sleeps while it has files; drafts and files over the limit go', async (t) => {
   const cache = new SleepCache({ limitBytes: 1_000, parent: t.testdir() }, () => {});
   t.teardown(() => cache.close());
   const [a, b] = ids.map((id) => cache.placeOf(id)!.folder);
@@ -46,7 +46,7 @@ t.test('a model sleeps while it has files; drafts and what is over the limit go'
   t.ok(statSync(cache.placeOf('b')!.folder).isDirectory());
 });
 
-t.test('a limit that nobody set is a share of the disk; 0 and a folder that cannot be made keep nothing', async (t) => {
+t.test('the default limit is a share of the disk; 0, and a folder that cannot be made, keep nothing', async (t) => {
   const parent = t.testdir({ file: '' });
   const cache = new SleepCache({ limitBytes: -1, parent }, () => {});
   t.teardown(() => cache.close());
@@ -62,7 +62,7 @@ t.test('a limit that nobody set is a share of the disk; 0 and a folder that cann
   t.equal(sleepParent({ TMPDIR: '/somewhere' }), tmpdir(), 'a folder that was chosen is taken');
 });
 
-t.test('what dead gateways left is removed; what lives, is being made or is no folder of ours stays', async (t) => {
+t.test('folders of dead gateways are removed; live, unfinished and foreign ones stay', async (t) => {
   const parent = t.testdir({ 'recua-sleep-file': '', other: {} });
   const living = new SleepCache({ limitBytes: 1_000, parent }, () => {});
   t.teardown(() => living.close());

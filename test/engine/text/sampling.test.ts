@@ -2,11 +2,11 @@ import t from 'tap';
 import { samplerOptions } from '#recua/engine/text/sampling.js';
 import { sampling } from '../requests.js';
 
-t.test('temperature 0 is greedy and leaves out all that only reshapes the tail', async (t) => {
+t.test('temperature 0 is greedy and omits samplers that only reshape the tail', async (t) => {
   t.strictSame(samplerOptions({ ...sampling, mirostat: 2, xtcProbability: 1 }), { temperature: 0 });
 });
 
-t.test('greedy keeps the penalties, the bias and the seed, which do change the answer', async (t) => {
+t.test('greedy keeps penalties, bias and seed, which do change the answer', async (t) => {
   const given = { ...sampling, repeatPenalty: 1.1, dryMultiplier: 0.8, logitBias: [{ token: 1, bias: -5 }], seed: 7, ignoreEos: true };
   t.strictSame(samplerOptions(given), {
     temperature: 0, seed: 7, repeatPenalty: 1.1, penaltyLastN: 64, dryMultiplier: 0.8, dryBase: 1.75, dryAllowedLength: 2, dryPenaltyLastN: -1,

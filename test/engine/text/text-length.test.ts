@@ -1,4 +1,4 @@
-// What cannot fit is refused unread, and preparing ends with the request.
+// A text that cannot fit is refused unread, and preparation ends with its request.
 import t from 'tap';
 import { leastTokens } from '#recua/engine/text/text-length.js';
 import { chat, completion, openEngine } from '../requests.js';
@@ -12,13 +12,13 @@ t.test('a text has at least as many tokens as its bytes need', async (t) => {
 });
 
 t.test('a prompt or input that cannot fit is refused before it is read', async (t) => {
-  // The fake's longest piece has 6 bytes.
+  // The longest piece of the fake has 6 bytes.
   const open = await openEngine({ pooling: 'mean' }, { contextSize: 100 });
   const atLoad = open.addon.tokenized.length;
   const limit = { code: 'context_length_exceeded', details: { n_prompt_tokens: 200, n_ctx: 100 } };
   t.match((await open.complete(completion('x'.repeat(1200))).done).end, { kind: 'error', error: { ...limit, param: 'prompt' } });
-  // A message's template is not even rendered. What it adds is not known then, nor what it trims
-  // and leaves out.
+  // The template of a message is not even rendered. What it adds, trims and leaves out is not known
+  // then.
   const rendered = open.addon.rendered;
   const unread = open.chat(chat(` ${'x'.repeat(1200)} `));
   t.match((await unread.done).end, { kind: 'error', error: { ...limit, param: 'messages' } });
@@ -28,13 +28,13 @@ t.test('a prompt or input that cannot fit is refused before it is read', async (
   t.equal(open.addon.rendered, rendered + 1);
   t.match((await open.embed(['x'.repeat(1200)]).done).end, { kind: 'error', error: { ...limit, param: 'input[0]' } });
   t.equal(open.addon.tokenized.length, atLoad);
-  // At the bound it is read, and then refused.
+  // At the limit it is read, and then refused.
   t.match((await open.complete(completion('x'.repeat(594))).done).end, { error: { details: { n_prompt_tokens: 595 } } });
   t.equal(open.addon.tokenized.length, atLoad + 1);
   await open.engine.close();
 });
 
-t.test('a cancel tells the work that prepares', async (t) => {
+t.test('a cancel reaches the work that prepares', async (t) => {
   const open = await openEngine({ pooling: 'mean' });
   for (const start of [() => open.complete(completion('hello')), () => open.embed(['hello'])]) {
     const started = start();

@@ -3,7 +3,7 @@ import { Text } from '#recua/engine/text/text.js';
 import { random } from '../requests.js';
 
 /**
- * Feeds bytes in the given chunks; returns the text, and checks on the way that nothing is ever
+ * Feeds bytes in the given chunks and returns the text. Checks on the way that nothing is ever
  * taken back.
  */
 function feed(bytes: Uint8Array, cuts: number[], stops: string[]): { whole: string; stop: string | undefined; seen: string[] } {
@@ -22,8 +22,8 @@ function feed(bytes: Uint8Array, cuts: number[], stops: string[]): { whole: stri
 const bytes = (text: string) => new TextEncoder().encode(text);
 
 /**
- * The plain definition: letter by letter, the stop string that is complete first; of two that end
- * together the longer.
+ * The plain definition: letter by letter, the stop string that completes first; of two that end
+ * together, the longer.
  */
 function cutAtStop(text: string, stops: string[]): { whole: string; stop: string | undefined } {
   for (let end = 1; end <= text.length; end++) {
@@ -48,7 +48,7 @@ t.test('any chunking of any text gives the same text, cut at the first complete 
     const wanted = cutAtStop(text, stops);
     if (whole !== wanted.whole || stop !== wanted.stop) t.same({ whole, stop }, wanted, JSON.stringify({ text, stops, cuts }));
     if (stop !== undefined) stopped++;
-    // What was shown early is a beginning of the final text: no part of a stop string leaked, no
+    // The text shown early is a prefix of the final text: no part of a stop string leaked, no
     // character was split.
     const early = seen.find((shown) => !wanted.whole.startsWith(shown) || Buffer.from(shown).toString() !== shown);
     if (early !== undefined) t.fail(`${JSON.stringify(early)} leaked from ${JSON.stringify({ text, stops, cuts })}`);
@@ -56,7 +56,7 @@ t.test('any chunking of any text gives the same text, cut at the first complete 
   t.ok(stopped > 500, `${stopped} texts were stopped`);
 });
 
-t.test('any bytes in any chunks give what a whole decode gives, but for a character cut at the end', async (t) => {
+t.test('any bytes in any chunks decode like the whole, except for a character cut at the end', async (t) => {
   const next = random(2);
   const pick = (n: number) => Math.floor(next() * n);
   const pool = [0x41, 0xc3, 0xa9, 0xf0, 0x9f, 0x98, 0x80, 0xe2, 0x82, 0xac, 0xff, 0xed, 0xa0, 0xc0, 0xef, 0xbb, 0xbf, 0xf4];
@@ -65,14 +65,14 @@ t.test('any bytes in any chunks give what a whole decode gives, but for a charac
     const cuts = Array.from({ length: pick(data.length + 1) }, () => pick(data.length + 1)).sort((a, b) => a - b);
     const { whole } = feed(data, cuts, []);
     const oneGo = feed(data, [], []).whole;
-    // A sound end makes the decoder say what it held back.
+    // A valid end flushes the bytes that the decoder held back.
     const full = new TextDecoder('utf-8', { ignoreBOM: true }).decode(data);
     if (whole !== oneGo || !full.startsWith(whole) || !['', '\ufffd'].includes(full.slice(whole.length))) t.same(whole, full, Buffer.from(data).toString('hex'));
   }
   t.end();
 });
 
-t.test('a held-back tail that began no stop string comes at the end', async (t) => {
+t.test('a held-back tail that began no stop string is delivered at the end', async (t) => {
   const text = new Text(['STOP']);
   text.push(bytes('go ST'));
   t.equal(text.whole, 'go ');
@@ -89,7 +89,7 @@ t.test('a stop string within one piece cuts the piece, and nothing is taken afte
   t.equal(text.stop, '!');
 });
 
-t.test('a stop string that ends too early is text, and so is one that began then', async (t) => {
+t.test('a stop string that ends before stops count is text, and so is one that begins there', async (t) => {
   const text = new Text(['END']);
   text.push(bytes('a END b'), false);
   text.push(bytes(' E'), false);

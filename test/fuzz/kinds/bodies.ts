@@ -1,7 +1,7 @@
 // Requests to every route of the OpenAPI document, as a client could send them by mistake or on
-// purpose, to `recua api` over the embedded model: one server for all cases. Each is answered in
-// the dialect's shape with a code of docs/errors.md; at the end the same processes answer as at
-// first.
+// purpose, to `recua api` over the embedded model: one server for all cases. Each gets an answer in
+// the shape of its dialect, with a code of docs/errors.md. At the end the same processes answer as
+// at first.
 import fc from 'fast-check';
 import { spawn, spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -19,7 +19,7 @@ import { kind, type Outcome } from '../kind.js';
 interface Case {
   /** `post /v1/chat/completions`. */
   route: string;
-  /** In place of what stands in braces. */
+  /** Values for path parameters. */
   id: string;
   query: string;
   /** Undefined: no body. */
@@ -33,7 +33,7 @@ interface Case {
 const { document } = describeApi();
 const bodies = new Map(allBodies(document).map((body) => [body.name, body]));
 
-/** One that never ends, and one whose body is a form, which is a kind of its own. */
+/** Leaves out a route that never ends, and one whose body is a form, which is a kind of its own. */
 const others = new Set(['get /models/sse']);
 const routes = Object.entries(document.paths).flatMap(([path, methods]) => Object.entries(methods).flatMap(([method, { requestBody, description }]) => {
   const route = `${method} ${path}`;
@@ -66,7 +66,7 @@ const json = (text: string): unknown => {
   }
 };
 
-/** The code of an error, in each dialect's place. */
+/** The code of an error, wherever the dialect puts it. */
 function codeOf(value: unknown): string | undefined {
   const { error, code } = (value ?? {}) as { error?: { code?: unknown }; code?: unknown };
   const found = (typeof error === 'object' && error !== null ? error.code : undefined) ?? code;
@@ -79,7 +79,7 @@ interface Answer {
   text: string;
 }
 
-/** What is wrong with an answer; undefined where nothing is. */
+/** The fault of an answer, or undefined. */
 function faultOf({ status, type, text }: Answer, method: string): string | undefined {
   if (status >= 400) {
     const code = codeOf(json(text));

@@ -1,4 +1,4 @@
-// A kind of input that breaks the process in every way, for the test of what tries them.
+// A kind of input that breaks the process in every way, to test the fuzzer.
 import fc from 'fast-check';
 import { setTimeout as wait } from 'node:timers/promises';
 import { kind } from '../kind.js';

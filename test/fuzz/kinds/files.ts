@@ -1,6 +1,6 @@
 // Files that Recua keeps or is given, and that people, other versions and broken disks change:
 // saved chats, aliases, the config file, files of models and of API keys, the record of the managed
-// server, the journal of a download. What cannot be used is refused by its name, or taken for none.
+// server, the journal of a download. An unusable file is refused by name, or counts as absent.
 import fc from 'fast-check';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -62,7 +62,7 @@ export default kind<Case>({
     const path = { chat: join(folder, 'chat.json'), aliases: join(folder, 'aliases.json'), record: join(folder, 'server.json'), config: join(folder, 'config.json'), models: join(folder, 'models.json'), journal: partialPlaces(join(folder, 'blob')).journal, lock: join(folder, 'x.lock'), keys: join(folder, 'keys'), 'key lines': join(folder, 'keys') };
     const commands = await allCommands();
     const api = (await loadCommand('api'))!;
-    /** True where it was used; false where it counts as none. */
+    /** True if the file was used; false if it counts as absent. */
     const read: Record<Case['file'], (text: string) => Promise<boolean>> = {
       async chat() {
         const { exchanges, settings } = await loadSession(path.chat);

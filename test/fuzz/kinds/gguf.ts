@@ -14,7 +14,7 @@ import { gguf, sound, types, type Spec } from '../../models/gguf-bytes.js';
 interface Case {
   of: 'small' | 'split' | 'embedded' | 'nothing';
   edits: ByteEdit[];
-  /** Bytes behind the header, or without the last of them. */
+  /** Bytes after the header, or minus its last bytes. */
   more: number;
 }
 
@@ -33,7 +33,7 @@ export default kind<Case>({
     const folder = mkdtempSync(join(tmpdir(), 'recua-fuzz-gguf-'));
     const path = join(folder, 'model-00001-of-00002.gguf');
     const whole = await readGguf(builtinPath);
-    // All that is read of it; its weights are a gap in the file.
+    // The reader reads only this; the weights are a hole in the file.
     const embedded = readFileSync(builtinPath).subarray(0, whole.dataOffset);
     const bases = { small: [small, small.length], split: [split, split.length], embedded: [embedded, whole.sizeBytes], nothing: [Buffer.from('GGUF'), 4] } as const;
     return {
@@ -43,7 +43,7 @@ export default kind<Case>({
         try {
           const bytes = editedBytes(base, edits);
           writeSync(file, bytes);
-          // Beyond what a file system takes it stays as it is.
+          // Beyond the limit of a file system, the size stays.
           try {
             ftruncateSync(file, Math.max(0, size + bytes.length - base.length + more));
           } catch { /* So it does. */ }

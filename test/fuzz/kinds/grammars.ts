@@ -1,4 +1,4 @@
-// GBNF grammars: by their own syntax, with rules that lead anywhere, and with letters changed.
+// GBNF grammars: from their own syntax, with rules that refer anywhere, and with edited letters.
 import fc from 'fast-check';
 import { editedText, textEdits, unchanged, type TextEdit } from '../edits.js';
 import { kind, outcomeOf, type Outcome } from '../kind.js';
@@ -11,10 +11,10 @@ interface Case {
 
 const names = ['a', 'b', 'c', 'd-1'] as const;
 
-/** The texts of rules; with `wrong` ones there is some mistake in most. */
+/** The texts of rules; with `wrong`, most contain a mistake. */
 function makeWays(wrong: boolean): fc.Arbitrary<string> {
   const one = (...all: [sound: string[], mistakes: string[]]) => fc.constantFrom(...all[0], ...(wrong ? all[1] : []));
-  // Behind a letter no rule begins with itself.
+  // A rule that starts with a letter is not left-recursive.
   const rule = one([...names, 'root'].map((name) => `"x" ${name}`), [...names, 'missing']);
   const times = one(['', '', '', '*', '+', '?', '{0}', '{3}', '{2,}', '{0,5}', '{1,300}'], ['{100,100000}', '{1000000000}', '{5,3}', '**']);
   const literal = fc.oneof(one(['"a"', '"é"', '"\\n"', '"\\x01"', '"\\u00e9"', '"\\U0010FFFF"', '"\\""', '"💥"', '"abc"'], ['""', '"\\x00"', '"\\uD800"', '"\\q"']), fc.string({ unit: fc.constantFrom('a', ' ', '|', ')', 'é'), minLength: 1, maxLength: 5 }).map((text) => JSON.stringify(text)));
@@ -38,7 +38,7 @@ export default kind<Case>({
     return {
       async take({ grammar, edits }): Promise<Outcome> {
         try {
-          // '' is no grammar.
+          // '' is not a grammar.
           return await subject.follow(editedText(grammar, edits) || 'root ::=');
         } catch (thrown) {
           return outcomeOf(thrown, isRefusal);

@@ -1,5 +1,5 @@
-// What a model hub replies, or what stands between: descriptions, listings, the places of files,
-// and the headers of each. No reply leads outside the store, and none is waited for without end.
+// Replies of a model hub, or of a host in between: descriptions, listings, file locations, and the
+// headers of each. No reply leads outside the store, and none is waited for forever.
 import fc from 'fast-check';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -17,7 +17,7 @@ interface Case {
   textEdits: TextEdit[];
   status: number;
   headers: Record<string, string>;
-  /** The connection is cut behind so many bytes. */
+  /** The connection is cut after this many bytes. */
   cut: number;
 }
 
@@ -50,7 +50,7 @@ export default kind<Case>({
       const { ask, status, headers: sent, cut } = now;
       const { 'x-none': _, ...all } = sent;
       const here = Object.fromEntries(Object.entries(all).map(([name, value]) => [name, value.replace('HERE', url)]));
-      // It goes round in circles for a while.
+      // Redirects in a circle for a while.
       if (++asked > 6) delete here['link'];
       const body = Buffer.from(editedText(jsonOf(edited(replies[ask], now.edits)), now.textEdits));
       res.writeHead(status, here);

@@ -1,5 +1,5 @@
-// The embedded model in this process, and an answer of a few tokens by a grammar: what the kinds of
-// schemas, grammars, patterns and templates are tried on.
+// The embedded model in this process, and an answer of a few tokens with a grammar: the subject of
+// the kinds schemas, grammars, patterns and templates.
 import type { ChatInput, ChatPrompt, NativeAddon, NativeContext, NativeModel } from '#recua/addon/addon.js';
 import type { Outcome } from '../kind.js';
 
@@ -7,12 +7,12 @@ export interface NativeSubject {
   model: NativeModel;
   addon: NativeAddon;
   chatPrompt(model: NativeModel, content: string, more?: Partial<ChatInput>): Promise<ChatPrompt>;
-  /** Draws some tokens by a grammar. */
+  /** Samples some tokens with a grammar. */
   follow(grammar: string): Promise<Outcome>;
   close(): Promise<void>;
 }
 
-/** Codes of requests that cannot be followed. */
+/** Codes of unsupported requests. */
 const refusals = new Set(['invalid_schema', 'invalid_grammar', 'invalid_messages', 'invalid_value', 'invalid_type', 'chat_unsupported', 'no_token_left']);
 export const isRefusal = (code: string): boolean => refusals.has(code);
 

@@ -1,5 +1,5 @@
-// Regular expressions and Lark grammars that answers and custom tools are to follow: read here,
-// compiled and followed by the engine.
+// Regular expressions and Lark grammars for answers and custom tools: parsed here, compiled and
+// enforced by the engine.
 import fc from 'fast-check';
 import { Fields } from '#recua/request/fields.js';
 import { choiceConstraint, grammarConstraint, regexConstraint } from '#recua/request/grammar/constraint.js';
@@ -12,7 +12,7 @@ interface Case {
   syntax: 'regex' | 'lark' | 'choice';
   text: string;
   edits: TextEdit[];
-  /** Of a custom tool, in place of the answer. */
+  /** For a custom tool instead of the answer. */
   custom: boolean;
 }
 

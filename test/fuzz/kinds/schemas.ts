@@ -1,5 +1,5 @@
-// JSON schemas, of an answer and of a tool's parameters: those that took a converter down, and what
-// keywords give in any order, with references anywhere.
+// JSON schemas of an answer and of tool parameters: those that once crashed a converter, and
+// keywords in any order with references anywhere.
 import fc from 'fast-check';
 import { hostileSchemas } from '../../native/hostile-schemas.js';
 import { edited, edits, jsonOf, strangeValues, unchanged, type Edit } from '../edits.js';
@@ -39,11 +39,11 @@ const keywordNames = Object.keys(keywords(() => fc.constant(true)));
 
 const { schema } = fc.letrec<{ schema: unknown; node: unknown }>((tie) => ({
   schema: fc.oneof({ depthSize: 'small', withCrossShrink: true }, fc.constantFrom<unknown>(true, false, {}, { type: 'string' }, { type: 'null' }, { const: 1 }), fc.record({ $ref: reference }), tie('node')),
-  // Of forty keywords some five stand together; the others are not drawn.
+  // Of forty keywords about five are used together; the others are not drawn.
   node: fc.uniqueArray(fc.constantFrom(...keywordNames), { maxLength: 6 }).chain((kept) => fc.record(Object.fromEntries(kept.map((name) => [name, keywords(tie)[name]!])))),
 }));
 
-/** Those that are not long: one by one they are a test of their own. */
+/** Only the short ones: a separate test covers each. */
 const known = Object.values(hostileSchemas).filter((one) => (typeof one === 'string' ? one : JSON.stringify(one)).length < 2_000).map((one): unknown => (typeof one === 'string' ? JSON.parse(one) : one));
 
 export default kind<Case>({

@@ -1,5 +1,5 @@
-// What a server says to who reads its events: to the command line, and to the page. It may be any
-// program, of any version, that ends or stops in the middle of a letter.
+// What a server sends to readers of its events: to the command line and to the page. The server may
+// be any program of any version, and may end or stop in the middle of a letter.
 import fc from 'fast-check';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -14,11 +14,11 @@ interface Case {
   events: unknown[];
   edits: Edit[];
   textEdits: TextEdit[];
-  /** Bytes of its pieces, over and over. */
+  /** Sizes of its pieces in bytes, repeated. */
   pieces: number[];
   status: number;
   done: boolean;
-  /** The connection is cut behind so many thousandths. */
+  /** The connection is cut at this thousandth of the bytes. */
   cut: number;
   reader: 'command' | 'page';
 }
@@ -58,7 +58,7 @@ export default kind<Case>({
     await once(server, 'listening');
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
     const model = new ServedModel({ name: 'm', id: 'm' }, { url, id: 'm', description: 'm', contextSize: 100 } as ConstructorParameters<typeof ServedModel>[1]);
-    // What the page's module looks for in a browser.
+    // Browser globals that the page's module needs.
     Object.assign(globalThis, { document: { baseURI: `${url}/` }, sessionStorage: { getItem: () => null } });
     const pageModule = new URL('../../../web/app/server.js', import.meta.url).href;
     const page = await import(pageModule) as { events(path: string, body: unknown, signal: AbortSignal): AsyncGenerator<unknown>; ServerError: typeof Error };
@@ -85,7 +85,7 @@ export default kind<Case>({
       }
     };
     const take = async ({ events: all, edits: made, textEdits: changed, done, reader, ...more }: Case): Promise<Outcome> => {
-      // The page would ask a person for a key.
+      // The page would ask the user for a key.
       if (reader === 'page' && more.status === 401) more.status = 403;
       const made2 = edited(all, made);
       const lines = (Array.isArray(made2) ? made2 as unknown[] : [made2]).map((event) => `data: ${jsonOf(event)}\n\n`);

@@ -1,6 +1,6 @@
-// Chat templates in Jinja, as a model's file may carry one: by grammar, with loops in loops, macros
-// that call themselves, ranges without end and filters of everything; and vendored ones with
-// letters changed. With messages, tools and arguments that a client may send.
+// Chat templates in Jinja, as a model file may contain: generated, with nested loops, recursive
+// macros, endless ranges and filters on everything; and vendored ones with edited letters. With
+// messages, tools and arguments that a client may send.
 import fc from 'fast-check';
 import { readFileSync, readdirSync } from 'node:fs';
 import { anyText, editedText, textEdits, unchanged, type TextEdit } from '../edits.js';
@@ -42,7 +42,7 @@ const { block } = fc.letrec<{ expression: string; statement: string; block: stri
   block: fc.array(tie('statement'), { maxLength: 4 }).map((all) => all.join('')),
 }));
 
-/** What grows with each round, in a few words. */
+/** Short texts that grow with each round. */
 const growing = fc.constantFrom(
   '{% set ns = namespace(x="a") %}{% for i in range(60) %}{% set ns.x = ns.x + ns.x %}{% endfor %}{{ ns.x }}',
   '{% set ns = namespace(x=["a"]) %}{% for i in range(60) %}{% set ns.x = ns.x + ns.x %}{% endfor %}{{ ns.x }}',

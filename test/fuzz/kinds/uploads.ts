@@ -1,5 +1,5 @@
 // Forms with a file (POST /v1/files), as no client would send them: to the app on a socket, with
-// boundaries, heads and lengths that do not fit. What is refused leaves no bytes on the disk.
+// boundaries, headers and lengths that do not fit. A refused upload leaves no bytes on the disk.
 import fc from 'fast-check';
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { connect } from 'node:net';
@@ -19,7 +19,7 @@ interface Case {
   parts: { head: string; body: string }[];
   textEdits: TextEdit[];
   byteEdits: ByteEdit[];
-  /** What the head says, beside the bytes that come. */
+  /** What the header declares, besides the bytes that follow. */
   length: 'right' | 'chunked' | 'shorter' | 'longer' | 'none';
 }
 
@@ -39,12 +39,12 @@ export default kind<Case>({
     const app = await listen({ pool: singleModel(new FakeEngine(), served), config: makeConfig({ port: 0 }), log: () => undefined, keepIn });
     const { port, hostname, host } = new URL(app.url);
     const files = (): string[] => readdirSync(keepIn, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile()).map(({ name }) => name);
-    /** Waits for the answer, or goes at once. */
+    /** Waits for the answer, or leaves at once. */
     const exchange = (bytes: Buffer, goes: boolean): Promise<string> => new Promise((resolve, reject) => {
       const socket = connect(Number(port), hostname.replace(/[[\]]/g, ''));
       let text = '';
       socket.setEncoding('utf8').on('data', (piece: string) => text += piece).on('close', () => resolve(text)).on('error', (thrown: NodeJS.ErrnoException) => {
-        // It may close while it is still written to.
+        // The server may close the connection during a write.
         if (thrown.code !== 'ECONNRESET' && thrown.code !== 'EPIPE') reject(thrown);
       });
       if (goes) socket.end(bytes);
@@ -58,7 +58,7 @@ export default kind<Case>({
         const lengths = { right: `Content-Length: ${form.length}\r\n`, shorter: `Content-Length: ${Math.floor(form.length / 2)}\r\n`, longer: `Content-Length: ${form.length + 5}\r\n`, none: '', chunked: 'Transfer-Encoding: chunked\r\n' };
         const sent = length === 'chunked' ? Buffer.concat([Buffer.from(`${form.length.toString(16)}\r\n`), form, Buffer.from(form.length === 0 ? '\r\n' : '\r\n0\r\n\r\n')]) : form;
         const reply = await exchange(Buffer.concat([Buffer.from(`POST /v1/files HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\nContent-Type: ${declared}\r\n${lengths[length]}\r\n`), sent]), length === 'longer');
-        // Who ends in the middle hears nothing, or why.
+        // A client that ends midway gets no reply, or an error.
         const status = Number(/^HTTP\/1\.1 (\d+)/.exec(reply)?.[1] ?? 0);
         if (status === 0 && length !== 'longer') throw new Error('There is no answer.');
         if (status === 200) {
@@ -73,7 +73,7 @@ export default kind<Case>({
         return status === 200 ? 'accepted' : 'refused';
       },
       async close() {
-        // What a vanished client began is taken away when its end is seen.
+        // The upload of a vanished client is removed once the server notices.
         for (let tries = 0; files().length > before && tries < 100; tries++) await new Promise((resolve) => setTimeout(resolve, 50));
         if (files().length > before) throw new Error(`There are left: ${files().join(', ')}.`);
         await app.close(0);

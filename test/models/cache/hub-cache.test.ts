@@ -12,7 +12,7 @@ function withBlob(hub: string, repo = 'owner/repo', contents = 'x'): void {
   writeFileSync(path, contents);
 }
 
-/** Every name below a folder, and what links and files hold. */
+/** Every name below a folder, with the contents of links and files. */
 function tree(folder: string): Record<string, string> {
   return Object.fromEntries(readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => !entry.isDirectory()).map((entry) => {
     const path = join(entry.parentPath, entry.name);
@@ -40,7 +40,7 @@ t.test('publishBlob() writes revisions with slashes, and none for a commit', asy
   t.strictSame(Object.keys(tree(join(hub, 'models--owner--repo', 'refs'))), ['refs/pr/1']);
 });
 
-t.test('publishBlob() may be called again, and replaces what another blob was', async (t) => {
+t.test('publishBlob() may be called again, and replaces another blob', async (t) => {
   const hub = t.testdir();
   withBlob(hub);
   withBlob(hub, 'owner/repo', 'y');
@@ -53,7 +53,7 @@ t.test('publishBlob() may be called again, and replaces what another blob was', 
   t.strictSame(readdirSync(dirname(path)), ['a.gguf'], 'no draft is left');
 });
 
-t.test('publishBlob() without symlink rights makes a second name, and again changes nothing', async (t) => {
+t.test('publishBlob() without symlink rights makes a second name, and a repeat changes nothing', async (t) => {
   const hub = t.testdir();
   withBlob(hub);
   const noLinks = () => Promise.reject(Object.assign(new Error('no'), { code: 'EPERM' }));
@@ -65,7 +65,7 @@ t.test('publishBlob() without symlink rights makes a second name, and again chan
   }
 });
 
-t.test('publishBlob() says so when the contents are not there', async (t) => {
+t.test('publishBlob() says so when the contents are missing', async (t) => {
   const hub = t.testdir();
   await t.rejects(publishBlob(hub, { repo: 'owner/repo', revision: 'main', commit: commitA, file: 'a.gguf', etag }), { code: 'file_unreadable', message: /Expected the contents/ });
   t.throws(() => readdirSync(join(hub, 'models--owner--repo', 'refs')), 'no ref leads to nothing');
@@ -81,7 +81,7 @@ t.test('publishBlob() does not write through a folder that leads out of the stor
   t.strictSame(readdirSync(join(folder, 'outside')), []);
 });
 
-t.test('repoOfFolder() is the way back from repoFolder()', (t) => {
+t.test('repoOfFolder() reverses repoFolder()', (t) => {
   for (const repo of ['owner/repo', 'gpt2', 'a.b/c_d-e', 'ñandú/日本語']) t.equal(repoOfFolder(repoFolder('/hub', repo).slice('/hub/'.length)), repo);
   for (const name of ['datasets--a--b', 'models', 'models--', 'models--a--b--c', '.locks', 'models----a']) t.equal(repoOfFolder(name), undefined, name);
   t.end();

@@ -10,7 +10,7 @@ function placesIn(folder: string) {
 }
 const request: ImportRequest = { path: '', mode: 'copy', repo: '', alias: '', force: false };
 
-t.test('an import that is stopped while it reads or copies leaves nothing behind', async (t) => {
+t.test('an import that is stopped during reading or copying leaves nothing behind', async (t) => {
   const folder = t.testdir();
   const path = join(folder, 'big.gguf');
   writeFileSync(path, model('big'));
@@ -29,7 +29,7 @@ t.test('an import that is stopped while it reads or copies leaves nothing behind
   }
 });
 
-t.test('a file that changes while it is imported is not taken in', async (t) => {
+t.test('a file that changes during its import is not taken', async (t) => {
   const folder = t.testdir();
   const path = join(folder, 'big.gguf');
   writeFileSync(path, model('big'));
@@ -42,7 +42,7 @@ t.test('a file that changes while it is imported is not taken in', async (t) => 
   }
 });
 
-t.test('imports of one file at once by several callers end with one model', async (t) => {
+t.test('several imports of one file at once end with one model', async (t) => {
   const folder = t.testdir();
   const path = join(folder, 'm.gguf');
   writeFileSync(path, model('m'));

@@ -11,7 +11,7 @@ const chunkBytes = 64 * 1024;
 const pullArgs = ['owner/model:Q8_0'];
 const makeFile = (chunks = 8): FakeFile => ({ path: 'm-Q8_0.gguf', bytes: modelBytes(chunks * chunkBytes + 321) });
 
-/** Answers a piece with its right headers, then does what it likes with the body. */
+/** Answers a piece with correct headers, then handles the body as it likes. */
 function head({ response, range, file }: FilePiece, more: Record<string, string> = {}): { from: number; to: number } {
   const { from, to } = range ?? { from: 0, to: file.bytes.length };
   response.writeHead(range ? 206 : 200, {
@@ -20,7 +20,7 @@ function head({ response, range, file }: FilePiece, more: Record<string, string>
   return { from, to };
 }
 
-t.test('what fails in passing is tried again from where it stopped', async (t) => {
+t.test('transient failures are retried from where they stopped', async (t) => {
   const faults: Record<string, (hub: FakeHub, piece: FilePiece) => boolean | Promise<boolean>> = {
     async 'a connection that is cut'(hub, piece) {
       if (piece.count % 3 !== 2) return false;
@@ -80,13 +80,13 @@ t.test('what fails in passing is tried again from where it stopped', async (t) =
       const result = await pull(hub, folder, pullArgs, { RECUA_TEST_STALL_MS: '700' });
       t.equal(result.code, 0, result.stderr);
       t.ok(isInstalled(folder, file));
-      // A stall may be noticed after the host has sent some of the rest into the void.
+      // The stall may be noticed after the host has sent some of the rest into the void.
       t.ok(hub.bytesSent <= file.bytes.length + chunkBytes, `${hub.bytesSent} bytes were sent for ${file.bytes.length}`);
     });
   }
 });
 
-t.test('a host that keeps failing is given up, and what arrived is kept', async (t) => {
+t.test('a host that keeps failing is given up, and the received bytes are kept', async (t) => {
   const file = makeFile();
   const hub = await FakeHub.start(t, oneFile(file));
   hub.onBytes = ({ count, response }) => count > 4 && Boolean(response.destroy());
@@ -110,7 +110,7 @@ t.test('a host without ranges is read in one stream', async (t) => {
     hub.onBytes = async (piece) => {
       if (piece.count < from) return false;
       piece.response.writeHead(200, { 'Content-Length': piece.file.bytes.length });
-      // Cut once in the middle: the stream begins anew and what is there is let pass.
+      // Cut once in the middle: the stream restarts, and the known beginning is skipped.
       const end = cut || piece.range ? piece.file.bytes.length : 3.5 * chunkBytes;
       cut ||= !piece.range;
       await hub.send(piece, 0, end);
@@ -128,7 +128,7 @@ t.test('a host without ranges is read in one stream', async (t) => {
   }
 });
 
-t.test('what is not the file is never installed, and the error says what it is', async (t) => {
+t.test('a wrong file is never installed, and the error says what it is', async (t) => {
   const faults: Record<string, { answer: (piece: FilePiece) => void; says: RegExp }> = {
     'a login page': {
       answer: ({ response }) => response.writeHead(200, { 'Content-Type': 'text/html; charset=utf-8' }).end('<!doctype html><title>Log in</title>'),
@@ -226,7 +226,7 @@ t.test('wrong bytes are fetched once more, then given up and removed', async (t)
   t.ok(isAbsent(join(folder, 'always'), file));
 });
 
-t.test('small files are known by git\'s hash, and an empty one is no trouble', async (t) => {
+t.test('small files are checked with the hash of git, and an empty one works', async (t) => {
   const small: FakeFile = { path: 'sub/config.json', small: true, bytes: Buffer.from('{"a":1}') };
   const empty: FakeFile = { path: 'empty.txt', small: true, bytes: Buffer.alloc(0) };
   const wrong: FakeFile = { path: 'wrong.json', small: true, bytes: Buffer.from('{}'), hash: 'c'.repeat(40) };
@@ -242,7 +242,7 @@ t.test('small files are known by git\'s hash, and an empty one is no trouble', a
   t.match(result.stderr, /Expected git-sha1 c{40} for wrong\.json/);
 });
 
-t.test('many connections are no trouble', async (t) => {
+t.test('many connections work', async (t) => {
   const file = makeFile(40);
   const hub = await FakeHub.start(t, oneFile(file));
   const folder = t.testdir();
@@ -252,7 +252,7 @@ t.test('many connections are no trouble', async (t) => {
   t.ok(isInstalled(folder, file));
 });
 
-t.test('a file that another commit has too is not downloaded again', async (t) => {
+t.test('a file that another commit also has is not downloaded again', async (t) => {
   const file = makeFile();
   const hub = await FakeHub.start(t, oneFile(file));
   const folder = t.testdir();
@@ -264,8 +264,8 @@ t.test('a file that another commit has too is not downloaded again', async (t) =
   t.equal(hub.bytesSent, file.bytes.length);
 });
 
-t.test('a disk that is too small is known before the first byte, and one that fills keeps what it has', async (t) => {
-  // Not the test's own folder, which tap would remove before the file system in it is gone.
+t.test('a disk that is too small is known before the first byte, and one that fills up keeps what it has', async (t) => {
+  // Not the test's own folder: tap would remove it before its file system is unmounted.
   const folder = mkdtempSync(join(tmpdir(), 'recua-small-disk-'));
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
   try {
@@ -305,7 +305,7 @@ t.test('a disk that is too small is known before the first byte, and one that fi
   t.ok(hub.bytesSent - sent <= 6 * mib, 'what had arrived was kept');
 });
 
-t.test('a cache that may not be written is an error of its own', async (t) => {
+t.test('a cache that cannot be written is an error of its own', async (t) => {
   const file = makeFile();
   const hub = await FakeHub.start(t, oneFile(file));
   const folder = t.testdir({ hub: 'a file where the folder should be' });

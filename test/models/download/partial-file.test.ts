@@ -12,8 +12,8 @@ const chunkBytes = 64 * 1024;
 const makeFile = (size = 20 * chunkBytes + 1234): FakeFile => ({ path: 'm-Q8_0.gguf', bytes: modelBytes(size) });
 
 /**
- * Pulls and is killed as soon as the hub has sent so many bytes; resolves to how far into the file
- * those went.
+ * Pulls, and is killed as soon as the hub has sent this many bytes. Resolves to the position in the
+ * file that they reached.
  */
 async function pullKilledAt(hub: FakeHub, folder: string, bytes: number, args: readonly string[], more: Record<string, string> = {}): Promise<number> {
   const target = hub.bytesSent + bytes;
@@ -46,7 +46,7 @@ t.test('a pull killed at twenty random bytes ends with the right file and fetche
   let twice = 0;
   for (let round = 0; round < 20; round++) {
     const firstRequest = hub.pieces.length;
-    // Less than a twentieth of the file, so that there is something left to kill at.
+    // Less than a twentieth of the file, so that something is left for each kill.
     const reachedNow = await pullKilledAt(hub, folder, 1 + Math.floor(Math.random() * (file.bytes.length / 20 - 1)), args, env);
     const [first] = hub.pieces.slice(firstRequest);
     if (!first) continue;
@@ -76,7 +76,7 @@ t.test('with four connections a kill costs at most a chunk of each', async (t) =
   t.ok(hub.bytesSent <= file.bytes.length + 4 * 4 * chunkBytes, `${hub.bytesSent} for ${file.bytes.length}`);
 });
 
-/** Waits until the journal notes so many bytes. */
+/** Waits until the journal records this many bytes. */
 async function noted(running: Running, folder: string, file: FakeFile, bytes: number): Promise<void> {
   const journal = join(blobsFolder(folder), `${hashOf(file)}.recua-partial.json`);
   while (!existsSync(journal) || JSON.parse(readFileSync(journal, 'utf8')).done_bytes !== bytes) {
@@ -86,8 +86,8 @@ async function noted(running: Running, folder: string, file: FakeFile, bytes: nu
 }
 
 /**
- * A hub that sends so many bytes of each of a pull's connections and then nothing until it is let
- * go.
+ * A hub that sends this many bytes on each connection of a pull, and then nothing until it is
+ * released.
  */
 function holdAfter(hub: FakeHub, bytes: number): void {
   hub.sendBytes = 1000;
@@ -101,13 +101,13 @@ t.test('every byte that arrived is kept, wherever in a chunk the pull is stopped
   const env = { RECUA_TEST_CHUNK_BYTES: String(10 * chunkBytes) };
   const folder = t.testdir();
   const args = ['owner/model:Q8_0'];
-  // A little more than a tenth of the file each time, all four together.
+  // A little more than a tenth of the file each time, over all four.
   const each = 66_000;
   for (const [round, signal] of (['SIGINT', 'SIGKILL', 'SIGTERM', 'SIGKILL'] as const).entries()) {
     holdAfter(hub, each);
     const running = startPull(hub, folder, args, env);
     await running.saw(new RegExp(` ${(round + 1) * 10} % of`));
-    // What came is noted once in a second; one that is asked to stop notes it then.
+    // Progress is recorded once a second; a pull that is asked to stop records it then.
     if (signal === 'SIGKILL') await noted(running, folder, file, (round + 1) * 4 * each);
     running.child.kill(signal);
     const { stderr } = await running.ended;
@@ -120,7 +120,7 @@ t.test('every byte that arrived is kept, wherever in a chunk the pull is stopped
   t.equal(hub.bytesSent, file.bytes.length, 'no byte came twice');
 });
 
-t.test('a beginning of a chunk that is not what the journal says is fetched again', async (t) => {
+t.test('a partial chunk that does not match the journal is fetched again', async (t) => {
   const file = makeFile(4 * chunkBytes);
   for (const damage of ['changed', 'cut']) {
     const hub = await FakeHub.start(t, oneFile(file));
@@ -145,7 +145,7 @@ t.test('a beginning of a chunk that is not what the journal says is fetched agai
   }
 });
 
-t.test('links in the place of folders and files of a download are not followed', { skip: process.platform === 'win32' && 'links take rights there' }, async (t) => {
+t.test('links in place of the folders and files of a download are not followed', { skip: process.platform === 'win32' && 'links take rights there' }, async (t) => {
   const file = makeFile(3 * chunkBytes);
   const hub = await FakeHub.start(t, oneFile(file));
   const partial = `${hashOf(file)}.recua-partial`;
@@ -172,7 +172,7 @@ t.test('links in the place of folders and files of a download are not followed',
   }
 });
 
-t.test('what the disk lost or changed after the journal was written is fetched again, and only that', async (t) => {
+t.test('bytes that the disk lost or changed after the journal was written are fetched again, and only those', async (t) => {
   const file = makeFile();
   const hub = await FakeHub.start(t, oneFile(file));
   hub.sendBytes = 4096;
@@ -184,7 +184,7 @@ t.test('what the disk lost or changed after the journal was written is fetched a
   t.match(journal, { file: 'm-Q8_0.gguf', revision: 'main', commit: 'a'.repeat(40), size_bytes: file.bytes.length });
   const done = journal.done_bytes / chunkBytes;
   t.ok(done >= 9, `${done} chunks are there`);
-  // A byte turned in the third chunk, and the end of the last one gone.
+  // One flipped byte in the third chunk, and the end of the last one missing.
   const bytes = readFileSync(partial);
   bytes[2 * chunkBytes + 77]! ^= 1;
   writeFileSync(partial, bytes);
@@ -196,7 +196,7 @@ t.test('what the disk lost or changed after the journal was written is fetched a
   t.equal(hub.bytesSent - sent, file.bytes.length - (done - 2) * chunkBytes);
 });
 
-t.test('a journal that is no journal means a new start', async (t) => {
+t.test('an invalid journal means a new start', async (t) => {
   const file = makeFile(3 * chunkBytes);
   for (const journal of ['', '{', '[]', '{"chunks":5}', JSON.stringify({ size_bytes: file.bytes.length, chunk_bytes: 0, chunks: [] }),
     JSON.stringify({ size_bytes: file.bytes.length, chunk_bytes: chunkBytes, chunks: ['x', null, null] })]) {
@@ -211,7 +211,7 @@ t.test('a journal that is no journal means a new start', async (t) => {
   }
 });
 
-t.test('what Python\'s huggingface_hub began is taken over, unless it is still being written', async (t) => {
+t.test('a download begun by the Python huggingface_hub is taken over, unless it is still being written', async (t) => {
   const file = makeFile();
   const hub = await FakeHub.start(t, oneFile(file));
   for (const { age, taken } of [{ age: 3600, taken: true }, { age: 0, taken: false }]) {

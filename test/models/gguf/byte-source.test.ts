@@ -7,7 +7,7 @@ import type { ByteSource } from '#recua/models/gguf/byte-source.js';
 import { readGguf } from '#recua/models/gguf/gguf.js';
 import { model } from '../hub-layout.js';
 
-t.test('fileSource() reads at any offset, as far as there are bytes', async (t) => {
+t.test('fileSource() reads at any offset, up to the end of the file', async (t) => {
   const path = join(t.testdir({ a: 'hello' }), 'a');
   const source = await fileSource(path);
   t.equal(source.name, path);
@@ -19,7 +19,7 @@ t.test('fileSource() reads at any offset, as far as there are bytes', async (t) 
   await source.close();
 });
 
-t.test('fileSource() refuses what is no file, and does not wait for a pipe', async (t) => {
+t.test('fileSource() refuses a path that is not a file, and does not wait for a pipe', async (t) => {
   const folder = t.testdir();
   await t.rejects(fileSource(join(folder, 'none')), { code: 'model_not_found' });
   await t.rejects(fileSource(folder), { code: 'file_unreadable', message: /is a folder/ });
@@ -40,7 +40,7 @@ t.test('readGguf() reads any source, even one that gives a few bytes at a time, 
     read: async (target, offset) => bytes.copy(target, 0, offset, offset + 7),
     close: async () => { closed++; },
   };
-  // Where a file lies is marked, bytes from elsewhere are not.
+  // The place of the file is marked; bytes from elsewhere are not.
   const { mark, ...read } = await readGguf(path);
   t.ok(mark);
   t.strictSame({ ...await readGguf(source), path }, { ...read, mark: undefined });

@@ -126,11 +126,11 @@ t.test('readGguf() keeps little of a text of many megabytes', async (t) => {
   t.equal(metadata.get('after'), 7);
 });
 
-t.test('readGguf() of a cut-off file always says so', async (t) => {
+t.test('readGguf() always reports a truncated file', async (t) => {
   const whole = gguf(sound);
   const path = join(t.testdir(), 'cut.gguf');
   writeFileSync(path, whole);
-  // The last bytes are padding after the last tensor, which a file may lack.
+  // The last bytes are padding after the last tensor, which a file may omit.
   const needed = whole.length - 1;
   for (let length = needed; length > 0; length--) {
     truncateSync(path, length);
@@ -141,7 +141,7 @@ t.test('readGguf() of a cut-off file always says so', async (t) => {
   }
 });
 
-/** A small fixed random generator, so that a failure can be seen again. */
+/** A small random generator with a fixed seed, so that a failure repeats. */
 function random(seed: number): (below: number) => number {
   let state = seed >>> 0;
   return (below) => {
@@ -162,7 +162,7 @@ function mutate(bytes: Buffer, next: (below: number) => number, reach: number): 
   }
 }
 
-t.test('readGguf() of a mutated file gives a file or invalid_gguf, never anything else', async (t) => {
+t.test('readGguf() of a mutated file gives a file or invalid_gguf, nothing else', async (t) => {
   const folder = t.testdir();
   const seeds = [gguf(sound), ...['gpt-2', 'llama-spm', 'bert-bge'].map((name) => readFileSync(join(vocabularies, `ggml-vocab-${name}.gguf`)))];
   const builtin = join(root, 'builtin', 'builtin.gguf');
@@ -173,7 +173,7 @@ t.test('readGguf() of a mutated file gives a file or invalid_gguf, never anythin
     const rounds = index === 0 ? 2000 : 150;
     writeFileSync(path, whole);
     const file = openSync(path, 'r+');
-    // Only a mutated head is written anew: the rest of the file stays.
+    // Only a mutated head is rewritten: the rest of the file stays.
     const reach = Math.min(whole.length, index === 0 ? whole.length : 4096);
     for (let round = 0; round < rounds; round++) {
       const head = Buffer.from(whole.subarray(0, reach));
@@ -201,7 +201,7 @@ t.test('readGguf() stays under 64 MiB on hostile files', async (t) => {
     ['types', gguf({ metadata: [Buffer.concat([text('tokenizer.ggml.token_type'), Buffer.from([9, 0, 0, 0, 5, 0, 0, 0]), u64(8_000_000), Buffer.alloc(32_000_000, 6)])] })],
   ];
   for (const [name, bytes] of hostile) writeFileSync(join(folder, name), bytes);
-  // In a worker with a heap of its own, whose bound the engine enforces.
+  // In a worker with its own heap, whose limit V8 enforces.
   const worker = new Worker(
     `const { parentPort, workerData } = require('node:worker_threads');
     import(workerData.module).then(async ({ readGguf }) => {
@@ -218,7 +218,7 @@ t.test('readGguf() stays under 64 MiB on hostile files', async (t) => {
   await worker.terminate();
 });
 
-t.test('a count that no file reaches is told as a number', async (t) => {
+t.test('a count larger than any file is reported as a number', async (t) => {
   const path = join(t.testdir(), 'a.gguf');
   const huge = 2n ** 64n - 1n;
   const counts = [

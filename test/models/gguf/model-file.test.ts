@@ -6,7 +6,7 @@ import { readModelFile } from '#recua/models/gguf/model-file.js';
 import { gguf, sound, types } from '../gguf-bytes.js';
 import type { Meta, Spec } from '../gguf-bytes.js';
 
-t.test('readModelFile() sums a model up', async (t) => {
+t.test('readModelFile() summarizes a model', async (t) => {
   const path = join(t.testdir(), 'tiny.gguf');
   writeFileSync(path, gguf(sound));
   t.match(await readModelFile(path), {
@@ -15,7 +15,7 @@ t.test('readModelFile() sums a model up', async (t) => {
   });
 });
 
-t.test('readModelFile() names the commonest type where the file names no quantization', async (t) => {
+t.test('readModelFile() names the most common type if the file names no quantization', async (t) => {
   const path = join(t.testdir(), 'tiny.gguf');
   writeFileSync(path, gguf({ ...sound, metadata: [] }));
   t.match(await readModelFile(path), { quantization: 'F32', architecture: '', vocabSize: 0, hasChatTemplate: false });
@@ -36,7 +36,7 @@ t.test('readModelFile() reads the parts of a split model as one', async (t) => {
   t.match(await readModelFile(path), { tensorCount: 2, parameters: 128, architecture: 'llama' });
 });
 
-t.test('readModelFile() refuses a split model that is not whole, and says which part', async (t) => {
+t.test('readModelFile() refuses an incomplete split model, and says which part', async (t) => {
   const folder = t.testdir();
   const first = join(folder, 'm-00001-of-00002.gguf');
   const second = join(folder, 'm-00002-of-00002.gguf');
@@ -54,7 +54,7 @@ t.test('readModelFile() refuses a split model that is not whole, and says which 
   await t.rejects(readModelFile(renamed), { code: 'invalid_gguf', message: /give the files their names back/ });
 });
 
-t.test('readModelFile() reads a split model through whoever opens its parts, and closes each', async (t) => {
+t.test('readModelFile() opens the parts of a split model through its caller, and closes each', async (t) => {
   const files = new Map([['sub/m-00001-of-00002.gguf', part(0, 2)], ['sub/m-00002-of-00002.gguf', part(1, 2)]]);
   const left = new Set<string>();
   const open = async (file: string) => {

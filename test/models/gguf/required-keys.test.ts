@@ -1,4 +1,4 @@
-// The table of keys is what llama.cpp's source asks for.
+// The table of keys matches the source of llama.cpp.
 import t from 'tap';
 import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -10,7 +10,7 @@ import { root } from '../../cli/recua.js';
 const source = join(root, 'vendor/llama.cpp/src');
 const read = (file: string) => readFileSync(join(source, file), 'utf8').replace(/\/\/[^\n]*/g, '');
 
-/** What a function's body asks for whatever comes: statements outside of any block. */
+/** The keys that a function always reads: statements outside any block. */
 function unconditional(body: string): string[] {
   let depth = 1;
   let plain = '';
@@ -50,7 +50,7 @@ t.test('each architecture has the keys that its load_arch_hparams() requires', (
   t.end();
 });
 
-t.test('the embedded model lacks nothing, and what is taken from it is missed', async (t) => {
+t.test('the embedded model has every key, and a removed key is reported', async (t) => {
   const model = await readModelFile(builtinPath);
   t.strictSame(missingKeys(model), []);
   for (const key of ['llama.block_count', 'llama.embedding_length', 'llama.context_length', 'llama.attention.layer_norm_rms_epsilon', 'llama.attention.head_count', 'llama.feed_forward_length']) {
@@ -60,6 +60,6 @@ t.test('the embedded model lacks nothing, and what is taken from it is missed', 
   }
 });
 
-t.test('files that are no models by themselves lack nothing', async (t) => {
+t.test('files that are not models on their own lack nothing', async (t) => {
   t.strictSame(missingKeys(await readModelFile(join(root, 'vendor/llama.cpp/models/ggml-vocab-qwen2.gguf'))), []);
 });

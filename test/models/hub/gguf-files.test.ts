@@ -31,7 +31,7 @@ t.test('the parts of a split file are one model, in order', (t) => {
   t.end();
 });
 
-t.test('projectors, draft heads and importance matrices are no models, and other files none at all', (t) => {
+t.test('projectors, draft heads and importance matrices are kinds of their own, and other files are ignored', (t) => {
   const models = groupModels(files(['m-Q8_0.gguf', 9], ['m-Q4_0.gguf', 5], 'mmproj-F16.gguf', 'm-mmproj-bf16.gguf', 'mtp-m-Q8_0.gguf', 'm-imatrix.gguf', 'imatrix_unsloth.gguf', 'README.md', 'm.safetensors'));
   t.strictSame(models.map(({ name, kind }) => [name, kind]), [
     ['m-Q4_0', 'model'], ['m-Q8_0', 'model'], ['mtp-m-Q8_0', 'mtp'], ['m-mmproj-bf16', 'projector'], ['mmproj-F16', 'projector'], ['imatrix_unsloth', 'imatrix'], ['m-imatrix', 'imatrix'],
@@ -39,7 +39,7 @@ t.test('projectors, draft heads and importance matrices are no models, and other
   t.end();
 });
 
-t.test('where every file is called MTP, it is the model\'s name', (t) => {
+t.test('if every file is called MTP, that is part of the model name', (t) => {
   t.strictSame(groupModels(files('GLM-MTP-Q4_0.gguf', 'GLM-MTP-Q8_0.gguf', 'mmproj-F16.gguf')).map(({ kind }) => kind), ['model', 'model', 'projector']);
   t.end();
 });
@@ -54,7 +54,7 @@ t.test('a model is chosen by path, file name, stem, quantization or any part, wh
   t.end();
 });
 
-t.test('what fits several models lists them, and what fits none suggests', (t) => {
+t.test('a name that matches several models lists them, and one that matches none gets suggestions', (t) => {
   const listing = files('a-Q4_0.gguf', 'b-Q4_0.gguf', 'c-Q8_0.gguf', 'd-F16-00001-of-00002.gguf');
   t.throws(() => chooseModel('o/r', listing, 'Q4_0'), { code: 'ambiguous_model', message: /a-Q4_0\.gguf, b-Q4_0\.gguf/ });
   t.throws(() => chooseModel('o/r', listing, 'Q8_1'), { code: 'repository_file_not_found', message: /Did you mean Q8_0\?.*Q4_0, Q8_0, F16/ });

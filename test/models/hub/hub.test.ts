@@ -43,7 +43,7 @@ t.test('each refusal has its own sentence and says what to do', async (t) => {
   }
 });
 
-t.test('a hub that gives no reasons is understood as far as it goes', async (t) => {
+t.test('a hub that gives no reasons is understood as far as possible', async (t) => {
   const hub = await FakeHub.start(t, repos());
   hub.onApi = (_request, response, url) => {
     if (url.pathname === '/api/models/owner/model') return false;
@@ -77,7 +77,7 @@ t.test('the token goes to the hub and never to the host it redirects to', async 
   t.notMatch(result.stderr, /member/);
 });
 
-t.test('redirects on the hub are followed, relative ones too, but not for ever', async (t) => {
+t.test('redirects on the hub are followed, relative ones too, but not forever', async (t) => {
   const hub = await FakeHub.start(t, repos());
   hub.onApi = (_request, response, url) => {
     if (url.pathname.includes('/old/')) response.writeHead(307, { Location: url.pathname.replace('/old/', '/owner/') + url.search }).end();
@@ -93,7 +93,7 @@ t.test('redirects on the hub are followed, relative ones too, but not for ever',
   t.match((await pull(hub, folder, ['odd/model'])).stderr, /it redirects to an invalid web address/);
 });
 
-t.test('a busy or broken hub is asked again, but not for ever', async (t) => {
+t.test('a busy or broken hub is retried, but not forever', async (t) => {
   const hub = await FakeHub.start(t, repos());
   const folder = t.testdir();
   let left = 0;
@@ -128,7 +128,7 @@ t.test('a busy or broken hub is asked again, but not for ever', async (t) => {
   t.equal(asked, 1, 'an hour is not waited for');
 });
 
-t.test('answers that are none are told as such', async (t) => {
+t.test('invalid answers are reported as such', async (t) => {
   const hub = await FakeHub.start(t, repos());
   const folder = t.testdir();
   const answers: [body: unknown, says: RegExp][] = [
@@ -169,7 +169,7 @@ t.test('a listing of many pages is read whole, and only from the hub', async (t)
   t.strictSame(hub.requests.filter(({ server }) => server === 'cdn'), []);
 });
 
-t.test('names that would leave the store are left out and named', async (t) => {
+t.test('names that would leave the store are skipped and named', async (t) => {
   const lfs = { oid: '1'.repeat(64), size: 5 };
   const names = ['../evil-Q8_0.gguf', '/etc/evil.gguf', 'a/../../evil.gguf', 'C:\\evil.gguf', 'a\\evil.gguf', '\\\\host\\evil.gguf', 'nul\0.gguf', 'con.gguf', 'a//b.gguf', './b.gguf',
     'x'.repeat(300), 'e\u001b[31mvil.gguf', 'dot./evil.gguf'];
@@ -191,7 +191,7 @@ t.test('names that would leave the store are left out and named', async (t) => {
   t.strictSame(readdirSync(folder), []);
 });
 
-t.test('without a network a file that is there is given, and one that is not is an error', async (t) => {
+t.test('without a network a cached file is used, and a missing one is an error', async (t) => {
   const hub = await FakeHub.start(t, repos());
   const folder = t.testdir();
   t.equal((await pull(hub, folder, ['owner/model:Q8_0'])).code, 0);
@@ -235,7 +235,7 @@ t.test('HF_ENDPOINT has to be an address', async (t) => {
   t.equal(slash.code, 0, slash.stderr);
 });
 
-t.test('a download goes by the commit, whatever the branch does meanwhile', async (t) => {
+t.test('a download is pinned to its commit, whatever the branch does meanwhile', async (t) => {
   const hub = await FakeHub.start(t, oneFile(file));
   const folder = t.testdir();
   writeFileSync(join(folder, 'unused'), '');
@@ -243,7 +243,7 @@ t.test('a download goes by the commit, whatever the branch does meanwhile', asyn
   t.ok(hub.requests.filter(({ url }) => url.includes('/resolve/')).every(({ url }) => url.startsWith(`/owner/model/resolve/${commit}/`)));
 });
 
-t.test('a reply that would become far more memory than it takes is refused unread', async (t) => {
+t.test('a reply that would take far more memory than its bytes is refused unread', async (t) => {
   const hub = await FakeHub.start(t, repos());
   const replies: Record<string, Buffer> = {
     'brackets': Buffer.alloc(12_000_000, '['),
@@ -255,7 +255,7 @@ t.test('a reply that would become far more memory than it takes is refused unrea
   for (const [what, reply] of Object.entries(replies)) {
     for (const place of ['/revision/', '/tree/']) {
       hub.onApi = (_request, response, url) => url.pathname.includes(place) && Boolean(response.writeHead(200, { 'Content-Type': 'application/json' }).end(reply));
-      // With so little memory the values themselves would end the process.
+      // With so little memory, the parsed values would end the process.
       const result = await pull(hub, t.testdir(), ['owner/model'], { NODE_OPTIONS: '--max-old-space-size=96' });
       t.equal(result.code, 1, `${what} in ${place}: ${result.stderr}`);
       t.match(result.stderr, /Expected JSON from 127\.0\.0\.1:\d+, got something else/);
@@ -272,7 +272,7 @@ t.test('bounded JSON is JSON', (t) => {
   t.end();
 });
 
-t.test('entries of a listing that are none are left out, whatever they are', async (t) => {
+t.test('invalid entries of a listing are skipped, whatever they are', async (t) => {
   const sound = { type: 'file', path: 'm-Q8_0.gguf', size: 5000, oid: '0'.repeat(40), lfs: { oid: 'a'.repeat(64), size: 5000 } };
   const odd = [
     null, 5, 'file', [], {}, { type: 'file' }, { ...sound, path: { toString: 1 } }, { ...sound, path: null }, { ...sound, path: 7 }, { ...sound, path: ['m.gguf'] },
@@ -289,7 +289,7 @@ t.test('entries of a listing that are none are left out, whatever they are', asy
   t.ok(refused.includes('an entry without a name'));
 });
 
-t.test('a listing of tens of thousands of files is shown, one of more than any repository has is refused', async (t) => {
+t.test('a listing of tens of thousands of files is shown, and a larger one is refused', async (t) => {
   const entry = (path: string) => ({ type: 'file', path, size: 5000, oid: '0'.repeat(40), lfs: { oid: 'a'.repeat(64), size: 5000 } });
   const listing = [entry('m-Q8_0.gguf'), ...Array.from({ length: 30_000 }, (_, i) => entry(`logs/run-${i}.json`)),
     ...Array.from({ length: 10_000 }, (_, i) => entry(`big-F16-${String(i + 1).padStart(5, '0')}-of-10000.gguf`))];
@@ -319,7 +319,7 @@ t.test('a hub that trickles is given up', async (t) => {
   };
   const env = { RECUA_TEST_STALL_MS: '200' };
   t.match((await pull(hub, t.testdir(), ['owner/model'], env)).stderr, /cannot be reached: it sent nothing, or next to nothing, for 0\.2 seconds/);
-  // Faster than silence, but without end.
+  // Fast enough to avoid the silence timeout, but endless.
   hub.onApi = (_request, response, url) => {
     if (!url.pathname.includes('/tree/')) return false;
     response.writeHead(200, { 'Content-Type': 'application/json' });
@@ -356,7 +356,7 @@ t.test('a host that cuts off after each byte is given up', async (t) => {
   t.ok(hub.pieces.length <= 40, `${hub.pieces.length} requests`);
 });
 
-t.test('a GGUF file that is shorter than its header is refused before it is asked for', async (t) => {
+t.test('a GGUF file shorter than its header is refused before it is requested', async (t) => {
   const empty: FakeFile = { path: 'm-Q8_0.gguf', bytes: Buffer.alloc(0) };
   const short: FakeFile = { path: 's-Q4_0.gguf', bytes: Buffer.from('GGUF\x03') };
   const part: FakeFile = { path: 'p-F16-00002-of-00002.gguf', bytes: Buffer.alloc(0) };

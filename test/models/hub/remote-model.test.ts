@@ -8,7 +8,7 @@ import { FakeHub, modelBytes } from '../fake-hub.js';
 const mib = 1024 * 1024;
 const builtin = readFileSync(join(root, 'builtin/builtin.gguf'));
 
-t.test('a remote file is read at any place, by few requests', async (t) => {
+t.test('a remote file is read at any place, with few requests', async (t) => {
   const bytes = modelBytes(40 * mib);
   const hub = await FakeHub.start(t, [{ name: 'owner/model', files: [{ path: 'm-Q8_0.gguf', bytes }, { path: 'm-Q4_0.gguf', bytes: builtin }] }]);
   const model = await openRemoteModel('owner/model:Q8_0', hub.environment(t.testdir()));
@@ -35,7 +35,7 @@ t.test('a remote file is read at any place, by few requests', async (t) => {
   await source.close();
 });
 
-t.test('a header costs little of a large file, also where the host does no ranges', async (t) => {
+t.test('a header costs few bytes of a large file, even if the host supports no ranges', async (t) => {
   const hub = await FakeHub.start(t, [{ name: 'owner/model', files: [{ path: 'm.gguf', bytes: modelBytes(40 * mib) }] }]);
   hub.onBytes = async (piece) => {
     piece.response.writeHead(200, { 'Content-Length': piece.file.bytes.length });
@@ -51,7 +51,7 @@ t.test('a header costs little of a large file, also where the host does no range
   await source.close();
 });
 
-t.test('a name that is not one model is refused with what there is', async (t) => {
+t.test('a name that does not match one model is refused with the choices', async (t) => {
   const hub = await FakeHub.start(t, [
     { name: 'owner/model', files: [{ path: 'm-Q8_0.gguf', bytes: builtin }, { path: 'm-Q4_0.gguf', bytes: builtin }] },
     { name: 'owner/none', files: [{ path: 'README.md', small: true, bytes: Buffer.from('#') }] },

@@ -21,7 +21,7 @@ interface Proxy {
   answer: number | undefined;
 }
 
-/** A proxy as companies have them: absolute addresses for http, CONNECT for https. */
+/** A proxy like those of companies: absolute addresses for http, CONNECT for https. */
 async function startProxy(t: { teardown(end: () => void): unknown }): Promise<Proxy> {
   const note = (request: IncomingMessage) => proxy.seen.push({ line: `${request.method} ${request.url}`, login: request.headers['proxy-authorization'] });
   const server = createServer((request, response) => {
@@ -112,7 +112,7 @@ t.test('HTTPS goes through a CONNECT proxy, with a CA of its own in NODE_EXTRA_C
   t.match(refused.stderr, /cannot be reached: the proxy answers 403 No \(PROXY_REFUSED\)\. Expected a proxy that lets this through/);
 });
 
-t.test('what is no proxy\'s address is an error', async (t) => {
+t.test('an invalid proxy address is an error', async (t) => {
   const hub = await FakeHub.start(t, oneFile(file));
   const result = await pull(hub, t.testdir(), ['owner/model'], { HTTP_PROXY: 'socks5://127.0.0.1:1' });
   t.equal(result.code, 1);

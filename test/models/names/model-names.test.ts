@@ -1,7 +1,7 @@
 import t from 'tap';
 import { isQuantization, isSidecar, modelKey, partName, partOf, quantizationOfName, sameQuantization, stemOf } from '#recua/models/names/model-names.js';
 
-t.test('quantizationOfName() reads the quantization off a file or its folder', (t) => {
+t.test('quantizationOfName() reads the quantization from a file name or its folder', (t) => {
   for (const [file, expected] of [
     ['qwen2.5-0.5b-instruct-q4_k_m.gguf', 'Q4_K_M'], ['Llama-3-8B.Q8_0.gguf', 'Q8_0'], ['m-UD-Q4_K_XL.gguf', 'UD-Q4_K_XL'], ['m-IQ2_XXS.gguf', 'IQ2_XXS'], ['m-BF16.gguf', 'BF16'],
     ['m.f16.gguf', 'F16'], ['m-F32.gguf', 'F32'], ['m-fp16.gguf', 'F16'], ['gpt-oss-20b-MXFP4.gguf', 'MXFP4'], ['m-Q6_K.gguf', 'Q6_K'], ['m-TQ1_0.gguf', 'TQ1_0'], ['Q4_K_M/big-00001-of-00002.gguf', 'Q4_K_M'],
@@ -16,7 +16,7 @@ t.test('quantizationOfName() reads the quantization off a file or its folder', (
   t.end();
 });
 
-t.test('parts, stems and sidecars are read off the name', (t) => {
+t.test('parts, stems and sidecars are read from the name', (t) => {
   t.strictSame(partOf('a/b-00002-of-00010.gguf'), { part: 2, total: 10 });
   t.strictSame(partOf('b-0002-of-0010.gguf'), { part: 1, total: 1 });
   t.equal(partName('a/b-00002-of-00010.gguf', 7), 'a/b-00007-of-00010.gguf');

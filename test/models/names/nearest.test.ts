@@ -1,7 +1,7 @@
 import t from 'tap';
 import { nearest } from '#recua/models/names/nearest.js';
 
-t.test('nearest() finds the word a slip stands for', (t) => {
+t.test('nearest() finds the word that was misspelled', (t) => {
   const known = ['--port', '--prompt', '--parallel', 'show', 'api', 'run', 'version'];
   t.equal(nearest('--prot', known), '--port');
   t.equal(nearest('--promt', known), '--prompt');
@@ -11,7 +11,7 @@ t.test('nearest() finds the word a slip stands for', (t) => {
   t.end();
 });
 
-t.test('nearest() offers nothing for another word', (t) => {
+t.test('nearest() offers nothing for an unrelated word', (t) => {
   t.equal(nearest('pull', ['api', 'run', 'show', 'help', 'version']), undefined);
   t.equal(nearest('--zzz', ['--port']), undefined);
   t.equal(nearest('x', []), undefined);

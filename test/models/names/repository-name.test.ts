@@ -1,7 +1,7 @@
 import t from 'tap';
 import { hubEndpoint, isHubName, readRepositoryName, tryRepositoryName } from '#recua/models/names/repository-name.js';
 
-t.test('a repository is named in all the ways people name it', (t) => {
+t.test('a repository may be named in all the usual ways', (t) => {
   for (const [given, repo, inside, revision] of [
     ['owner/repo', 'owner/repo'],
     ['gpt2', 'gpt2'],
@@ -30,7 +30,7 @@ t.test('a repository is named in all the ways people name it', (t) => {
   t.end();
 });
 
-t.test('what could lead out of the store or is another hub\'s is refused', (t) => {
+t.test('a name that could leave the store or belongs to another hub is refused', (t) => {
   for (const given of ['', '/', '../x', 'a/..', 'owner/repo:../../x', 'owner/repo@../x', 'owner/repo/../../x', 'a//b', 'owner/re--po', 'owner/re po', '.hidden/x', 'owner/repo\0',
     'https://example.com/owner/repo', 'https://huggingface.co/owner/repo/resolve/main/%2e%2e%2fx', 'https://huggingface.co/owner/repo/resolve/%E0%A4%A/x',
     'owner/repo:C:\\x', 'hf:', 'https://']) {
@@ -39,7 +39,7 @@ t.test('what could lead out of the store or is another hub\'s is refused', (t) =
   t.end();
 });
 
-t.test('every way to write a model of the hub is understood where a path may stand, too', (t) => {
+t.test('every spelling of a hub model is understood where a path may stand, too', (t) => {
   const whole = { repo: 'o/r', revision: undefined, word: undefined, file: undefined };
   for (const prefix of ['', 'hf:', 'hf://', 'hf.co/', 'huggingface.co/', 'https://huggingface.co/', 'https://hf.co/', 'http://huggingface.co/', 'https://www.huggingface.co/', 'HTTPS://HuggingFace.co/']) {
     t.strictSame(tryRepositoryName(`${prefix}o/r`), whole, prefix);
@@ -55,7 +55,7 @@ t.test('every way to write a model of the hub is understood where a path may sta
   t.end();
 });
 
-t.test('a path is no repository', (t) => {
+t.test('a path is not a repository', (t) => {
   for (const name of ['./o/r', '../o/r', '/o/r', '~/o/r', 'o/r.gguf', 'm@2.gguf', 'C:\\o\\r', 'o\\r', 'o/r/sub', 'o/r/../x.gguf', 'o//x.gguf', 'https://example.com/o/r', 'a b/c', 'o/r:', 'o/r@', 'o/r:a:b', 'a\nb', '']) {
     t.equal(tryRepositoryName(name), undefined, JSON.stringify(name));
   }

@@ -13,7 +13,7 @@ const hostileFiles = [
   'a:stream', 'a*', 'a?', 'a"', 'a<b', 'a|b', long, `${'d/'.repeat(500)}a`,
 ];
 
-t.test('files of repositories that lead elsewhere, or cannot be on every system, are refused', (t) => {
+t.test('file names that lead elsewhere, or are invalid on some system, are refused', (t) => {
   for (const file of hostileFiles) {
     t.throws(() => checkRepoFile(file), { code: 'invalid_name' }, JSON.stringify(file.slice(0, 40)));
     t.throws(() => checkRevision(file), { code: 'invalid_name' }, JSON.stringify(file.slice(0, 40)));
@@ -22,7 +22,7 @@ t.test('files of repositories that lead elsewhere, or cannot be on every system,
   t.end();
 });
 
-t.test('repositories that lead elsewhere are refused', (t) => {
+t.test('repository names that lead elsewhere are refused', (t) => {
   for (const repo of ['', '/', 'a/', '/a', 'a/b/c', '..', '../a', 'a/..', 'a/.b', 'a/b.', 'a/-b', 'a--b', 'a/b--c', 'a/b..c', 'a b/c', 'a\\b', 'C:/a', 'a/b\0', 'a/b\n', 'a:b/c', `a/${'x'.repeat(97)}`]) {
     t.throws(() => checkRepo(repo), { code: 'invalid_name' }, JSON.stringify(repo));
   }
@@ -30,13 +30,13 @@ t.test('repositories that lead elsewhere are refused', (t) => {
   t.end();
 });
 
-t.test('etags that lead elsewhere, or look like work in progress, are refused', (t) => {
+t.test('etags that lead elsewhere, or look like a partial download, are refused', (t) => {
   for (const etag of ['', '..', '../x', 'a/b', 'a\\b', '.x', 'a.recua-partial', 'a.incomplete', 'a b', 'a\0', 'x'.repeat(129)]) t.throws(() => checkEtag(etag), { code: 'invalid_name' }, etag);
   t.doesNotThrow(() => checkEtag('0'.repeat(64)));
   t.end();
 });
 
-t.test('no name whatever leaves the store', async (t) => {
+t.test('no name leaves the store', async (t) => {
   const folder = t.testdir({ hub: {} });
   const hub = join(folder, 'hub');
   let state = 7;

@@ -8,7 +8,7 @@ import { builtinPath } from '#recua/models/store.js';
 
 const options = { contextSize: 1024, parallel: 2, cacheTypeK: 'f16', cacheTypeV: 'f16' };
 
-t.test('the layers, the output and the token embeddings are all the weights there are', async (t) => {
+t.test('layers, output and token embeddings add up to all weights', async (t) => {
   const model = await readModelFile(builtinPath);
   const need = layerNeed(model, options);
   const { weightsBytes, kvBytes, computeBytes } = estimateMemory(model, options);
@@ -22,7 +22,7 @@ t.test('the layers, the output and the token embeddings are all the weights ther
   t.ok(need.layersBytes.every((bytes) => bytes > kvBytes / model.layers), 'each layer has weights beside its keys and values');
 });
 
-t.test('embeddings count for the output only where they are its matrix, too', async (t) => {
+t.test('embeddings count as the output only if they are its matrix, too', async (t) => {
   const model = await readModelFile(builtinPath);
   const [file] = model.parts;
   const tensor = (name: string, sizeBytes: number) => ({ ...file.tensors[0]!, name, sizeBytes });
@@ -32,7 +32,7 @@ t.test('embeddings count for the output only where they are its matrix, too', as
   t.equal(layerNeed(having(...common, tensor('output.weight', 2000)), options).outputBytes, 2010);
 });
 
-t.test('auto knows how much a pass of --ubatch-size takes', async (t) => {
+t.test('auto knows how much memory a pass of --ubatch-size takes', async (t) => {
   const model = await readModelFile(builtinPath);
   const compute = (microBatchSize: number) => offloadWish({ ...defaults, contextSize: 4096, gpuLayers: 'auto', microBatchSize }, model).layerNeed!.computeBytes;
   t.ok(compute(2048) > 3 * compute(512), `${compute(2048)} instead of ${compute(512)}`);

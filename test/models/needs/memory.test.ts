@@ -26,8 +26,8 @@ async function modelOf(t: Test, metadata: Meta[], architecture = 'llama') {
 }
 
 /**
- * What llama.cpp says it took, in bytes. Weights are read, not mapped: a mapping covers what was
- * copied out of it, too.
+ * The bytes that llama.cpp reports. Weights are read, not mapped: a mapping also covers the parts
+ * that were copied out of it.
  */
 async function taken(t: Test, path: string, flags: string[]) {
   const running = start(['api', path, '--port', '0', '--log-level', 'debug', '--gpu-layers', '0', '--no-mmap', ...flags]);
@@ -44,7 +44,7 @@ function near(t: Test, ours: number, theirs: number, share: number, what: string
   t.ok(theirs > 0 && Math.abs(ours - theirs) <= theirs * share + 8192, `${what}: ${ours} instead of ${theirs}`);
 }
 
-t.test('estimateMemory() of the embedded model is what llama.cpp takes', async (t) => {
+t.test('estimateMemory() of the embedded model matches what llama.cpp takes', async (t) => {
   const model = await readModelFile(builtinPath);
   for (const [flags, options] of [
     [['-c', '4096', '-np', '4'], { ...f16, contextSize: 4096, parallel: 4 }],
@@ -61,7 +61,7 @@ t.test('estimateMemory() of the embedded model is what llama.cpp takes', async (
   }
 });
 
-t.test('estimateMemory() of a quantized model knows the copies that this processor makes', async (t) => {
+t.test('estimateMemory() of a quantized model counts the copies that this processor makes', async (t) => {
   const path = join(t.testdir(), 'q8_0.gguf');
   const { writeRandomModel } = await import(randomWriter) as { writeRandomModel(name: string, path: string): void };
   writeRandomModel('nano', path);
@@ -69,7 +69,7 @@ t.test('estimateMemory() of a quantized model knows the copies that this process
   near(t, estimateMemory(await readModelFile(path), f16).weightsBytes, weights, 0.005, 'weights');
 });
 
-t.test('estimateMemory() counts weights as a processor keeps them, whichever it is', async (t) => {
+t.test('estimateMemory() counts weights as each processor stores them', async (t) => {
   const matrices = (type: number, blockElements: number, blockBytes: number, rows: number): Spec => {
     const size = 256 * rows / blockElements * blockBytes;
     const space = Math.ceil(size / 32) * 32;
@@ -97,7 +97,7 @@ t.test('estimateMemory() counts weights as a processor keeps them, whichever it 
   t.equal(await weightsOf(q4k, ['avx2', 'amx']), 64 * 144 + 2 * 64 * 148);
 });
 
-t.test('readProcessor() reads what Linux tells of x86 and of ARM', (t) => {
+t.test('readProcessor() reads what Linux reports of x86 and ARM', (t) => {
   const features = (text: string) => [...readProcessor(text)].sort();
   t.same(features('processor\t: 0\nflags\t\t: fpu avx2 avx512f avx512_vnni amx_tile amx_int8\nbugs\t\t: x\n'), ['amx', 'avx2', 'avx512']);
   t.same(features('flags\t\t: fpu avx2 amx_int8\n'), ['avx2'], 'no AMX without VNNI');
@@ -119,7 +119,7 @@ t.test('estimateMemory() counts heads and their lengths layer by layer', async (
   t.equal(estimateMemory(list, f16).kvBytes, 15 * 1024 * 64 * 2 * 2);
 });
 
-t.test('estimateMemory() of recurrent layers counts their states, once for each request', async (t) => {
+t.test('estimateMemory() of recurrent layers counts their states, once per request', async (t) => {
   const ssm: Meta[] = [['ssm.conv_kernel', types.u32, 4], ['ssm.inner_size', types.u32, 1024], ['ssm.state_size', types.u32, 16], ['ssm.group_count', types.u32, 0]];
   const state = 4 * (3 * 1024 + 16 * 1024);
   const pure = await modelOf(t, ssm, 'mamba');
@@ -129,7 +129,7 @@ t.test('estimateMemory() of recurrent layers counts their states, once for each 
   t.equal(estimateMemory(hybrid, f16).kvBytes, 3 * state + 1024 * 2 * 64 * 2 * 2);
 });
 
-t.test('estimateMemory() needs no cache where nothing is remembered, and ends on absurd claims', async (t) => {
+t.test('estimateMemory() needs no cache if nothing is remembered, and ends on absurd claims', async (t) => {
   t.equal(estimateMemory(await modelOf(t, [['attention.head_count', types.u32, 8], ['attention.causal', types.bool, false]], 'bert'), f16).kvBytes, 0);
   const absurd = await modelOf(t, [['attention.head_count', types.u64, 2n ** 63n], ['attention.head_count_kv', types.string, 'x'], ['attention.key_length', types.f64, NaN], ['ssm.state_size', types.i32, -5]]);
   t.ok(Number.isFinite(estimateMemory({ ...absurd, layers: Number.MAX_SAFE_INTEGER }, f16).totalBytes));
@@ -155,7 +155,7 @@ t.test('largestContext() is the largest that fits', async (t) => {
   t.equal(largestContext(model, 0, f16), 0);
 });
 
-t.test('machineMemory() tells of some memory, and of no more than there is', (t) => {
+t.test('machineMemory() reports some memory, and no more than there is', (t) => {
   const { totalBytes, availableBytes } = machineMemory();
   t.ok(totalBytes > 1e8 && totalBytes < 1e14, `${totalBytes}`);
   t.ok(availableBytes > 0 && availableBytes <= totalBytes, `${availableBytes}`);

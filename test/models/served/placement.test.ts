@@ -12,7 +12,7 @@ const gpu = (name: string, freeBytes: number, more: Partial<Device> = {}): Devic
   name, description: name, backend: 'CUDA', kind: 'gpu', id: name, memoryFreeBytes: freeBytes, memoryTotalBytes: freeBytes, ...more,
 } as Device);
 
-t.test('what a GPU computes counts there and not as RAM; the rest is RAM', async (t) => {
+t.test('what a GPU computes counts against its memory and not RAM; the rest is RAM', async (t) => {
   const file = await readModelFile(builtinPath);
   const config = makeConfig({ contextSize: 512, parallel: 2 });
   const whole = estimateMemory(file, config).totalBytes;
@@ -34,7 +34,7 @@ t.test('what a GPU computes counts there and not as RAM; the rest is RAM', async
   t.strictSame(on({ gpuLayers: 'auto' }, [gpu('CUDA0', gib)]), { needBytes: whole, deviceBytes: {} }, 'no layer fits into what is free');
 });
 
-t.test('the budget of a device is what it has free, less a reserve', (t) => {
+t.test('the budget of a device is its free memory, less a reserve', (t) => {
   const devices = [gpu('CUDA0', 8 * gib), gpu('CUDA1', gib / 2), gpu('silent', 0), gpu('CPU', 4 * gib, { kind: 'cpu' })];
   t.strictSame(deviceBudget(devices), { CUDA0: 7 * gib, CUDA1: 0 });
   t.end();

@@ -1,6 +1,6 @@
-// native/attention: every kernel that this processor has, against attention in double precision.
-// ggml computes the same keys and values as F32 beside it: over all cases no kernel may be less
-// exact in the mean, and in none by much. (A single value is a matter of luck.)
+// native/attention: every kernel that this processor supports, against attention in double
+// precision. ggml computes the same keys and values as F32 for comparison: over all cases no kernel
+// may be less exact on average, and in no case by much. (A single value depends on luck.)
 import t from 'tap';
 import type { AttendOptions } from '#recua/addon/attend.js';
 import { addon } from '../setup.js';
@@ -9,10 +9,10 @@ import { attention, errors, noise } from './reference.js';
 type Shape = Partial<Omit<AttendOptions, 'q' | 'k' | 'v' | 'mask' | 'sinks'>>;
 
 interface Case extends Shape {
-  /** Which keys a token sees; absent: all. A number is a bias. */
+  /** The keys a token sees; absent: all. A number is a bias. */
   sees?: (token: number, key: number, stream: number) => boolean | number;
   sinks?: boolean;
-  /** What queries are multiplied by: large logits. */
+  /** Factor for queries: large logits. */
   size?: number;
 }
 
@@ -79,7 +79,7 @@ const cases: Record<string, Case> = {
 };
 
 const kernels = addon.attention().kernels;
-/** By kernel, for each case: how many times ggml's its mean error is. */
+/** For each kernel and case, its mean error relative to that of ggml. */
 const ratios = new Map<string, number[]>(kernels.map((kernel) => [kernel, []]));
 t.ok(kernels.includes('plain'), kernels.join(', '));
 
@@ -87,7 +87,7 @@ for (const [name, one] of Object.entries(cases)) {
   t.test(name, (t) => {
     const options = build(one);
     const all = kernels.map((kernel) => ({ kernel, ...addon.attend({ ...options, kernel }) }));
-    // By now keys and values are what rounding to their types left.
+    // Keys and values are now rounded to their types.
     const right = attention(options);
     const ggml = errors(addon.attend({ ...options, kernel: 'ggml', typeK: 'f32', typeV: 'f32' }).out, right);
     for (const { kernel, taken, out } of all) {
@@ -109,7 +109,7 @@ t.test('over all of these, no kernel is less exact than ggml with F32', (t) => {
   t.end();
 });
 
-t.test('threads give what one gives, each time', (t) => {
+t.test('any number of threads gives the same result, each time', (t) => {
   const options = build({ keys: 3000, tokens: 2, sees: causal(3000, 2) });
   for (const kernel of kernels) {
     const right = addon.attend({ ...options, kernel, threads: 1 }).out;
@@ -133,7 +133,7 @@ t.test('a masked key may hold anything', (t) => {
   t.end();
 });
 
-t.test('what is no number stays none', (t) => {
+t.test('NaN stays NaN', (t) => {
   for (const tokens of [1, 20]) {
     for (const kernel of kernels) {
       const options = build({ keys: 100, tokens });
@@ -144,7 +144,7 @@ t.test('what is no number stays none', (t) => {
   t.end();
 });
 
-t.test('what the kernels do not take is ggml\'s', (t) => {
+t.test('shapes that the kernels do not take go to ggml', (t) => {
   for (const shape of [{ typeK: 'q4_0', typeV: 'q4_0' }, { dk: 72, dv: 72 }, { dk: 320, dv: 320 }, { heads: 97, kvHeads: 1 }]) {
     const options = build({ ...shape, keys: 64 });
     const { taken, out } = addon.attend(options);

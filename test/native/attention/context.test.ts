@@ -1,4 +1,4 @@
-// native/attention in a context: that it is used where it is asked for, and only there.
+// native/attention in a context: used when requested, and only then.
 import t from 'tap';
 import type { ContextOptions } from '#recua/addon/addon.js';
 import { gpuLayers } from '../../device.js';
@@ -10,7 +10,7 @@ t.teardown(() => model.close());
 const text = 'The rivers of the north are cold and wide, and the bridges over them are old. '.repeat(12);
 const prompt = await model.tokenize(`<|im_start|>user\n${text}<|im_end|>\n<|im_start|>assistant\n`, true, true);
 
-/** Nodes taken while the context is made and `use` runs. */
+/** Nodes that Recua took while the context is made and `use` runs. */
 async function taken<T>(options: Partial<ContextOptions>, use: (context: Awaited<ReturnType<typeof model.createContext>>) => Promise<T>) {
   const before = addon.attention().taken;
   const context = await model.createContext(contextOptions({ contextSize: 1024, threads: 2, threadsBatch: 2, ...options }));
@@ -21,7 +21,7 @@ async function taken<T>(options: Partial<ContextOptions>, use: (context: Awaited
   }
 }
 
-t.test('answers are those of ggml', { skip }, async (t) => {
+t.test('answers equal those of ggml', { skip }, async (t) => {
   const sampler = await model.createSampler({ temperature: 0 }, new Int32Array());
   for (const more of [{}, { cacheTypeK: 'q8_0', cacheTypeV: 'q8_0' }, { cacheTypeK: 'bf16', cacheTypeV: 'f16' }, { flashAttention: 'on' as const }]) {
     const answer = (attention: 'auto' | 'ggml') => taken({ ...more, attention }, (context) => generate(context, sampler, prompt, 24));
@@ -33,7 +33,7 @@ t.test('answers are those of ggml', { skip }, async (t) => {
   }
 });
 
-t.test('what it does not know is computed all the same', { skip }, async (t) => {
+t.test('unsupported shapes are computed all the same', { skip }, async (t) => {
   const sampler = await model.createSampler({ temperature: 0 }, new Int32Array());
   for (const more of [{ flashAttention: 'off' as const }, { cacheTypeK: 'q4_0', cacheTypeV: 'q4_0' }]) {
     const { result, nodes } = await taken({ ...more, attention: 'auto' }, (context) => generate(context, sampler, prompt, 8));
@@ -42,7 +42,7 @@ t.test('what it does not know is computed all the same', { skip }, async (t) => 
   }
 });
 
-t.test('several sequences of different lengths, beside a prompt', { skip }, async (t) => {
+t.test('several sequences of different lengths run beside a prompt', { skip }, async (t) => {
   const sampler = await model.createSampler({ temperature: 0 }, new Int32Array());
   const run = (attention: 'auto' | 'ggml') => taken({ attention, sequences: 4 }, async (context) => {
     const all: number[] = [];
@@ -61,7 +61,7 @@ t.test('several sequences of different lengths, beside a prompt', { skip }, asyn
   t.ok(own.nodes > 0);
 });
 
-t.test('contexts side by side, each with its own', { skip }, async (t) => {
+t.test('contexts run side by side, each with its own attention', { skip }, async (t) => {
   const sampler = await model.createSampler({ temperature: 0 }, new Int32Array());
   const options = contextOptions({ contextSize: 1024, threads: 2, threadsBatch: 2 });
   const one = await model.createContext({ ...options, attention: 'auto' });

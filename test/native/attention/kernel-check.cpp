@@ -1,7 +1,7 @@
 // One kernel of native/attention alone, against double precision: for processors that the machine
-// does not have, by an emulator. Compiled with -DKERNEL=neon_kernel and that kernel's file. Prints
-// a JSON line for each shape: the largest error of the kernel, and of the same sums in plain
-// floats.
+// does not have, in an emulator. Compiled with -DKERNEL=neon_kernel and the file of that kernel.
+// Prints a JSON line for each shape: the largest error of the kernel, and that of the same sums in
+// plain floats.
 #include "attention/kernel.h"
 
 #include <algorithm>
@@ -38,7 +38,7 @@ float float_of(uint16_t half) {
   return (half & 0x8000) != 0 ? -size : size;
 }
 
-// Rows of a type, and what they are as floats.
+// Rows of a type, and their values as floats.
 struct Rows_ {
   std::vector<char> bytes;
   std::vector<float> values;

@@ -1,5 +1,5 @@
-// native/attention's kernel for ARM, on a machine that is none: kernel-check.cpp, cross-compiled
-// and run by an emulator, where both are installed.
+// The ARM kernel of native/attention on another machine: kernel-check.cpp, cross-compiled and run
+// in an emulator, if both are installed.
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,7 +1,7 @@
-// Attention in double precision, written as its definition reads: what kernels are measured by.
+// Attention in double precision, written like its definition: the reference for kernels.
 import type { AttendOptions } from '#recua/addon/attend.js';
 
-/** Small, the same on every machine: values of a linear congruence, roughly normal. */
+/** Small values, the same on every machine: a linear congruential generator, roughly normal. */
 export function noise(seed: number): () => number {
   let state = seed >>> 0;
   const uniform = () => {
@@ -11,7 +11,7 @@ export function noise(seed: number): () => number {
   return () => Math.sqrt(-2 * Math.log(uniform() + 1e-12)) * Math.cos(2 * Math.PI * uniform());
 }
 
-/** As the addon's `out`: [stream][token][head][value]. */
+/** In the layout of the addon's `out`: [stream][token][head][value]. */
 export function attention(of: AttendOptions): Float64Array {
   const { dk, dv, keys, tokens, heads, kvHeads, streams, scale, maxBias, softcap, q, k, v, mask, sinks } = of;
   const out = new Float64Array(streams * tokens * heads * dv);
@@ -56,7 +56,7 @@ export function attention(of: AttendOptions): Float64Array {
   return out;
 }
 
-/** The largest difference of any value, and the root of their mean square. */
+/** The largest difference of any value, and the root of the mean square difference. */
 export function errors(out: Float32Array, right: Float64Array): { most: number; mean: number } {
   let most = 0;
   let squares = 0;

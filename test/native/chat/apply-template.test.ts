@@ -1,7 +1,7 @@
-// A body of chat completions becomes the prompt that llama-server makes of it, by every vendored
-// template: llama.cpp reads the body's own messages and tools for the one, ours what the dialect
-// made of them. Each template gets a third of the bodies; `npm run bench -- --templates` has all of
-// them rendered by both servers.
+// A chat completions body becomes the same prompt as in llama-server, with every vendored template:
+// llama.cpp reads the messages and tools of the body itself, Recua reads what the dialect made of
+// them. Each template gets a third of the bodies; `npm run bench -- --templates` has both servers
+// render all of them.
 import t from 'tap';
 import { readFileSync } from 'node:fs';
 import { renderChat } from '#recua/engine/prompts/chat.js';
@@ -19,7 +19,7 @@ interface Body {
 
 const corpus = JSON.parse(readFileSync(new URL('../../../test/native/chat/bodies.json', import.meta.url), 'utf8')) as Record<string, Body>;
 
-/** As llama-server reads the fields beside the messages. */
+/** Fields beside the messages, as llama-server reads them. */
 async function reference(model: NativeModel, template: string, body: Body): Promise<string> {
   const kwargs: Record<string, string> = {};
   const { enable_thinking: thinks = true, ...given } = (body['chat_template_kwargs'] ?? {}) as Record<string, unknown>;
@@ -34,7 +34,7 @@ async function reference(model: NativeModel, template: string, body: Body): Prom
   return prompt;
 }
 
-t.test('bodies become the prompts of llama-server, by every template', async (t) => {
+t.test('every template turns bodies into the prompts of llama-server', async (t) => {
   const model = await vocabulary('qwen2');
   t.teardown(() => model.close());
   let compared = 0;
@@ -53,7 +53,7 @@ t.test('bodies become the prompts of llama-server, by every template', async (t)
   t.ok(compared > 500, `${compared} prompts`);
 });
 
-t.test('as in llama-server earlier thoughts stay, and some templates think only where they are asked by name', async (t) => {
+t.test('as in llama-server, earlier thoughts stay, and some templates think only on request', async (t) => {
   const model = await vocabulary('qwen2');
   t.teardown(() => model.close());
   const prompt = async (file: string, body: Body): Promise<string> => {

@@ -57,13 +57,13 @@ t.test('a tool call is parsed, streamed in parts, and never repeated', async (t)
   t.same(parser.message().toolCalls, [call]);
 });
 
-t.test('toolChoice required makes a grammar that does not wait', async (t) => {
+t.test('toolChoice required makes a grammar that is not lazy', async (t) => {
   const prompt = await chatPrompt(model, 'Hi', { tools: weather, toolChoice: 'required' });
   t.equal(prompt.grammarLazy, false);
   t.ok(prompt.grammar.includes('get_weather'));
 });
 
-t.test('a schema becomes a grammar; one that can not is refused', async (t) => {
+t.test('a schema becomes a grammar, and one that cannot is refused', async (t) => {
   const prompt = await chatPrompt(model, 'Hi', { jsonSchema: '{"type":"object","properties":{"age":{"type":"integer"}},"required":["age"]}' });
   t.ok(prompt.grammar.includes('age'));
   await t.rejects(chatPrompt(model, 'Hi', { jsonSchema: '{"type":"nonsense"}' }), { code: 'invalid_schema' });

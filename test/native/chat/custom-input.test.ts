@@ -1,5 +1,5 @@
-// The text that a custom tool is called with keeps to its rules, in each format that llama.cpp's
-// chat templates have for arguments: as JSON, or as it is between tags.
+// The input of a custom tool follows its rules, in each argument format that llama.cpp's chat
+// templates have: as JSON, or raw between tags.
 import { readFileSync, readdirSync } from 'node:fs';
 import t from 'tap';
 import type { NativeModel } from '#recua/addon/addon.js';
@@ -15,7 +15,7 @@ const templates = readdirSync(folder).filter((name) => name.endsWith('.jinja'));
 
 const parameters = { type: 'object', properties: { input: { type: 'string' } }, required: ['input'], additionalProperties: false };
 const tool = (name: string) => ({ type: 'function', function: { name, description: 'x', parameters } });
-/** Four characters, of which two are others in JSON. */
+/** Four characters, two of which are escaped in JSON. */
 const rules = (index: number) => ({
   tool: index, root: `input-of-${index}`,
   plain: `input-of-${index} ::= "w\\n" input-of-${index}-1\ninput-of-${index}-1 ::= "\\"" "${index}"\n`,
@@ -43,8 +43,8 @@ for (const name of ['', ...templates]) {
       else t.match(free, { unenforced: [], grammar: new RegExp(`^input-of-${index} ::= `, 'm') });
       const text = new GbnfMatcher(prompt.grammar.replaceAll(/^(ling3-|kimi-k3-)?tool-(a-b|lookup)(-schema)? ::= .*$/gm, '')).shortest();
       t.comment(JSON.stringify(text));
-      // The grammar begins with what the prompt ends with; where that opens thoughts, not the
-      // shortest.
+      // The grammar begins with the end of the prompt; if that opens thoughts, not with the
+      // shortest end.
       let common = 0;
       while (text[common] === prompt.generationPrompt[common] && common < text.length) common++;
       const [open, close] = prompt.thinking;
@@ -62,7 +62,7 @@ for (const name of ['', ...templates]) {
   });
 }
 
-t.test('one call is one call where no others are wanted, in every format', async (t) => {
+t.test('without parallel calls there is one call, in every format', async (t) => {
   const tools = JSON.stringify([tool('lamp'), tool('clock')]);
   for (const name of ['', ...templates]) {
     const template = name && readFileSync(new URL(name, folder), 'utf8');

@@ -1,5 +1,5 @@
-// The next turn of a chat evaluates only what is new, by every vendored template: docs/design/
-// exact-history.md has the table that this measures.
+// The next turn of a chat evaluates only its new tokens, with every vendored template. This
+// measures the table in docs/design/exact-history.md.
 import t from 'tap';
 import type { NativeModel } from '#recua/addon/addon.js';
 import { chatInput, firstTurn, kinds, nextMessages, promptTokens, speller, templateFiles, templateOf, vocabulary, type Kind } from './exact-history.js';
@@ -12,12 +12,15 @@ const common = (a: ArrayLike<number>, b: ArrayLike<number>): number => {
 
 const commonText = (a: Buffer, b: Buffer): number => common(a, b);
 
-/** Words that are split anew where a text was cut inside one. */
+/** Words that tokenize differently after a cut inside one. */
 const cutWord = 16;
 
 interface Row { again: number; fresh: number; changed: boolean; evaluated: number; least: number }
 
-/** Of one template and kind: what the next turn evaluates, and what of it is not new. */
+/**
+ * For one template and kind: the tokens that the next turn evaluates, and those of them that are
+ * not new.
+ */
 async function measure(model: NativeModel, file: string, kind: Kind, spell: ReturnType<typeof speller>, flags: Uint8Array): Promise<Row | undefined> {
   const template = templateOf(file);
   const turn = await firstTurn(model, template, kind);
@@ -25,7 +28,7 @@ async function measure(model: NativeModel, file: string, kind: Kind, spell: Retu
   model.forget();
   const isSpecial = new Set<number>();
   const canonical = await model.tokenize(turn.raw, false, true);
-  // Special tokens stay; the text between is spelled as a model hardly would.
+  // Special tokens stay; the text between them is spelled in an unlikely way.
   const said: number[] = [];
   let run: number[] = [];
   let at = 0;
@@ -33,7 +36,7 @@ async function measure(model: NativeModel, file: string, kind: Kind, spell: Retu
   const flush = async (): Promise<void> => {
     if (run.length === 0) return;
     let bytes = Buffer.from(await model.detokenize(Int32Array.from(run), true));
-    // Of some vocabularies a text's tokens begin with a space that is not in it.
+    // With some vocabularies the tokens of a text begin with an extra space.
     if (!raw.subarray(at, at + bytes.length).equals(bytes)) bytes = bytes.subarray(1);
     at += bytes.length;
     said.push(...spell(bytes, said.length + 1, (token) => isSpecial.has(token)));
@@ -76,7 +79,7 @@ function isMark(model: NativeModel, token: number): boolean {
 }
 
 for (const [name, chosen] of [['qwen2', Object.keys(kinds)], ['llama-spm', ['plain']]] as [string, Kind[]][]) {
-  t.test(`with the vocabulary ${name} the next turn evaluates what is new, by every template`, async (t) => {
+  t.test(`with the vocabulary ${name} the next turn evaluates only its new tokens, by every template`, async (t) => {
     const model = await vocabulary(name);
     t.teardown(() => model.close());
     marks.set(model, new Set());
@@ -87,7 +90,7 @@ for (const [name, chosen] of [['qwen2', Object.keys(kinds)], ['llama-spm', ['pla
       let whole = 0;
       const later: string[] = [];
       for (const file of templateFiles) {
-        // To SPM this sign is a space, which its tokens do not give back as a sign.
+        // SPM treats this character as a space, and its tokens do not give the character back.
         if (name === 'llama-spm' && templateOf(file).includes('▁')) continue;
         const row = await measure(model, file, kind, spell, pieces.flags);
         if (!row) continue;

@@ -1,6 +1,6 @@
-// A turn of a chat as a model could have said it, for any template and vocabulary: what the
-// template itself writes for an answer, in tokens as odd as sampling may give them. For tests of
-// how much of it the next turn has to evaluate.
+// A chat turn as a model could have written it, for any template and vocabulary: the template's own
+// text for an answer, in tokens as odd as sampling may produce. For tests of how much of it the
+// next turn must evaluate.
 import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { ChatInput, ChatPrompt, NativeModel, ParsedMessage, Pieces } from '#recua/addon/addon.js';
@@ -24,7 +24,7 @@ export interface Message {
 
 const weather = { type: 'function', function: { name: 'get_weather', description: 'Weather of a city', parameters: { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] } } };
 
-/** What the answer of the first turn is, and what comes behind it. */
+/** The answer of the first turn, and what follows it. */
 export const kinds = {
   plain: {
     tools: '', thinks: false,
@@ -54,7 +54,7 @@ export function chatInput(messages: readonly Message[], template: string, kind: 
   };
 }
 
-/** The prompt's tokens as a request gets them. */
+/** The prompt tokens as a request gets them. */
 export async function promptTokens(model: NativeModel, input: ChatInput): Promise<Int32Array> {
   const { made } = await model.prepareChat({ ...input, contextSize: 1_000_000, strict: new Int32Array(), parseToolCalls: true }, { temperature: 0 });
   made!.sampler.close();
@@ -62,7 +62,7 @@ export async function promptTokens(model: NativeModel, input: ChatInput): Promis
   return made!.tokens;
 }
 
-/** Tokens by their first byte, to spell a text with. */
+/** Tokens by first byte, for spelling a text. */
 export function speller(pieces: Pieces) {
   const byFirst = new Map<number, { token: number; bytes: Buffer }[]>();
   for (let token = 0; token < pieces.flags.length; token++) {
@@ -72,7 +72,7 @@ export function speller(pieces: Pieces) {
     byFirst.set(bytes[0]!, list);
     list.push({ token, bytes });
   }
-  /** `isTaken`: tokens that are looked for in a text before others do not spell it. */
+  /** `isTaken`: tokens that the tokenizer matches first in a text are not used to spell it. */
   return (text: Buffer, seed: number, isTaken: (token: number) => boolean): number[] => {
     const pick = random(seed);
     const out: number[] = [];
@@ -89,9 +89,9 @@ export function speller(pieces: Pieces) {
 export interface Turn {
   prompt: string;
   promptTokens: Int32Array;
-  /** What was said, control tokens included, without the token that ended it. */
+  /** The answer with its control tokens, without its end token. */
   raw: string;
-  /** As a client has it. */
+  /** The answer as a client gets it. */
   message: ParsedMessage;
 }
 
@@ -101,7 +101,7 @@ function commonText(a: string, b: string): string {
   return a.slice(0, at);
 }
 
-/** What a model says for the answer: its own frame, as the template writes it, and no more. */
+/** The model's text of the answer: its own frame, as the template writes it, and no more. */
 async function rawAnswer(model: NativeModel, template: string, kind: Kind, first: ChatPrompt): Promise<string> {
   const { answer } = kinds[kind];
   const whole = { addGenerationPrompt: false, continuation: 'none' as const };
@@ -109,7 +109,7 @@ async function rawAnswer(model: NativeModel, template: string, kind: Kind, first
   const content = answer.content ?? '';
   if (kind === 'plain') return content;
   if (kind === 'reasoning') {
-    // Where the prompt opens the thoughts the model only ends them.
+    // If the prompt opens the thoughts, the model only closes them.
     const open = start !== '' && generationPrompt.includes(start!) && !generationPrompt.includes(end!);
     return start === '' ? content : `${open ? '' : start}${answer.reasoning_content}${end}\n\n${content}`;
   }
@@ -123,7 +123,7 @@ async function rawAnswer(model: NativeModel, template: string, kind: Kind, first
   return tail !== '' && raw.endsWith(tail) ? raw.slice(0, raw.length - tail.length) : raw;
 }
 
-/** The first turn; undefined where the template does not know such, or it is not understood. */
+/** The first turn; undefined if the template does not support or understand it. */
 export async function firstTurn(model: NativeModel, template: string, kind: Kind): Promise<Turn | undefined> {
   const { answer } = kinds[kind];
   try {

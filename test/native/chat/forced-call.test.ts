@@ -1,5 +1,5 @@
-// A call that is required comes, whatever the model writes: in each chat format, something that
-// wants to write all but a call is held to the answer's grammar.
+// A required call comes, whatever the model writes: in each chat format, a generator that avoids
+// calls is held to the answer's grammar.
 import { readFileSync, readdirSync } from 'node:fs';
 import t from 'tap';
 import type { ChatPrompt, NativeModel } from '#recua/addon/addon.js';
@@ -13,7 +13,7 @@ t.teardown(() => model.close());
 
 const folder = new URL('../../../vendor/llama.cpp/models/templates/', import.meta.url);
 const templates = readdirSync(folder).filter((name) => name.endsWith('.jinja'));
-/** Those that llama.cpp knows no form of calls for. */
+/** Templates for which llama.cpp has no call format. */
 const withoutCalls = /^(HuggingFaceTB-SmolLM3|deepseek-ai-DeepSeek-R1-Distill-Llama|google-gemma-2|ibm-granite-granite-3|llama-cpp-rwkv|microsoft-Phi-3)/;
 
 const schema = (properties: object, required: string[]) => ({ type: 'object', properties, required, additionalProperties: false });
@@ -25,7 +25,7 @@ const tools = [
 const offered = JSON.stringify(tools.map((tool) => ({ type: 'function', function: { description: 'x', ...tool } })));
 const customInputs = [{ tool: 2, root: 'input-of-2', plain: 'input-of-2 ::= "w\\n" [0-9]\n', json: 'input-of-2 ::= "w\\\\n" [0-9]\n' }];
 
-/** Numbers that look as if by chance. */
+/** Pseudo-random numbers. */
 function chance(seed: number): (below: number) => number {
   let state = Math.imul(seed, 0x9e3779b1);
   return (below) => {
@@ -34,7 +34,7 @@ function chance(seed: number): (below: number) => number {
   };
 }
 
-/** Writes what it likes where that is allowed, for a while; then what leads to an end. */
+/** Writes whatever is allowed for a while, then heads for an end. */
 function answer(prompt: ChatPrompt, matcher: GbnfMatcher, seed: number): string {
   const next = chance(seed);
   const marks = [...prompt.grammar.matchAll(/"((?:[^"\\]|\\.)+)"/g)].map(([, text]) => text!.replaceAll('\\n', '\n').replaceAll(/\\(.)/g, '$1'));
@@ -69,7 +69,7 @@ function read(prompt: ChatPrompt, text: string) {
     try {
       take(text.slice(0, end), true);
     } catch {
-      // More of it may mend it.
+      // More text may complete it.
     }
   }
   take(text, false);

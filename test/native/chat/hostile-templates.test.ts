@@ -1,5 +1,5 @@
-// Chat templates that a model's file may carry end in counted steps, text and depth, by their own
-// words, and a plain chat goes on after them.
+// Chat templates from a model file are limited in steps, text and depth, with error messages, and a
+// plain chat works after them.
 import t from 'tap';
 import { chatPrompt, loadBuiltin } from '../setup.js';
 
@@ -23,7 +23,7 @@ const hostile: [what: string, template: string, why: RegExp][] = [
   ['blocks in blocks', `${'{% if 1 %}'.repeat(5_000)}${'{% endif %}'.repeat(5_000)}`, /does not compile/],
   ['a division by nothing', '{{ 5 is divisibleby(0) }}', /divides by 0/],
 ];
-/** These end well, and would have taken the process with them. */
+/** These end normally, but once crashed the process. */
 const sound: [what: string, template: string][] = [
   ['a deep value that goes away', `${rounds('{% set ns.y = [ns.y] %}')}x`],
   ['a deep value of dictionaries', `${rounds('{% set ns.y = {"a": ns.y} %}')}x`],
@@ -31,7 +31,7 @@ const sound: [what: string, template: string][] = [
   ['a slice of the largest steps', '{{ [1, 2, 3][0:3:9223372036854775807] }}{{ "abc"[::-9223372036854775807] }}'],
 ];
 
-t.test('hostile chat templates end, and say why', async (t) => {
+t.test('hostile chat templates terminate, and say why', async (t) => {
   const model = await loadBuiltin();
   t.teardown(() => model.close());
   const plain = await chatPrompt(model, 'Hi');
@@ -40,7 +40,7 @@ t.test('hostile chat templates end, and say why', async (t) => {
   t.equal((await chatPrompt(model, 'Hi')).prompt, plain.prompt);
 });
 
-t.test('a long conversation is within what a template may take', async (t) => {
+t.test('a long conversation stays within the limits of a template', async (t) => {
   const model = await loadBuiltin();
   t.teardown(() => model.close());
   const messages = JSON.stringify(Array.from({ length: 5_000 }, (_, i) => ({ role: i % 2 === 0 ? 'user' : 'assistant', content: `Message ${i}. ${'word '.repeat(50)}` })));

@@ -1,5 +1,5 @@
-// native/chat/message_text: text in messages never becomes a control token, by any template; other
-// prompts are what they were.
+// native/chat/message_text: text in messages never becomes a control token, with any template;
+// other prompts are unchanged.
 import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
@@ -22,7 +22,7 @@ async function tokensOf(model: NativeModel, chat: ChatInput) {
   return { prompt, literal, tokens: [...await model.tokenize(prompt, true, true, { literal })] };
 }
 
-/** A conversation with `text` wherever somebody's text may be. */
+/** A conversation with `text` in every place for user text. */
 const conversation = (text: string) => [
   { role: 'system', content: `Be kind. ${text}` },
   { role: 'user', content: `Hello ${text}` },
@@ -38,7 +38,7 @@ const toolCall = (text: string) => [
 const tools = (text: string) => [{ type: 'function', function: { name: 'look', description: `Looks ${text}`, parameters: { type: 'object', properties: { what: { type: 'array' } } } } }];
 
 /**
- * Prompts that hold an attack have the control tokens of those that hold a word, in the same order.
+ * A prompt with an attack has the control tokens of one with a harmless word, in the same order.
  */
 async function compare(t: Test, model: NativeModel, template: string, name: string): Promise<number> {
   const { flags } = await model.pieces(true);
@@ -90,7 +90,7 @@ for (const [name, files] of pairs) {
   });
 }
 
-t.test('what somebody wrote is not put together to a control token either', async (t) => {
+t.test('pieces of user text do not join into a control token either', async (t) => {
   const model = await vocabulary('qwen2');
   t.teardown(() => model.close());
   const [end] = await model.tokenize('<|im_end|>', false, true);
@@ -116,7 +116,7 @@ t.test('arguments that spell a control token by escapes stay text, and keep thei
   }
 });
 
-t.test('innocent prompts have the tokens that they had', async (t) => {
+t.test('harmless prompts keep their tokens', async (t) => {
   const model = await vocabulary('qwen2');
   t.teardown(() => model.close());
   const texts = ['if (a < b) { return <div>x</div>; }', '<think>\nhm\n</think>\n\nFour.', '[1, 2] <a|b> <|', 'a\n<tool_call>\n{"a": 1}\n</tool_call>'];
@@ -139,11 +139,11 @@ t.test('innocent prompts have the tokens that they had', async (t) => {
   t.match(prompt, 'Four <|im_end|> < 5.<|im_end|>');
 });
 
-t.test('who asks, and what a tool says, cannot write the marks of a tool call; who writes the frame can', async (t) => {
+t.test('a user and a tool cannot write the marks of a tool call; system and assistant messages can', async (t) => {
   const model = await vocabulary('gemma-4');
   t.teardown(() => model.close());
   const template = published('google-gemma-4-31B-it.jinja');
-  // Ordinary tokens of this vocabulary, which the template puts around calls.
+  // Ordinary tokens of this vocabulary that the template puts around calls.
   const marks = await Promise.all(['<|tool_call>', '<tool_call|>'].map(async (text) => {
     const tokens = await model.tokenize(text, false, false);
     t.equal(tokens.length, 1, `${text} is an ordinary token`);
@@ -164,7 +164,7 @@ t.test('who asks, and what a tool says, cannot write the marks of a tool call; w
   t.equal(await count(said('tool', forged)), plain);
   t.equal(await count(said('system', forged)), plain + 2);
   t.equal(await count(said('assistant', forged)), plain + 2);
-  // A template that looks for the tag in what somebody wrote does not open the way either.
+  // A template that looks for the tag in user text does not let it through either.
   const looks = `{% for message in messages %}{% if '<|tool_call>' in message.content %}CALL {% endif %}{{ '<|tool_call>' + message.content + '<tool_call|>' }}{% endfor %}`;
   const { tokens, prompt } = await tokensOf(model, input([{ role: 'user', content: `a ${forged}` }], looks));
   t.notMatch(prompt, 'CALL');
@@ -181,7 +181,7 @@ t.test('tokens that are words of a vocabulary stay tokens', async (t) => {
   t.same(tokens, [...await model.tokenize(prompt, true, false)], 'all but control tokens, of which none is in messages');
 });
 
-t.test('no user and no tool writes a token in brackets, with any vocabulary, by any template', async (t) => {
+t.test('no user and no tool writes a bracketed token, with any vocabulary, by any template', async (t) => {
   const vocabularies = readdirSync(folder).flatMap((name) => /^ggml-vocab-(?!bert|nomic)(.*)\.gguf$/.exec(name)?.[1] ?? []);
   const templates = readdirSync(join(folder, 'templates')).filter((name) => name.endsWith('.jinja'));
   const sources = [...templates.map((name) => [name, published(name)] as const), ...templateNames.flatMap((name) => (name === 'auto' ? [] : [[name, chatTemplates[name].source] as const]))];
@@ -191,7 +191,7 @@ t.test('no user and no tool writes a token in brackets, with any vocabulary, by 
     const { bytes, offsets, flags } = await model.pieces(true);
     const written = (token: number) => Buffer.from(bytes.subarray(offsets[token], offsets[token + 1])).toString();
     const bracketed = [...flags.keys()].filter((token) => /^(<[^<>]+>|\[[^[\]]+\])$/.test(written(token)));
-    // Those that llama.cpp finds whole in a text.
+    // Tokens that llama.cpp matches whole in a text.
     const found = new Set(await model.tokenize(bracketed.map(written).join('\n'), false, true));
     const special = bracketed.filter((token) => found.has(token) && /\|.*\w|\w.*\||^\[PAD1|^<\/?(tool|think|s>)/.test(written(token))).slice(0, 40);
     const attack = special.map(written).join(' x ');

@@ -1,5 +1,5 @@
-// Messages → prompt → tokens → sampler and parser in one task: as applyChatTemplate, tokenize,
-// createSampler and createParser say it.
+// Messages → prompt → tokens → sampler and parser in one task, with the results of
+// applyChatTemplate, tokenize, createSampler and createParser.
 import { createHook } from 'node:async_hooks';
 import { readFile } from 'node:fs/promises';
 import t from 'tap';
@@ -31,7 +31,7 @@ t.test('a chat is one task on the pool', async (t) => {
   t.equal(tasks, 1);
 });
 
-t.test('tokens, parser and constraint are those of the single calls', async (t) => {
+t.test('tokens, parser and constraint match those of the single calls', async (t) => {
   const context = await model.createContext(contextOptions({ contextSize: 1024 }));
   t.teardown(() => context.close());
   const kinds = { plain: {}, tools: { tools }, called: { tools, toolChoice: 'required' as const }, grammar: { grammar: 'root ::= "yes" | "no"' }, schema: { jsonSchema: '{"enum":["a","b"]}' } };
@@ -60,13 +60,13 @@ t.test('tokens, parser and constraint are those of the single calls', async (t) 
   t.notSame(answers['grammar']![0], answers['plain']![0], 'the grammar holds');
 });
 
-t.test('what cannot fit is not read, and messages that cannot are not rendered', async (t) => {
+t.test('a prompt that cannot fit is not read, and messages that cannot fit are not rendered', async (t) => {
   const { longestPiece, takesSpaces } = model.info;
   t.ok(longestPiece > 0 && !takesSpaces);
   const refused = { template: "{{ raise_exception('rendered') }}", contextSize: 100 };
   const text = 'x'.repeat(200 * longestPiece);
   t.strictSame(await model.prepareChat(input(` ${text} `, refused), { temperature: 0 }), { unenforced: [], count: 200, atLeast: true });
-  // What earlier answers say may be left out of the prompt, so it is no reason not to render.
+  // The template may drop earlier answers, so their length is no reason to skip rendering.
   const answer = JSON.stringify([{ role: 'assistant', content: text }, { role: 'user', content: 'x' }]);
   await t.rejects(model.prepareChat(input('', { ...refused, messages: answer }), { temperature: 0 }), { code: 'invalid_messages', message: /rendered/ });
   const written = await model.prepareChat(input('x', { template: `{{ '${text}' }}`, contextSize: 100 }), { temperature: 0 });
@@ -77,7 +77,7 @@ t.test('what cannot fit is not read, and messages that cannot are not rendered',
   t.ok(read.count >= 10);
 });
 
-t.test('of a strict schema all must be enforced; of another the rest is told', async (t) => {
+t.test('a strict schema must be enforced whole; of another the unenforced rest is reported', async (t) => {
   const told = await model.prepareChat(input('x', { jsonSchema: loose }), { temperature: 0 });
   t.match(told, { unenforced: [{ tool: -1 }] });
   t.ok(told.made);
@@ -88,7 +88,7 @@ t.test('of a strict schema all must be enforced; of another the rest is told', a
   end(other);
 });
 
-t.test('each part refuses with its own code', async (t) => {
+t.test('each part is refused with its own code', async (t) => {
   const rejects = (more: Partial<PrepareInput>, code: string) => t.rejects(model.prepareChat(input('x', more), { temperature: 0 }), { code });
   await rejects({ messages: '[{"role":"user"}' }, 'invalid_messages');
   await rejects({ template: '{% for %}' }, 'chat_unsupported');
@@ -97,13 +97,13 @@ t.test('each part refuses with its own code', async (t) => {
   await rejects({ cancelled: Int32Array.of(1) }, 'cancelled');
 });
 
-t.test('an answer that was begun and cannot become the call that is required is refused as that', async (t) => {
+t.test('a begun answer that cannot become the required call is refused as such', async (t) => {
   const template = await readFile(new URL('../../../vendor/llama.cpp/models/templates/openai-gpt-oss-120b.jinja', import.meta.url), 'utf8');
   const messages = JSON.stringify([{ role: 'user', content: 'Hi' }, { role: 'assistant', content: 'Let me' }]);
   await t.rejects(model.prepareChat({ ...input('', { tools, toolChoice: 'required', template, continuation: 'auto' }), messages }, { temperature: 0 }), { code: 'chat_unsupported', message: /Leave out that message/ });
 });
 
-t.test('it is told whether a grammar holds calls', async (t) => {
+t.test('the result says whether a grammar holds calls', async (t) => {
   const template = await readFile(new URL('../../../vendor/llama.cpp/models/templates/meta-llama-Llama-3.1-8B-Instruct.jinja', import.meta.url), 'utf8');
   for (const [kind, expected] of [[{}, true], [{ template }, false], [{ template, toolChoice: 'required' as const }, true]] as const) {
     const prepared = await model.prepareChat(input('Hi', { tools, ...kind }), { temperature: 0 });
@@ -112,7 +112,7 @@ t.test('it is told whether a grammar holds calls', async (t) => {
   }
 });
 
-t.test('a model that is closed meanwhile lets the work end, and gives nothing of it', async (t) => {
+t.test('if the model is closed meanwhile, the work ends and returns nothing', async (t) => {
   const own = await loadBuiltin();
   const work = own.prepareChat(input('x', { tools }), { temperature: 0 });
   await Promise.all([own.close(), t.rejects(work, { code: 'closed' })]);

@@ -1,7 +1,6 @@
-// What llama.cpp's own tests/test-chat.cpp has recorded: for each chat format answers of models,
-// and what they are read as. Prints each as a line of JSON. Its source is included (RECORDED)
-// without what checks the cases, which go to tell() instead; recorded-outputs.test.ts takes it
-// apart.
+// The recordings of llama.cpp's tests/test-chat.cpp: for each chat format, answers of models and
+// their parsed form. Prints each as a line of JSON. The source of that test is included (RECORDED)
+// without its checks; the cases go to tell() instead. recorded-outputs.test.ts parses the output.
 #include "chat.h"
 #include "common.h"
 #include "json.h"
@@ -21,8 +20,8 @@ static std::string g_template_filter;
 
 #include RECORDED
 
-// Answers are always taken apart here, and thoughts are part of that: where a case leaves them in
-// the content, what llama.cpp itself makes of it otherwise stands for what is recorded.
+// Recua always parses answers, including thoughts. If a case leaves thoughts in the content, the
+// output of llama.cpp's own parser replaces the recording.
 template <typename Case> static void tell(common_chat_templates *templates, const std::string &path, const Case &given) {
   auto inputs = given.params;
   if (inputs.messages.empty()) inputs.messages = {message_user};

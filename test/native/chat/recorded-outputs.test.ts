@@ -1,5 +1,5 @@
-// Answers are read as llama.cpp reads those that its own tests have recorded, of every chat format:
-// whole, and as they come, byte by byte. The cases are taken from the vendored source.
+// Answers are parsed as llama.cpp's own tests record, in every chat format: whole, and streamed
+// byte by byte. The cases come from the vendored source.
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
@@ -30,13 +30,13 @@ interface Case extends Message {
   continuation: 'auto' | 'content' | 'reasoning_content' | 'none';
   input: string;
   partial: boolean;
-  /** Else it is what llama.cpp makes of it with thoughts apart. */
+  /** Otherwise it is what llama.cpp gives with thoughts parsed. */
   recorded: boolean;
 }
 
 const llama = join(root, 'vendor', 'llama.cpp');
 
-/** Compiled once for each version of the sources. */
+/** Compiled once per version of the sources. */
 function cases(): Case[] {
   const source = readFileSync(join(llama, 'tests', 'test-chat.cpp'), 'utf8');
   const harness = join(root, 'test', 'native', 'chat', 'recorded-outputs.cpp');
@@ -76,8 +76,8 @@ function cases(): Case[] {
 }
 
 /**
- * As llama.cpp's tests compare: JSON by its value, but what has only begun, and texts without the
- * space around them.
+ * Compares like llama.cpp's tests: JSON by value, except if incomplete, and texts without
+ * surrounding space.
  */
 function comparable({ content, reasoning, toolCalls }: Message) {
   const normal = (text: string) => {
@@ -90,12 +90,12 @@ function comparable({ content, reasoning, toolCalls }: Message) {
   return { content: content.trim(), reasoning: reasoning.trim(), toolCalls: toolCalls.map(({ name, arguments: given, id }) => ({ name, arguments: normal(given), id })) };
 }
 
-t.test('every recorded answer is read as llama.cpp reads it, whole and as it comes', async (t) => {
+t.test('every recorded answer is parsed as llama.cpp parses it, whole and streamed', async (t) => {
   const all = cases();
   t.ok(all.length > 400, `${all.length} answers`);
   for (const [index, one] of all.entries()) {
     const { template: path, input, partial, recorded, content, reasoning, toolCalls, ...asked } = one;
-    // Known to differ: here llama.cpp's parser finds no call, with its own harness it does.
+    // Known difference: here llama.cpp's parser finds no call; in its own test harness it does.
     if (path.includes('Mistral-Small-3.2') && input.includes('[CALL_ID]')) continue;
     const title = `${path} ${index} ${JSON.stringify(input.slice(0, 120))}`;
     const template = readFileSync(join(llama, path), 'utf8');
@@ -103,11 +103,11 @@ t.test('every recorded answer is read as llama.cpp reads it, whole and as it com
     const expected = comparable({ content, reasoning, toolCalls });
     const [wholeParser, parser] = [await parserOf(), await parserOf()];
     wholeParser.parse(input, partial);
-    // Of an answer that goes on from the last message, what that has is not told again.
+    // An answer that continues the last message does not repeat its text.
     const streamed: Message = parser.message();
     const bytes = new TextEncoder().encode(input);
     for (let end = 1; end <= bytes.length; end++) {
-      // Texts come without the beginning of a character.
+      // Texts never contain a partial character.
       const text = new TextDecoder().decode(bytes.subarray(0, end), { stream: true });
       let delta: ReturnType<typeof parser.parse>;
       try {
@@ -125,7 +125,7 @@ t.test('every recorded answer is read as llama.cpp reads it, whole and as it com
         known.arguments += call.arguments;
       }
     }
-    // A call is told with an id of its own where the format has none, or has it behind the rest.
+    // A call gets a generated id if the format has none, or puts it last.
     const own = (message: Message, known: Message): Message => ({
       ...message, toolCalls: message.toolCalls.map((call, at) => ({ ...call, id: /^call_\w{24}$/.test(call.id) ? known.toolCalls[at]?.id ?? '' : call.id })),
     });

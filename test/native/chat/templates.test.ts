@@ -1,5 +1,5 @@
-// What is kept of a chat template's work must not show: requests of many kinds, one after the
-// other, get what llama.cpp makes anew for each of them.
+// The cache of chat template work must not show: many kinds of requests in sequence get what
+// llama.cpp computes anew for each.
 import { readFileSync, readdirSync } from 'node:fs';
 import t from 'tap';
 import type { ChatInput, ChatPrompt, NativeModel } from '#recua/addon/addon.js';
@@ -45,7 +45,7 @@ const conversations = {
   'developer’s': [{ role: 'developer', content: 'Be brief.' }, asked],
 };
 
-/** What a request comes to, an error included; of the parser, what it makes of some answers. */
+/** The result of a request, including errors, and the parser's result for some answers. */
 async function outcome(template: string, messages: object[], kind: Partial<ChatInput>, remember: boolean) {
   let prompt: ChatPrompt;
   try {
@@ -73,12 +73,12 @@ async function outcome(template: string, messages: object[], kind: Partial<ChatI
 }
 
 for (const name of ['', ...templates]) {
-  t.test(`${name || 'the embedded model’s template'} says the same from memory`, async (t) => {
+  t.test(`${name || 'the embedded model’s template'} gives the same from the cache`, async (t) => {
     const template = name && readFileSync(new URL(name, folder), 'utf8');
     let rendered = 0;
     for (const [i, [kindName, kind]] of Object.entries(kinds).entries()) {
       for (const [j, [conversation, messages]] of Object.entries(conversations).entries()) {
-        // Each kind with the first conversation, of which something is kept, and with one or two
+        // Each kind with the first conversation, part of which is cached, and with one or two
         // others.
         if (j > 0 && (i + j) % 4 > 0) continue;
         const fresh = await outcome(template, messages, kind, false);
@@ -90,7 +90,7 @@ for (const name of ['', ...templates]) {
   });
 }
 
-t.test('more shapes than are kept, and templates in turn', async (t) => {
+t.test('more shapes than the cache keeps, and templates in turn, work', async (t) => {
   const ask = (i: number, remember: boolean) => outcome(i % 3 === 0 ? '' : readFileSync(new URL(templates[i % 7]!, folder), 'utf8'), [asked], { tools: JSON.stringify([tool(`f${i % 90}`, { x: { type: 'integer' } })]) }, remember);
   for (let i = 0; i < 200; i++) {
     const kept = await ask(i, true);
@@ -98,7 +98,7 @@ t.test('more shapes than are kept, and templates in turn', async (t) => {
   }
 });
 
-t.test('a schema that can not be enforced is refused each time, whatever the template does with it', async (t) => {
+t.test('a schema that cannot be enforced is refused each time, whatever the template does with it', async (t) => {
   for (const name of ['', ...templates.filter((_, i) => i % 4 === 0)]) {
     const template = name && readFileSync(new URL(name, folder), 'utf8');
     for (const remember of [true, true]) {

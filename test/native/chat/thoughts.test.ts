@@ -1,5 +1,5 @@
-// What a model thinks is told apart from what it says in each chat format, wherever the text is cut
-// while it comes: pieces joined are the whole.
+// Thoughts are separated from the answer in each chat format, wherever the streamed text is cut:
+// the pieces join to the whole.
 import { readFileSync, readdirSync } from 'node:fs';
 import t from 'tap';
 import type { ChatPrompt, NativeModel } from '#recua/addon/addon.js';
@@ -11,7 +11,7 @@ t.teardown(() => model.close());
 
 const folder = new URL('../../../vendor/llama.cpp/models/templates/', import.meta.url);
 const thought = 'Is 2 < 3? Yes: é 🎉.';
-/** With llama.cpp these have no thoughts, or what the prompt begins them with is part of them. */
+/** In llama.cpp these have no thoughts, or the prompt's opening counts as part of them. */
 const otherwise = /^(LFM2-8B|LFM2.5-Instruct|Apriel-1.6)/;
 const said = 'So it is, <b>2</b>.';
 
@@ -20,7 +20,7 @@ interface Read {
   reasoning: string;
 }
 
-/** By so many characters at a time; undefined where the text is none of the format's. */
+/** In steps of this many characters; undefined if the text is not in the format. */
 async function read(ask: () => Promise<ChatPrompt>, text: string, size: number): Promise<{ joined: Read; whole: Read } | undefined> {
   const parser = model.createParser(await ask(), true);
   const joined = { content: '', reasoning: '' };
@@ -43,7 +43,7 @@ async function read(ask: () => Promise<ChatPrompt>, text: string, size: number):
 
 for (const name of readdirSync(folder).filter((one) => one.endsWith('.jinja'))) {
   const template = readFileSync(new URL(name, folder), 'utf8');
-  t.test(`${name}: thoughts are told apart however the text is cut`, async (t) => {
+  t.test(`${name}: thoughts are recognized however the text is cut`, async (t) => {
     for (const enableThinking of [true, false]) {
       const ask = () => chatPrompt(model, 'Go', { template, enableThinking });
       const prompt = await ask();

@@ -1,5 +1,5 @@
-// native/chat/turns: messages that a template refuses are brought into the usual form, those that
-// it takes are left alone, and who is refused all the same hears of which message.
+// native/chat/turns: messages that a template refuses are rewritten in the usual form, accepted
+// ones stay unchanged, and a conversation that is still refused names the message.
 import t from 'tap';
 import type { NativeModel } from '#recua/addon/addon.js';
 import { chatInput, templateFiles, templateOf, vocabulary, type Message } from './exact-history.js';
@@ -14,7 +14,7 @@ const strict = `{%- for message in messages %}{%- if (message.role == 'system') 
 const render = async (messages: object[], template = strict) => (await model.applyChatTemplate(chatInput(messages as Message[], template, 'plain', { addGenerationPrompt: false }))).prompt;
 const call = (args: string, id = 'abcdefghi') => ({ role: 'assistant', content: null, tool_calls: [{ id, type: 'function', function: { name: 'look', arguments: args } }] });
 
-t.test('turns in a row, late system messages and odd calls become what the template takes', async (t) => {
+t.test('consecutive turns, late system messages and odd calls are rewritten for the template', async (t) => {
   const system = { role: 'system', content: 'Be kind.' };
   const user = (content: string) => ({ role: 'user', content });
   const assistant = (content: string) => ({ role: 'assistant', content });
@@ -28,19 +28,19 @@ t.test('turns in a row, late system messages and odd calls become what the templ
   t.equal(await render([user('a'), assistant('x'), call('{"x": 1}'), { role: 'tool', tool_call_id: 'abcdefghi', content: 'ok' }, user('c')]), '<user>a<assistant>xlook(x=1)<tool>ok<user>c');
 });
 
-t.test('a template that takes them gets them as they are', async (t) => {
+t.test('a template that accepts them gets them unchanged', async (t) => {
   const plain = `{% for message in messages %}{{ '<' + message.role + '>' + message.content }}{% endfor %}`;
   t.equal(await render([{ role: 'user', content: 'a' }, { role: 'user', content: 'b' }, { role: 'system', content: 'c' }], plain), '<user>a<user>b<system>c');
 });
 
-t.test('what is refused in any form names the first message that is', async (t) => {
+t.test('a conversation refused in any form names the first message at fault', async (t) => {
   const picky = `{% for message in messages %}{% if 'bad' in message.content %}{{ raise_exception('no bad words') }}{% endif %}{{ message.content }}{% endfor %}`;
   const messages = ['a', 'b', 'c', 'bad', 'd', 'bad'].map((content, i) => ({ role: i % 2 === 0 ? 'user' : 'assistant', content }));
   await t.rejects(render(messages, picky), { code: 'invalid_messages', index: 3, message: /no bad words/ });
   await t.rejects(render([{ role: 'user', content: 'bad' }], picky), { code: 'invalid_messages', index: 0 });
 });
 
-t.test('every vendored template takes what agents send', async (t) => {
+t.test('every vendored template takes the messages that agents send', async (t) => {
   const agents: Record<string, object[]> = {
     'two users': [{ role: 'user', content: 'FIRST' }, { role: 'user', content: 'SECOND' }],
     'a late system message': [{ role: 'system', content: 'RULES' }, { role: 'user', content: 'FIRST' }, { role: 'assistant', content: 'b' }, { role: 'system', content: 'LATE' }, { role: 'user', content: 'SECOND' }],

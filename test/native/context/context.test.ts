@@ -32,7 +32,7 @@ t.test('a step of several sequences samples the same tokens as each alone', asyn
   t.same(together, alone);
 });
 
-t.test('a prompt in chunks gives what it gives whole', async (t) => {
+t.test('a prompt in chunks gives the same result as whole', async (t) => {
   const sampler = await greedy();
   const whole = await generate(context, sampler, prompt, 8, 0);
   for (let at = 0; at < prompt.length - 1; at += 3) {
@@ -63,7 +63,7 @@ t.test('polls() grows while a step or an embedding computes, and only then', asy
   await embedder.close();
 });
 
-t.test('a copied, a cut and a restored sequence go on like the original', async (t) => {
+t.test('a copied, a cut and a restored sequence continue like the original', async (t) => {
   const sampler = await greedy();
   const original = await generate(context, sampler, prompt, 8, 0);
   const shared = prompt.length - 2;
@@ -81,7 +81,7 @@ t.test('a copied, a cut and a restored sequence go on like the original', async 
   t.same(await generate(context, sampler, rest, 8, 2, shared), original, 'saved and loaded');
 });
 
-t.test('readStash() and writeStash() keep to their stash', async (t) => {
+t.test('readStash() and writeStash() stay within their stash', async (t) => {
   const id = context.createStash(100);
   const invalid = { code: 'invalid_argument' };
   for (const [offset, bytes] of [[0, 101], [1, 100], [101, 0], [-1, 1], [NaN, 1], [2 ** 53, 1]] as const) {
@@ -100,7 +100,7 @@ t.test('readStash() and writeStash() keep to their stash', async (t) => {
 
 t.test('a stash may be larger than 4 GiB', async (t) => {
   const size = 2 ** 32 + 2 ** 20;
-  // Only the pages that are written take memory.
+  // Only written pages take memory.
   const id = context.createStash(size);
   if (id === 0) return void t.comment('this machine gives no 4 GiB of addresses');
   const mark = Uint8Array.of(1, 2, 3);
@@ -113,7 +113,7 @@ t.test('a stash may be larger than 4 GiB', async (t) => {
   await context.dropStash(id);
 });
 
-t.test('a batch that cannot be decoded rejects and the context goes on', async (t) => {
+t.test('a batch that cannot be decoded rejects, and the context stays usable', async (t) => {
   const sampler = await greedy();
   await t.rejects(step(context, [{ sequence: 0, from: 40, tokens: prompt, sampler }, { sequence: 0, from: 2, tokens: prompt, sampler }]), { code: 'generation_failed' });
   await context.removeSequence(0, 0, -1);
@@ -121,7 +121,7 @@ t.test('a batch that cannot be decoded rejects and the context goes on', async (
   t.equal((await generate(context, sampler, prompt, 3)).length, 3);
 });
 
-t.test('filling a sequence beyond its cells rejects, others go on', async (t) => {
+t.test('filling a sequence beyond its cells rejects, and others continue', async (t) => {
   const small = await model.createContext(contextOptions({ contextSize: 256, sequences: 2 }));
   const sampler = await greedy();
   const long = new Int32Array(300).fill(prompt[1]!);

@@ -1,4 +1,4 @@
-// Tokens guessed ahead change what an answer costs, never the answer.
+// Speculative tokens change the cost of an answer, never the answer.
 import t from 'tap';
 import type { NativeContext, NativeModel, SamplerOptions, StepResult } from '#recua/addon/addon.js';
 import { addon, chatPrompt, contextOptions, loadBuiltin } from '../setup.js';
@@ -6,7 +6,7 @@ import { loadRandom } from '../random-model.js';
 
 interface Run { tokens: number[]; guessed: number; accepted: number }
 
-/** Up to `count` tokens after each prompt, all prompts in the same steps, a sequence each. */
+/** Up to `count` tokens after each prompt, in shared steps, one sequence each. */
 async function generate(model: NativeModel, context: NativeContext, prompts: Int32Array[], options: SamplerOptions, count: number, draft: boolean): Promise<Run[]> {
   const { flags } = await model.pieces(false);
   const samplers = await Promise.all(prompts.map((prompt) => model.createSampler({ ...options, draft }, prompt)));
@@ -55,7 +55,7 @@ t.teardown(() => model.close());
 
 const schema = { type: 'array', minItems: 6, maxItems: 6, items: { type: 'object', required: ['name', 'size'], properties: { name: { enum: ['red', 'blue'] }, size: { type: 'integer', minimum: 1, maximum: 9 } } } };
 
-t.test('whatever the sampler, the answer is the one without guesses', async (t) => {
+t.test('with any sampler, the answer equals the one without guesses', async (t) => {
   const plain = await model.createContext(contextOptions());
   const drafting = await model.createContext(contextOptions({ draft: 7, draftAlways: true }));
   const grammar: SamplerOptions = { temperature: 0, grammar: (await addon.compileSchema(JSON.stringify(schema))).grammar, grammarKind: 'schema' };
@@ -85,7 +85,7 @@ t.test('whatever the sampler, the answer is the one without guesses', async (t) 
   await drafting.close();
 });
 
-t.test('sequences that are evaluated together give what each gives alone', async (t) => {
+t.test('sequences evaluated together give the same as each alone', async (t) => {
   const plain = await model.createContext(contextOptions());
   const drafting = await model.createContext(contextOptions({ draft: 5, draftAlways: true }));
   for (const options of [{ temperature: 0, ignoreEos: true }, { temperature: 0.7, topK: 20, seed: 3, ignoreEos: true }]) {
@@ -112,7 +112,7 @@ t.test('no more tokens come than there is room for', async (t) => {
   await context.close();
 });
 
-t.test('by itself it guesses where text repeats, and not where nothing does', async (t) => {
+t.test('by default it guesses where text repeats, and not where nothing does', async (t) => {
   const flat = await loadRandom(t);
   const context = await flat.createContext(contextOptions({ contextSize: 1024, draft: 16 }));
   const prompt = Int32Array.from({ length: 50 }, (_, i) => 100 + i * 37);

@@ -1,4 +1,5 @@
-// Whose logits a token is sampled from: however the rows of a step lie, each row's own.
+// The logits a token is sampled from: those of its own row, however the rows of a step are
+// arranged.
 import t from 'tap';
 import type { NativeContext, NativeModel, NativeSampler } from '#recua/addon/addon.js';
 import { chatPrompt, contextOptions, generate, loadBuiltin, step } from '../setup.js';
@@ -8,7 +9,7 @@ const length = 24;
 
 let model: NativeModel;
 let prompts: Int32Array[];
-/** What each question is answered with, alone. */
+/** The answer to each question alone. */
 let answers: number[][];
 
 t.before(async () => {
@@ -25,8 +26,8 @@ t.teardown(() => model.close());
 const sampler = (chain = false) => model.createSampler({ temperature: 0, ignoreEos: true, ...(chain ? { chain } : {}) }, new Int32Array());
 
 /**
- * Answers all questions at once, each in the sequence of its number; `order` says how the rows of
- * step `at` lie.
+ * Answers all questions at once, each in the sequence of its number. `order` arranges the rows of
+ * step `at`.
  */
 async function together(context: NativeContext, samplers: NativeSampler[], order: (at: number) => number[]) {
   const given: number[][] = questions.map(() => []);
@@ -70,7 +71,7 @@ t.test("llama.cpp's chain finds the logits beside samplers that read them in pla
   await context.close();
 });
 
-t.test('a prompt that is read beside rows that decode takes nothing of theirs', async (t) => {
+t.test('a prompt read beside decoding rows leaves their logits alone', async (t) => {
   const context = await model.createContext(contextOptions());
   const samplers = await Promise.all([sampler(), sampler()]);
   const first = await step(context, [{ sequence: 0, from: 0, tokens: prompts[0]!, sampler: samplers[0] }]);

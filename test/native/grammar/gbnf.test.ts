@@ -1,6 +1,6 @@
-// The parser of GBNF: the language is llama.cpp's, what is wrong is told by line and column, and no
-// text makes it hang, run out of stack or take memory without end. What would do so to llama.cpp's
-// own is only given to ours.
+// The GBNF parser: it accepts llama.cpp's language, reports errors by line and column, and no text
+// makes it hang, overflow the stack or take unbounded memory. Texts that would do so to llama.cpp's
+// parser go only to ours.
 import t from 'tap';
 import { readFileSync, readdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -16,7 +16,7 @@ t.before(async () => {
 });
 t.teardown(() => model.close());
 
-/** What a sampler with this grammar is refused with; undefined where it is not. */
+/** The error of a sampler with this grammar, or undefined. */
 async function refusal(grammar: string, chain = false): Promise<string | undefined> {
   try {
     (await model.createSampler({ temperature: 0, grammar, chain }, new Int32Array())).close();
@@ -27,7 +27,7 @@ async function refusal(grammar: string, chain = false): Promise<string | undefin
   }
 }
 
-t.test('what is wrong is told with its place, what was expected and what came', async (t) => {
+t.test('an error has its place, what was expected and what came', async (t) => {
   const wrong: [string, RegExp][] = [
     ['', /^$/],
     ['nothing', /line 1, column 8: expected "::=", got the end of the grammar/],
@@ -54,13 +54,13 @@ t.test('what is wrong is told with its place, what was expected and what came', 
   for (const [grammar, message] of wrong.slice(1)) t.match(await refusal(grammar), message, JSON.stringify(grammar));
 });
 
-t.test('rules that come to themselves without having read are refused, however well hidden', async (t) => {
+t.test('left-recursive rules are refused, however well hidden', async (t) => {
   const recursive = [
     'root ::= root "a" | "b"',
     'root ::= root',
     'root ::= a\na ::= b "x" | "y"\nb ::= a "z" | "w"',
     'root ::= a\na ::= e a "x" | "y"\ne ::= "1" | ""',
-    // What comes first may be empty only by way of others.
+    // The first item can be empty only through other rules.
     'root ::= a\na ::= e a "x" | "y"\ne ::= f f\nf ::= g?\ng ::= "1"*',
     'root ::= "ok"\nunused ::= ("" | "x")* unused "y"',
   ];
@@ -68,7 +68,7 @@ t.test('rules that come to themselves without having read are refused, however w
   t.equal(await refusal('root ::= ("a"? "b"?)* "c"'), undefined, 'a repetition of what may be empty is none');
 });
 
-t.test('no text takes it long, deep or large', async (t) => {
+t.test('no text takes long, nests deep or grows large', async (t) => {
   const times = (count: number, text: (i: number) => string, between = '') => Array.from({ length: count }, (_, i) => text(i)).join(between);
   const hostile: [string, string, RegExp | undefined][] = [
     ['two ways at each of 60 levels', `root ::= a0\n${times(60, (i) => `a${i} ::= a${i + 1} | a${i + 1}`, '\n')}\na60 ::= "x"`, undefined],
@@ -96,26 +96,25 @@ t.test('no text takes it long, deep or large', async (t) => {
   }
 });
 
-t.test('the largest numbers of repetitions are counted', async (t) => {
+t.test('the largest repetition counts are counted', async (t) => {
   const large = await loadRandom(t);
   t.teardown(() => large.close());
   const prompt = Int32Array.of(5);
   for (const [least, most] of [[7, 7], [3, 5000], [5000, 5000], [2, 1e9]] as const) {
-    // Single letters, so that each token is one repetition; the end is wanted as soon as it may
-    // come.
+    // Single letters, so that each token is one repetition. The end comes as soon as it is allowed.
     const [x, dot] = [...await large.tokenize('x', false, true), ...await large.tokenize('.', false, true)];
     const logitBias = [{ token: x!, bias: 20 }, { token: dot!, bias: 40 }];
     const tokens = await tokensOf(large, { temperature: 0, grammar: `root ::= "x"{${least},${most}} "."`, logitBias }, prompt, 40);
     const expected = Math.min(least, 40);
     t.strictSame(tokens.slice(0, expected), Array.from({ length: expected }, () => x), `${least} at least`);
     t.equal(tokens[least], least < 40 ? dot : undefined);
-    // And where it would rather go on.
+    // And with a preference for continuing.
     const on = await tokensOf(large, { temperature: 0, grammar: `root ::= "x"{0,${Math.min(most, 33)}} "."`, logitBias: [logitBias[0]!] }, prompt, 40);
     t.equal(on.indexOf(dot!), Math.min(most, 33), `${most} at most`);
   }
 });
 
-t.test("all grammars of llama.cpp's tests and examples fare as with llama.cpp", async (t) => {
+t.test("all grammars of llama.cpp's tests and examples get the verdict of llama.cpp", async (t) => {
   const given = readdirSync(vendored('grammars/')).filter((name) => name.endsWith('.gbnf')).map((name) => readFileSync(vendored(`grammars/${name}`), 'utf8'));
   for (const name of ['test-grammar-integration', 'test-grammar-parser', 'test-llama-grammar', 'test-json-schema-to-grammar']) {
     const source = readFileSync(vendored(`tests/${name}.cpp`), 'utf8');
@@ -123,7 +122,7 @@ t.test("all grammars of llama.cpp's tests and examples fare as with llama.cpp", 
   }
   t.ok(given.length > 100, `${given.length} grammars`);
   for (const grammar of given) {
-    // llama.cpp knows no more than 2,000 repetitions.
+    // llama.cpp supports at most 2,000 repetitions.
     if (/\{5000|(?:\{0,99\}\)){2}/.test(grammar)) continue;
     const own = await refusal(grammar);
     if (own !== undefined && /left recursion|a token/.test(own)) continue;
@@ -141,8 +140,8 @@ function random(seed: number): (below: number) => number {
 }
 
 /**
- * Five rules, whose alternatives begin with characters of their own: what is ambiguous may take
- * llama.cpp for ever.
+ * Five rules whose alternatives begin with distinct characters: an ambiguous grammar may take
+ * llama.cpp forever.
  */
 function randomGrammar(below: (bound: number) => number): string {
   const names = ['root', 'a', 'b', 'c', 'd'];
@@ -158,11 +157,11 @@ function randomGrammar(below: (bound: number) => number): string {
   return names.map((name) => `${name} ::= ${alternatives(0)}${below(3) === 0 ? ' | ""' : ''}`).join('\n');
 }
 
-t.test("random grammars have llama.cpp's language", async (t) => {
+t.test('random grammars accept the same language as in llama.cpp', async (t) => {
   let compared = 0;
   for (let seed = 1; compared < 40 && seed < 400; seed++) {
     const grammar = randomGrammar(random(seed));
-    // llama.cpp's parser is not to be given what it may hang on.
+    // llama.cpp's parser must not get texts that may hang it.
     if ((await refusal(grammar)) !== undefined) continue;
     compared++;
     t.equal(await refusal(grammar, true), undefined, grammar);
@@ -172,7 +171,7 @@ t.test("random grammars have llama.cpp's language", async (t) => {
   t.equal(compared, 40);
 });
 
-t.test('tokens may be named by number and by name, and what is not to come', async (t) => {
+t.test('tokens may be named by number and by name, and excluded', async (t) => {
   const large = await loadRandom(t);
   t.teardown(() => large.close());
   const [end] = await large.tokenize('<|im_start|>', false, true);

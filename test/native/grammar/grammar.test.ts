@@ -1,6 +1,6 @@
 // Recua's grammar automaton accepts the language of llama.cpp's grammars, token by token: with flat
-// logits a draw lands anywhere in what is allowed, so one token too many or too few shows as
-// another text.
+// logits a draw can land anywhere in the allowed set, so one token too many or too few shows as a
+// different text.
 import t from 'tap';
 import { readFileSync } from 'node:fs';
 import type { NativeModel } from '#recua/addon/addon.js';
@@ -71,7 +71,7 @@ t.test('JSON schemas', async (t) => {
   }
 });
 
-t.test('a lazy grammar rests until its trigger comes, then holds', async (t) => {
+t.test('a lazy grammar is inactive until its trigger, then holds', async (t) => {
   const tools = JSON.stringify([{ type: 'function', function: { name: 'weather', description: 'x', parameters: { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] } } }]);
   const trained = await loadBuiltin();
   t.teardown(() => trained.close());
@@ -89,16 +89,16 @@ t.test('a lazy grammar rests until its trigger comes, then holds', async (t) => 
   }
 });
 
-t.test('a piece that ends inside a character goes on only with bytes of that character', async (t) => {
-  // Byte-level pieces of rare characters come in parts.
+t.test('a piece that ends inside a character continues only with bytes of that character', async (t) => {
+  // Rare characters span several byte-level pieces.
   await compare(t, 'rare', 'root ::= [\u{1F9D9}-\u{1F9FF}]{2,5}', 10);
   await compare(t, 'rarer', 'root ::= [\u{10300}-\u{1031F}]{3}', 10);
 });
 
-t.test('a grammar whose texts lead to new states without end is begun anew when it has grown large', async (t) => {
-  // Each letter leaves a number to come in the end, so no two words lead to the same state: one run
-  // of this takes more than a grammar may have before a new one takes its place. The vocabulary is
-  // walked by a large one, then by a new one.
+t.test('a grammar whose texts lead to new states without end restarts when it has grown large', async (t) => {
+  // Each letter leaves a number for the end, so no two words lead to the same state: one run of
+  // this exceeds the size at which a grammar restarts. A large grammar walks the vocabulary, then a
+  // new one.
   const letters = ['a-e', 'f-j', 'k-o', 'p-t', 'u-z'];
   const grammar = `root ::= ${letters.map((range, at) => `[${range}] root "${at}"`).join(' | ')} | "."`;
   const options = { temperature: 1, seed: 1, grammar, grammarKind: 'user' } as const;
@@ -108,12 +108,12 @@ t.test('a grammar whose texts lead to new states without end is begun anew when 
   t.strictSame((await bothWays(model, { ...options, chain: false }, prompt, 12)).own, own, 'the new one says the same');
 });
 
-t.test('a grammar in which nearly every piece leads to a state of its own goes on', async (t) => {
-  // What the whole vocabulary leads to would take more memory than a grammar may have.
+t.test('a grammar in which nearly every piece leads to a state of its own keeps working', async (t) => {
+  // The states of the whole vocabulary would take more memory than a grammar may have.
   const letters = ['ab', 'cd', 'ef', 'gh', 'ij', 'kl', 'mn', 'op', 'qr', 'st', 'uv', 'wx', 'yz'];
   const grammar = `root ::= ${letters.map((pair, at) => `[${pair}] root "${String.fromCharCode(65 + at)}"`).join(' | ')} | "."`;
   const options = { temperature: 1, seed: 5, grammar, grammarKind: 'user' } as const;
-  // After some ten tokens it has met more states than there is memory for.
+  // After some ten tokens it has seen more states than fit in memory.
   const { own: many, chain } = await bothWays(model, options, Int32Array.of(5), 14);
   t.equal(many.length, 14);
   t.ok(many.every((token) => token >= 0), many.join());
@@ -121,9 +121,9 @@ t.test('a grammar in which nearly every piece leads to a state of its own goes o
 });
 
 t.test('an ambiguous grammar costs no more than another', async (t) => {
-  // After n letters there are two to the n ways to end.
+  // After n letters there are 2^n ways to end.
   const doubled = 'root ::= [a-z] root "1" | [a-z] root "2" | "."';
-  // Every length of every part may be any of these: the ways to read n letters are some power of n.
+  // Every part may have any length: the ways to read n letters are a power of n.
   const split = 'root ::= (a b c)* "."\na ::= [a-z]+\nb ::= [a-z]+ a\nc ::= [a-z]* b | [a-z]+';
   const context = await model.createContext(contextOptions({ sequences: 1 }));
   t.teardown(() => context.close());
@@ -156,7 +156,7 @@ t.test('a token whose mask takes too much work is decided apart, and its neighbo
   t.ok(tokens[1]! >= 0, 'its neighbor has its token');
   t.match(Buffer.from(model.piece(await many.decide(), true)).toString(), /^([a-z]+|\.)$/);
   await t.rejects(many.decide(), { code: 'closed' }, 'once for each such token');
-  // Closed meanwhile. Another grammar: masks of the first are known by now.
+  // Closed meanwhile. Another grammar: the masks of the first are known by now.
   const left = await model.createSampler({ temperature: 1, seed: 2, grammar: `${grammar} | "!"`, grammarKind: 'user' }, prompt);
   await context.removeSequence(0, 0, -1);
   t.equal((await step(context, [{ sequence: 0, from: 0, tokens: prompt, sampler: left }])).tokens[0], -3);
@@ -166,7 +166,7 @@ t.test('a token whose mask takes too much work is decided apart, and its neighbo
   for (const sampler of [many, one]) sampler.close();
 });
 
-t.test('a schema with thousands of values and characters is one that can be used', async (t) => {
+t.test('a schema with thousands of values and characters is usable', async (t) => {
   const schema = { enum: Array.from({ length: 3000 }, (_, i) => `value ${i} ${String.fromCodePoint(0x4e00 + i)}`) };
   const { grammar } = await addon.compileSchema(JSON.stringify(schema));
   const { own, chain } = await bothWays(model, { temperature: 1, seed: 9, grammar, grammarKind: 'user' }, prompt, 12);

@@ -1,5 +1,5 @@
-// native/llama/regex: Recua's matcher against std::regex, by every pattern in llama.cpp's source.
-// regex-check.cpp does it.
+// native/llama/regex: Recua's matcher against std::regex, with every pattern in llama.cpp's source,
+// by means of regex-check.cpp.
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -16,7 +16,7 @@ interface Result {
   mostSteps: number;
 }
 
-t.test('words are cut as std::regex cuts them, in steps in proportion to the text', { skip }, async (t) => {
+t.test('words are split as std::regex splits them, in steps proportional to the text', { skip }, async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'recua-regex-'));
   t.teardown(() => rmSync(folder, { recursive: true }));
   const llama = join(root, 'vendor', 'llama.cpp', 'src');

@@ -1,5 +1,5 @@
-// GPU backends that work and that do not, in processes of their own: whatever a library does, the
-// process that wants it goes on.
+// Working and broken GPU backends, in separate processes: whatever a library does, the process that
+// wants it survives.
 import t from 'tap';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -39,7 +39,7 @@ async function loadAll(recua: string, limitMs = 30_000): Promise<Outcome> {
 
 const fake = (library?: string, more: object = {}) => ({ name: `${base}-fake`, backend: 'fake', ...(library === undefined ? {} : { library }), ...more });
 
-t.test('a backend that works gives its devices, once, however often it is asked for', { skip }, async (t) => {
+t.test('a working backend gives its devices, once, however often it is asked for', { skip }, async (t) => {
   const folder = realpathSync(t.testdir());
   const library = fakeBackend();
   const { reports, devices, again } = await loadAll(flatLayout(folder, [basePackage, fake(library)]));
@@ -50,11 +50,11 @@ t.test('a backend that works gives its devices, once, however often it is asked 
   t.match(await loadAll(flatLayout(join(folder, 'prefix'), [basePackage, fake(library)], true)), { devices: ['CPU', 'FAKE0', 'FAKE1'] });
 });
 
-t.test('without a package for it nothing is tried', async (t) => {
+t.test('without its package no backend is tried', async (t) => {
   t.match(await loadAll(flatLayout(realpathSync(t.testdir()), [basePackage])), { reports: [], devices: ['CPU'] });
 });
 
-t.test('a backend that cannot be used is left out with its reason, and the process lives', { skip }, async (t) => {
+t.test('an unusable backend is left out with its reason, and the process survives', { skip }, async (t) => {
   const folder = realpathSync(t.testdir());
   const recua = flatLayout(folder, [basePackage]);
   const place = join(folder, 'node_modules', '@recua');
@@ -66,7 +66,7 @@ t.test('a backend that cannot be used is left out with its reason, and the proce
     symbol: /^it does not fit the libraries beside it: fake_function_that_no_library_has/,
     score: /^this processor lacks instructions/,
   };
-  // All at once: each has a process of its own.
+  // All at once: each runs in its own process.
   for (const [fault] of Object.entries(reasons)) {
     const library = fakeBackend({ fault } as FakeKind);
     placePackage(join(place, `${base}-${fault}`), { name: `${base}-${fault}`, backend: fault, library });
@@ -101,7 +101,7 @@ t.test('a backend that cannot be used is left out with its reason, and the proce
   t.strictSame(reports.filter(({ loaded }) => loaded).map(({ backend }) => backend), ['good']);
 });
 
-t.test('a backend that never returns is given up', { skip }, async (t) => {
+t.test('a backend that never returns is abandoned', { skip }, async (t) => {
   const recua = flatLayout(realpathSync(t.testdir()), [basePackage, fake(fakeBackend({ fault: 'hang' }))]);
   t.match(await loadAll(recua, 1_500), { reports: [{ loaded: false, reason: 'it did not load within 1.5 s' }], devices: ['CPU'] });
 });

@@ -1,5 +1,5 @@
-// Several memory nodes: a choice of the whole process, so each case is one of its own. A machine
-// with two nodes is this one in a mount namespace where the system's folder of nodes is another.
+// Several memory nodes. The strategy applies to a whole process, so each case runs in its own. The
+// machine with two nodes is this one in a mount namespace with another folder of nodes.
 import t from 'tap';
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync } from 'node:fs';
@@ -38,7 +38,7 @@ function run(strategy: string, before: readonly string[] = []): Told {
   return JSON.parse(stdout) as Told;
 }
 
-/** "0,2-4" → the cores that it lists. */
+/** "0,2-4" → the listed cores. */
 const cores = (list: string): number[] => list.trim().split(',').flatMap((part) => {
   const [from, to = from] = part.split('-').map(Number);
   return Array.from({ length: to! - from! + 1 }, (_, i) => from! + i);
@@ -56,7 +56,7 @@ function twoNodes(folder: string, all: readonly number[]): readonly string[] {
 const oneNode = !existsSync('/sys/devices/system/node/node1');
 const skip = process.platform !== 'linux' && 'only Linux tells its nodes';
 
-t.test('a strategy is chosen once for a process, and changes nothing on one node', { skip }, (t) => {
+t.test('a strategy is chosen once per process, and changes nothing on one node', { skip }, (t) => {
   const plain = run('');
   for (const strategy of ['distribute', 'numactl']) {
     const told = run(strategy);
@@ -86,7 +86,7 @@ t.test('with two nodes, threads are bound to theirs', { skip }, (t) => {
   t.end();
 });
 
-t.test('the command line says where it has no effect, and refuses what is no strategy', { skip }, (t) => {
+t.test('the command line says when a strategy has no effect, and refuses an unknown one', { skip }, (t) => {
   const chat = (strategy: string) => spawnSync(process.execPath, [main, 'run', 'builtin', '-p', 'Hello', '-n', '1', '--numa', strategy], { encoding: 'utf8' });
   const wrong = chat('spread');
   t.equal(wrong.status, 2);

@@ -1,5 +1,5 @@
-// Where the threads of a step run. The machine has four cores for the addon alone: a small library,
-// loaded in front of all others, says so, and writes down which threads were bound to how many.
+// Where the threads of a step run. A preloaded library makes the machine appear to have four cores,
+// to the addon only, and records how many cores each thread was bound to.
 import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -40,15 +40,15 @@ const model = await addon.loadModel({ path: ${JSON.stringify(builtin)}, gpuLayer
 const context = await model.createContext(contextOptions({ sequences: 1, threads: 4, threadsBatch: 4 }));
 const sampler = await model.createSampler({ temperature: 0 }, new Int32Array());
 await step(context, [{ sequence: 0, from: 0, tokens: Array.from({ length: 100 }, (_, i) => i + 5), sampler }]);
-// So small a step leaves a core free: three threads, none of them bound.
+// A step this small leaves a core free: three threads, none of them bound.
 for (let at = 100; at < 104; at++) await step(context, [{ sequence: 0, from: at, tokens: [9], sampler }]);
 console.log(JSON.stringify(readdirSync('/proc/self/task').map(Number)));
 process.exit();
 `;
 
-t.test('threads that a smaller team keeps are as free as their caller', { skip }, async (t) => {
+t.test('threads that a smaller team keeps are bound no more than their caller', { skip }, async (t) => {
   const folder = t.testdir({ 'cores.c': fourCores, 'steps.mjs': steps(new URL('../setup.js', import.meta.url).href), bound: '' });
-  // LD_PRELOAD is a list with blanks between, and a checkout may have one in its path.
+  // LD_PRELOAD is separated by blanks, and the path of a checkout may contain one.
   const temporary = mkdtempSync(join(tmpdir(), 'recua-'));
   t.teardown(() => rmSync(temporary, { recursive: true }));
   const library = join(temporary, 'cores.so');

@@ -33,7 +33,7 @@ t.test('loadModel() of a missing, a foreign and a cut file rejects with what lla
   await t.rejects(addon.loadModel({ path: cut, gpuLayers, mmap: true, mlock: false }).promise, { code: 'model_unusable', message: cut });
 });
 
-t.test('tokens of any text give its bytes back', async (t) => {
+t.test('the tokens of any text give its bytes back', async (t) => {
   const model = await loadBuiltin();
   t.teardown(() => model.close());
   for (const text of ['', 'Hello', ' two  spaces ', 'naïve café 北京 🦙👩‍👩‍👧', '\u0000\u0001\r\n\t', 'x'.repeat(5000)]) {

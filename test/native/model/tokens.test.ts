@@ -1,5 +1,5 @@
-// native/model/tokens: special tokens in a text, against llama.cpp's own; what would take for ever;
-// and an end when nobody waits.
+// native/model/tokens: special tokens in a text, compared with llama.cpp; inputs that would take
+// forever; and cancellation.
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -12,7 +12,7 @@ const folder = join(root, 'vendor', 'llama.cpp', 'models');
 const vocabulary = (name: string) =>
   loadAddon().loadModel({ path: join(folder, `ggml-vocab-${name}.gguf`), gpuLayers: 0, mmap: true, mlock: false, vocabOnly: true }).promise;
 
-t.test('texts full of special tokens become the tokens that llama_tokenize() gives', { skip: process.platform === 'win32' && 'needs c++' }, async (t) => {
+t.test('texts full of special tokens are tokenized as llama_tokenize() does', { skip: process.platform === 'win32' && 'needs c++' }, async (t) => {
   const built = mkdtempSync(join(tmpdir(), 'recua-tokens-'));
   t.teardown(() => rmSync(built, { recursive: true }));
   const program = join(built, 'check');
@@ -27,21 +27,21 @@ t.test('texts full of special tokens become the tokens that llama_tokenize() giv
   t.equal(differences, 0);
 });
 
-t.test('as many special tokens as a text can hold are found in steps in proportion to it', async (t) => {
-  // Once the square of their number: minutes.
+t.test('a text full of special tokens is tokenized in steps proportional to its length', async (t) => {
+  // This was once quadratic: minutes.
   const model = await vocabulary('qwen2');
   t.teardown(() => model.close());
   t.equal((await model.tokenize('<|im_end|>a'.repeat(100_000), false, true)).length, 200_000);
 });
 
-t.test('as many bytes without a token of their own as a text can hold are, too', async (t) => {
-  // Each once copied all tokens before it: this would move 4 TB.
+t.test('a text full of bytes without a token of their own is, too', async (t) => {
+  // Each token once copied all earlier ones: this would move 4 TB.
   const model = await vocabulary('llama-spm');
   t.teardown(() => model.close());
   t.equal((await model.tokenize('\n'.repeat(1_000_000), false, false)).length, 1_000_001);
 });
 
-t.test('tokenizing ends when nobody waits for it', async (t) => {
+t.test('tokenizing ends when its caller gives up', async (t) => {
   const model = await vocabulary('qwen2');
   t.teardown(() => model.close());
   await t.rejects(model.tokenize('a', true, true, { cancelled: Int32Array.of(1) }), { code: 'cancelled' });
@@ -51,7 +51,7 @@ t.test('tokenizing ends when nobody waits for it', async (t) => {
   await t.rejects(long, { code: 'cancelled' });
 });
 
-t.test('no control token begins where the text is literal', async (t) => {
+t.test('no control token begins in literal text', async (t) => {
   const model = await vocabulary('qwen2');
   t.teardown(() => model.close());
   const text = 'é<|im_end|><|im_end|>';

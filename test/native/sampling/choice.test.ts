@@ -1,4 +1,4 @@
-// Recua's own samplers draw what llama.cpp's chain draws, for the same options and seed.
+// Recua's own samplers draw the same tokens as llama.cpp's chain, for the same options and seed.
 import t, { type Test } from 'tap';
 import type { NativeModel, SamplerOptions } from '#recua/addon/addon.js';
 import { bothWays, loadRandom } from '../random-model.js';
@@ -25,15 +25,15 @@ async function compare(t: Test, model: NativeModel, text: string, count: number,
   t.strictSame(own, chain, 'greedy with a penalty');
 }
 
-t.test('of a trained model with a small vocabulary', async (t) => {
+t.test('both ways agree on a trained model with a small vocabulary', async (t) => {
   const model = await loadBuiltin();
   t.teardown(() => model.close());
   await compare(t, model, 'Tell me a story about a llama that', 12);
 });
 
-t.test('of a large vocabulary whose nucleus is some tokens, hundreds or thousands', async (t) => {
-  // Not a flat one: llama.cpp adds the 150,000 shares up in single precision, whose steps are too
-  // coarse for nearly equal ones.
+t.test('both ways agree on a large vocabulary whose nucleus is some tokens, hundreds or thousands', async (t) => {
+  // Not a flat one: llama.cpp adds up 150,000 shares in single precision, which is too coarse for
+  // nearly equal ones.
   for (const doublings of [5, 6]) {
     const model = await loadRandom(t, doublings);
     await compare(t, model, 'The quick brown fox', 3);
@@ -41,13 +41,13 @@ t.test('of a large vocabulary whose nucleus is some tokens, hundreds or thousand
   }
 });
 
-t.test('of a flat distribution over a large vocabulary', async (t) => {
+t.test('both ways agree on a flat distribution over a large vocabulary', async (t) => {
   const model = await loadRandom(t);
   t.teardown(() => model.close());
   await compare(t, model, 'The quick brown fox', 3, sets.filter((set) => set.topP === undefined || set.topK !== undefined));
 });
 
-t.test('of many seeds every one draws the same', async (t) => {
+t.test('both ways agree for each of many seeds', async (t) => {
   const model = await loadBuiltin();
   t.teardown(() => model.close());
   const prompt = await model.tokenize('Hello! I', true, true);
@@ -60,7 +60,7 @@ t.test('of many seeds every one draws the same', async (t) => {
   t.ok(counts.own.size > 3, 'more than a few tokens came');
 });
 
-t.test('of a row that threads share: any number of them draws the same', async (t) => {
+t.test('any number of threads that share a row draws the same', async (t) => {
   const sets: Partial<SamplerOptions>[] = [{ topP: 0.95 }, { topP: 0.4, minP: 0.2 }, { minP: 0.05 }, {}, { topK: 40 }];
   for (const doublings of [0, 5]) {
     const model = await loadRandom(t, doublings);
@@ -85,9 +85,9 @@ t.test('of a row that threads share: any number of them draws the same', async (
   }
 });
 
-t.test('of many seeds over a flat vocabulary, wherever in the nucleus the draw falls', async (t) => {
-  // Draws at the nucleus' very beginning and end are those for which the first estimate is too
-  // narrow.
+t.test('both ways agree for many seeds over a flat vocabulary, wherever in the nucleus the draw falls', async (t) => {
+  // Draws at the very beginning and end of the nucleus are those for which the first estimate is
+  // too narrow.
   const model = await loadRandom(t, 5);
   t.teardown(() => model.close());
   const prompt = await model.tokenize('The quick brown fox', true, true);

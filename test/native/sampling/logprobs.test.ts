@@ -12,7 +12,7 @@ t.before(async () => {
 });
 t.teardown(() => model.close());
 
-/** Tokens after the prompt, and for each what the sampler noted. */
+/** Tokens after the prompt, each with what the sampler recorded. */
 async function noted(options: SamplerOptions, count: number) {
   await context.removeSequence(0, 0, -1);
   const sampler = await model.createSampler({ ignoreEos: true, ...options }, prompt);
@@ -40,7 +40,7 @@ t.test('log probabilities are those of the whole distribution', async (t) => {
   }
 });
 
-t.test('biases, penalties and grammars change the token, not what is told of its place', async (t) => {
+t.test('biases, penalties and grammars change the token, not the reported probabilities', async (t) => {
   const [plain] = await noted({ temperature: 0, logprobs: 2 }, 1);
   const ways: Partial<SamplerOptions>[] = [
     { logitBias: [{ token: plain!.token, bias: -Infinity }] }, { minTokens: 3 }, { presencePenalty: 2, penaltyLastN: 64 }, { grammar: 'root ::= "qqq"+' },
@@ -53,11 +53,11 @@ t.test('biases, penalties and grammars change the token, not what is told of its
   }
 });
 
-t.test('llama.cpp’s own chain is told of in the same way', async (t) => {
+t.test('the chain of llama.cpp is reported in the same way', async (t) => {
   t.strictSame(await noted({ temperature: 0, logprobs: 2, chain: true }, 8), await noted({ temperature: 0, logprobs: 2 }, 8));
 });
 
-t.test('probabilities after sampling are of what the samplers left', async (t) => {
+t.test('probabilities after sampling cover what the samplers left', async (t) => {
   for (const more of [{}, { grammar: 'root ::= [a-z ]+' }]) {
     for (const { token, own, top, values } of await noted({ temperature: 1, topK: 3, seed: 1, logprobs: 5, afterSampling: true, ...more }, 8)) {
       t.equal(top[3], -1, 'three were left');
@@ -69,7 +69,7 @@ t.test('probabilities after sampling are of what the samplers left', async (t) =
   t.match(greedy, { own: 1, values: [1, 0] });
 });
 
-t.test('tokens of a prompt are told of without sampling them', async (t) => {
+t.test('tokens of a prompt are reported without sampling them', async (t) => {
   await context.removeSequence(0, 0, -1);
   const sampler = await model.createSampler({ temperature: 0, logprobs: 1 }, prompt);
   const rows = prompt.length;
@@ -81,7 +81,7 @@ t.test('tokens of a prompt are told of without sampling them', async (t) => {
   t.strictSame(Array.from(result!.tokens.subarray(0, -1)), Array.from({ length: rows - 1 }, () => -4));
   const { values } = sampler.logprobs();
   t.equal(values.length, 2 * rows);
-  // One by one, the same.
+  // One by one, with the same result.
   await context.removeSequence(1, 0, -1);
   const other = await model.createSampler({ temperature: 0, logprobs: 1, logitBias: [] }, prompt);
   for (let i = 0; i < rows - 1; i++) await step(context, [{ sequence: 1, from: i, tokens: prompt.subarray(i, i + 1), sampler: other }]);
@@ -89,7 +89,7 @@ t.test('tokens of a prompt are told of without sampling them', async (t) => {
   for (let i = 0; i < rows - 1; i++) t.ok(Math.abs(single[2 * i + 1]! - values[2 * i + 1]!) < 0.02, `${single[2 * i + 1]} and ${values[2 * i + 1]}`);
 });
 
-t.test('no end comes before as many tokens as are wanted, unless a grammar leaves nothing else', async (t) => {
+t.test('no end comes before the minimum of tokens, unless a grammar leaves nothing else', async (t) => {
   const bias = [{ token: model.info.eosToken, bias: 100 }];
   const ends = async (more: Partial<SamplerOptions>) => {
     await context.removeSequence(0, 0, -1);
@@ -109,7 +109,7 @@ t.test('no end comes before as many tokens as are wanted, unless a grammar leave
   t.equal(tokens[1], model.info.eosToken, 'the text of the grammar is over');
 });
 
-t.test('samplers by name draw as llama.cpp has them, in any order', async (t) => {
+t.test('samplers by name draw as in llama.cpp, in any order', async (t) => {
   const draw = (more: Partial<SamplerOptions>) => noted({ temperature: 1.2, topK: 20, topP: 0.9, minP: 0.02, seed: 5, logprobs: 0, ...more }, 12).then((all) => all.map(({ token }) => token));
   const usual = ['penalties', 'dry', 'top_n_sigma', 'top_k', 'typ_p', 'top_p', 'min_p', 'xtc', 'temperature'];
   t.strictSame(await draw({ samplers: usual }), await draw({ chain: true }));
@@ -120,7 +120,7 @@ t.test('samplers by name draw as llama.cpp has them, in any order', async (t) =>
   t.strictSame(await draw({ samplers: ['top_k'], topK: 1, minKeep: 1 }), await draw({ temperature: 0 }));
 });
 
-t.test('a prediction changes nothing but how fast its tokens come', async (t) => {
+t.test('a prediction changes only how fast its tokens come', async (t) => {
   const drafting = await model.createContext({ ...contextOptions({ sequences: 2 }), predict: 8, draftAlways: true });
   const plain = (await noted({ temperature: 0, logprobs: 0 }, 24)).map(({ token }) => token);
   const sampler = await model.createSampler({ temperature: 0, ignoreEos: true, logprobs: 0, prediction: Int32Array.from(plain) }, prompt);

@@ -22,12 +22,12 @@ async function sampled(options: SamplerOptions, count = 24): Promise<string> {
 
 t.test('plain greedy equals the greedy of the whole chain', async (t) => {
   const plain = await sampled({ temperature: 0 });
-  // A bias of zero changes no logit, but takes the long way.
+  // A bias of zero changes no logit, but avoids the fast path.
   t.equal(await sampled({ temperature: 0, logitBias: [{ token: 1, bias: 0 }] }), plain);
   t.equal(await sampled({ temperature: 0, topK: 40, topP: 0.9, minP: 0.05 }), plain);
 });
 
-t.test('a seed repeats, another seed differs', async (t) => {
+t.test('the same seed repeats, another seed differs', async (t) => {
   const hot = { temperature: 5, topK: 200 };
   const first = await sampled({ ...hot, seed: 7 });
   t.equal(await sampled({ ...hot, seed: 7 }), first);
@@ -45,7 +45,7 @@ t.test('every sampler option runs', async (t) => {
   for (const options of each) t.ok((await sampled({ temperature: 1, seed: 1, ...options }, 6)).length > 0, JSON.stringify(options));
 });
 
-t.test('a banned token does not come, ignoreEos goes on past the end', async (t) => {
+t.test('a banned token never comes, and ignoreEos continues past the end', async (t) => {
   const [first] = await model.tokenize((await sampled({ temperature: 0 }, 1)), false, false);
   const other = await sampled({ temperature: 0, logitBias: [{ token: first!, bias: -Infinity }] }, 1);
   t.not(other, Buffer.from(model.piece(first!, false)).toString());
@@ -88,7 +88,7 @@ t.test('a closed sampler fails its row only', async (t) => {
   t.match(result.failures, [{ row: 0, message: /closed/ }]);
 });
 
-t.test('a grammar that no token can spell is refused; ways in it that none can are not taken', async (t) => {
+t.test('a grammar that no token can spell is refused; branches that no token can spell are not taken', async (t) => {
   for (const grammar of ['root ::= "\\x00"', 'root ::= "a" rest\nrest ::= [\\x00]+', 'root ::= ("b" | "a") "\\x00"']) {
     await t.rejects(model.createSampler({ temperature: 0, grammar }, new Int32Array()), { code: 'invalid_grammar', message: /all of its texts need U\+0000/ });
   }
@@ -100,7 +100,7 @@ t.test('a grammar that no token can spell is refused; ways in it that none can a
   }
 });
 
-t.test('a row that has no token left fails, says why, and the process lives', async (t) => {
+t.test('a row that has no token left fails with the reason, and the process survives', async (t) => {
   const { flags } = await model.pieces(true);
   const ends = Array.from(flags.keys()).filter((token) => flags[token]! & 1).map((token) => ({ token, bias: -Infinity }));
   for (const options of [{ temperature: 0 }, { temperature: 1 }, { temperature: 1, topK: 1 }]) {

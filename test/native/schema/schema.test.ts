@@ -1,5 +1,5 @@
-// What a JSON schema's grammar lets through and what it does not, what it says that it leaves out,
-// and that no schema takes more than counted steps.
+// The values that the grammar of a JSON schema accepts and refuses, the keywords it lists as
+// unenforced, and its bounded number of steps.
 import { readFileSync } from 'node:fs';
 import t from 'tap';
 import { GbnfMatcher } from '../gbnf-matcher.js';
@@ -53,7 +53,7 @@ t.test('integers with one bound, and bounds as JavaScript and others write them'
     ['"minimum":1,"exclusiveMinimum":true,"maximum":3', ['2', '3'], ['1', '4']],
     ['"minimum":-0.5,"maximum":0.5', ['0'], ['1', '-1']],
     ['"minimum":1e3,"maximum":1.2e3', ['1000', '1200'], ['999', '1201']],
-    // What JSON.stringify makes of -(2 ** 63) and of the largest int64.
+    // JSON.stringify of -(2 ** 63) and of the largest int64.
     ['"minimum":-9223372036854776000,"maximum":9223372036854776000', ['9223372036854775807', '-9223372036854775808'], ['9223372036854775808', '-9223372036854775809']],
     [`"minimum":${2 ** 63 - 1024},"maximum":${2 ** 63 - 1024}`, [`${2n ** 63n - 1024n}`], [`${2n ** 63n - 1023n}`, '9223372036854775000']],
     ['"maximum":1e300', ['5', '-5'], []],
@@ -89,7 +89,7 @@ t.test('numbers keep to their bounds', async (t) => {
   t.pass('all of them');
 });
 
-t.test('patterns mean what JavaScript means by them', async (t) => {
+t.test('patterns mean what they mean in JavaScript', async (t) => {
   const patterns = ['^\\d{3}-\\w+$', '^\\s*\\S+$', 'b', '^a', 'a$', '^[^a-c]+$', '^(a|b)*c?$', '^(?:ab){2,3}$', '^(?<first>a)b|c$', '^.$', '^[\\d_-]+$', '^\\u0061\\x62$', '^a{0}b$', '^["\\\\]+$', '^\\.\\*\\[\\]$', '^\\D$', '^[\\w-]+?$', '^$', '^\\$\\^$', '^ü+$', '^[à-ÿ]$', 'a|b', '^\\/x$', '^[a\\]b]+$', '^(ab|a)(c|bcd)$', '\\t', '^[\\s\\S]*$', '^\\u{1F600}?$', '^(a{2}){2}$'];
   const texts = ['', 'a', 'b', 'c', 'ab', 'abc', 'ac', 'abcd', 'abab', 'ababab', 'aaaa', 'abababab', '123-x_9', '12-x', 'a b', ' a', '\ta', 'a\nb', '"', '\\', '"\\"', '.*[]', '_-5', '$^', 'ü', 'üü', 'é', 'é!', '/x', 'a]b', '😀', '-', 'xbx', 'B', '٣'];
   for (const pattern of patterns) {
@@ -167,7 +167,7 @@ t.test('keywords are enforced, or listed', async (t) => {
   }
 });
 
-t.test('what no value can follow is refused, with the place', async (t) => {
+t.test('an unsatisfiable schema is refused, with the place', async (t) => {
   const refused: [object, RegExp][] = [
     [{ properties: { a: { type: 'string', minLength: 5, maxLength: 3 } } }, /#\/properties\/a\/minLength.*minLength is 5 and maxLength is 3/],
     [{ type: 'array', minItems: 2, maxItems: 1 }, /#\/minItems/],
@@ -187,7 +187,7 @@ t.test('what no value can follow is refused, with the place', async (t) => {
   for (const [schema, message] of refused) await t.rejects(addon.compileSchema(JSON.stringify(schema)), { code: 'invalid_schema', message }, JSON.stringify(schema));
 });
 
-t.test('hostile schemas end in counted steps, and a plain chat goes on beside them', async (t) => {
+t.test('hostile schemas end in a bounded number of steps, beside a plain chat', async (t) => {
   const model = await loadBuiltin();
   t.teardown(() => model.close());
   for (const [name, schema] of Object.entries(hostileSchemas)) {
@@ -203,7 +203,7 @@ t.test('hostile schemas end in counted steps, and a plain chat goes on beside th
   }
 });
 
-t.test('arguments that a template writes as bare text are listed where the schema holds them to more', async (t) => {
+t.test('arguments that a template writes as bare text are listed if the schema constrains them', async (t) => {
   const model = await loadBuiltin();
   t.teardown(() => model.close());
   const parameters = { type: 'object', properties: { unit: { enum: ['C', 'F'] }, city: { type: 'string' }, days: { type: 'integer', minimum: 1 } } };

@@ -1,4 +1,4 @@
-// One thread computes for all contexts of a process, with one OpenMP team. Linux tells how many
+// One thread computes for all contexts of a process, with one OpenMP team. Linux reports how many
 // threads there are, and how often they slept.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -14,7 +14,7 @@ const team = { threads: 2, threadsBatch: 2 };
 
 const tasks = (): string[] => readdirSync('/proc/self/task');
 
-/** How often all threads together slept of their own accord. */
+/** Voluntary context switches of all threads together. */
 function sleeps(): number {
   let sum = 0;
   for (const task of tasks()) {
@@ -24,7 +24,7 @@ function sleeps(): number {
   return sum;
 }
 
-/** Native steps that follow each other, of one greedy sequence from position `from` on. */
+/** Chained native steps of one greedy sequence from position `from` on. */
 async function decode(context: NativeContext, model: NativeModel, from: number, count: number): Promise<void> {
   const sampler = await model.createSampler({ temperature: 0 }, new Int32Array());
   const input = {
@@ -42,7 +42,7 @@ t.test('chat, embeddings and a second model share one compute thread and its tea
     const model = await loading;
     models.push(model);
     const context = await model.createContext(contextOptions({ ...team, sequences: 1 }));
-    // Two rows and more: a step of one may leave a thread out.
+    // Two rows and more: a step of one row may leave a thread out.
     await step(context, [{ sequence: 0, from: 0, tokens: Array.from({ length: 256 }, (_, i) => i + 5), sampler: null }]);
     return { model, context };
   };
@@ -61,8 +61,7 @@ t.test('chat, embeddings and a second model share one compute thread and its tea
   await reranker.embed(Int32Array.from({ length: 64 }, (_, i) => i + 5), Int32Array.of(32, 32));
   t.equal(tasks().length, alone, 'nor does ranking');
 
-  // Weights of a quantized model: repacked by all cores while they are loaded, where the processor
-  // has code for that.
+  // Quantized weights: all cores repack them during the load, if the processor has code for that.
   const second = await open(loadRandom(t));
   t.equal(tasks().length, alone, 'nor does a second model, loaded and used');
   await decode(first.context, first.model, 256, 16);
@@ -84,8 +83,7 @@ t.test('after embeddings, threads of a chat still spin at their barriers', { ski
   const context = await model.createContext(contextOptions({ ...team, sequences: 1, contextSize: 4096 }));
   const embedder = await model.createEmbedder({ contextSize: 512, sequences: 4, threads: 2, pooling: 'mean' });
   await embedder.embed(Int32Array.from({ length: 256 }, (_, i) => i + 5), Int32Array.of(128, 128));
-  // Other programs make threads sleep, too: the best of many rounds tells what OpenMP does by
-  // itself.
+  // Other programs make threads sleep, too: the best of many rounds shows what OpenMP does alone.
   let least = Infinity;
   for (let round = 0; round < 20; round++) {
     await context.removeSequence(0, 0, -1);

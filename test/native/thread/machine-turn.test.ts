@@ -1,5 +1,5 @@
-// Processes take turns at the cores: who needs more of them than there are waits for the other's
-// step, who needs few does not, and nobody waits for one that died or was stopped.
+// Processes take turns at the cores: one that needs more than are free waits for the other's step,
+// one that needs few does not, and nobody waits for a process that died or was stopped.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { availableParallelism } from 'node:os';
@@ -11,7 +11,7 @@ import t, { type Test } from 'tap';
 const allCores = availableParallelism();
 const skip = process.platform === 'linux' ? false : 'processes take turns on Linux only';
 
-/** For each line that it reads it computes a few steps, then prints how often it has waited. */
+/** For each line on stdin it computes a few steps, then prints how often it has waited. */
 const program = (url: string, turnFile: string, threads: number, rows: number): string => `
 const { addon, builtin, contextOptions, step } = await import(${JSON.stringify(url)});
 const model = await addon.loadModel({ path: builtin, gpuLayers: 0, mmap: true, mlock: false }).promise;
@@ -58,10 +58,10 @@ async function compute({ child, lines }: Engine): Promise<Turns> {
   return JSON.parse((await lines.next()).value as string) as Turns;
 }
 
-/** So often two that compute at once may miss each other. */
+/** How often two that compute at once may miss each other. */
 const rounds = 100;
 
-/** Computes until it had to wait for another; false where it never has to. */
+/** Computes until it had to wait for another; false if it never had to. */
 async function waits(engine: Engine): Promise<boolean> {
   const { waited } = await compute(engine);
   for (let round = 0; round < rounds; round++) {
@@ -70,7 +70,7 @@ async function waits(engine: Engine): Promise<boolean> {
   return false;
 }
 
-t.test('two processes that need all cores wait for each other', { skip }, async (t) => {
+t.test('two processes that need all cores take turns', { skip }, async (t) => {
   const turnFile = join(t.testdir(), 'cores');
   const alone = await start(t, turnFile, allCores);
   t.match(await compute(alone), { waited: 0 }, 'one that is alone never waits');
@@ -82,21 +82,21 @@ t.test('two processes that need all cores wait for each other', { skip }, async 
   t.ok(one.waited > 0 && two.waited > 0, 'both waited');
 });
 
-t.test('two that hand the cores over hundreds of times live', { skip }, async (t) => {
+t.test('two processes that hand the cores over hundreds of times survive', { skip }, async (t) => {
   const turnFile = join(t.testdir(), 'cores');
-  // So few rows that a step is short, and so many that all threads compute them.
+  // Few enough rows for a short step, and enough for all threads.
   const two = await Promise.all([start(t, turnFile, allCores, 16), start(t, turnFile, allCores, 16)]);
   for (let round = 0; round < 30; round++) await Promise.all(two.map(compute));
   t.ok((await Promise.all(two.map(compute))).every(({ waited }) => waited > 0), 'both waited');
 });
 
-t.test('processes that have cores enough do not wait', { skip: skip || (allCores < 2 && 'there is one core') }, async (t) => {
+t.test('processes with enough cores do not wait', { skip: skip || (allCores < 2 && 'there is one core') }, async (t) => {
   const turnFile = join(t.testdir(), 'cores');
   const two = await Promise.all([start(t, turnFile, 1), start(t, turnFile, 1)]);
   t.strictSame((await Promise.all(two.map(compute))).map(({ waited }) => waited), [0, 0]);
 });
 
-t.test('nobody waits for a process that was killed or stopped in its step', { skip }, async (t) => {
+t.test('nothing waits for a process that was killed or stopped in its step', { skip }, async (t) => {
   const turnFile = join(t.testdir(), 'cores');
   const [killed, stopped, lives] = await Promise.all([1, 2, 3].map(() => start(t, turnFile, allCores)));
   const busy = (engine: Engine): void => {

@@ -1,4 +1,4 @@
-// The grammar that Codex sends with its tool for patches, said in the same rules, and a patch.
+// The grammar that Codex sends with its patch tool, in an equivalent form, and a patch.
 export const applyPatch = `start: begin_patch hunk+ end_patch
 begin_patch: "*** Begin Patch" LF
 end_patch: "*** End Patch" LF?

@@ -1,4 +1,5 @@
-// Lark grammars → GBNF: Codex's own, what OpenAI documents, and what is refused with its line.
+// Lark grammars → GBNF: Codex's own, the syntax that OpenAI documents, and refusals with their
+// line.
 import t from 'tap';
 import type { RecuaError } from '#recua/errors.js';
 import { grammarConstraint, larkTrees } from '#recua/request/grammar/constraint.js';
@@ -12,7 +13,7 @@ const language = (lark: string, spelling: 'plain' | 'json' = 'plain') => {
   return new GbnfMatcher(writeRules(larkTrees(lark, 'definition', budget), 'root', spelling, budget));
 };
 
-t.test('the grammar of apply_patch takes patches and nothing else, in both spellings', async (t) => {
+t.test('the grammar of apply_patch accepts patches and nothing else, in both spellings', async (t) => {
   const good = [
     patch,
     '*** Begin Patch\n*** Delete File: a b.txt\n*** End Patch',
@@ -31,7 +32,7 @@ t.test('the grammar of apply_patch takes patches and nothing else, in both spell
   }
 });
 
-t.test('everything that is documented', async (t) => {
+t.test('all documented syntax works', async (t) => {
   const cases: [lark: string, yes: string[], no: string[]][] = [
     ['start: "a" ("b" | "c")* "d"?', ['a', 'abcb', 'acd'], ['', 'b', 'add']],
     ['start: word (", " word)~1..2\nword: /[a-z]+/', ['a, b', 'a, b, c'], ['a', 'a, b, c, d']],
@@ -61,7 +62,7 @@ t.test('everything that is documented', async (t) => {
   t.ok(language('start: C\n%import common.C_COMMENT -> C').matches('/* a * b **/'));
 });
 
-t.test('what cannot be followed is refused with its line and what to do', async (t) => {
+t.test('unsupported syntax is refused with its line and what to do', async (t) => {
   const refused: [string, number, RegExp][] = [
     ['begin: "a"', 1, /no rule start/], ['start: a\nb: "x"', 1, /rule a is not defined/], ['start: "a"\n\nx: Y', 3, /terminal Y is not defined/],
     ['start: "a', 1, /string is not closed/], ['start: "a"\nstart: "b"', 2, /defined twice/], ['start: ("a"', 1, /not closed|not expected/],
@@ -78,7 +79,7 @@ t.test('what cannot be followed is refused with its line and what to do', async 
   }
 });
 
-t.test('nothing takes more than counted steps', async (t) => {
+t.test('every grammar takes a bounded number of steps', async (t) => {
   const hostile = [
     `start: ${'('.repeat(30_000)}`, `start: ${'["a"'.repeat(99)}${']'.repeat(99)}`, `start: ${'"a"~99999 '.repeat(6_000)}`, `start: ${'a '.repeat(30_000)}\na: start`,
     Array.from({ length: 5_000 }, (_, i) => `r${i}: r${i + 1} r${i + 1}`).join('\n'), `start: ${'/\\p{L}/ '.repeat(8_000)}`, `start: ${'"x"i '.repeat(12_000)}`,

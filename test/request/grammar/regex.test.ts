@@ -1,5 +1,5 @@
-// Regular expressions → GBNF: the same texts as JavaScript's own, in both spellings; what is not
-// regular is refused with its place, and nothing takes more than counted steps.
+// Regular expressions → GBNF: the same texts as in JavaScript, in both spellings. Expressions that
+// are not regular are refused with their place, and each takes a bounded number of steps.
 import t from 'tap';
 import type { RecuaError } from '#recua/errors.js';
 import { writeRules } from '#recua/request/grammar/gbnf.js';
@@ -17,7 +17,7 @@ const texts = [
   '😀', 'a-b', '[a]', '{"a": 1}', 'a"b', 'a\\b', '(x)', 'a|b', '^$', '2024-01-31', 'foo@bar.org', 'aaa', 'aaaa', 'aaaaa', ']', '-', '^', '日本',
 ];
 
-t.test('a regular expression takes the whole texts that JavaScript takes', async (t) => {
+t.test('a regular expression accepts the whole texts that JavaScript accepts', async (t) => {
   const same = [
     'a*', 'a+b?', '(a|b)*', '(?:ab){2}', 'a{2,4}', 'a{3,}', '[a-c]+', '[^a-c]+', '\\d+', '\\w+', '\\s', '\\S+', '\\D', '\\W', '.', '.*', '\\.',
     '(?<year>\\d{4})-\\d{2}-\\d{2}', '[\\w.]+@[\\w.]+', '^abc$', '^a|b$', '(^a)b', '^(?:a|ab)$', 'a*?b', '[\\]\\-^]', '[a\\-b]+', '\\[a\\]', 'a\\|b',
@@ -30,7 +30,7 @@ t.test('a regular expression takes the whole texts that JavaScript takes', async
     for (const [spelling, write] of [['plain', (text: string) => text], ['json', (text: string) => JSON.stringify(text).slice(1, -1)]] as const) {
       const made = language(source, spelling);
       for (const text of texts) {
-        // A dot of ours takes all but the line feed.
+        // Our dot matches everything except the line feed.
         const expected = source.includes('.') && /\r|\u2028|\u2029/.test(text) ? undefined : regex.test(text);
         if (expected !== undefined) t.equal(made.matches(write(text)), expected, `${JSON.stringify(text)} by ${source}, ${spelling}`);
       }
@@ -38,7 +38,7 @@ t.test('a regular expression takes the whole texts that JavaScript takes', async
   }
 });
 
-t.test('what other dialects of regular expressions write', async (t) => {
+t.test('syntax from other dialects of regular expressions works', async (t) => {
   const cases: [string, string[], string[]][] = [
     ['(?i)Yes|no', ['YES', 'yes', 'nO'], ['maybe']],
     ['(?i:y)es', ['Yes', 'yes'], ['YES']],
@@ -62,7 +62,7 @@ t.test('what other dialects of regular expressions write', async (t) => {
   }
 });
 
-t.test('what is not regular, or no expression, is refused with its place', async (t) => {
+t.test('an expression that is not regular, or invalid, is refused with its place', async (t) => {
   const refused: [string, number, RegExp][] = [
     ['ab(?=c)', 3, /looks ahead/], ['(?!a)b', 1, /looks ahead/], ['(?<=a)b', 1, /looks behind/], ['(?<!a)b', 1, /looks behind/],
     ['(a)\\1', 4, /refers back/], ['(?<n>a)\\k<n>', 8, /refers back/], ['(?P<n>a)(?P=n)', 9, /refers back/], ['a\\bb', 2, /edge of a word/],
@@ -77,7 +77,7 @@ t.test('what is not regular, or no expression, is refused with its place', async
   for (const wrong of [5, {}, '', 'a'.repeat(70_000)]) t.throws(() => regexConstraint(wrong, 'regex'), { message: /regex/, param: 'regex' });
 });
 
-t.test('nothing takes more than counted steps', async (t) => {
+t.test('every expression takes a bounded number of steps', async (t) => {
   const hostile = [
     '('.repeat(30_000), `${'('.repeat(99)}a${')'.repeat(99)}`.repeat(300), '(a*)*'.repeat(9_000), '[a-z]'.repeat(13_000), '\\p{L}'.repeat(9_000),
     '(?i)'.concat('\\p{L}'.repeat(9_000)), '\\P{L}'.repeat(9_000), `[${'\\W'.repeat(30_000)}]`, '((((a{99999}){99999}){99999}){99999})', 'a{99999}'.repeat(8_000),
@@ -95,7 +95,7 @@ t.test('nothing takes more than counted steps', async (t) => {
   }
 });
 
-t.test('a choice is one of its texts, whatever is in them', async (t) => {
+t.test('a choice is one of its texts, whatever they contain', async (t) => {
   const choices = ['yes', 'no"', 'a\\b', 'line\nfeed', '😀', 'ß'];
   const made = choiceConstraint(choices, 'choice');
   t.equal(made.kind, 'grammar');

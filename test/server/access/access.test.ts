@@ -1,11 +1,11 @@
-// Over HTTP: who gets in with which key, in the words of each dialect.
+// Over HTTP: which key gets in, in the format of each dialect.
 import t from 'tap';
 import { hello, post, startApp } from '../app-under-test.js';
 
 const keys = { apiKey: 'owner', apiKeyFile: JSON.stringify([{ name: 'ann', key: 'guest' }]) };
 const bearer = (key: string): Record<string, string> => ({ authorization: `Bearer ${key}` });
 
-t.test('health is open, all else asks for a key', async (t) => {
+t.test('health is open, and everything else needs a key', async (t) => {
   const { url, logged } = await startApp(t, keys);
   t.equal((await fetch(`${url}/health`)).status, 200);
   for (const [path, body] of [
@@ -25,7 +25,7 @@ t.test('health is open, all else asks for a key', async (t) => {
   t.notOk(logged.some((line) => /guess|owner|guest/.test(line)), 'the log has no key');
 });
 
-t.test('a key comes as clients of OpenAI, Anthropic and Azure send it', async (t) => {
+t.test('a key may come as clients of OpenAI, Anthropic and Azure send it', async (t) => {
   const { url } = await startApp(t, keys);
   for (const headers of [bearer('owner'), bearer('guest'), { authorization: 'bearer  guest' }, { 'x-api-key': 'guest' }, { 'api-key': 'guest' }]) {
     t.equal((await post(`${url}/v1/chat/completions`, hello, headers)).status, 200, JSON.stringify(headers));
@@ -47,7 +47,7 @@ t.test('a guest changes nothing for others, and a page with a key is no stranger
   t.equal((await fetch(`${url}/v1/files`, { headers: { ...foreign, ...bearer('guest') } })).status, 200);
 });
 
-t.test('what the server asks itself needs no key', async (t) => {
+t.test('requests of the server to itself need no key', async (t) => {
   const { url } = await startApp(t, keys);
   const begun = await (await post(`${url}/v1/responses`, { input: 'hi there', background: true }, bearer('guest'))).json() as { id: string };
   let status = '';

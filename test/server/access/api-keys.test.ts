@@ -5,13 +5,13 @@ import { ApiKeys } from '#recua/server/access/api-keys.js';
 const read = (keys: string, file = '', own?: string): ApiKeys => ApiKeys.read({ keys, file, own });
 const now = Date.parse('2026-06-01');
 
-t.test('no key is asked for where none is set', (t) => {
+t.test('without configured keys none is needed', (t) => {
   t.notOk(read('').areAsked);
   t.notOk(read('', '', 'own').areAsked, "a server's own key alone asks nobody");
   t.end();
 });
 
-t.test('keys of the setting, of lines and of JSON', (t) => {
+t.test('keys are read from the setting, from lines and from JSON', (t) => {
   const several = read('one, two', '# of the team\nthree\r\n\nfour\n');
   t.strictSame(['one', 'two', 'three', 'four', 'five', ''].map((key) => several.find(key, now)?.name), ['key 1', 'key 2', 'key 1 of the file', 'key 2 of the file', undefined, undefined]);
   t.ok(several.find('one', now)!.admin);
@@ -25,7 +25,7 @@ t.test('keys of the setting, of lines and of JSON', (t) => {
   t.end();
 });
 
-t.test('what is no key is refused at once, and never repeated', (t) => {
+t.test('an invalid key is refused at once, and never repeated', (t) => {
   for (const [keys, file, message] of [
     ['with blank', '', /^The API keys cannot be used: --api-key, key 1 is not made of visible ASCII/],
     [',', '', /there is no key/],

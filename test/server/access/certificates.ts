@@ -1,4 +1,4 @@
-// Certificates for a test, made in its own folder: an authority, and what it signs for this
+// Certificates for a test, made in its own folder: an authority, and certificates it signs for this
 // machine.
 import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { request } from 'node:https';
@@ -15,9 +15,9 @@ export interface Certificates {
   /** The authority's certificate: its text, and a file with it. */
   ca: string;
   caFile: string;
-  /** Another pair of the same authority. */
+  /** Another certificate and key of the same authority. */
   issue(): Promise<{ cert: string; key: string }>;
-  /** The file is there whole or not at all. */
+  /** Writes the file atomically. */
   put(path: string, text: string): void;
 }
 
@@ -46,7 +46,7 @@ export async function makeCertificates(t: Test): Promise<Certificates> {
   return { folder, tlsCert, tlsKey, ca: authority.cert, caFile, issue, put };
 }
 
-/** With the certificate checked against `ca` alone. */
+/** Checks the certificate against `ca` only. */
 export function getSecurely(url: string, ca: string, options: object = {}): Promise<{ status: number; text: string; fingerprint: string; protocol: string | null; headers: Record<string, unknown> }> {
   return new Promise((resolve, reject) => {
     request(url, { ca, agent: false, ...options }, (res) => {

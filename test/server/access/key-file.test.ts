@@ -1,4 +1,4 @@
-// Key files: what they may say, what is refused, and that they change while the server runs.
+// Key files: what they may contain, what is refused, and changes while the server runs.
 import { createHash } from 'node:crypto';
 import { renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -11,7 +11,7 @@ import { ownFolder, startApp, until } from '../app-under-test.js';
 
 const read = (file: string): ApiKeys => ApiKeys.read({ keys: '', file });
 
-t.test('limits of a key', (t) => {
+t.test('the limits of a key are read', (t) => {
   const file = JSON.stringify([{ name: 'ann', key: 'a', models: ['x', 'y'], requests_per_minute: 5, tokens_per_day: 6, concurrency: 7, priority: 'flex' }]);
   t.match(read(file).find('a', 0), { models: ['x', 'y'], requestsPerMinute: 5, tokensPerDay: 6, concurrency: 7, priority: -1 });
   for (const [field, value, message] of [
@@ -24,7 +24,7 @@ t.test('limits of a key', (t) => {
   t.end();
 });
 
-t.test('whatever a file says, its keys are read or it is refused with a sentence without them', (t) => {
+t.test('any file gives its keys, or is refused with a sentence that does not show them', (t) => {
   const value = fc.oneof(fc.jsonValue(), fc.constantFrom('a', true, 1, -1, ['m'], '2027-01-31', 'flex', createHash('sha256').digest('hex')));
   const key = fc.dictionary(fc.constantFrom('name', 'key', 'sha256', 'admin', 'expires', 'models', 'requests_per_minute', 'tokens_per_day', 'concurrency', 'priority', 'cache_salt', '__proto__', 'x'), value);
   const text = fc.oneof(fc.string({ unit: 'binary' }), fc.array(key).map((all) => JSON.stringify(all)), fc.array(key).map((keys) => JSON.stringify({ keys })), fc.array(key).map((all) => JSON.stringify(all).slice(1)));
@@ -41,7 +41,7 @@ t.test('whatever a file says, its keys are read or it is refused with a sentence
   t.end();
 });
 
-t.test('keys come and go without a restart, and a file that is none changes nothing', async (t) => {
+t.test('keys come and go without a restart, and an invalid file changes nothing', async (t) => {
   const file = join(ownFolder(t), 'keys.json');
   const put = (text: string): void => {
     writeFileSync(`${file}.new`, text);

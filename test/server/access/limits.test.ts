@@ -1,4 +1,4 @@
-// What API keys may use, and how much: over HTTP.
+// The models and the amounts that API keys may use, over HTTP.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import OpenAI from 'openai';
@@ -23,7 +23,7 @@ async function* endless(): AsyncGenerator<{ content: string }> {
 }
 const { script: short } = new FakeEngine();
 
-t.test('requests in a minute', async (t) => {
+t.test('requests per minute are limited', async (t) => {
   const { url } = await startApp(t, keyFile({ name: 'ann', key: 'a', requests_per_minute: 2 }, { name: 'bob', key: 'b' }));
   const first = await post(url + path, hello, bearer('a'));
   t.equal(first.status, 200);
@@ -56,7 +56,7 @@ t.test('a message over a WebSocket counts as a request', async (t) => {
   t.equal(told.filter((one) => one.includes('"response.completed"')).length, 1);
 });
 
-t.test('requests at once', async (t) => {
+t.test('concurrent requests are limited', async (t) => {
   const engine = new FakeEngine();
   engine.script = endless;
   const { url } = await startApp(t, keyFile({ name: 'ann', key: 'a', concurrency: 1 }), engine);
@@ -74,7 +74,7 @@ t.test('requests at once', async (t) => {
   t.equal(status, 200, 'who leaves makes room');
 });
 
-t.test('tokens in a day, of prompts and answers, over a restart', async (t) => {
+t.test('tokens per day are limited, over prompts and answers, and across a restart', async (t) => {
   const keepIn = ownFolder(t);
   const keys = keyFile({ name: 'ann', key: 'a', tokens_per_day: 20 });
   const start = () => startApp(t, keys, new FakeEngine(), { keepIn });
@@ -99,7 +99,7 @@ t.test('tokens in a day, of prompts and answers, over a restart', async (t) => {
   t.equal((await post(second.url + path, hello, bearer('owner'))).status, 200);
 });
 
-t.test('who hangs up has used what was written by then', async (t) => {
+t.test('a client that hangs up has used what was written by then', async (t) => {
   const engine = new FakeEngine();
   engine.script = endless;
   const { url } = await startApp(t, keyFile({ name: 'ann', key: 'a', tokens_per_day: 1_000_000 }), engine);
@@ -111,7 +111,7 @@ t.test('who hangs up has used what was written by then', async (t) => {
   t.ok(Number(left) < 1_000_000, left);
 });
 
-t.test('the count is shared between servers, and begins anew each day', async (t) => {
+t.test('the count is shared between servers, and starts over each day', async (t) => {
   const file = join(ownFolder(t), 'tokens.json');
   const told: string[] = [];
   let nowMs = Date.parse('2026-06-01T23:59:00Z');
@@ -146,7 +146,7 @@ t.test('the count is shared between servers, and begins anew each day', async (t
   t.equal(told.length, 1);
 });
 
-t.test('models that a key may use, and others', async (t) => {
+t.test('a key may use its models and no others', async (t) => {
   const { url } = await startApp(t, keyFile({ name: 'ann', key: 'a', models: ['small'] }, { name: 'bob', key: 'b', models: ['elsewhere'] }));
   const listed = async (key: string): Promise<number> => ((await (await fetch(`${url}/v1/models`, { headers: bearer(key) })).json()) as { data: object[] }).data.length;
   t.equal(await listed('a'), 1, 'by an alias, too');
@@ -170,7 +170,7 @@ t.test('no request has a higher priority than its key', async (t) => {
   }
 });
 
-t.test('only an admin says how long models stay loaded', async (t) => {
+t.test('only an admin decides how long models stay loaded', async (t) => {
   const pool = new FakePool('one', 'two');
   const { url, close } = await listen({ pool, config: makeConfig({ port: 0, ...keyFile({ name: 'ann', key: 'a' }) }) });
   t.teardown(() => close(0));

@@ -1,4 +1,4 @@
-// Files, batches and stored responses are there for the key that they were made with.
+// Files, batches and stored responses are visible to the key that made them.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import OpenAI, { toFile } from 'openai';
@@ -20,7 +20,7 @@ const upload = async (client: OpenAI): Promise<OpenAI.FileObject> => {
   return await client.files.create({ file: await toFile(Buffer.from(JSON.stringify(line)), 'in.jsonl'), purpose: 'batch' });
 };
 
-t.test('files', async (t) => {
+t.test('files belong to their key', async (t) => {
   const { of } = await start(t, keys);
   const file = await upload(of('a'));
   t.notOk('by' in file);
@@ -36,7 +36,7 @@ t.test('files', async (t) => {
   t.match(await of('a').files.delete(file.id), { deleted: true });
 });
 
-t.test('batches, and the files that they write', async (t) => {
+t.test('batches, and the files that they write, belong to their key', async (t) => {
   const { of } = await start(t, keys);
   const ann = of('a');
   const { id } = await ann.batches.create({ input_file_id: (await upload(ann)).id, endpoint: '/v1/chat/completions', completion_window: '24h' });
@@ -53,7 +53,7 @@ t.test('batches, and the files that they write', async (t) => {
   t.equal((await ann.batches.list()).data.length, 1);
 });
 
-t.test('stored responses: plain, of the background, over a WebSocket', async (t) => {
+t.test('stored responses belong to their key: plain, in the background, over a WebSocket', async (t) => {
   const { of, url } = await start(t, keys);
   const plain = (await of('a').responses.create({ input: 'hello wide world' })).id;
   const background = (await of('a').responses.create({ input: 'hello wide world', background: true })).id;
@@ -79,7 +79,7 @@ t.test('stored responses: plain, of the background, over a WebSocket', async (t)
   }
 });
 
-t.test('what was made without a key is there for admins, and without keys all is', async (t) => {
+t.test('objects made without a key are there for admins, and without keys all are', async (t) => {
   const keepIn = ownFolder(t);
   const open = await start(t, {}, keepIn);
   const file = await upload(open.of('none'));
@@ -97,7 +97,7 @@ t.test('what was made without a key is there for admins, and without keys all is
   t.strictSame(await again.of('none').files.retrieve(own.id), own);
 });
 
-t.test('lines of a batch whose key was taken away are refused', async (t) => {
+t.test('lines of a batch whose key was removed are refused', async (t) => {
   const folder = ownFolder(t);
   const keyFile = join(folder, 'keys.json');
   writeFileSync(keyFile, keys.apiKeyFile);
@@ -124,7 +124,7 @@ t.test('lines of a batch whose key was taken away are refused', async (t) => {
   t.ok(app.logged.some((line) => /POST \/v1\/chat\/completions 401 invalid_api_key/.test(line)));
 });
 
-t.test('what a key began stops counting with it', async (t) => {
+t.test('an expired key closes its WebSocket and stops its requests', async (t) => {
   const { url, of } = await start(t, { apiKeyFile: JSON.stringify([{ name: 'ann', key: 'a', expires: new Date(Date.now() + 1_000).toISOString() }, { name: 'bob', key: 'b' }]) });
   t.equal((await post(`${url}/v1/responses`, { input: 'x' }, { 'x-api-key': 'a' })).status, 200);
   const socket = new WebSocket(`${url.replace('http', 'ws')}/v1/responses`, { headers: { 'x-api-key': 'a' } });

@@ -1,4 +1,4 @@
-// HTTPS: what clients that check certificates meet, and pairs that change while the server runs.
+// HTTPS: clients that check certificates, and certificates that change while the server runs.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createPrivateKey, X509Certificate } from 'node:crypto';
@@ -10,7 +10,7 @@ import { root } from '../../cli/recua.js';
 import { startApp, until } from '../app-under-test.js';
 import { getSecurely, makeCertificates } from './certificates.js';
 
-t.test('HTTPS from TLS 1.2 on, checked by the authority', async (t) => {
+t.test('HTTPS works from TLS 1.2 on, checked by the authority', async (t) => {
   const { tlsCert, tlsKey, ca } = await makeCertificates(t);
   const { url, certificate } = await startApp(t, { tlsCert, tlsKey });
   t.match(url, /^https:\/\/127\.0\.0\.1:\d+$/);
@@ -23,7 +23,7 @@ t.test('HTTPS from TLS 1.2 on, checked by the authority', async (t) => {
   await t.rejects(getSecurely(`${url}/health`, ''), 'nobody else signed it');
 });
 
-t.test('plain HTTP on its port is hung up on, and nobody else notices', async (t) => {
+t.test('plain HTTP on the TLS port is hung up on, and nobody else notices', async (t) => {
   const { tlsCert, tlsKey, ca } = await makeCertificates(t);
   const { url, port } = await startApp(t, { tlsCert, tlsKey });
   const socket = connect(port, '127.0.0.1');
@@ -36,7 +36,7 @@ t.test('plain HTTP on its port is hung up on, and nobody else notices', async (t
   t.match(await getSecurely(`${url}/health`, ca, { headers: { connection: 'upgrade', upgrade: 'h2c' } }), { status: 200 }, 'an upgrade that is none is read again');
 });
 
-t.test('a WebSocket over TLS', async (t) => {
+t.test('a WebSocket works over TLS', async (t) => {
   const { tlsCert, tlsKey, ca } = await makeCertificates(t);
   const { url } = await startApp(t, { tlsCert, tlsKey });
   const socket = new WebSocket(`${url.replace('https', 'wss')}/v1/responses`, { ca });
@@ -45,7 +45,7 @@ t.test('a WebSocket over TLS', async (t) => {
   await once(socket, 'close');
 });
 
-t.test("OpenAI's client, which knows the authority by NODE_EXTRA_CA_CERTS", async (t) => {
+t.test("OpenAI's client trusts the authority through NODE_EXTRA_CA_CERTS", async (t) => {
   const { tlsCert, tlsKey, caFile } = await makeCertificates(t);
   const { url } = await startApp(t, { tlsCert, tlsKey });
   const program = `
@@ -72,7 +72,7 @@ t.test("OpenAI's client, which knows the authority by NODE_EXTRA_CA_CERTS", asyn
   t.not((await ask({ NODE_EXTRA_CA_CERTS: '' })).code, 0, 'it trusts nobody else');
 });
 
-t.test('a changed pair is taken; one that does not fit, or is not whole, is not', async (t) => {
+t.test('a changed pair is taken, unless it is mismatched or incomplete', async (t) => {
   const { tlsCert, tlsKey, ca, issue, put } = await makeCertificates(t);
   const app = await startApp(t, { tlsCert, tlsKey });
   const heard: string[] = [];
@@ -100,7 +100,7 @@ t.test('a changed pair is taken; one that does not fit, or is not whole, is not'
   t.strictSame(heard, [expected]);
 });
 
-t.test('what cannot serve ends the start with a sentence', async (t) => {
+t.test('an unusable pair ends the start with a sentence', async (t) => {
   const { folder, tlsCert, tlsKey, issue, put } = await makeCertificates(t);
   const other = await issue();
   const file = (name: string, text: string): string => {

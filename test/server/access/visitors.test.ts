@@ -1,4 +1,4 @@
-// Pages that may use the server, and names that it goes by.
+// Pages that may use the server, and host names it accepts.
 import { request } from 'node:http';
 import t from 'tap';
 import { WebSocket } from 'ws';
@@ -17,12 +17,12 @@ async function get(url: string, headers: Record<string, string>, method = 'GET')
   });
 }
 
-t.test('any page and any name, unless the server is told otherwise', async (t) => {
+t.test('any page and any host name is let in by default', async (t) => {
   const { url } = await startApp(t);
   t.match(await get(`${url}/health`, { origin: 'https://anywhere.example', host: 'whatever.example' }), { status: 200, granted: '*', vary: undefined });
 });
 
-t.test('only listed pages use the server, its own page and programs', async (t) => {
+t.test('only listed pages, its own page and programs use the server', async (t) => {
   const { url } = await startApp(t, { corsOrigins: 'https://chat.example.com, http://localhost:3000' });
   for (const origin of ['https://chat.example.com', 'http://localhost:3000', url]) {
     t.match(await get(`${url}/v1/models`, { origin }), { status: 200, granted: origin, vary: /Origin/ }, origin);
@@ -36,7 +36,7 @@ t.test('only listed pages use the server, its own page and programs', async (t) 
   t.equal((await post(url + path, hello)).status, 200, 'programs say no origin');
 });
 
-t.test('a name that the server does not go by is refused', async (t) => {
+t.test('an unknown host name is refused', async (t) => {
   const { url } = await startApp(t, { allowedHosts: 'models.example.com,.lan' });
   const { port } = new URL(url);
   for (const host of ['models.example.com', `models.example.com:${port}`, 'a.lan', 'localhost', `127.0.0.1:${port}`, '[::1]', '10.1.2.3', 'MODELS.example.com']) {
@@ -47,7 +47,7 @@ t.test('a name that the server does not go by is refused', async (t) => {
   }
 });
 
-t.test('a WebSocket of a page that may not is none', async (t) => {
+t.test('a WebSocket of a page that is not listed is refused', async (t) => {
   const { url } = await startApp(t, { corsOrigins: 'https://chat.example.com' });
   const open = async (origin: string): Promise<string> => await new Promise((resolve) => {
     const socket = new WebSocket(`${url.replace('http', 'ws')}/v1/responses`, { origin });
@@ -60,7 +60,7 @@ t.test('a WebSocket of a page that may not is none', async (t) => {
   t.equal(await open('https://evil.example'), '403');
 });
 
-t.test('lists that are none are refused at the start', (t) => {
+t.test('invalid lists are refused at the start', (t) => {
   const make = (corsOrigins: string, allowedHosts = '*') => () => new Visitors({ corsOrigins, allowedHosts, host: '127.0.0.1' });
   for (const wrong of ['chat.example.com', 'https://chat.example.com/path', 'https://a b', 'ftp']) t.throws(make(wrong), { code: 'invalid_usage', message: /--cors-origins/ }, wrong);
   for (const wrong of ['https://a.example', 'a.example:80', 'a b', '*.*.example']) t.throws(make('*', wrong), { code: 'invalid_usage', message: /--allowed-hosts/ }, wrong);

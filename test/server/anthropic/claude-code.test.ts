@@ -1,4 +1,4 @@
-// A conversation as Claude Code has it: the fields, blocks and headers that it sends. Over the fake
+// A conversation like Claude Code's: the fields, blocks and headers that it sends. Over the fake
 // engine.
 import t from 'tap';
 import { post, startApp } from '../app-under-test.js';
@@ -22,7 +22,7 @@ const body = (build: string, messages: readonly object[]): object => ({
 
 const question = { role: 'user', content: [{ type: 'text', text: '<system-reminder>\nAs you answer, be kind.\n</system-reminder>\n' }, { type: 'text', text: 'List the files.', cache_control: ephemeral }] };
 
-t.test('Claude Code asks, has its tool run, and goes on with what it was given', async (t) => {
+t.test('Claude Code asks, has its tool run, and continues with the result', async (t) => {
   const app = await startApp(t);
   const headers = { 'anthropic-version': '2023-06-01', 'anthropic-beta': 'claude-code-20250219,interleaved-thinking-2025-05-14', 'x-app': 'cli', 'user-agent': 'claude-cli/2.1.75 (external, cli)' };
   const ask = async (build: string, messages: readonly object[]): Promise<string> => {

@@ -1,5 +1,5 @@
-// POST /v1/messages over the fake engine: what the engine gets of a request, and what the client
-// gets of an answer with thoughts and calls.
+// POST /v1/messages over the fake engine: what the engine gets from a request, and what the client
+// gets from an answer with thoughts and calls.
 import Anthropic from '@anthropic-ai/sdk';
 import t, { type Test } from 'tap';
 import type { ChatMessage, Delta } from '#recua/engine/protocol.js';
@@ -57,7 +57,7 @@ t.test('a conversation with tools reaches the engine in order', async (t) => {
   t.strictSame(JSON.parse(request!.tools), [{ type: 'function', function: { name: tool.name, description: tool.description, parameters: tool.input_schema } }]);
 });
 
-t.test('a named tool is the only one offered, and none is none', async (t) => {
+t.test('a named tool is the only one offered, and none offers none', async (t) => {
   const { client, app } = await start(t);
   const other = { ...tool, name: 'other' };
   await client.messages.create({ model: 'default', max_tokens: 5, messages, tools: [tool, other], tool_choice: { type: 'tool', name: 'other' } });
@@ -114,7 +114,7 @@ t.test('an answer that fails in its stream ends with an error event', async (t) 
   await t.rejects(client.messages.stream({ model: 'default', max_tokens: 5, messages }).finalMessage(), { message: /The engine process died/ });
 });
 
-t.test('a prompt that is too long is told in the words that Claude Code looks for', async (t) => {
+t.test('a prompt that is too long is reported in the words that Claude Code looks for', async (t) => {
   const { client, app } = await start(t);
   app.engine.early = new RecuaError('context_length_exceeded', 'Shorten it.', { param: 'messages', details: { n_prompt_tokens: 60_000, n_ctx: 4_096 } });
   for (const stream of [true, false]) {
@@ -124,7 +124,7 @@ t.test('a prompt that is too long is told in the words that Claude Code looks fo
   }
 });
 
-t.test('an input that is cut off is told and not lost', async (t) => {
+t.test('a tool input that is cut off is reported and not lost', async (t) => {
   const { client, app } = await start(t);
   says(app, [{ toolCalls: [{ index: 0, id: 'a', name: 'f', arguments: '{"city": "Li' }] }]);
   app.engine.finish = { finishReason: 'length' };
@@ -168,7 +168,7 @@ const refusals: [body: object, param: string][] = [
   [{ messages, thinking: {} }, 'thinking.type'],
 ];
 
-t.test('what cannot be meant is refused in Anthropic’s shape, with the field', async (t) => {
+t.test('an impossible request is refused in Anthropic’s shape, with the field', async (t) => {
   const { app } = await start(t);
   for (const [body, param] of refusals) {
     const response = await post(`${app.url}/v1/messages`, body);

@@ -1,4 +1,4 @@
-// OpenAI's batches by the official client, over the fake engine.
+// OpenAI's batches with the official client, over the fake engine.
 import { appendFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import OpenAI, { toFile } from 'openai';
@@ -48,7 +48,7 @@ async function answers(client: OpenAI, id: string | null | undefined): Promise<A
   return (await (await client.files.content(id)).text()).trimEnd().split('\n').map((text) => JSON.parse(text) as Answer);
 }
 
-t.test('a batch is answered line by line, errors apart', async (t) => {
+t.test('a batch is answered line by line, with errors apart', async (t) => {
   const started = await start(t);
   const { client } = started;
   const batch = await create(started, [line('a'), line('b', { top_p: 9 }), line('c'), '']);
@@ -64,7 +64,7 @@ t.test('a batch is answered line by line, errors apart', async (t) => {
   t.strictSame((await client.batches.list()).data, [done]);
 });
 
-t.test('all four endpoints', async (t) => {
+t.test('a batch takes all four endpoints', async (t) => {
   const started = await start(t);
   const bodies = [[chat, {}], ['/v1/completions', { prompt: 'x' }], ['/v1/embeddings', { input: ['x', 'y'] }], ['/v1/responses', { input: 'x' }]] as const;
   for (const [endpoint, body] of bodies) {
@@ -89,7 +89,7 @@ const unfit: [what: string, lines: (object | string)[], code: string, param: str
   ['another method', [{ ...line('a'), method: 'GET' }], 'invalid_value', 'method'],
 ];
 
-t.test('a file that is no list of requests fails as a whole', async (t) => {
+t.test('a file that is not a list of requests fails as a whole', async (t) => {
   const started = await start(t);
   for (const [what, lines, code, param] of unfit) {
     const batch = await ended(started.client, (await create(started, lines)).id);
@@ -98,13 +98,13 @@ t.test('a file that is no list of requests fails as a whole', async (t) => {
   t.equal(started.app.engine.requests.length, 0);
 });
 
-t.test('a file may begin with a mark of its byte order', async (t) => {
+t.test('a file may begin with a byte order mark', async (t) => {
   const started = await start(t);
   const done = await ended(started.client, (await create(started, [`\ufeff${JSON.stringify(line('a'))}`, line('b')])).id);
   t.match(done, { status: 'completed', request_counts: { total: 2, completed: 2 } });
 });
 
-t.test('a batch that cannot be is refused at once', async (t) => {
+t.test('an impossible batch is refused at once', async (t) => {
   const { app, client } = await start(t);
   const file = await client.files.create({ file: await toFile(Buffer.from('x'), 'x'), purpose: 'batch' });
   const ask = { input_file_id: file.id, endpoint: chat, completion_window: '24h' };
@@ -122,7 +122,7 @@ t.test('a batch that cannot be is refused at once', async (t) => {
   }
 });
 
-t.test('lines give way to people, and are done later', async (t) => {
+t.test('lines of a batch give way to interactive requests, and are done later', async (t) => {
   const started = await start(t);
   const { app, client } = started;
   app.engine.script = hang;
@@ -150,7 +150,7 @@ t.test('lines give way to people, and are done later', async (t) => {
   t.strictSame((await answers(client, done.output_file_id)).map(({ custom_id: custom }) => custom).sort(), ['0', '1', '2', '3', '4', '5']);
 });
 
-t.test('what passes is tried again, and a crash three times', async (t) => {
+t.test('transient failures are retried, and a crash three times', async (t) => {
   const started = await start(t);
   const { app, client } = started;
   let tries = 0;
@@ -167,7 +167,7 @@ t.test('what passes is tried again, and a crash three times', async (t) => {
   t.equal(app.engine.requests.length, 5);
 });
 
-t.test('a batch is cancelled, with what is done', async (t) => {
+t.test('a cancelled batch keeps its finished lines', async (t) => {
   const started = await start(t);
   const { app, client } = started;
   app.engine.script = async function* (request, signal) {
@@ -187,7 +187,7 @@ t.test('a batch is cancelled, with what is done', async (t) => {
   t.equal(app.engine.running.size, 0);
 });
 
-t.test('a restarted server goes on; the uploaded file may be gone', async (t) => {
+t.test('a restarted server continues, even if the uploaded file is gone', async (t) => {
   const keepIn = ownFolder(t);
   const before = await start(t, keepIn);
   before.app.engine.script = async function* (request, signal) {
@@ -198,7 +198,7 @@ t.test('a restarted server goes on; the uploaded file may be gone', async (t) =>
   await until(() => before.app.engine.requests.length === 2 && before.app.engine.running.size === 1);
   await before.client.files.delete(input);
   await before.app.close(0);
-  // As a process leaves it that was killed while it wrote.
+  // As left by a process that was killed while writing.
   const record = JSON.parse(readFileSync(join(before.folder, 'batches', `${id}.json`), 'utf8')) as BatchRecord;
   appendFileSync(join(before.folder, 'files', record.outputId), '{"id":"batch_req_1","custom_id":"b","resp');
   const { client, app, folder } = await start(t, keepIn);
@@ -209,7 +209,7 @@ t.test('a restarted server goes on; the uploaded file may be gone', async (t) =>
   await until(() => readdirSync(join(folder, 'batches')).join() === `${id}.json`);
 });
 
-t.test('a batch whose time is over gives what is done', async (t) => {
+t.test('an expired batch returns its finished lines', async (t) => {
   const keepIn = ownFolder(t);
   const before = await start(t, keepIn);
   before.app.engine.script = hang;
@@ -225,7 +225,7 @@ t.test('a batch whose time is over gives what is done', async (t) => {
   t.match(await answers(client, done.error_file_id), [{ custom_id: 'a', response: null, error: { code: 'batch_expired' } }]);
 });
 
-t.test('what is done counts where another server does it, as after a restart', async (t) => {
+t.test('finished lines count when another server continues, as after a restart', async (t) => {
   const keepIn = ownFolder(t);
   const one = await start(t, keepIn);
   one.app.engine.script = async function* (request, signal) {

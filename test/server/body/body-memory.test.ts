@@ -9,7 +9,7 @@ import { hello, post, startApp, until } from '../app-under-test.js';
 const path = '/v1/chat/completions';
 const chatOf = (length: number) => ({ messages: [{ role: 'user', content: 'x'.repeat(length) }] });
 
-t.test('what bodies hold is never more than there is, and all of it comes back', (t) => {
+t.test('bodies never hold more memory than there is, and release all of it', (t) => {
   const memory = new BodyMemory(1_000);
   const [one, two] = [memory.open(), memory.open()];
   one.add(600);
@@ -30,7 +30,7 @@ t.test('what bodies hold is never more than there is, and all of it comes back',
   t.end();
 });
 
-t.test('where memory is full, bodies that trickle give way, the oldest first', (t) => {
+t.test('when memory is full, trickling bodies give way, the oldest first', (t) => {
   const memory = new BodyMemory(1_000, 0);
   const ended: string[] = [];
   const [old, young, whole, last] = [memory.open(), memory.open(), memory.open(), memory.open()];
@@ -95,7 +95,7 @@ t.test('refused bodies hold nothing', async (t) => {
   t.equal((await post(url + path, chatOf(20_000))).status, 200);
 });
 
-t.test('a body that does not fit alone is a 413, and so is one of too many fields', async (t) => {
+t.test('a body that does not fit by itself is a 413, and so is one with too many fields', async (t) => {
   const { url, logged } = await startApp(t, { bodyMemoryBytes: 100_000 });
   t.ok(logged.some((line) => /^warn request bodies may have 25000 bytes, not 33554432/.test(line)), 'told at the start');
   const large = await post(url + path, chatOf(100_000 / bytesPerByte));
@@ -106,14 +106,14 @@ t.test('a body that does not fit alone is a 413, and so is one of too many field
   t.match(await fields.json(), { error: { message: /more memory/ } });
 });
 
-t.test('compressed text does not end a process with a small heap', async (t) => {
+t.test('compressed text does not kill a process with a small heap', async (t) => {
   const entry = fileURLToPath(new URL('../small-heap-main.js', import.meta.url));
   const child = fork(entry, [], { execArgv: ['--max-old-space-size=64'], stdio: ['ignore', 'inherit', 'ignore', 'ipc'] });
   let ended = false;
   child.once('exit', () => (ended = true));
   t.teardown(() => child.kill('SIGKILL'));
   const [url] = (await once(child, 'message')) as [string];
-  // 4 MB of text each, of 16 bits a character for V8.
+  // 4 MB of text each, at 16 bits per character in V8.
   const body = new Uint8Array(gzipSync(JSON.stringify({ messages: [{ role: 'user', content: `…${'x'.repeat(4_000_000)}` }] })));
   const headers = { 'content-type': 'application/json', 'content-encoding': 'gzip' };
   t.ok(body.length < 10_000);
@@ -130,7 +130,7 @@ t.test('compressed text does not end a process with a small heap', async (t) => 
   });
   await until(() => ended || (statuses['503'] ?? 0) > 50);
   t.notOk(ended, 'it lives');
-  // Those that wait hold their text; who is short is served beside them.
+  // Waiting requests hold their text; a short one is served beside them.
   t.equal((await post(url + path, hello)).status, 200);
   leaving.abort();
   await Promise.all(requests);

@@ -12,7 +12,7 @@ import { hello, startApp, until } from '../app-under-test.js';
 const path = '/v1/chat/completions';
 const json = JSON.stringify(hello);
 
-/** A client that writes by hand and sees all that comes. */
+/** A client that writes raw bytes and sees all replies. */
 function client(port: number) {
   const socket = connect(port, '127.0.0.1').on('error', () => undefined);
   const seen = { text: '', closed: false };
@@ -37,23 +37,23 @@ t.test('a body that grows too large is refused while it grows', async (t) => {
   socket.write(head('Transfer-Encoding: chunked'));
   const chunk = `2710\r\n${'x'.repeat(10_000)}\r\n`;
   socket.write(chunk.repeat(11));
-  // No end of the body: there never was one.
+  // The body has no end: there never was one.
   await until(() => seen.text.includes('body_too_large'));
   t.match(seen.text, /^HTTP\/1.1 413 [^]*Connection: close/i);
-  // A client that goes on sending is cut off, whatever it sends.
+  // A client that keeps sending is cut off, whatever it sends.
   const timer = setInterval(() => socket.write(chunk.repeat(100)), 5);
   await until(() => seen.closed);
   clearInterval(timer);
 });
 
-t.test('a client that asks first is told to go on, or why not', async (t) => {
+t.test('a client that asks first is told to continue, or why not', async (t) => {
   const { port, engine } = await startApp(t, { bodyLimitBytes: 100_000 });
   const good = client(port);
   good.socket.write(head(`Expect: 100-continue\r\nContent-Length: ${json.length}`));
   await until(() => good.seen.text === 'HTTP/1.1 100 Continue\r\n\r\n');
   good.socket.write(json);
   await until(() => good.seen.text.includes('"finish_reason":"stop"'));
-  // The connection goes on.
+  // The connection stays open.
   good.socket.write(head(`Content-Length: ${json.length}`) + json);
   await until(() => good.seen.text.split('"finish_reason":"stop"').length === 3);
   good.socket.destroy();
@@ -66,7 +66,7 @@ t.test('a client that asks first is told to go on, or why not', async (t) => {
   t.equal(engine.requests.length, 2);
 });
 
-t.test('a body of single bytes is read, whole or not', async (t) => {
+t.test('a body of single bytes is read, complete or not', async (t) => {
   const { port, engine, logged } = await startApp(t);
   const { socket, seen } = client(port);
   socket.write(head('Transfer-Encoding: chunked') + [...json].map((byte) => `1\r\n${byte}\r\n`).join('') + '0\r\n\r\n');
@@ -78,7 +78,7 @@ t.test('a body of single bytes is read, whole or not', async (t) => {
   t.equal(engine.requests.length, 1);
 });
 
-t.test('each compression is undone, and a bomb of each is a 413', async (t) => {
+t.test('each compression is decoded, and a bomb of each is a 413', async (t) => {
   const { url } = await startApp(t, { bodyLimitBytes: 1_000_000 });
   const bomb = Buffer.from(`{"messages":[{"role":"user","content":"${'x'.repeat(50_000_000)}"}]}`);
   for (const [encoding, compress] of [['gzip', gzipSync], ['x-gzip', gzipSync], ['deflate', deflateSync], ['br', brotliCompressSync]] as const) {
@@ -91,7 +91,7 @@ t.test('each compression is undone, and a bomb of each is a 413', async (t) => {
   }
 });
 
-t.test('a refused short body does not stand before the next request', async (t) => {
+t.test('a refused short body does not block the next request', async (t) => {
   const { port } = await startApp(t);
   const { socket, seen } = client(port);
   socket.write(head('Content-Encoding: lzma\r\nContent-Length: 20') + 'x'.repeat(10));
@@ -102,10 +102,10 @@ t.test('a refused short body does not stand before the next request', async (t) 
   socket.destroy();
 });
 
-t.test('a body whose connection ends by what stands behind it is not waited for', async (t) => {
+t.test('a body whose connection ends because of the bytes after it is not waited for', async (t) => {
   const came: string[] = [];
   const server = createServer((req, res) => void (async () => {
-    // As after whatever has to be looked up first.
+    // As after any asynchronous lookup.
     await wait(20);
     came.push(await readBody(req as Request, res as unknown as Reply, 1_000, new BodyMemory(10_000).open()).then((body) => `read ${body.toString()}`, ({ code }) => code));
   })());

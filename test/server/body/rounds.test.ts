@@ -1,8 +1,8 @@
-// Requests that came together, and what comes between them.
+// Requests that arrive together, and other work between them.
 import t from 'tap';
 import { Rounds } from '#recua/server/body/rounds.js';
 
-t.test('one passes in each round of the event loop, in their order', async (t) => {
+t.test('one caller passes in each round of the event loop, in order', async (t) => {
   const rounds = new Rounds();
   const seen: (number | 'between')[] = [];
   let over = false;

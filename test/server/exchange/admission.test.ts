@@ -1,4 +1,4 @@
-// How long a model stays, as requests say it.
+// How long a model stays loaded, as requests specify it.
 import t from 'tap';
 import { Fields } from '#recua/request/fields.js';
 import { readKeepAlive } from '#recua/server/exchange/admission.js';
@@ -13,7 +13,7 @@ t.test('keep_alive is seconds, or a duration', (t) => {
   t.end();
 });
 
-t.test('what is neither is refused', (t) => {
+t.test('any other value is refused', (t) => {
   for (const value of ['soon', '', '5 m', '5x', 'm', '1h soon', '1e3', true, [], {}, '9'.repeat(400)]) {
     t.throws(() => readKeepAlive(Fields.of({ keep_alive: value })), { code: 'invalid_value', param: 'keep_alive' }, JSON.stringify(value));
   }

@@ -1,4 +1,4 @@
-// Whatever a stream waits for, in each dialect it says something that clients count as a sign of
+// Whatever a stream waits for, in each dialect it sends something that clients count as a sign of
 // life.
 import t from 'tap';
 import { post, startApp } from '../app-under-test.js';
@@ -15,7 +15,7 @@ const dialects: [path: string, body: object, isPing: RegExp, failure: RegExp][] 
 ];
 
 for (const [path, body, isPing, failure] of dialects) {
-  t.test(`${path}: a stream that waits says so with data`, async (t) => {
+  t.test(`${path}: a waiting stream says so with data`, async (t) => {
     const { url, engine } = await startApp(t, { pingIntervalMs: 5 });
     const framesOf = (text: string): string[] => text.split(path.startsWith('/api') ? '\n' : '\n\n').filter(Boolean);
     const follow = async (proceed: () => void): Promise<string> => {
@@ -28,7 +28,7 @@ for (const [path, body, isPing, failure] of dialects) {
       for (let read = await reader.read(); !read.done; read = await reader.read()) text += read.value;
       return text;
     };
-    // Accepted, and its prompt is read; then not even accepted yet.
+    // First accepted, with the prompt being read; then not even accepted.
     let speak = (): void => undefined;
     engine.script = async function* () {
       await new Promise<void>((resolve) => (speak = resolve));
@@ -39,7 +39,7 @@ for (const [path, body, isPing, failure] of dialects) {
     let accept = (): void => undefined;
     engine.acceptAfter = new Promise<void>((resolve) => (accept = resolve));
     t.match(await follow(() => accept()), /at last/);
-    // What is wrong is told in the stream then.
+    // Errors are then reported in the stream.
     engine.acceptAfter = new Promise<void>((resolve) => (accept = resolve));
     engine.early = new RecuaError('context_length_exceeded', 'Too long.', { param: 'messages' });
     t.match(await follow(() => accept()), failure);

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { argumentsOf } from '#recua/server/exchange/cut-json.js';
 
-t.test('arguments that were cut off keep what is complete of them', async (t) => {
+t.test('arguments that were cut off keep their complete part', async (t) => {
   const cases: [text: string, value: object][] = [
     ['', {}], ['{', {}], ['{"a', {}], ['{"a"', {}], ['{"a":', {}], ['{"a": "b', {}], ['{"a": "b"', { a: 'b' }], ['{"a":1', {}], ['{"a":12,', { a: 12 }], ['{"a":12,"b', { a: 12 }],
     ['{"a":["x","y', { a: ['x'] }], ['{"a":[1,2', { a: [1] }], ['{"a":{"b":"c"},"d":tr', { a: { b: 'c' } }], ['{"a":{"b":{', { a: { b: {} } }], ['{"a":"x\\', {}],

@@ -1,11 +1,11 @@
-// Requests that the server asks of itself: as any other, over no socket.
+// Requests of the server to itself: like any other, but without a socket.
 import express from 'express';
 import t from 'tap';
 import { Inner, reasonOf } from '#recua/server/http/inner.js';
 
 const signal = new AbortController().signal;
 
-t.test('what is asked and answered is whole, however long', async (t) => {
+t.test('requests and replies are complete, however long', async (t) => {
   const app = express();
   app.post('/echo', (req, res) => void req.pipe(res.set('x-request-id', 'req_1')));
   const inner = new Inner(app);
@@ -19,7 +19,7 @@ t.test('what is asked and answered is whole, however long', async (t) => {
   t.equal((await inner.ask({ path: '/none', body: 'x', reason: {}, by: undefined, signal, dropsBody: true })).status, 404);
 });
 
-t.test('the reason is told to the route, and nobody outside can give one', async (t) => {
+t.test('the reason reaches the route, and no outside request can set one', async (t) => {
   const app = express();
   const reasons: unknown[] = [];
   app.post('/', (req, res) => {
@@ -36,7 +36,7 @@ t.test('the reason is told to the route, and nobody outside can give one', async
   t.equal(reasons[1], undefined);
 });
 
-t.test('hanging up is seen by the route; a route that hangs up is seen by who asked', async (t) => {
+t.test('the route sees its caller hang up, and the caller sees the route hang up', async (t) => {
   const app = express();
   let gone!: () => void;
   const seen = new Promise<void>((resolve) => (gone = resolve));

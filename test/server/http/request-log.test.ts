@@ -63,7 +63,7 @@ t.test('a program that collects logs gets the same as fields', async (t) => {
   t.notMatch(JSON.stringify(lines.map(({ fields }) => fields)), new RegExp(secret), 'no word of a request, and no key');
 });
 
-t.test('the name of the API key is told, not the key', async (t) => {
+t.test('the line has the name of the API key, not the key', async (t) => {
   const { url, logged } = await startApp(t, { apiKey: secret });
   await (await post(url + path, hello, { authorization: `Bearer ${secret}` })).text();
   await until(() => logged.some((line) => /^info .* 200 by "key 1" of owner\/model \d+\+\d+ tokens, 0 cached, first after \d+ ms, \d+ ms$/.test(line)));
@@ -72,7 +72,7 @@ t.test('the name of the API key is told, not the key', async (t) => {
   t.notOk(logged.some((line) => line.includes(secret)), 'no key');
 });
 
-t.test('a client that leaves, and an error within a stream, are told in the line', async (t) => {
+t.test('the line reports a client that leaves, and an error within a stream', async (t) => {
   const { url, logged, engine } = await startApp(t);
   engine.script = hang;
   const leaving = new AbortController();
@@ -89,7 +89,7 @@ t.test('a client that leaves, and an error within a stream, are told in the line
   await until(() => logged.some((line) => /^info .* 200 model_crashed of owner\/model first after \d+ ms, \d+ ms$/.test(line)));
 });
 
-t.test('what monitors ask every few seconds stays out of the log at info', async (t) => {
+t.test('the frequent requests of monitors stay out of the log at info', async (t) => {
   const { url, logged, engine } = await startApp(t);
   await fetch(`${url}/health`);
   await fetch(`${url}/v1/health`);

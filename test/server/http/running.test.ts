@@ -1,7 +1,7 @@
 import t from 'tap';
 import { RunningAnswers } from '#recua/server/http/running.js';
 
-t.test('answers tell how far they are where somebody looks', (t) => {
+t.test('answers report their progress while somebody watches', (t) => {
   const running = new RunningAnswers();
   const early = running.follow('one', 'model');
   t.notOk(running.isWatched, 'what nobody looks at costs nothing');

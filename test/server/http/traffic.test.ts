@@ -3,7 +3,7 @@ import t from 'tap';
 import { hello, startApp, until } from '../app-under-test.js';
 
 const path = '/v1/chat/completions';
-/** More than the kernel takes for a client that reads nothing. */
+/** More than the kernel buffers for a client that reads nothing. */
 const text = 'x'.repeat(32 * 1024 * 1024);
 
 for (const stream of [true, false]) {
@@ -16,7 +16,7 @@ for (const stream of [true, false]) {
     socket.write(`POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${json.length}\r\n\r\n${json}`);
     socket.pause();
     await until(() => engine.running.size === 0 && engine.delivered === 1);
-    // The engine has nothing more to do, and the drain is longer than this test may take.
+    // The engine is done, and the drain is longer than this test may take.
     await close(60 * 60_000);
     t.pass('closed');
   });

@@ -34,7 +34,7 @@ t.test('pipelined requests are answered one after another, in order', async (t) 
   socket.destroy();
 });
 
-t.test('pipelined streams end with their client, those that wait never begin, and nothing is left', async (t) => {
+t.test('pipelined streams end with their client, waiting ones never begin, and nothing is left', async (t) => {
   const { port, engine, url, close } = await startApp(t);
   engine.script = hang;
   const socket = client(port);
@@ -45,12 +45,12 @@ t.test('pipelined streams end with their client, those that wait never begin, an
   socket.destroy();
   await until(() => engine.cancelled === 1);
   t.equal(engine.requests.length, 1, 'the rest never reached the engine');
-  // A stop finds nothing to wait for: with anything left it would take the drain.
+  // The stop finds nothing to wait for: anything left would take the drain time.
   await close(10 * 60_000);
   t.equal(engine.requests.length, 1);
 });
 
-t.test('a client that goes on after an aborted answer is served', async (t) => {
+t.test('a client that continues after an aborted answer is served', async (t) => {
   const { port, url } = await startApp(t);
   const socket = client(port);
   socket.write(streams(3));
@@ -72,7 +72,7 @@ t.test('a connection with more requests than may wait is closed, and only that o
   t.equal((await post(url + path, hello)).status, 200);
 });
 
-t.test('a stop refuses the one behind the running stream, and drops the others', async (t) => {
+t.test('a stop refuses the request after the running stream, and drops the others', async (t) => {
   const { port, engine, close } = await startApp(t);
   engine.script = hang;
   const socket = client(port);

@@ -9,7 +9,7 @@ import { root } from '../../cli/recua.js';
 const own = process.getuid ? `kept-${process.getuid()}` : 'kept';
 const posix = { skip: process.platform === 'win32' };
 
-t.test('a folder is made for the user alone, and again where it was taken away', posix, async (t) => {
+t.test('a folder is private to the user, and made again if it was removed', posix, async (t) => {
   const parent = join(t.testdir(), 'a', 'b');
   const kept = new KeptFolder(parent);
   t.equal(kept.has('things'), false);
@@ -22,7 +22,7 @@ t.test('a folder is made for the user alone, and again where it was taken away',
   t.equal(statSync(join(parent, own)).mode & 0o777, 0o700);
 });
 
-t.test('one that others may read is closed to them; what is no folder of the user’s is not used', posix, async (t) => {
+t.test('a folder that others may read is made private; one that is not the user’s is not used', posix, async (t) => {
   const parent = t.testdir();
   mkdirSync(join(parent, own));
   chmodSync(join(parent, own), 0o755);
@@ -41,7 +41,7 @@ t.test('one that others may read is closed to them; what is no folder of the use
   t.ok(await kept.of('things'), 'it is tried again');
 });
 
-t.test('without a place nothing is there before it is needed, nor when the process has ended', (t) => {
+t.test('without a place nothing exists before it is needed, nor after the process has ended', (t) => {
   const module = new URL('../../../dist/server/kept/kept-folder.js', import.meta.url).href;
   const program = `const { KeptFolder } = await import(${JSON.stringify(module)}); const kept = new KeptFolder();
     process.stdout.write(JSON.stringify([kept.has('things'), await kept.of('things')]));`;

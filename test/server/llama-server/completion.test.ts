@@ -1,11 +1,11 @@
-// llama-server's own completions and what it tells of itself, over the embedded model.
+// llama-server's own completions and information routes, over the embedded model.
 import t from 'tap';
 import { events, post, startApp, until } from '../app-under-test.js';
 import { startRealApp } from '../real-engine.js';
 
 const json = async (response: Response): Promise<unknown> => JSON.parse(await response.text());
 
-t.test('a completion in llama-server’s words, whole and streamed', async (t) => {
+t.test('a completion has the format of llama-server, whole and streamed', async (t) => {
   const { url, engine } = await startRealApp(t);
   const ask = async (body: object) => await json(await post(`${url}/completion`, { temperature: 0, ...body })) as Record<string, unknown>;
   const prompt = 'Once upon a time';
@@ -29,7 +29,7 @@ t.test('a completion in llama-server’s words, whole and streamed', async (t) =
   t.equal(chunks.at(-1)!['tokens_predicted'], 12);
 });
 
-t.test('stops, fields, several prompts and tokens', async (t) => {
+t.test('stop strings, fields, several prompts and tokens work', async (t) => {
   const { url, engine } = await startRealApp(t);
   const ask = async (body: object) => await json(await post(`${url}/completion`, { temperature: 0, n_predict: 8, ...body }));
   const whole = await ask({ prompt: 'Once upon a time' }) as { content: string };
@@ -49,7 +49,7 @@ t.test('stops, fields, several prompts and tokens', async (t) => {
   }
 });
 
-t.test('a gap in code is filled by models that can, and others say so', async (t) => {
+t.test('models that can fill a gap in code do, and others say that they cannot', async (t) => {
   const { url } = await startRealApp(t);
   for (const [path, body] of [['/infill', { input_prefix: 'a', input_suffix: 'b' }], ['/v1/completions', { prompt: 'a', suffix: 'b' }]] as const) {
     const response = await post(url + path, body);
@@ -61,7 +61,7 @@ t.test('a gap in code is filled by models that can, and others say so', async (t
   }
 });
 
-t.test('props and slots tell of the model; what cannot be done is a 501', async (t) => {
+t.test('props and slots describe the model, and unsupported actions are a 501', async (t) => {
   const { url, engine } = await startRealApp(t);
   t.match(await json(await fetch(`${url}/props`)), {
     default_generation_settings: { n_ctx: 2048, params: { temperature: 0.7, top_k: 40, n_predict: 2048 } }, total_slots: 4, model_alias: 'owner/model', chat_template: /\S/,

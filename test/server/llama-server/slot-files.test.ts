@@ -1,4 +1,4 @@
-// What was computed of a conversation goes to a file and comes back, in another server, too.
+// The computed state of a conversation is saved to a file and restored, also in another server.
 import { readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
@@ -22,7 +22,7 @@ async function start(t: Test, slotSavePath: string) {
   return { chat, act };
 }
 
-t.test('saved by one server, restored by another: nothing is read again', async (t) => {
+t.test('a slot that one server saved and another restored is not evaluated again', async (t) => {
   const folder = t.testdir({});
   const one = await start(t, folder);
   t.equal(await one.chat(), 0);
@@ -51,7 +51,7 @@ t.test('bad names, files and actions are refused', async (t) => {
   t.strictSame(readdirSync(folder), ['junk']);
 });
 
-t.test('pages of strangers, guests and servers without a folder save nothing', async (t) => {
+t.test('foreign pages, guests and servers without a folder save nothing', async (t) => {
   const page = { origin: 'https://evil.example', 'user-agent': 'Mozilla/5.0' };
   const { url } = await startApp(t, { slotSavePath: t.testdir({}) });
   t.equal((await post(`${url}/slots/0?action=save`, { filename: 'x' }, page)).status, 403);

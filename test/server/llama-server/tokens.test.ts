@@ -1,12 +1,12 @@
-// /tokenize, /detokenize, /apply-template and input_tokens over the embedded model: what they say
-// of a chat is what the chat then is.
+// /tokenize, /detokenize, /apply-template and input_tokens over the embedded model: what they
+// report for a chat matches the chat itself.
 import t from 'tap';
 import { startEngine } from '#recua/engine/gateway/client.js';
 import { post, startApp } from '../app-under-test.js';
 import { builtinPath } from '#recua/models/store.js';
 import { options } from '../../engine/requests.js';
 
-t.test('tokens there and back, with pieces, and as a chat has them', async (t) => {
+t.test('texts become tokens and back, with pieces, and as in a chat', async (t) => {
   const engine = startEngine({ ...options, modelPath: builtinPath, contextSize: 512 });
   t.teardown(() => engine.close());
   await engine.ready();
@@ -41,7 +41,7 @@ t.test('tokens there and back, with pieces, and as a chat has them', async (t) =
   }
 });
 
-t.test('no body counts once its reply is sent', async (t) => {
+t.test('a body no longer counts once its reply is sent', async (t) => {
   const { url } = await startApp(t, { bodyMemoryBytes: 200_000 });
   const content = 'word '.repeat(5_000);
   for (let round = 0; round < 10; round++) {

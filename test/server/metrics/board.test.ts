@@ -1,5 +1,4 @@
-// docs/grafana.json asks for nothing that a server does not tell, and shows all that is the
-// server's own.
+// docs/grafana.json uses only metrics that the server has, and shows all of the server's own.
 import t from 'tap';
 import { readFileSync } from 'node:fs';
 import { ServerResponse } from 'node:http';
@@ -21,7 +20,7 @@ const board = JSON.parse(readFileSync(new URL('../../../docs/grafana.json', impo
 const expressions = board.panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
 const variables = board.templating.list.map(({ query }) => (typeof query === 'string' ? query : query.query));
 
-/** What an expression names: metrics, and the labels that it selects or groups by. */
+/** The names in an expression: metrics, and the labels it selects or groups by. */
 function namesIn(expr: string): { metrics: string[]; labels: string[] } {
   const metrics = expr.match(/\b(recua|process|llamacpp|vllm)[_:][\w:]+/g) ?? [];
   const selected = [...expr.matchAll(/(\w+)\s*=~?"/g)].map(([, label]) => label!);
@@ -67,7 +66,7 @@ t.test('every metric and label of the board is served after a few requests', asy
   t.strictSame(own.filter((name) => !named.has(name)), [], 'the board shows all that is the own');
 });
 
-t.test('a busy machine is no slow reader: the time between two pieces is told', async (t) => {
+t.test('a busy machine is not a slow reader: the time between two pieces is reported', async (t) => {
   const { url, engine } = await startApp(t);
   engine.script = async function* () {
     for (const content of ['a', 'b', 'c']) yield { content };
@@ -82,7 +81,7 @@ t.test('a busy machine is no slow reader: the time between two pieces is told', 
   t.equal((await scrape(url)).sum('recua_inter_token_seconds_count'), 2);
 });
 
-t.test('docs/watching.md names each metric, and none that is not there', async (t) => {
+t.test('docs/watching.md names every metric, and no other', async (t) => {
   const { types } = await scrape((await startApp(t)).url);
   const page = readFileSync(new URL('../../../docs/watching.md', import.meta.url), 'utf8');
   const own = new Set(page.match(/\b(recua|process)_\w+/g)!);

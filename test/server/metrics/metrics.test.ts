@@ -10,8 +10,8 @@ import { chatPath, startReal, user } from '../real-app.js';
 import { parse, scrape, type Scrape } from './scrape.js';
 
 /**
- * A request is counted when its connection has taken the last byte, and its client may have it
- * before that.
+ * A request is counted when its connection has taken the last byte, which the client may receive
+ * earlier.
  */
 async function scrapeOnce(url: string, holds: (now: Scrape) => boolean, headers: Record<string, string> = {}): Promise<Scrape> {
   for (let tries = 0; ; tries++) {
@@ -21,7 +21,7 @@ async function scrapeOnce(url: string, holds: (now: Scrape) => boolean, headers:
   }
 }
 
-t.test('real requests are counted: whole, streamed, embedded, refused and given up', async (t) => {
+t.test('real requests are counted: whole, streamed, embedded, refused and abandoned', async (t) => {
   const { url, ask, stream, refused } = await startReal(t);
   const model = 'owner/model';
   const whole = await ask(chatPath, { messages: user('Tell me of llamas in the mountains, please.'), max_tokens: 12, ignore_eos: true });
@@ -75,7 +75,7 @@ t.test('real requests are counted: whole, streamed, embedded, refused and given 
   t.equal(sum('recua_model_loads_total', { model }), 1);
   t.equal(sum('recua_models', { state: 'ready' }), 1);
 
-  // What boards and routers of others ask for.
+  // Metrics that boards and routers of other servers query.
   t.equal(sum('llamacpp:prompt_tokens_total') + sum('llamacpp:prompt_tokens_cached_total'), prompts + embedded.usage.prompt_tokens);
   t.equal(sum('llamacpp:tokens_predicted_total'), 54);
   t.equal(sum('vllm:generation_tokens_total', { model_name: model, engine: '0' }), 54);
@@ -87,7 +87,7 @@ t.test('real requests are counted: whole, streamed, embedded, refused and given 
   for (const name of ['llamacpp:requests_processing', 'llamacpp:requests_deferred', 'llamacpp:kv_cache_usage_ratio']) t.equal(now.samples.filter((one) => one.name === name).length, 1, name);
 });
 
-t.test('what runs and waits is told while it does', async (t) => {
+t.test('running and waiting requests are counted while they last', async (t) => {
   const { url, engine } = await startReal(t, '', { parallel: 1 });
   const leaving = new AbortController();
   const ask = (): Promise<unknown> => post(url + chatPath, { messages: user('Go on.'), max_tokens: 2_000, ignore_eos: true, stream: true }, {}, leaving.signal).then((res) => res.text()).catch(() => undefined);
@@ -106,7 +106,7 @@ t.test('what runs and waits is told while it does', async (t) => {
   t.equal(after.sum('recua_model_reloads_total'), 1);
 });
 
-t.test('no name and no path of a client makes a series', async (t) => {
+t.test('no name and no path from a client makes a series', async (t) => {
   const { url } = await startApp(t);
   await (await post(url + chatPath, hello)).text();
   await (await post(url + chatPath, { ...hello, model: 'nobody' })).text();
@@ -123,13 +123,13 @@ t.test('no name and no path of a client makes a series', async (t) => {
   }
   const after = await scrapeOnce(url, (now) => requests(now, 303));
   t.ok(requests(after, 303), 'all were counted');
-  // Of the scrapes themselves there is one series more.
+  // The scrapes themselves add one series.
   const known = ({ samples }: Scrape): string[] => samples.filter(({ labels }) => labels['route'] !== '/metrics').map(({ name, labels }) => JSON.stringify([name, labels])).sort();
   t.strictSame(known(after), known(before));
   t.notMatch(await (await fetch(`${url}/metrics`)).text(), /evil|nobody|xxx/);
 });
 
-t.test('the text is what promtool takes', async (t) => {
+t.test('promtool accepts the text', async (t) => {
   const { url } = await startApp(t);
   await (await post(url + chatPath, { ...hello, stream: true })).text();
   const res = await fetch(`${url}/metrics`);
@@ -139,11 +139,11 @@ t.test('the text is what promtool takes', async (t) => {
   const found = spawnSync('promtool', ['check', 'metrics'], { input: text, encoding: 'utf8' });
   if (found.error) return void t.comment('promtool is not installed');
   t.not(found.status, 1, `it parses: ${found.stderr}`);
-  // Names of others have a colon, which is for rules; that is why they are found.
+  // Compatible names have a colon, which Prometheus reserves for rules; promtool objects to it.
   t.strictSame(found.stderr.split('\n').filter((line) => line !== '' && !/^(llamacpp|vllm):/.test(line)), []);
 });
 
-t.test('a key is asked for, and counted by its name', async (t) => {
+t.test('a key is needed, and counted by its name', async (t) => {
   const { url } = await startApp(t, { apiKey: '', apiKeyFile: JSON.stringify([{ name: 'ann', key: 'secret-of-ann' }, { name: 'prometheus', key: 'secret-of-prometheus' }]) });
   const bearer = (key: string): Record<string, string> => ({ authorization: `Bearer ${key}` });
   t.equal((await fetch(`${url}/metrics`)).status, 401);
@@ -156,7 +156,7 @@ t.test('a key is asked for, and counted by its name', async (t) => {
   t.notOk(samples.some(({ labels }) => Object.values(labels).some((value) => value.includes('secret'))));
 });
 
-t.test('an answer that fails in its stream, a full queue and a client that leaves before the first word', async (t) => {
+t.test('an answer that fails in its stream, a full queue and a client that leaves early are counted', async (t) => {
   const { url, engine } = await startApp(t);
   engine.early = new RecuaError('queue_full', 'Too many wait.');
   t.equal((await post(url + chatPath, { ...hello, stream: true })).status, 429);
@@ -181,14 +181,14 @@ t.test('an answer that fails in its stream, a full queue and a client that leave
   t.equal(sum('recua_answers_total', { finish_reason: 'error' }), 2);
 });
 
-t.test('two servers of one process count for themselves', async (t) => {
+t.test('two servers of one process count separately', async (t) => {
   const [one, other] = [await startApp(t), await startApp(t)];
   await (await post(one.url + chatPath, hello)).text();
   t.equal((await scrapeOnce(one.url, ({ sum }) => sum('recua_answers_total') === 1)).sum('recua_answers_total'), 1);
   t.equal((await scrape(other.url)).sum('recua_answers_total'), 0);
 });
 
-t.test('of several models those are told that were used', async (t) => {
+t.test('of several models, those that were used are reported', async (t) => {
   const pool = new FakePool('owner/a', 'owner/b');
   const { url, close } = await listen({ pool, config: makeConfig({ port: 0 }) });
   t.teardown(() => close(0));

@@ -1,4 +1,4 @@
-// Reads what GET /metrics answers, as strictly as Prometheus' text format is written.
+// Parses GET /metrics as strictly as Prometheus specifies its text format.
 export interface Sample {
   name: string;
   labels: Record<string, string>;
@@ -6,10 +6,10 @@ export interface Sample {
 }
 
 export interface Scrape {
-  /** Kind of each metric. */
+  /** The type of each metric. */
   types: Map<string, string>;
   samples: Sample[];
-  /** The sum of all samples of that name that have these labels. */
+  /** The sum of all samples with this name and these labels. */
   sum(name: string, labels?: Record<string, string>): number;
 }
 

@@ -1,5 +1,5 @@
-// POST /api/chat and /api/generate over the fake engine: what the engine gets of a request, and
-// what the client gets of an answer with thoughts and calls.
+// POST /api/chat and /api/generate over the fake engine: what the engine gets from a request, and
+// what the client gets from an answer with thoughts and calls.
 import { Ollama, type Message } from 'ollama';
 import t, { type Test } from 'tap';
 import type { ChatMessage } from '#recua/engine/protocol.js';
@@ -47,7 +47,7 @@ t.test('thoughts, text and calls come whole and streamed alike', async (t) => {
   t.match(parts.at(-1), { done: true, message: { content: '' } });
 });
 
-t.test('a stream is one JSON text a line, and the default', async (t) => {
+t.test('a stream is one JSON text per line, and the default', async (t) => {
   const { app } = await start(t);
   const response = await post(`${app.url}/api/chat`, { messages: [{ role: 'user', content: 'a b c' }] });
   t.equal(response.headers.get('content-type'), 'application/x-ndjson; charset=utf-8');
@@ -69,7 +69,7 @@ t.test('an answer that fails in its stream ends with an error', async (t) => {
   })(), { message: /The engine process died/ });
 });
 
-t.test('options, format and think reach the engine; what only loading could change is a warning', async (t) => {
+t.test('options, format and think reach the engine; options that need a reload are a warning', async (t) => {
   const { app } = await start(t);
   const options = { temperature: 0.5, top_k: 7, num_predict: 3, stop: ['x'], repeat_last_n: 8, num_ctx: 1_000_000, num_gpu: 1 };
   const body = { messages, stream: false, options, format: { type: 'object' }, think: false };
@@ -96,7 +96,7 @@ const refusals: [path: string, body: object, param: string][] = [
   ['embed', {}, 'input'],
 ];
 
-t.test('what cannot be meant is refused in Ollama’s shape, with the field', async (t) => {
+t.test('an impossible request is refused in Ollama’s shape, with the field', async (t) => {
   const { app } = await start(t);
   for (const [path, body, param] of refusals) {
     const response = await post(`${app.url}/api/${path}`, body);

@@ -1,4 +1,4 @@
-// How likely tokens were, in Ollama's words, with the embedded model.
+// Log probabilities in Ollama's format, with the embedded model.
 import t from 'tap';
 import { post } from '../app-under-test.js';
 import { startRealApp } from '../real-engine.js';
@@ -6,7 +6,7 @@ import { startRealApp } from '../real-engine.js';
 interface Told { token: string; logprob: number; top_logprobs: { token: string; logprob: number }[] }
 interface Part { logprobs?: Told[]; eval_count?: number; done: boolean }
 
-t.test('each token has its log probability, whole and streamed, where that is asked for', async (t) => {
+t.test('each token has its log probability on request, whole and streamed', async (t) => {
   const { url } = await startRealApp(t);
   const routes = {
     chat: { messages: [{ role: 'user', content: 'Hello!' }] },

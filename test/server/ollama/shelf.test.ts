@@ -1,4 +1,4 @@
-// Ollama's pull, delete and copy by its official client, against `recua api` and a hub of our own.
+// Ollama's pull, delete and copy with its official client, against `recua api` and a fake hub.
 import { existsSync, readFileSync } from 'node:fs';
 import { networkInterfaces } from 'node:os';
 import { connect } from 'node:net';
@@ -65,7 +65,7 @@ t.test('a model is pulled with its progress, shown, copied, used and deleted', a
   t.strictSame((await client.list()).models.map((model) => model.name), ['builtin']);
 });
 
-t.test('what the hub has not is an error, before the first line', async (t) => {
+t.test('a model that the hub does not have is an error, before the first line', async (t) => {
   const { client, hub, url } = await startServer(t);
   await t.rejects(client.pull({ model: 'owner/model:Q2_K' }), { status_code: 404, message: /Q2_K/ });
   await t.rejects(client.pull({ model: 'llama3.2' }), { message: /llama3\.2/ });
@@ -78,7 +78,7 @@ t.test('what the hub has not is an error, before the first line', async (t) => {
   t.match(text.trim().split('\n').map((line) => JSON.parse(line) as object).at(-1), { error: /./, code: /./ });
 });
 
-t.test('only clients on this machine, and no pages of strangers, change the store', async (t) => {
+t.test('only clients on this machine, and no foreign pages, change the store', async (t) => {
   const { url, hub, port } = await startServer(t, ['--host', '0.0.0.0']);
   const asked = hub.requests.length;
   const ask = async (headers: Record<string, string>): Promise<number> => (await post(`${url}/api/pull`, { model: 'owner/model:Q8_0' }, headers)).status;

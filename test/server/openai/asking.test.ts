@@ -26,9 +26,9 @@ const finish: Finish = {
   timings: { queueMs: 0, promptMs: 12.5, generateMs: 7.25 }, seed: 0, warnings: ['careful'],
 };
 
-t.test('a server reads from the body the very request that was written', (t) => {
+t.test('a server reads from the body exactly the request that was written', (t) => {
   const read = (asked: ChatRequest) => readChatRequest(Fields.of(JSON.parse(JSON.stringify(writeChatBody(asked, 'm')))), {
-    // Other defaults than the command line's must not count.
+    // Defaults other than those of the command line must not matter.
     defaults: { temperature: 1.9, maxTokens: 5, sampling: { topK: 1, repeatPenalty: 9, minP: 0.9 } }, model: description,
   });
   t.match(read(request), { stream: true, includeUsage: true });
@@ -40,7 +40,7 @@ t.test('a server reads from the body the very request that was written', (t) => 
   t.end();
 });
 
-t.test('a stream is read to the deltas and the end that were written, wherever its bytes are cut', async (t) => {
+t.test('a stream gives the deltas and the end that were written, wherever its bytes are cut', async (t) => {
   const writer = new ChatWriter({ count: 1, includeUsage: true, tells: {} }, 'm');
   const deltas = [{ reasoning: 'Hm.' }, { content: 'grün\u2028\n\n' }, { content: '🦊' }];
   const frames = [...writer.opening(), ...deltas.flatMap((delta) => writer.deltas(delta, 0)), writer.ping(), ...writer.ended(finish, 0), ...writer.ending([finish])];
@@ -60,7 +60,7 @@ t.test('a stream is read to the deltas and the end that were written, wherever i
   }
 });
 
-t.test('an error in the stream is thrown as what it is', (t) => {
+t.test('an error in the stream is thrown with its code', (t) => {
   const reader = new ChatReader();
   const event = (error: object) => JSON.stringify({ error: { type: 'x', param: null, ...error } });
   t.throws(() => reader.read(event({ code: 'model_crashed', message: 'It died.', n_ctx: 7 })), { code: 'model_crashed', message: 'It died.', details: { n_ctx: 7 } });
@@ -68,7 +68,7 @@ t.test('an error in the stream is thrown as what it is', (t) => {
   t.end();
 });
 
-t.test('what no server of Recua sends is refused, at once where it has no end', async (t) => {
+t.test('a reply that no Recua server sends is refused, at once if it has no end', async (t) => {
   const delta = (more: object) => JSON.stringify({ choices: [{ index: 0, delta: { content: 'x' }, finish_reason: null, ...more }] });
   t.strictSame(new ChatReader().read(delta({})), { content: 'x' });
   for (const strange of ['x', 'null', '5', '[]', '{}', '{"choices":[null]}', delta({ delta: null }), delta({ delta: { content: {} } }), delta({ finish_reason: {} }), '{"choices":[],"usage":{"prompt_tokens":"5"}}', '{"choices":[],"timings":5}', '{"choices":[],"warnings":[{}]}']) {

@@ -44,7 +44,7 @@ t.test('an answer is a chat.completion with every field of OpenAI', async (t) =>
   });
 });
 
-t.test('timings are finite numbers where nothing was done', async (t) => {
+t.test('timings are finite numbers if nothing was done', async (t) => {
   const { url, engine } = await startApp(t);
   engine.finish = { usage: { promptTokens: 5, cachedTokens: 5, completionTokens: 0 }, timings: { queueMs: 0, promptMs: 0, generateMs: 0 } };
   const { timings, usage } = await (await post(url + path, hello)).json();
@@ -112,7 +112,7 @@ t.test('reasoning has its own field, before the content', async (t) => {
   t.same(deltas.at(-1), { content: 'yes' });
 });
 
-t.test('max_tokens ends an answer with length; warnings are told', async (t) => {
+t.test('max_tokens ends an answer with length; warnings are reported', async (t) => {
   const { url, engine } = await startApp(t);
   engine.finish = { warnings: ['cache not shared'] };
   const body = await (await post(url + path, { ...hello, max_tokens: 2 })).json();
@@ -218,7 +218,7 @@ t.test('an answer that was delivered is not cancelled afterwards', async (t) => 
   t.equal(engine.cancelled, 0);
 });
 
-t.test('a reader that stops reading makes deltas merge, and gets all of them when it reads again', async (t) => {
+t.test('a reader that pauses makes deltas merge, and gets all of them when it reads again', async (t) => {
   const { engine, port, server } = await startApp(t, { pingIntervalMs: 5 });
   const sockets: Socket[] = [];
   server.on('connection', (socket) => sockets.push(socket));
@@ -256,7 +256,7 @@ t.test('a reader that stops reading makes deltas merge, and gets all of them whe
   t.ok(letters >= count * piece.length, 'nothing was lost');
 });
 
-t.test('a model that only embeds cannot chat', async (t) => {
+t.test('a model that can only embed cannot chat', async (t) => {
   const { url, engine } = await startApp(t);
   engine.state = { state: 'ready', model: { ...description, canGenerate: false }, status: { running: 0, waiting: 0, tokens: 0 } };
   const res = await post(url + path, hello);

@@ -13,7 +13,7 @@ function read(body: object): ChatBody {
   return readChatRequest(Fields.of(body), { defaults: makeConfig({}), model: description });
 }
 
-t.test('what is not said has the documented default', async (t) => {
+t.test('absent fields have their documented defaults', async (t) => {
   t.same(read({ messages }), {
     count: 1, stream: false, tells: {},
     includeUsage: false, warnings: [], customTools: [],
@@ -70,7 +70,7 @@ t.test('sampling fields reach the engine', async (t) => {
   });
 });
 
-t.test('numbers that native code could choke on are tamed', async (t) => {
+t.test('numbers that native code could choke on are made safe', async (t) => {
   const sampling = (body: object) => read({ messages, ...body }).request.sampling;
   t.equal(sampling({ temperature: 1e-40 }).temperature, 0, 'logits divided by it would overflow');
   t.equal(sampling({ penalty_last_n: 2_000_000_000 }).penaltyLastN, 1024, 'no ring buffer larger than the context');
@@ -88,14 +88,14 @@ t.test('both names of the token limit count, the newer one first', async (t) => 
   t.equal(read({ messages, max_tokens: 100_000 }).request.maxTokens, 100_000, 'the setting is a default, no bound');
 });
 
-t.test('n_predict is the token limit by its name in llama-server, and -1 leaves the bound to the context', async (t) => {
+t.test('n_predict is the token limit under its llama-server name, and -1 leaves the bound to the context', async (t) => {
   t.equal(read({ messages, n_predict: 7 }).request.maxTokens, 7);
   t.equal(read({ messages, n_predict: -1 }).request.maxTokens, 2 ** 31 - 1);
   t.equal(read({ messages, n_predict: 7, max_tokens: 7 }).request.maxTokens, 7);
   t.equal(read({ messages, n_predict: null, max_tokens: 5 }).request.maxTokens, 5);
 });
 
-t.test('the time to generate reaches the engine; -1 and 0 are without a limit', async (t) => {
+t.test('the time limit of generation reaches the engine; -1 and 0 mean no limit', async (t) => {
   t.equal(read({ messages, t_max_predict_ms: 1500 }).request.generateMs, 1500);
   for (const off of [0, -1, null]) t.same(read({ messages, t_max_predict_ms: off }), read({ messages }));
 });
@@ -153,7 +153,7 @@ t.test('formats and grammars become one constraint', async (t) => {
   t.same(constraint({ grammar: 'root ::= "a"', tools: [tool], tool_choice: 'none' }).kind, 'grammar');
 });
 
-t.test('the most specific word about thinking wins', async (t) => {
+t.test('the most specific setting of thinking wins', async (t) => {
   const thinking = (body: object) => {
     const { enableThinking, templateKwargs } = read({ messages, ...body }).request;
     return [enableThinking, templateKwargs];

@@ -1,5 +1,5 @@
-// A stop string in the middle of a tool call, with the embedded model: the client must not take
-// what there is of it for a call that it may run.
+// A stop string within a tool call, with the embedded model: the client must not take the partial
+// call for one that it may run.
 import t from 'tap';
 import { post } from '../app-under-test.js';
 import { startRealApp } from '../real-engine.js';
@@ -7,7 +7,7 @@ import { startRealApp } from '../real-engine.js';
 const messages = [{ role: 'user', content: 'What is the weather in Paris?' }];
 const parameters = { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] };
 
-t.test('a call that a stop string cuts off is no finished call', async (t) => {
+t.test('a call that a stop string cuts off is not a finished call', async (t) => {
   const { url } = await startRealApp(t);
   const asked = { messages, tools: [{ type: 'function', function: { name: 'get_weather', parameters } }], temperature: 0, max_tokens: 60 };
   const ask = async (path: string, body: object) => await (await post(url + path, body)).json();

@@ -3,7 +3,7 @@ import { post, startApp, until } from '../app-under-test.js';
 import { description, hang } from '../fake-engine.js';
 import { RecuaError } from '#recua/errors.js';
 
-t.test('texts and tokens may come together', async (t) => {
+t.test('texts and tokens may be mixed', async (t) => {
   const { url, engine } = await startApp(t);
   t.equal((await post(`${url}/v1/embeddings`, { input: ['a b', [1, 2]] })).status, 200);
   t.strictSame(engine.embedded[0]!.inputs, ['a b', Int32Array.of(1, 2)]);
@@ -47,7 +47,7 @@ t.test('dimensions keep the first numbers at unit length', async (t) => {
   t.ok(Math.abs(short[0] / short[1] - whole[0] / whole[1]) < 1e-5);
 });
 
-t.test('what cannot be embedded is a 400 that names the field', async (t) => {
+t.test('an invalid input is a 400 that names the field', async (t) => {
   const { url, engine } = await startApp(t);
   const cases: [object, string, string][] = [
     [{}, 'invalid_type', 'input'], [{ input: null }, 'invalid_type', 'input'], [{ input: 5 }, 'invalid_type', 'input'],

@@ -1,4 +1,4 @@
-// How likely tokens were, over HTTP with the embedded model.
+// Log probabilities over HTTP, with the embedded model.
 import t from 'tap';
 import { events, post } from '../app-under-test.js';
 import { startRealApp } from '../real-engine.js';
@@ -33,8 +33,8 @@ async function stream(url: string, body: object, path = '/v1/chat/completions') 
 
 const textOf = (told: readonly Told[]): string => Buffer.from(told.flatMap(({ bytes }) => bytes)).toString();
 
-t.test('each token of a chat with the likeliest beside it, whole and streamed', async (t) => {
-  // With one place for conversations, where a prompt that was asked before is cached.
+t.test('each token of a chat comes with the likeliest alternatives, whole and streamed', async (t) => {
+  // With room for one conversation, so that a repeated prompt is cached.
   const { url } = await startRealApp(t, { parallel: 1 });
   const kinds: { name: string; body: object }[] = [
     { name: 'plain', body: { max_tokens: 60 } },
@@ -48,7 +48,7 @@ t.test('each token of a chat with the likeliest beside it, whole and streamed', 
   ];
   for (const { name, body } of kinds) {
     const asked = { messages, logprobs: true, top_logprobs: 4, ...body };
-    // A prompt that is new is evaluated in other steps than one that is cached: rounded otherwise.
+    // A new prompt is evaluated in other steps than a cached one, and rounds differently.
     await ask(url, asked);
     const { choices: [choice], usage } = await ask(url, asked);
     const told = choice!.logprobs!.content;
@@ -61,7 +61,7 @@ t.test('each token of a chat with the likeliest beside it, whole and streamed', 
     }
     const chunks = await stream(url, asked);
     t.strictSame(chunks.flatMap(({ choices }) => choices[0]?.logprobs?.content ?? []), told, `${name}: streamed as whole`);
-    // With the text that they are: what is held back holds its tokens back.
+    // Tokens come with their text: text that is held back holds back its tokens.
     let text = '';
     let read = '';
     for (const { choices: [part] } of chunks) {
@@ -73,7 +73,7 @@ t.test('each token of a chat with the likeliest beside it, whole and streamed', 
   }
 });
 
-t.test('nothing is told unasked, and 0 tells of the token alone', async (t) => {
+t.test('nothing is reported without a request, and 0 reports the token alone', async (t) => {
   const { url } = await startRealApp(t);
   t.equal((await ask(url, { messages, max_tokens: 3 })).choices[0]!.logprobs, null);
   const { choices: [choice] } = await ask(url, { messages, max_tokens: 3, logprobs: true });
@@ -85,7 +85,7 @@ t.test('nothing is told unasked, and 0 tells of the token alone', async (t) => {
   t.same((await ask(url, { messages, max_tokens: 3, n_probs: 2, return_tokens: true })).choices[0]!.tokens, after.map(({ id }) => id));
 });
 
-t.test('completions tell of the prompt as lm-eval asks for it', async (t) => {
+t.test('completions report the prompt as lm-eval asks for it', async (t) => {
   const { url, engine } = await startRealApp(t);
   const prompt = 'The llama walks home. 🦙 ü and then it sleeps.';
   const tokens = Array.from(await engine.tokenize(prompt, true, true));
@@ -101,7 +101,7 @@ t.test('completions tell of the prompt as lm-eval asks for it', async (t) => {
   t.ok(values.slice(1).every((value) => value! <= 0));
   t.ok(values.every((value, at) => at === 0 || tops[at]![texts[at]!] === value), 'the token is among the likeliest told');
   for (const [at, text] of texts.entries()) if (!text.startsWith('bytes:')) t.equal(Array.from(one!.text).slice(offsets[at]).join('').startsWith(text), true, `${at}: ${text}`);
-  // No generation, tokens instead of text, a list of prompts, and with a stream the same.
+  // No generation, tokens instead of text, a list of prompts, and the same as a stream.
   const [none] = await legacy({ prompt, max_tokens: 0, echo: true, logprobs: 2 });
   t.strictSame({ ...none, finish: '' }, { text: prompt, index: 0, finish: '', logprobs: Object.fromEntries(Object.entries(one!.logprobs).map(([key, list]) => [key, (list as unknown[]).slice(0, -1)])) });
   const [byTokens, second] = await legacy({ prompt: [tokens, tokens.slice(0, 1)], max_tokens: 0, echo: true, logprobs: 2 });
@@ -112,13 +112,13 @@ t.test('completions tell of the prompt as lm-eval asks for it', async (t) => {
   t.strictSame(parts.flatMap(({ token_logprobs: list }) => list), values);
   t.strictSame(parts.flatMap(({ text_offset: list }) => list), offsets);
   t.equal(chunks.map(({ choices }) => choices[0]?.text ?? '').join(''), one!.text);
-  // The prompt is evaluated anew each time: a prefix that is there has no logits.
+  // The prompt is evaluated again each time: a cached prefix has no logits.
   t.strictSame((await legacy({ prompt, max_tokens: 1, echo: true, logprobs: 2 }))[0], one);
   const several = await legacy({ prompt: tokens, max_tokens: 2, echo: true, logprobs: 1, n: 3, temperature: 1, seed: 1, ignore_eos: true });
   t.ok(several.every(({ logprobs, text }) => logprobs.tokens.length === tokens.length + 2 && text.startsWith('The')));
 });
 
-t.test('a long prompt is told of in parts beside other requests', async (t) => {
+t.test('a long prompt is reported in parts beside other requests', async (t) => {
   const { url } = await startRealApp(t);
   const prompt = 'one two three four five six seven. '.repeat(40);
   const single = await ask(url, { prompt, max_tokens: 0, echo: true, logprobs: 1 }, '/v1/completions');
@@ -132,7 +132,7 @@ t.test('a long prompt is told of in parts beside other requests', async (t) => {
   t.equal(single.usage.completion_tokens, 0);
 });
 
-t.test('echo without log probabilities gives the text of tokens, too; best_of tells the likeliest', async (t) => {
+t.test('echo without log probabilities gives the text of tokens, too; best_of reports the likeliest', async (t) => {
   const { url, engine } = await startRealApp(t);
   const tokens = Array.from(await engine.tokenize('Once upon', false, false));
   const complete = async (body: object) => (await ask(url, body, '/v1/completions'));
@@ -147,7 +147,7 @@ t.test('echo without log probabilities gives the text of tokens, too; best_of te
   t.equal(chosen.usage.completion_tokens, all.usage.completion_tokens, 'all of them were generated');
 });
 
-t.test('responses tell of the message', async (t) => {
+t.test('responses report the tokens of the message', async (t) => {
   const { url } = await startRealApp(t);
   const body = { input: 'Tell me a story', max_output_tokens: 12, include: ['message.output_text.logprobs'], top_logprobs: 2, temperature: 0 };
   const whole = await (await post(`${url}/v1/responses`, body)).json() as { top_logprobs: number; output: { content: { text: string; logprobs: Told[] }[] }[] };
@@ -160,7 +160,7 @@ t.test('responses tell of the message', async (t) => {
   t.strictSame(parts.find(({ type }) => type === 'response.output_text.done')!.logprobs, part!.logprobs);
 });
 
-t.test('progress of the prompt and times come with a stream that asks for them', async (t) => {
+t.test('a stream reports the progress of the prompt and times on request', async (t) => {
   const { url } = await startRealApp(t);
   const prompt = 'word and word. '.repeat(120);
   const chunks = await stream(url, { messages: [{ role: 'user', content: prompt }], max_tokens: 4, return_progress: true, timings_per_token: true });
@@ -172,7 +172,7 @@ t.test('progress of the prompt and times come with a stream that asks for them',
   t.notOk((await stream(url, { messages, max_tokens: 4 })).some((chunk) => chunk.prompt_progress !== undefined || (chunk.choices[0]?.delta?.content && chunk.timings)));
 });
 
-t.test('a prediction gives the same answer, and counts what came of it', async (t) => {
+t.test('a prediction gives the same answer, and its outcome is counted', async (t) => {
   const { url } = await startRealApp(t);
   const plain = await ask(url, { messages, max_tokens: 80 });
   const text = plain.choices[0]!.message!.content!;
@@ -189,7 +189,7 @@ async function textsOf(url: string, body: object): Promise<string> {
   return choices[0]!.message!.content!;
 }
 
-t.test('sampling fields change what they should', async (t) => {
+t.test('sampling fields take effect', async (t) => {
   const { url } = await startRealApp(t);
   const plain = await textsOf(url, {});
   const [first] = plain.split(' ');

@@ -41,7 +41,7 @@ t.test('an unknown model is a 404 that names those served', async (t) => {
   t.equal(engine.requests.length, 0);
 });
 
-t.test('a name that is not valid percent-encoding is a 400', async (t) => {
+t.test('an invalid percent-encoding in a name is a 400', async (t) => {
   const { url } = await startApp(t);
   const res = await fetch(`${url}/v1/models/%E0%A4%A`);
   t.equal(res.status, 400);

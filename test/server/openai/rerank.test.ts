@@ -18,7 +18,7 @@ t.test('a server of one model warns that keep_alive changes nothing', async (t) 
   t.match(await (await post(`${url}/v1/rerank`, { ...request, keep_alive: 0 })).json(), { warnings: [/^keep_alive changes nothing here/] });
 });
 
-t.test('documents come in the order of relevance, with their places and the tokens used', async (t) => {
+t.test('documents come in order of relevance, with their places and the tokens used', async (t) => {
   const { url } = await startReranker(t);
   for (const path of ['/v1/rerank', '/v1/reranking', '/rerank', '/reranking']) {
     const res = await post(`${url}${path}`, { model: 'default', ...request });
@@ -46,7 +46,7 @@ t.test('texts instead of documents are answered as Text Embeddings Inference doe
   t.match(await (await post(`${url}/rerank`, { query, texts: [''] })).json(), { error: { param: 'texts[0]' } });
 });
 
-t.test('what is wrong is named', async (t) => {
+t.test('errors name the field', async (t) => {
   const { url, engine } = await startReranker(t);
   const wrong: [object, string, string][] = [
     [{ documents: ['a'] }, 'invalid_type', 'query'], [{ query: '', documents: ['a'] }, 'invalid_value', 'query'], [{ query: 'a' }, 'invalid_type', 'documents'],
@@ -64,7 +64,7 @@ t.test('what is wrong is named', async (t) => {
   t.equal((await post(`${url}/v1/rerank`, request)).status, 400);
 });
 
-t.test('a model that is no reranker refuses', async (t) => {
+t.test('a model that is not a reranker refuses', async (t) => {
   const { url } = await startApp(t);
   const res = await post(`${url}/v1/rerank`, request);
   t.equal(res.status, 400);

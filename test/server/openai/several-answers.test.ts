@@ -1,4 +1,4 @@
-// `n` answers to a prompt, of POST /v1/chat/completions and /v1/completions, over the fake engine.
+// `n` answers to a prompt, for POST /v1/chat/completions and /v1/completions, over the fake engine.
 import OpenAI from 'openai';
 import t, { type Test } from 'tap';
 import type { Answer } from '#recua/engine/api.js';
@@ -18,7 +18,7 @@ async function start(t: Test): Promise<{ client: OpenAI; app: AppUnderTest }> {
   return { app, client: new OpenAI({ baseURL: `${app.url}/v1`, apiKey: 'none', maxRetries: 0 }) };
 }
 
-/** Answers say which seed they have. */
+/** Answers report their seed. */
 function saySeeds(app: AppUnderTest): void {
   app.engine.script = async function* ({ sampling: { seed } }) {
     await new Promise(setImmediate);
@@ -38,7 +38,7 @@ t.test('n answers come in order, each with the next seed; the prompt counts once
   t.strictSame(streamed.usage?.completion_tokens, 3);
 });
 
-t.test('the others begin when the first has its first token', async (t) => {
+t.test('the other answers begin when the first has its first token', async (t) => {
   const { app } = await start(t);
   let go = (): void => undefined;
   const first = new Promise<void>((resolve) => (go = resolve));
@@ -73,7 +73,7 @@ t.test('a real engine evaluates the prompt once', async (t) => {
   for (const { promptTokens, cachedTokens } of usages.slice(1)) t.equal(cachedTokens, promptTokens - 1, 'all but the last token, which gives the first of the answer');
 });
 
-t.test('where one answer fails the others end, and the client hears why', async (t) => {
+t.test('if one answer fails the others end, and the client hears why', async (t) => {
   const { app } = await start(t);
   app.engine.script = async function* ({ sampling: { seed } }, signal) {
     yield { content: 'x' };
@@ -86,7 +86,7 @@ t.test('where one answer fails the others end, and the client hears why', async 
   await until(() => app.engine.running.size === 0);
 });
 
-t.test('completions: prompts in order, each with n answers, whole and streamed', async (t) => {
+t.test('completions come for all prompts in order, each with n answers, whole and streamed', async (t) => {
   const { client, app } = await start(t);
   const ask = { model: 'default', prompt: ['one two', 'three'], n: 2 };
   const whole = await client.completions.create(ask);
@@ -120,7 +120,7 @@ const refusals: [body: object, param: string][] = [
   [{ prompt: 'x', n: 0 }, 'n'], [{ prompt: 'x', n: 129 }, 'n'], [{ prompt: 'x', max_tokens: -2 }, 'max_tokens'], [{ prompt: [1], echo: 1 }, 'echo'],
 ];
 
-t.test('completions refuse by name what they cannot do', async (t) => {
+t.test('completions refuse unsupported fields by name', async (t) => {
   const { app } = await start(t);
   for (const [body, param] of refusals) {
     const response = await post(`${app.url}/v1/completions`, body);

@@ -1,5 +1,5 @@
-// Bodies that are drawn from the schemas are answered or refused as the document says, and readers
-// ask for nothing that it does not tell. Over the embedded model.
+// Bodies drawn from the schemas are answered or refused as documented, and readers read nothing
+// that the document does not list. Over the embedded model.
 import t from 'tap';
 import fc from 'fast-check';
 import { startLocalEngine } from '#recua/engine/in-process/local.js';
@@ -22,7 +22,7 @@ const routes = Object.entries(document.paths).flatMap(([path, methods]) => Objec
   return name === '' || description?.startsWith('The same as') ? [] : [{ path, method, responses, body: bodies.get(name)! }];
 }));
 
-t.test(`bodies of the schemas are answered, or refused as the document says (seed ${seed})`, async (t) => {
+t.test(`bodies of the schemas are answered, or refused as documented (seed ${seed})`, async (t) => {
   const engine = startLocalEngine({ ...engineDefaults, modelPath: builtinPath, threads: 1, threadsBatch: 1, parallel: 4, contextSize: 256 });
   t.teardown(() => engine.close(0));
   await engine.ready();
@@ -55,7 +55,7 @@ t.test(`bodies of the schemas are answered, or refused as the document says (see
   }
 });
 
-/** A place that is told, or inside one whose words tell what is in it. */
+/** A documented field, or one inside a field whose description covers its contents. */
 function isTold(place: string, places: ReadonlySet<string>): boolean {
   if (place === '' || place.startsWith('?') || places.has(place)) return true;
   const holder = place.replace(/(\[\]|\.[^.[\]]*)$/, '');

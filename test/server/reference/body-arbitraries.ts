@@ -1,16 +1,16 @@
-// Bodies drawn from the schemas of the document: what fits them, in a few of its ways.
+// Bodies drawn from the schemas of the document: a few of the ways to fit them.
 import fc from 'fast-check';
 import type { Schema } from '#recua/server/reference/schema.js';
 import { resolve, type Json } from './schemas.js';
 
-/** What answers are as long, or as many, as. */
+/** Fields that make answers long or many. */
 const small: Record<string, number> = { max_tokens: 3, max_completion_tokens: 3, n_predict: 3, num_predict: 3, max_output_tokens: 3, n: 2, n_cmpl: 2, best_of: 2 };
 
-/** Bodies of a schema that `allBodies` has named. */
+/** Bodies of a schema named by `allBodies`. */
 export function arbitrary(schema: Schema, key = ''): fc.Arbitrary<unknown> {
   const own = resolve(schema);
   if (key === 'model') return fc.constantFrom('default', 'nobody');
-  // Of a schema or of a value any JSON is a case; a few are enough.
+  // Any JSON fits a schema or a value; a few cases are enough.
   if (Array.isArray(own['anyOf'])) return fc.oneof(...(own['anyOf'] as Schema[]).map((one) => arbitrary(one)));
   if ('const' in own) return fc.constant(own['const']);
   if (Array.isArray(own['enum'])) return fc.constantFrom(...own['enum'] as unknown[]);

@@ -1,4 +1,4 @@
-// The reference is whole: each route, each field, each default; and the document is sound OpenAPI.
+// The reference is complete: each route, each field, each default. The document is valid OpenAPI.
 import t from 'tap';
 import { readFileSync } from 'node:fs';
 import { Validator } from '@seriousme/openapi-schema-validator';
@@ -17,7 +17,7 @@ import { allBodies, fieldsOf, placesIn, resolve, validatorOf } from './schemas.j
 const { document, problems } = describeApi();
 const methods = ['get', 'post', 'delete', 'put', 'patch'];
 
-t.test('each field has its words, and each of the words a field', (t) => {
+t.test('each field has a description, and each description a field', (t) => {
   t.strictSame(problems, []);
   t.end();
 });
@@ -29,7 +29,7 @@ t.test('the document is valid OpenAPI 3.1', async (t) => {
   t.equal(new Set(ids).size, ids.length, 'each operation has a name of its own');
 });
 
-t.test('each route of the app is in the document, and nothing else', (t) => {
+t.test('the document has each route of the app, and nothing else', (t) => {
   const app = createApp({ pool: singleModel(new FakeEngine(), served), config: makeConfig({}) });
   const routes = (app.router.stack as { route?: { path: string[]; methods: Record<string, boolean> } }[]).flatMap(({ route }) => (
     route ? [route.path].flat().flatMap((path) => methods.filter((method) => route.methods[method]).map((method) => `${method} ${openApiPath(path)}`)) : []
@@ -62,7 +62,7 @@ t.test('GET /openapi.json is the document, with the version of the package', asy
   t.equal(document.info.version, JSON.parse(readFileSync(new URL('../../../package.json', import.meta.url), 'utf8')).version);
 });
 
-t.test('what stands behind a question mark is read as the document says', async (t) => {
+t.test('query strings are read as documented', async (t) => {
   const { url } = await startApp(t);
   let found = 0;
   for (const [path, { get }] of Object.entries(document.paths)) {
@@ -81,7 +81,7 @@ t.test('what stands behind a question mark is read as the document says', async 
   t.ok(found > 10);
 });
 
-t.test('docs/http.md is what the document gives', (t) => {
+t.test('docs/http.md matches the document', (t) => {
   const text = readFileSync(new URL('../../../docs/http.md', import.meta.url), 'utf8');
   t.equal(text === markdown(document), true, 'npm run docs writes docs/http.md anew');
   const anchors = new Set([...text.matchAll(/^#+ (.*)$/gm)].map(([, title]) => title!.toLowerCase().replace(/[^\w\- ]/g, '').replaceAll(' ', '-')));
@@ -93,7 +93,7 @@ t.test('docs/http.md is what the document gives', (t) => {
   t.end();
 });
 
-t.test('a default that is said is the same as a field that is left out', (t) => {
+t.test('an explicit default is the same as an absent field', (t) => {
   for (const { name, read, examples, schema } of allBodies(document)) {
     const untried = new Set(placesIn(schema).filter(({ field }) => field['default'] !== undefined).map(({ place }) => place));
     const reading = (body: object): string | undefined => {
@@ -123,10 +123,10 @@ t.test('a default that is said is the same as a field that is left out', (t) => 
   t.end();
 });
 
-/** Ids and times that are made while a body is read. */
+/** Ids and times that are generated while a body is read. */
 const drawn = /[0-9a-f]{48}|call_[0-9a-f]{24}|"(created|expires)_at":\d+/g;
 
-/** One of each kind, and what no number, text or list of that field may be. */
+/** One value of each kind, and values out of range for numbers, texts and lists of that field. */
 function valuesFor(field: Schema): unknown[] {
   const all = [field, ...(field['anyOf'] as Schema[] | undefined ?? [])].map(resolve) as { minimum?: number; maximum?: number; maxItems?: number; maxLength?: number }[];
   return [true, 'zzz', '', 1.5, -1e9, 1e300, {}, [], [[]], [{}], [true], { a: 1 }, ...all.flatMap(({ minimum, maximum, maxItems, maxLength }) => [
@@ -135,11 +135,11 @@ function valuesFor(field: Schema): unknown[] {
   ])];
 }
 
-t.test('what the schema does not allow, the reader refuses and names', (t) => {
+t.test('a value that the schema does not allow is refused by the reader, and named', (t) => {
   let tried = 0;
   for (const { name, read, examples, schema } of allBodies(document)) {
     const accepts = new Map<string, (value: unknown) => boolean>();
-    /** By place and value: whether some reader refused it. */
+    /** By place and value: whether any reader refused it. */
     const refused = new Map<string, boolean>();
     for (const example of examples) {
       for (const { place, holder, key, field, body } of fieldsOf(schema, example)) {
@@ -169,12 +169,12 @@ function isRefused(read: (body: Fields) => unknown, body: object, place: string)
     return false;
   } catch (thrown) {
     if (!(thrown instanceof RecuaError) || thrown.status !== 400) throw thrown;
-    // The field itself, something in it, or another that goes with it.
+    // The field itself, a part of it, or a field that depends on it.
     return thrown.param !== undefined && (thrown.param.replace(/\[\d+\]/g, '[]').startsWith(place) || place.startsWith(thrown.param.replace(/\[\d+\]/g, '[]')));
   }
 }
 
-t.test('such a field is a 400 with its name over HTTP, too', async (t) => {
+t.test('over HTTP such a field is a 400 with its name, too', async (t) => {
   const { url } = await startApp(t);
   for (const [path, body, param] of [
     ['/v1/chat/completions', { messages: [{ role: 'user', content: 'a' }], top_p: 2 }, 'top_p'], ['/v1/messages', { messages: [{ role: 'nobody', content: 'a' }] }, 'messages[0].role'],

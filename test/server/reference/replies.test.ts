@@ -1,5 +1,4 @@
-// Real replies are what the document says: whole, streamed, and errors; of each field nothing is
-// there that it does not tell.
+// Real replies match the document, whole, streamed and as errors, and no field is undocumented.
 import t, { type Test } from 'tap';
 import { describeApi } from '#recua/server/app.js';
 import { startApp, post } from '../app-under-test.js';
@@ -13,7 +12,7 @@ import { exact, faultOf, type Json } from './schemas.js';
 const document = exact(describeApi().document);
 const fault = faultOf(document);
 
-/** By the path as it is asked. */
+/** By request path. */
 function operationOf(method: string, path: string): Json {
   const plain = path.replace(/\?.*$/, '');
   const found = Object.entries(document.paths).find(([pattern]) => pattern === plain)
@@ -21,7 +20,7 @@ function operationOf(method: string, path: string): Json {
   return found![1][method.toLowerCase()] as Json;
 }
 
-/** Asks, and compares what comes with the document. */
+/** Sends a request and compares the reply with the document. */
 async function ask(t: Test, url: string, method: string, path: string, body?: object): Promise<any> {
   const res = body === undefined || body instanceof FormData
     ? await fetch(url + path, { method, ...(body ? { body } : {}) })
@@ -58,7 +57,7 @@ const few = { max_tokens: 4, temperature: 0 };
 const claude = { max_tokens: 40, messages: hello };
 const schema = { type: 'object', properties: { a: { enum: [1] } }, required: ['a'], additionalProperties: false };
 
-/** What shows in a reply. Each is asked whole and as a stream. */
+/** Fields that show in a reply. Each request is sent whole and as a stream. */
 const generating: readonly (readonly [path: string, body: object])[] = [
   ['/v1/chat/completions', { ...few, messages: hello, n: 2, logprobs: true, top_logprobs: 2, return_tokens: true, timings_per_token: true, return_progress: true, stream_options: { include_usage: true } }],
   ['/v1/chat/completions', { ...few, messages: hello, logprobs: true, top_logprobs: 2, post_sampling_probs: true, keep_alive: 5, prediction: { type: 'content', content: 'a b' } }],
@@ -83,7 +82,7 @@ const generating: readonly (readonly [path: string, body: object])[] = [
   ['/api/generate', { prompt: 'hello', raw: true, logprobs: true, options: { num_predict: 4 } }],
 ];
 
-/** Asked once. */
+/** Requests that are sent once. */
 const others: readonly (readonly [method: string, path: string, body?: object])[] = [
   ['POST', '/v1/embeddings', { input: ['a', 'b'], encoding_format: 'base64', keep_alive: 3 }], ['POST', '/api/embed', { input: 'a' }], ['POST', '/api/embeddings', { prompt: 'a' }],
   ['POST', '/tokenize', { content: 'a \u{1f999}', with_pieces: true }], ['POST', '/tokenize', { content: 'a' }], ['POST', '/detokenize', { tokens: [] }],
@@ -94,9 +93,9 @@ const others: readonly (readonly [method: string, path: string, body?: object])[
   ['GET', '/v1/responses/resp_x'], ['GET', '/v1/files?limit=0'], ['GET', '/v1/files/file-x'], ['GET', '/v1/batches/batch_x'], ['GET', '/v1/batches?after=x'], ['POST', '/v1/batches', { input_file_id: 'file-x', endpoint: '/v1/embeddings', completion_window: '24h' }],
 ];
 
-t.test('the example of each route gets what the document says', async (t) => {
+t.test('the example of each route gets the documented reply', async (t) => {
   const { url } = await startRealApp(t);
-  /** Those that one model of its own cannot serve. */
+  /** Routes that a server with one fixed model cannot serve. */
   const elsewhere = ['/v1/chat/completions/control', '/chat/completions/control', '/infill', '/slots/{id}', '/models/load', '/models/unload', '/sessions', '/sessions/{name}', '/api/pull', '/api/copy', '/api/delete', '/v1/batches', '/batches', '/v1/rerank', '/v1/reranking', '/rerank', '/reranking'];
   for (const [path, all] of Object.entries(document.paths)) {
     for (const [method, { requestBody }] of Object.entries(all)) {
@@ -108,7 +107,7 @@ t.test('the example of each route gets what the document says', async (t) => {
   }
 });
 
-t.test('whole answers, streams and errors are what the document says', async (t) => {
+t.test('whole answers, streams and errors match the document', async (t) => {
   const { url } = await startRealApp(t);
   for (const [path, body] of generating) {
     for (const stream of [false, true]) {
@@ -120,7 +119,7 @@ t.test('whole answers, streams and errors are what the document says', async (t)
   for (const [method, path, body] of others) await ask(t, url, method, path, body);
 });
 
-t.test('what a slot’s actions reply is what the document says', async (t) => {
+t.test('replies to slot actions match the document', async (t) => {
   const { engine } = await startRealApp(t);
   const { url } = await startApp(t, { slotSavePath: t.testdir({}) }, engine);
   await ask(t, url, 'POST', '/v1/completions', { prompt: 'a b c', ...few });
@@ -130,7 +129,7 @@ t.test('what a slot’s actions reply is what the document says', async (t) => {
   }
 });
 
-t.test('what is stored is what the document says', async (t) => {
+t.test('stored objects match the document', async (t) => {
   const { url } = await startRealApp(t);
   const { parts: [{ id }] } = await ask(t, url, 'POST', '/v1/responses', { input: 'hello', max_output_tokens: 3 });
   await ask(t, url, 'POST', '/v1/responses/input_tokens', { input: 'hello', previous_response_id: id });
@@ -159,7 +158,7 @@ t.test('what is stored is what the document says', async (t) => {
   t.equal(controlled.success, true);
 });
 
-t.test('the routes of several models, and of a reranker, are what the document says', async (t) => {
+t.test('the routes of several models, and of a reranker, match the document', async (t) => {
   const pool = new FakePool('chat', 'rank');
   const shelf = {
     open: async () => ({ files: [], run: async (tell: (file: { digest: string; totalBytes: number }, done: number) => void) => tell({ digest: 'sha256:abc', totalBytes: 10 }, 10) }),

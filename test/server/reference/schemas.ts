@@ -1,4 +1,4 @@
-// The document's schemas as tests use them: bodies with their readers, places in them, checks.
+// The schemas of the document for tests: bodies with their readers, places in them, checks.
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import type { Document } from '#recua/server/reference/document.js';
 import { isBody, type Body } from '#recua/server/reference/operation.js';
@@ -21,7 +21,7 @@ export function resolve(schema: Schema): Schema {
   return typeof reference === 'string' ? resolve(components[reference.replace(/^.*\//, '')]) : schema;
 }
 
-/** Each body that is read as JSON, with its schema. */
+/** Each JSON body, with its schema. */
 export function allBodies(document: Document): (Body & { schema: Schema })[] {
   components = document.components.schemas;
   const operations: Operation[] = [openai, responses, llamaServer, anthropic, ollama, batches, sessions].flatMap((all) => Object.values(all));
@@ -34,7 +34,7 @@ interface Place {
   field: Schema;
 }
 
-/** A field of an object that is in an example, whether it is there or not. */
+/** A field of an object in an example, present or not. */
 interface FieldPlace extends Place {
   body: Json;
   holder: Json;
@@ -92,7 +92,7 @@ export function validatorOf(document: Document, schema: Schema): (value: unknown
   return checker(document).compile(absolute(schema)) as (value: unknown) => boolean;
 }
 
-/** A copy in which objects have the fields that are told and no others. */
+/** A copy in which objects have only the documented fields. */
 export function exact(document: Document): Document {
   const visit = (value: unknown): any => {
     if (Array.isArray(value)) return value.map(visit);
@@ -104,7 +104,7 @@ export function exact(document: Document): Document {
   return visit(JSON.parse(JSON.stringify(document)));
 }
 
-/** What is wrong with a value; undefined where nothing is. */
+/** The fault of a value, or undefined. */
 export function faultOf(document: Document): (schema: Schema, value: unknown) => string | undefined {
   const checks = new Ajv2020({ strict: false, allErrors: false });
   checks.addSchema({ $id: 'all', components: document.components });

@@ -1,4 +1,4 @@
-// A conversation as Codex has it: the fields, tools and items that it sends, and the events that it
+// A conversation like Codex's: the fields, tools and items that it sends, and the events that it
 // waits for. Over the fake engine.
 import t from 'tap';
 import { post, startApp } from '../app-under-test.js';
@@ -38,7 +38,7 @@ interface Event {
   response?: { id: string; usage: object; output: Record<string, unknown>[] };
 }
 
-t.test('Codex asks, has its tool run, and goes on with what it was given', async (t) => {
+t.test('Codex asks, has its tool run, and continues with the result', async (t) => {
   const app = await startApp(t);
   const ask = async (input: readonly object[]): Promise<Event[]> => {
     const reply = await post(`${app.url}/v1/responses`, { ...body, input }, { accept: 'text/event-stream', originator: 'codex_cli_rs', session_id: 'x' });
@@ -62,8 +62,7 @@ t.test('Codex asks, has its tool run, and goes on with what it was given', async
     { type: 'function_call', name: 'shell_command', call_id: 'call_1', arguments: '{"command":"ls"}' },
   ]);
 
-  // It gives items back without their ids, and thoughts by what is sealed where their text is
-  // hidden.
+  // Codex returns items without their ids, and hidden thoughts in their sealed form.
   const given = items.map(({ id: _, status: _status, ...item }) => (item['type'] === 'reasoning' ? { ...item, content: null } : item));
   app.engine.script = async function* () {
     yield { content: 'One file: a.txt' };

@@ -1,6 +1,6 @@
-// The cases by which Open Responses judges an implementation, each with the fields that its schema
-// requires of a response, of its items and of every event. Over the fake engine; over a real one
-// where RECUA_TEST_URL names a server.
+// The compliance cases of Open Responses, each with the fields that its schema requires in a
+// response, in its items and in every event. Over the fake engine, or over a real one if
+// RECUA_TEST_URL names a server.
 import t, { type Test } from 'tap';
 import { post, startApp, subjectUrl } from '../app-under-test.js';
 
@@ -12,7 +12,7 @@ const weather = {
   parameters: { type: 'object', properties: { location: { type: 'string', description: 'The city and state, e.g. San Francisco, CA' } }, required: ['location'] },
 };
 const inFrisco = [message('user', "What's the weather like in San Francisco?")];
-/** Every model that has tools can be made to call one; a small one does not know when to. */
+/** Any model with tools can be forced to call one; a small one does not know when to. */
 const mustCall = { tools: [weather], tool_choice: 'required' };
 
 const cases: { name: string; body: Json; stream?: true; outputs: string }[] = [
@@ -35,7 +35,7 @@ for (const { name, body, stream, outputs } of cases) {
     const events = stream ? readEvents(await reply.text()) : [];
     const response = stream ? events.at(-1)!['response'] as Json : await reply.json() as Json;
     checkResponse(t, response);
-    // A small model may go on until it is cut.
+    // A small model may continue until it is cut.
     t.ok(response['status'] === 'completed' || (real && response['status'] === 'incomplete'), String(response['status']));
     const output = response['output'] as Json[];
     t.ok(output.some(({ type }) => type === outputs), `has a ${outputs}`);
@@ -70,7 +70,7 @@ async function subject(t: Test, calls: boolean): Promise<{ url: string; real: bo
   return { url: app.url, real: false };
 }
 
-/** Each event's name is its type, and no line says that it is over. */
+/** Each event's name is its type, and no line marks the end. */
 function readEvents(text: string): Json[] {
   return text.trim().split('\n\n').map((event) => {
     const [, name, data] = /^event: (\S+)\ndata: (.*)$/.exec(event)!;

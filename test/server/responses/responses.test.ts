@@ -1,5 +1,5 @@
-// POST /v1/responses over the fake engine: what the engine gets of a request, and what the client
-// gets of an answer with thoughts and calls.
+// POST /v1/responses over the fake engine: what the engine gets from a request, and what the client
+// gets from an answer with thoughts and calls.
 import OpenAI from 'openai';
 import t, { type Test } from 'tap';
 import type { Delta } from '#recua/engine/protocol.js';
@@ -26,7 +26,7 @@ function says(app: AppUnderTest, deltas: readonly Delta[]): void {
 const tool = { type: 'function' as const, name: 'get_weather', description: 'The weather', parameters: { type: 'object', properties: {} }, strict: false };
 const patch = { type: 'custom' as const, name: 'apply_patch', description: 'Patches', format: { type: 'grammar' as const, syntax: 'lark' as const, definition: 'start: "x"' } };
 
-t.test('thoughts, text and calls that follow each other are one turn', async (t) => {
+t.test('consecutive thoughts, text and calls are one turn', async (t) => {
   const { client, app } = await start(t);
   const input: Input = [
     { role: 'developer', content: 'Be short.' },
@@ -91,7 +91,7 @@ t.test('thoughts, text and calls are items, whole and streamed alike', async (t)
   t.match((await client.responses.stream(ask).finalResponse()).output, expected);
 });
 
-t.test('a cut answer is incomplete; one that fails in its stream says so', async (t) => {
+t.test('a cut answer is incomplete, and one that fails in its stream says so', async (t) => {
   const { client, app } = await start(t);
   says(app, [{ content: 'a' }]);
   app.engine.finish = { finishReason: 'length' };
@@ -107,7 +107,7 @@ t.test('a cut answer is incomplete; one that fails in its stream says so', async
   t.match(text, /"status":"failed".*"code":"model_crashed"/);
 });
 
-t.test('tools and formats reach the engine; what runs elsewhere is left out and named', async (t) => {
+t.test('tools and formats reach the engine; hosted tools are left out and named', async (t) => {
   const { app } = await start(t);
   const send = async (more: object): Promise<unknown> => await (await post(`${app.url}/v1/responses`, { input: 'x', ...more })).json();
   t.match(await send({ tools: [tool, { type: 'web_search' }], tool_choice: { type: 'function', name: 'get_weather' } }), { warnings: [/"web_search" is left out/] });
@@ -120,7 +120,7 @@ t.test('tools and formats reach the engine; what runs elsewhere is left out and 
   t.match(format, { enableThinking: false, constraint: { kind: 'schema', strict: true, param: 'text.format.schema' } });
 });
 
-t.test('a tool of a namespace has both names to the model, and is called by its own', async (t) => {
+t.test('the model sees a tool of a namespace as namespace__name, and the client gets both parts', async (t) => {
   const { app } = await start(t);
   const tools = [tool, { type: 'namespace', name: 'mcp__files__', description: 'Files', tools: [{ ...tool, name: 'read' }, { ...patch, name: 'change' }] }, { type: 'namespace', name: 'agents', tools: [{ ...tool, name: 'read' }] }];
   app.engine.script = async function* () {
@@ -151,7 +151,7 @@ const refusals: [body: object, param: string][] = [
   [{ input: 'x', include: 'all' }, 'include'], [{ input: 'x', truncation: 'some' }, 'truncation'], [{ input: 'x', background: true, store: false }, 'store'], [{ input: 'x', tools: [{}] }, 'tools[0].type'], [{ input: 'x', max_output_tokens: 0 }, 'max_output_tokens'],
 ];
 
-t.test('what cannot be meant is refused, with the field', async (t) => {
+t.test('an impossible request is refused, with the field', async (t) => {
   const { app } = await start(t);
   for (const [body, param] of refusals) {
     const response = await post(`${app.url}/v1/responses`, body);
@@ -160,7 +160,7 @@ t.test('what cannot be meant is refused, with the field', async (t) => {
   }
 });
 
-t.test('what a conversation had before counts as memory of its body', async (t) => {
+t.test('earlier turns of a conversation count as memory of its body', async (t) => {
   const app = await startApp(t, { bodyMemoryBytes: 600_000 });
   const input = 'word '.repeat(8_000);
   let previous: string | undefined;
@@ -175,7 +175,7 @@ t.test('what a conversation had before counts as memory of its body', async (t) 
   t.equal(statuses.at(-1), 413);
 });
 
-t.test('a body counts until its response has ended: that repeats it', async (t) => {
+t.test('a body counts until its response has ended, since the response repeats it', async (t) => {
   const app = await startApp(t, { bodyMemoryBytes: 600_000 });
   app.engine.script = hang;
   const abort = new AbortController();

@@ -1,5 +1,5 @@
-// Responses that outlive their request: on the disk, in the background, and streamed once more.
-// Over the fake engine.
+// Responses that outlive their request: on the disk, in the background, and streamed again. Over
+// the fake engine.
 import { mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import OpenAI from 'openai';
@@ -31,7 +31,7 @@ async function ended(client: OpenAI, id: string): Promise<Stored> {
   }
 }
 
-t.test('a response is there after a restart, and the conversation goes on', async (t) => {
+t.test('a response survives a restart, and the conversation continues', async (t) => {
   const keepIn = ownFolder(t);
   const before = await start(t, keepIn);
   const first = await before.client.responses.create(ask);
@@ -44,14 +44,14 @@ t.test('a response is there after a restart, and the conversation goes on', asyn
   await t.rejects(client.responses.retrieve(first.id), { status: 404, code: 'response_not_found' });
 });
 
-t.test('what is stored is the user’s alone', { skip: process.platform === 'win32' }, async (t) => {
+t.test('stored responses are private to the user', { skip: process.platform === 'win32' }, async (t) => {
   const { client, folder } = await start(t);
   const { id } = await client.responses.create(ask);
   t.equal(statSync(join(folder, '..')).mode & 0o777, 0o700);
   t.equal(statSync(join(folder, `${id}.json`)).mode & 0o777, 0o600);
 });
 
-t.test('a server that is to keep none keeps none, and says so', async (t) => {
+t.test('a server that is told to store nothing stores nothing, and says so', async (t) => {
   const keepIn = ownFolder(t);
   const earlier = await (await start(t, keepIn)).client.responses.create(ask);
   const { client, folder } = await start(t, keepIn, { responseDays: 0 });
@@ -65,7 +65,7 @@ t.test('a server that is to keep none keeps none, and says so', async (t) => {
   await t.rejects(client.responses.create({ ...ask, background: true }), { status: 400, code: 'invalid_value', param: 'background' });
 });
 
-t.test('ids lead nowhere else', async (t) => {
+t.test('ids cannot lead elsewhere', async (t) => {
   const { app, folder } = await start(t);
   await post(`${app.url}/v1/responses`, ask);
   const secret = join(folder, '..', '..', 'secret.json');
@@ -82,14 +82,14 @@ t.test('ids lead nowhere else', async (t) => {
   t.ok(readFileSync(secret));
 });
 
-t.test('a file that is damaged is no response', async (t) => {
+t.test('a damaged file is not a response', async (t) => {
   const { client, folder } = await start(t);
   const { id } = await client.responses.create(ask);
   writeFileSync(join(folder, `${id}.json`), '{"response":');
   await t.rejects(client.responses.retrieve(id), { status: 404, code: 'response_not_found' });
 });
 
-t.test('an answer that cannot be stored is given, and says so', async (t) => {
+t.test('an answer that cannot be stored is returned, and says so', async (t) => {
   const keepIn = ownFolder(t);
   // A file is in the way.
   const kept = join(keepIn, process.getuid ? `kept-${process.getuid()}` : 'kept');
@@ -114,7 +114,7 @@ t.test('input items come in pages', async (t) => {
   await t.rejects(client.responses.inputItems.list(id, { after: 'nothing' }), { status: 400, code: 'invalid_value', param: 'after' });
 });
 
-t.test('items are given by their ids alone', async (t) => {
+t.test('items may be given by their ids alone', async (t) => {
   const { client, app } = await start(t);
   const first = await client.responses.create(ask);
   await client.responses.create({ model: 'default', input: [{ role: 'user', content: 'x' }, { type: 'item_reference', id: first.output[0]!.id! }, { role: 'user', content: 'y' }] });
@@ -136,7 +136,7 @@ t.test('sealed thoughts come back as thoughts', async (t) => {
   t.match(messagesOf(app.engine.requests.at(-1)!), [{ role: 'user' }, { role: 'assistant', reasoning_content: 'Höm.' }, { role: 'user' }]);
 });
 
-t.test('in the background a response is queued, made and there', async (t) => {
+t.test('a background response is queued, made and can be retrieved', async (t) => {
   const { client, app } = await start(t);
   let accept!: () => void;
   app.engine.acceptAfter = new Promise((resolve) => (accept = resolve));
@@ -150,7 +150,7 @@ t.test('in the background a response is queued, made and there', async (t) => {
   t.match((await client.responses.inputItems.list(queued.id)).data, [{ content: [{ text: ask.input }] }]);
 });
 
-t.test('a response in the background that fails says why', async (t) => {
+t.test('a background response that fails says why', async (t) => {
   const { client, app } = await start(t);
   await t.rejects(client.responses.create({ ...ask, input: [], background: true }), { status: 400, code: 'invalid_value', param: 'input' });
   await t.rejects(client.responses.create({ ...ask, model: 'gpt-x', background: true }), { status: 404, code: 'model_not_found' });
@@ -162,7 +162,7 @@ t.test('a response in the background that fails says why', async (t) => {
   t.match(await ended(client, id), { status: 'failed', error: { code: 'internal_error' }, output: [{ content: [{ text: 'begun' }] }] });
 });
 
-t.test('what is cancelled ends once in its stream, wherever it was', async (t) => {
+t.test('a cancelled response ends once in its stream, wherever it was', async (t) => {
   const { client, app } = await start(t);
   app.engine.script = hang;
   for (let round = 0; round < 8; round++) {
@@ -178,7 +178,7 @@ t.test('what is cancelled ends once in its stream, wherever it was', async (t) =
   }
 });
 
-t.test('a response in the background is cancelled, waiting or running', async (t) => {
+t.test('a background response can be cancelled, waiting or running', async (t) => {
   const { client, app, folder } = await start(t);
   app.engine.script = hang;
   const running = await client.responses.create({ ...ask, background: true });
@@ -196,7 +196,7 @@ t.test('a response in the background is cancelled, waiting or running', async (t
   await t.rejects(client.responses.cancel(id), { status: 400, code: 'invalid_value', message: /is not a background response/ });
 });
 
-t.test('what is cancelled keeps what was said and counted until then', async (t) => {
+t.test('a cancelled response keeps its text and counts until then', async (t) => {
   const { client, app, folder } = await start(t);
   const usage = { promptTokens: 7, cachedTokens: 2, completionTokens: 3 };
   app.engine.script = async function* (request, signal) {
@@ -218,7 +218,7 @@ t.test('what is cancelled keeps what was said and counted until then', async (t)
   t.equal(app.engine.requests[0]!.tells?.timings, true, 'the engine is asked to count on the way');
 });
 
-t.test('there is a limit to what waits in the background, in number and in size', async (t) => {
+t.test('the number and size of waiting background responses are limited', async (t) => {
   const { app } = await start(t);
   app.engine.acceptAfter = new Promise(() => undefined);
   const all = await Promise.all(Array.from({ length: 140 }, () => post(`${app.url}/v1/responses`, { ...ask, background: true })));
@@ -232,7 +232,7 @@ t.test('there is a limit to what waits in the background, in number and in size'
   await t.rejects(begin('b'), { code: 'queue_full' }, 'by size');
 });
 
-t.test('one that is deleted while it is made is gone', async (t) => {
+t.test('a response that is deleted while it is made is gone', async (t) => {
   const { client, app, folder } = await start(t);
   app.engine.script = hang;
   const { id } = await client.responses.create({ ...ask, background: true });
@@ -243,7 +243,7 @@ t.test('one that is deleted while it is made is gone', async (t) => {
   t.notOk(readdirSync(folder).includes(`${id}.json`));
 });
 
-t.test('the stream of a response is taken up where it broke', async (t) => {
+t.test('the stream of a response resumes where it broke', async (t) => {
   const { client, app } = await start(t);
   const go: (() => void)[] = [];
   app.engine.script = async function* () {
@@ -273,7 +273,7 @@ t.test('the stream of a response is taken up where it broke', async (t) => {
   t.equal((await client.responses.stream({ response_id: id }).finalResponse()).output_text, text, 'as the official client comes back');
 });
 
-t.test('a stored response streams as it would have been made', async (t) => {
+t.test('a stored response streams as if it were being made', async (t) => {
   const keepIn = ownFolder(t);
   const before = await start(t, keepIn);
   const { id } = await before.client.responses.create({ ...ask, background: true });
@@ -287,7 +287,7 @@ t.test('a stored response streams as it would have been made', async (t) => {
   await t.rejects(client.responses.retrieve(id, { starting_after: 4 } as object), { status: 400, code: 'invalid_value', param: 'starting_after' });
 });
 
-t.test('what a server was making when it was killed has failed', async (t) => {
+t.test('a response that a killed server was making has failed', async (t) => {
   const { client, folder } = await start(t);
   const { id } = await client.responses.create({ ...ask, background: true });
   await ended(client, id);
@@ -303,7 +303,7 @@ t.test('what a server was making when it was killed has failed', async (t) => {
   t.match(await client.responses.retrieve(left), { status: 'failed', error: { code: 'shutting_down' } });
 });
 
-t.test('the store keeps to its bytes and its age', async (t) => {
+t.test('the store keeps to its limits of size and age', async (t) => {
   const folder = ownFolder(t);
   const store = new ResponseStore(new KeptFolder(folder), { bytes: 1_400, ageMs: 60_000, writes: 1 });
   const idOf = (digit: string): string => `resp_${digit.repeat(48)}`;

@@ -1,5 +1,5 @@
-// Responses over a WebSocket, as OpenAI's client and Codex ask for them: the same events, a turn
-// that sends only what is new, and what becomes of upgrades that are none of ours.
+// Responses over a WebSocket, as OpenAI's client and Codex use them: the same events, turns that
+// send only new items, and other upgrades.
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import OpenAI from 'openai';
@@ -47,13 +47,13 @@ async function open(t: Test, url: string): Promise<{ socket: WebSocket; ask: (me
 const create = (input: unknown, more: object = {}): object => ({ type: 'response.create', model: 'small', store: false, input, ...more });
 const says = (text: string): object[] => [{ type: 'message', role: 'user', content: [{ type: 'input_text', text }] }];
 
-/** Without what differs between two answers. */
+/** Without fields that differ between two answers. */
 function plain(events: readonly Event[]): unknown {
   const text = JSON.stringify(events).replaceAll(/"(id|item_id)":"[a-z]+_[0-9a-f]+"/g, '"$1":"x"').replaceAll(/"(created_at|completed_at)":\d+/g, '"$1":1');
   return JSON.parse(text);
 }
 
-t.test('events are those of a stream', async (t) => {
+t.test('events equal those of a stream', async (t) => {
   const app = await startApp(t);
   const { ask } = await open(t, app.url);
   app.engine.script = async function* () {
@@ -68,7 +68,7 @@ t.test('events are those of a stream', async (t) => {
   t.equal(over.at(-1)!.type, 'response.completed');
 });
 
-t.test('the next turn sends only what is new, though nothing is stored', async (t) => {
+t.test('the next turn sends only its new items, though nothing is stored', async (t) => {
   const app = await startApp(t);
   const { ask } = await open(t, app.url);
   const first = (await ask(create(says('one'), { instructions: 'Be brief.' }))).at(-1)!.response!;
@@ -86,7 +86,7 @@ t.test('the next turn sends only what is new, though nothing is stored', async (
   t.match((await other.ask(create(says('mine?'), { previous_response_id: second.id })))[0], { error: { code: 'previous_response_not_found' } }, 'another connection knows nothing of it');
 });
 
-t.test('a client prepares its first turn before its user has spoken', async (t) => {
+t.test('a client prepares its first turn before the user speaks', async (t) => {
   const app = await startApp(t);
   const { ask } = await open(t, app.url);
   const prepared = await ask(create([], { instructions: 'Be brief.', generate: false }));
@@ -98,7 +98,7 @@ t.test('a client prepares its first turn before its user has spoken', async (t) 
   t.match((await ask(create([], { generate: false, model: 'none' })))[0], { type: 'error', status: 404, error: { code: 'model_not_found' } });
 });
 
-t.test('what is wrong is told, and the connection goes on', async (t) => {
+t.test('errors are reported, and the connection stays open', async (t) => {
   const app = await startApp(t);
   const { ask, socket } = await open(t, app.url);
   t.match((await ask('no JSON'))[0], { type: 'error', status: 400, error: { code: 'invalid_json' } });
@@ -112,7 +112,7 @@ t.test('what is wrong is told, and the connection goes on', async (t) => {
   t.equal((await ask(create('Hi'))).at(-1)!.type, 'response.completed');
 });
 
-t.test('messages are answered in order, one after the other', async (t) => {
+t.test('messages are answered in order, one after another', async (t) => {
   const app = await startApp(t);
   const { socket, next } = await open(t, app.url);
   for (const text of ['a', 'b', 'c']) socket.send(JSON.stringify(create(text)));
@@ -129,7 +129,7 @@ t.test('messages are answered in order, one after the other', async (t) => {
   await until(() => app.engine.running.size === 0);
 });
 
-t.test('who hangs up ends the work', async (t) => {
+t.test('a client that hangs up ends the work', async (t) => {
   const app = await startApp(t);
   app.engine.script = hang;
   const { socket, next } = await open(t, app.url);
@@ -141,7 +141,7 @@ t.test('who hangs up ends the work', async (t) => {
   t.equal(app.engine.cancelled, 1);
 });
 
-t.test('a message has the limit of a body', async (t) => {
+t.test('a message has the size limit of a body', async (t) => {
   const app = await startApp(t, { bodyLimitBytes: 1_000 });
   const { socket } = await open(t, app.url);
   socket.send(JSON.stringify(create('x'.repeat(2_000))));
@@ -171,7 +171,7 @@ t.test('a stop lets an answer end, and closes the rest', async (t) => {
   await closed;
 });
 
-t.test('OpenAI’s client', async (t) => {
+t.test('OpenAI’s client works', async (t) => {
   const app = await startApp(t);
   const client = new OpenAI({ baseURL: `${app.url}/v1`, apiKey: 'none' });
   const ws = new ResponsesWS(client);
@@ -187,7 +187,7 @@ t.test('OpenAI’s client', async (t) => {
   t.strictSame([types[0], types.at(-1)], ['response.created', 'response.completed']);
 });
 
-/** One request by hand, and all that comes back. */
+/** Sends one raw request and returns everything that comes back. */
 async function raw(url: string, request: string): Promise<string> {
   const { hostname, port } = new URL(url);
   const socket = connect(Number(port), hostname);
@@ -209,7 +209,7 @@ t.test('other upgrades are plain requests', async (t) => {
   t.equal((await fetch(`${app.url}/v1/responses`)).status, 426);
 });
 
-t.test('a connection is opened with a key, and by who has none it is not', async (t) => {
+t.test('a connection opens with a key, and not without', async (t) => {
   const app = await startApp(t, { apiKey: 'sesame' });
   const refused = new WebSocket(`${app.url.replace('http', 'ws')}/v1/responses`);
   const [error] = await once(refused, 'error') as [Error];
@@ -222,7 +222,7 @@ t.test('a connection is opened with a key, and by who has none it is not', async
   opened.terminate();
 });
 
-t.test('a field that is nearly one is a mistake in a message that prepares, too', async (t) => {
+t.test('a nearly known field is an error in a message that prepares, too', async (t) => {
   const app = await startApp(t);
   const { ask } = await open(t, app.url);
   t.match((await ask(create([], { generate: false, max_output_token: 5 }))).at(-1), { type: 'error', error: { code: 'unknown_parameter' } });

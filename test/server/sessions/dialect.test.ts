@@ -1,4 +1,4 @@
-// The saved chats over HTTP, with the files and the locks of `recua chat`.
+// Saved chats over HTTP, with the files and locks of `recua chat`.
 import t, { type Test } from 'tap';
 import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -23,7 +23,7 @@ async function start(t: Test, config: object = {}) {
   return { folder, url, ask };
 }
 
-t.test('a chat is saved, read, gone on with, renamed and deleted', async (t) => {
+t.test('a chat is saved, read, continued, renamed and deleted', async (t) => {
   const { folder, ask } = await start(t);
   t.strictSame((await ask('GET', '/sessions')).body, { object: 'list', data: [] });
   const made = await ask('POST', '/sessions', { session: { model: 'builtin', messages: messages.slice(0, 1), color: 'red' } });
@@ -39,7 +39,7 @@ t.test('a chat is saved, read, gone on with, renamed and deleted', async (t) => 
   t.equal(read.etag, written.etag);
   t.match((await ask('GET', '/sessions')).body.data, [{ name, model: 'builtin', exchanges: 1 }]);
 
-  t.test('and recua chat keeps what it does not know', async (t) => {
+  t.test('recua chat keeps the fields it does not know', async (t) => {
     const keeper = new SessionKeeper(folder, true);
     const path = join(folder, `${name}.json`);
     await keeper.moveTo(path);
@@ -50,7 +50,7 @@ t.test('a chat is saved, read, gone on with, renamed and deleted', async (t) => 
   });
 });
 
-t.test('neither side writes over the turns of the other', async (t) => {
+t.test('neither side overwrites the turns of the other', async (t) => {
   const { folder, ask } = await start(t);
   const made = await ask('POST', '/sessions', { name: 'a', session: { messages } });
   t.match(await ask('POST', '/sessions', { name: 'a', session: { messages } }), { status: 400, body: { error: { message: /There is already a saved chat a/ } } });
@@ -77,10 +77,10 @@ t.test('neither side writes over the turns of the other', async (t) => {
   t.strictSame((await ask('GET', '/sessions')).body.data, []);
 });
 
-t.test('names are no paths, and what is no chat is not written', async (t) => {
+t.test('names are not paths, and an invalid chat is not written', async (t) => {
   const { folder, ask } = await start(t);
   for (const name of ['..%2Fa', 'a%2Fb', '.a']) t.equal((await ask('GET', `/sessions/${name}`)).status, 400, name);
-  // What lies in the working directory is none of them.
+  // Files of the working directory are not among them.
   t.equal((await ask('GET', '/sessions/package.json')).status, 404);
   t.match(await ask('POST', '/sessions', { name: '../a', session: {} }), { status: 400, body: { error: { code: 'invalid_usage' } } });
   t.match(await ask('POST', '/sessions', { session: { messages: [{ role: 'tool' }] } }), { status: 400, body: { error: { code: 'invalid_session' } } });
@@ -90,7 +90,7 @@ t.test('names are no paths, and what is no chat is not written', async (t) => {
   t.equal((await ask('GET', '/sessions/broken')).status, 400);
 });
 
-t.test('they are for the user of the machine, where the server was asked to show them', async (t) => {
+t.test('saved chats are for the user of the machine, if the server shows them', async (t) => {
   const { url } = await startApp(t);
   t.match(await (await fetch(`${url}/sessions`)).json(), { error: { code: 'client_refused', message: /--ui-sessions/ } });
   const file = JSON.stringify({ keys: [{ name: 'owner', key: 'sesame', admin: true }, { name: 'team', key: 'guest' }] });

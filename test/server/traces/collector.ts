@@ -1,4 +1,4 @@
-// A collector as OpenTelemetry's exporters know them: OTLP over HTTP, in JSON.
+// A collector for OpenTelemetry exporters: OTLP over HTTP, in JSON.
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Test } from 'tap';
@@ -22,14 +22,14 @@ export interface Collected {
 export interface Collector {
   url: string;
   spans: Collected[];
-  /** All that came, as it came. */
+  /** All received bodies, unchanged. */
   text(): string;
   /** Headers of each request. */
   headers: NodeJS.Dict<string | string[]>[];
-  /** Resolves to the first span that fits. */
+  /** Resolves to the first matching span. */
   span(fits: (span: Collected) => boolean): Promise<Collected>;
   childrenOf(parent: Collected): Collected[];
-  /** Answers with this status from now on; 0 is no answer. */
+  /** Answers with this status from now on; 0 means no answer. */
   status: number;
   close(): Promise<void>;
 }

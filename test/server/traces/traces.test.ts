@@ -1,5 +1,4 @@
-// Spans of a server whose program has set up OpenTelemetry itself, as whoever has Recua as a
-// library does.
+// Spans of a server whose program set up OpenTelemetry itself, as users of the library do.
 import t from 'tap';
 import { createServer } from 'node:http';
 import { connect, type AddressInfo } from 'node:net';
@@ -35,7 +34,7 @@ const isOf = (id: string) => ({ attributes }: ReadableSpan): boolean => attribut
 const childrenOf = (parent: ReadableSpan): ReadableSpan[] => exporter.getFinishedSpans().filter((one) => one.parentSpanContext?.spanId === parent.spanContext().spanId);
 const msOf = ([seconds, nanoseconds]: [number, number]): number => seconds * 1_000 + nanoseconds / 1e6;
 
-t.test('within a span of the program, a request is a part of that', async (t) => {
+t.test('within a span of the program, a request is part of it', async (t) => {
   const app = createApp({ pool: singleModel(new FakeEngine(), served), config: makeConfig({}) });
   const tracer = trace.getTracer('program');
   const server = createServer((req, res) => {
@@ -55,7 +54,7 @@ t.test('within a span of the program, a request is a part of that', async (t) =>
   t.equal(around.parentSpanContext?.spanId, 'b7ad6b7169203331');
 });
 
-t.test('waiting for a model to be loaded is a span, also where the client does not wait for its end', async (t) => {
+t.test('waiting for a model to load is a span, even if the client leaves first', async (t) => {
   const pool = new FakePool('owner/a', 'owner/b');
   pool.slow.add('owner/a');
   pool.slow.add('owner/b');
@@ -87,7 +86,7 @@ t.test('waiting for a model to be loaded is a span, also where the client does n
   t.strictSame(childrenOf(left).map(({ name, endTime }) => [name, msOf(endTime) <= msOf(left.endTime) + 0.01]), [['load', true]]);
 });
 
-t.test('an error of the server is one of its span, without the sentence that may quote the request', async (t) => {
+t.test('an error of the server is an error of its span, without the sentence that may quote the request', async (t) => {
   const { url, engine } = await startApp(t, { apiKey: 'one' });
   const headers = { authorization: 'Bearer one' };
   engine.script = async function* () {
@@ -107,7 +106,7 @@ t.test('an error of the server is one of its span, without the sentence that may
   t.equal(crash.events.length, 0);
 });
 
-t.test('messages over a WebSocket go on with the trace that it was opened with', async (t) => {
+t.test('messages over a WebSocket continue the trace that it was opened with', async (t) => {
   const { url } = await startApp(t);
   const socket = new WebSocket(`${url.replace('http', 'ws')}/v1/responses`, { headers: { traceparent } });
   await once(socket, 'open');

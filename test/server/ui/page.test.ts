@@ -6,7 +6,7 @@ import { startApp } from '../app-under-test.js';
 
 const html = { accept: 'text/html,application/xhtml+xml,*/*;q=0.8' };
 
-/** As the bytes came: fetch would decompress them and say what it accepts by itself. */
+/** The raw bytes: fetch would decompress them, and set its own Accept header. */
 function get(url: string, headers: Record<string, string> = {}, method = 'GET'): Promise<{ status: number; headers: Record<string, any>; body: Buffer }> {
   return new Promise((resolve, reject) => {
     request(url, { method, headers }, (res) => {
@@ -17,7 +17,7 @@ function get(url: string, headers: Record<string, string> = {}, method = 'GET'):
   });
 }
 
-t.test('browsers get the page at /, programs what they got before', async (t) => {
+t.test('browsers get the page at /, and programs get the old reply', async (t) => {
   const { url } = await startApp(t);
   const page = await get(`${url}/`, html);
   t.equal(page.status, 200);
@@ -63,7 +63,7 @@ t.test('the page may run its own files and ask its own server, nothing else', as
   t.notMatch(String(headers['content-security-policy']), /unsafe|\*|https?:/);
 });
 
-t.test('files come compressed, and not again while they are the same', async (t) => {
+t.test('files are compressed, and not sent again while unchanged', async (t) => {
   const { url } = await startApp(t);
   const plain = await get(`${url}/ui/main.js`);
   t.equal(plain.headers['content-encoding'], undefined);
@@ -81,7 +81,7 @@ t.test('files come compressed, and not again while they are the same', async (t)
   t.equal(head.body.length, 0);
 });
 
-t.test('all that the page can load is under 200 kB compressed, but for what reads PDFs', async (t) => {
+t.test('everything the page can load is under 200 kB compressed, except the PDF reader', async (t) => {
   const { url } = await startApp(t);
   const folder = new URL('../../../web/', import.meta.url);
   const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((name) => /\.(js|css)$/.test(name));

@@ -11,7 +11,7 @@ const family = '👩‍👩‍👧';
 const flag = '🇩🇪';
 const accented = 'e\u0301';
 
-t.test('the cursor goes over whole clusters', async (t) => {
+t.test('the cursor moves over whole clusters', async (t) => {
   for (const cluster of [family, flag, accented, '日', 'a', '\n']) {
     t.equal(after(`x${cluster}|y`, { do: 'move', to: 'left' }), `x|${cluster}y`);
     t.equal(after(`x|${cluster}y`, { do: 'move', to: 'right' }), `x${cluster}|y`);
@@ -21,7 +21,7 @@ t.test('the cursor goes over whole clusters', async (t) => {
   t.equal(after('|', { do: 'move', to: 'left' }, { do: 'move', to: 'right' }, { do: 'delete', to: 'left' }, { do: 'delete', to: 'right' }), '|');
 });
 
-t.test('what is typed joins with what stands there, and the cursor stays at an edge', async (t) => {
+t.test('typed text joins with its neighbors, and the cursor stays at a cluster edge', async (t) => {
   t.equal(after('|', ...Array.from(family, (text): EditAction => ({ do: 'insert', text }))), `${family}|`);
   t.equal(after('x|\u0301', { do: 'insert', text: 'e' }), 'xe\u0301|');
   const whole = draft('|');
@@ -32,7 +32,7 @@ t.test('what is typed joins with what stands there, and the cursor stays at an e
   }
 });
 
-t.test('moves by words, lines and the whole text', async (t) => {
+t.test('the cursor moves by words, lines and the whole text', async (t) => {
   t.equal(after('one two, thrée|', { do: 'move', to: 'word-left' }), 'one two, |thrée');
   t.equal(after('one two|, three', { do: 'move', to: 'word-left' }), 'one |two, three');
   t.equal(after('one| two, three', { do: 'move', to: 'word-right' }), 'one two|, three');
@@ -46,7 +46,7 @@ t.test('moves by words, lines and the whole text', async (t) => {
   t.equal(after('ab|c', { do: 'move', to: 'down' }), 'abc|');
 });
 
-t.test('cuts are kept for yank, single characters are not', async (t) => {
+t.test('cuts are kept for yank, deleted single characters are not', async (t) => {
   t.equal(after('one two| three', { do: 'delete', to: 'word-left' }, { do: 'move', to: 'end' }, { do: 'yank' }), 'one  threetwo|');
   t.equal(after('a\nb|c\nd', { do: 'delete', to: 'line-end' }), 'a\nb|\nd');
   t.equal(after('a\nb|\nd', { do: 'delete', to: 'line-end' }), 'a\nb|d', 'at the end of a line, its break');
@@ -59,12 +59,12 @@ t.test('cuts are kept for yank, single characters are not', async (t) => {
   t.equal(after('a\n|b', { do: 'transpose' }), 'a\n|b', 'not over a line break');
 });
 
-t.test('a text holds no control characters but line breaks and tabs', async (t) => {
+t.test('a text holds no control characters except line breaks and tabs', async (t) => {
   t.equal(sanitise('a\r\nb\rc\td\x00\x1b[31m\x7f\u0085e'), 'a\nb\nc\td[31me');
   t.equal(after('|', { do: 'insert', text: 'x\x03\r\ny' }), 'x\ny|');
 });
 
-t.test('Enter sends, unless a backslash or """ says that more comes', async (t) => {
+t.test('Enter sends, unless a backslash or """ continues the message', async (t) => {
   t.same(enter(draft('hello|')), { kind: 'send', text: 'hello', fenced: false });
   t.match(enter(draft('one\\|')), { kind: 'break', draft: { text: 'one\n', cursor: 4 } });
   t.same(enter(draft('one\\\\|')), { kind: 'send', text: 'one\\\\', fenced: false }, 'a backslash before it makes it one');
@@ -76,14 +76,14 @@ t.test('Enter sends, unless a backslash or """ says that more comes', async (t) 
   t.same(enter(draft('say """a"""|')), { kind: 'send', text: 'say """a"""', fenced: false });
 });
 
-t.test('a book that was pasted as one line is edited in no time', async (t) => {
+t.test('a book pasted as one line is edited without delay', async (t) => {
   const book = `${'word '.repeat(20_000)}${'日本語'.repeat(20_000)}${'a'.repeat(100_000)} `;
   const pieces = graphemes(`${book}👩‍👩‍👧‍👦🇵🇪e\u0301`);
   t.equal(pieces.length, book.length + 3);
   t.same(pieces.slice(-3), ['👩‍👩‍👧‍👦', '🇵🇪', 'e\u0301']);
   const accents = `e${'\u0301'.repeat(3_000)}`;
   t.same(graphemes(`${'🇵🇪'.repeat(1_000)}${accents}x`).slice(-3), ['🇵🇪', accents, 'x'], 'a cluster is whole, wherever it is');
-  // By the square of its length this would take minutes.
+  // Quadratic work would take minutes here.
   const draft = { ...emptyDraft, text: `${book}end`, cursor: book.length + 3 };
   t.equal(edit(draft, { do: 'delete', to: 'word-left' }).cut, 'end');
   t.equal(edit(draft, { do: 'move', to: 'word-left' }).cursor, book.length);

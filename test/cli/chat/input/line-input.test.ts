@@ -22,7 +22,7 @@ t.test('keys edit the line as in a shell', async (t) => {
   t.same(sent(chat.home), ['abc!', 'one two three', 'small one big two three!', 'abc', 'back keep ', 'a/b ', 'start !', 'one 2', 'abcd']);
 });
 
-t.test('backspace and arrows go by what a reader sees as one character', async (t) => {
+t.test('backspace and arrows move by what a reader sees as one character', async (t) => {
   const chat = await openChat(t, always('ok'));
   chat.type('日本👩‍👩‍👧é|');
   await chat.until(() => chat.cursor().column === 2 + 4 + 2 + 1 + 1 && chat.cursor().line.includes('|'), 'the cursor behind what was typed');
@@ -37,7 +37,7 @@ t.test('backspace and arrows go by what a reader sees as one character', async (
   t.same(sent(chat.home), ['日x本']);
 });
 
-t.test('text wraps at the edge of the screen, a wide character as a whole', async (t) => {
+t.test('text wraps at the edge of the screen without splitting a wide character', async (t) => {
   const chat = await openChat(t, always('ok'), { columns: 30 });
   chat.type(`${'a'.repeat(27)}日本`);
   await chat.until(() => chat.lines().at(-1) === '日本', 'the wide character is in the next row');
@@ -54,7 +54,7 @@ t.test('text wraps at the edge of the screen, a wide character as a whole', asyn
   t.same(sent(chat.home), [`x${'a'.repeat(27)}日本!`]);
 });
 
-t.test('a paste of 500 lines is one message, and can be edited before it is sent', async (t) => {
+t.test('a paste of 500 lines is one message and can be edited before it is sent', async (t) => {
   const chat = await openChat(t, always('ok'));
   const lines = Array.from({ length: 500 }, (_, i) => `${i}\t\x01x\x03\x04`);
   chat.type(`before \x1b[200~${lines.join('\r\n')}\x1b[201~`);
@@ -65,7 +65,7 @@ t.test('a paste of 500 lines is one message, and can be edited before it is sent
   t.same(sent(chat.home), [`before ${lines.map((line) => line.replace(/[\x01\x03\x04]/g, '')).join('\n').slice(0, -1)}!`]);
 });
 
-t.test('several lines: Alt-Enter, a backslash, and """', async (t) => {
+t.test('Alt-Enter, a backslash and """ make several lines', async (t) => {
   const chat = await openChat(t, always('ok'));
   await chat.say('one\x1b\rtwo');
   chat.type('three\\\r');
@@ -119,14 +119,14 @@ t.test('Ctrl-C clears a message, says how to leave, and leaves with 130', async 
   t.notMatch(chat.text(), /again leaves/);
   chat.type('\x03');
   await chat.until(/Ctrl-C again leaves/);
-  // Whatever is typed in between begins anew.
+  // Any typing in between starts over.
   chat.type('x\x7f\x03');
   await chat.until(() => chat.text().split('again leaves').length === 3, 'it says so again');
   chat.type('\x03');
   t.same(await chat.ended, { exitCode: 130, signal: 0 });
 });
 
-t.test('Ctrl-X Ctrl-E opens the message in an editor, and Enter sends what comes back', async (t) => {
+t.test('Ctrl-X Ctrl-E opens the message in an editor, and Enter sends the result', async (t) => {
   const folder = t.testdir({ home: {}, home2: {}, 'my editor': '#!/bin/sh\necho Editing\nread -r key\nprintf "%s\\nseen: " "$key" >> "$2"\nhead -n 1 "$2" >> "$2"\necho "$1" >> "$2"\n', failing: '#!/bin/sh\nexit 3\n' });
   for (const name of ['my editor', 'failing']) chmodSync(join(folder, name), 0o755);
   const chat = await openChat(t, always('ok'), { home: join(folder, 'home'), env: { VISUAL: `"${join(folder, 'my editor')}" --flag` } });
@@ -134,7 +134,7 @@ t.test('Ctrl-X Ctrl-E opens the message in an editor, and Enter sends what comes
   await chat.until(/> draft/);
   chat.type('\x18\x05');
   await chat.until(/^Editing$/m);
-  // The editor has the terminal, line by line and with an echo.
+  // The editor gets the terminal in line mode with echo.
   chat.type('typed there\n');
   await chat.until(/> draft\n +typed there\n +seen: draft\n +--flag/);
   t.strictSame(readdirSync(join(folder, 'home', 'sessions')), [], 'nothing is sent yet');
@@ -150,19 +150,19 @@ t.test('Ctrl-X Ctrl-E opens the message in an editor, and Enter sends what comes
   t.same(sent(other.home), ['kept!']);
 });
 
-t.test('Ctrl-D leaves with 0 and gives the terminal back', async (t) => {
+t.test('Ctrl-D leaves with 0 and restores the terminal', async (t) => {
   const chat = await openChat(t);
   t.match(chat.raw, /\x1b\[\?2004h/);
   t.equal(await chat.leave(), 0);
   t.equal(chat.raw.lastIndexOf('\x1b[?2004l') > chat.raw.lastIndexOf('\x1b[?2004h'), true, 'pastes are no longer bracketed');
 });
 
-t.test('what is typed during an answer waits for the next prompt', async (t) => {
+t.test('text typed during an answer waits for the next prompt', async (t) => {
   const chat = await openChat(t, endless);
   chat.type('go\r');
   await chat.until(/> go\n[a-z]{5}/);
   chat.type('typed\x1b[200~pasted\x03\x1b[201~ ahead');
-  // A Ctrl-C inside of a paste is none; this one is, and takes back what was typed.
+  // A Ctrl-C inside a paste does not count. This one does, and removes the typed text.
   chat.type('\x03');
   await chat.until(/stopped/);
   await chat.prompt();
@@ -170,7 +170,7 @@ t.test('what is typed during an answer waits for the next prompt', async (t) => 
   await chat.until(() => chat.cursor().line === '> after');
 });
 
-t.test('a long paste during an answer comes as a whole, and its end with it', async (t) => {
+t.test('a long paste during an answer arrives whole, with its end', async (t) => {
   const chat = await openChat(t, ['-g', 'root ::= [a-z] root', '-n', '300', '--temp', '1']);
   chat.type('go\r');
   await chat.until(/> go\n[a-z]{5}/);
@@ -190,12 +190,12 @@ t.test('on a terminal that cannot be drawn on, lines are read as they are and no
   await chat.until(/again leaves/);
   chat.type('\x03');
   t.equal((await chat.ended).exitCode, 130);
-  // Loading has a line of its own kind on stderr; after it there is none.
+  // Loading prints its own kind of line on stderr; after it there is none.
   t.notMatch(chat.raw.slice(chat.raw.indexOf('/help')), /\x1b/);
   t.same(sent(chat.home), ['one\ntwo']);
 });
 
-t.test('a narrow terminal shows a message as well', async (t) => {
+t.test('a narrow terminal shows a message, too', async (t) => {
   const chat = await openChat(t, always('ok'), { columns: 20, rows: 6 });
   await chat.say('a message that is longer than the screen is wide');
   t.match(chat.text().replace(/\s/g, ''), /amessagethatislongerthanthescreeniswide/);

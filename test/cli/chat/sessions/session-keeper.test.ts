@@ -1,4 +1,4 @@
-// Saved chats over the life and death of the processes that write them.
+// Saved chats across the life and death of the processes that write them.
 import t from 'tap';
 import { execFileSync } from 'node:child_process';
 import { copyFileSync, existsSync, readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs';
@@ -9,7 +9,7 @@ import { recua } from '../../recua.js';
 const kv = (home: string, name: string) => join(home, 'sessions', `${name}.kv`);
 const nameIn = (home: string) => sessionFiles(home)[0]!.replace('.json', '');
 
-t.test('a chat is saved after each turn, privately, under a name of its day and first words', async (t) => {
+t.test('a chat is saved after each turn, privately, under a name made of its day and first words', async (t) => {
   const chat = await openChat(t, ['--temp', '0']);
   await chat.say('Hello, who are YOU? Tell me a story about mountains');
   const [file] = sessionFiles(chat.home);
@@ -25,7 +25,7 @@ t.test('a chat is saved after each turn, privately, under a name of its day and 
   t.equal(statSync(kv(chat.home, nameIn(chat.home))).mode & 0o777, 0o600);
 });
 
-t.test('--no-save leaves nothing anywhere, but /save NAME still does', async (t) => {
+t.test('--no-save writes nothing anywhere, but /save NAME still does', async (t) => {
   const chat = await openChat(t, ['--no-save', ...always('ok')]);
   await chat.say('Hello');
   t.same(readdirSync(chat.home), ['recua']);
@@ -45,7 +45,7 @@ t.test('resuming does not evaluate again what the saved KV covers', async (t) =>
   await first.leave();
   const name = nameIn(first.home);
 
-  // By name, without a model: it is the saved chat's.
+  // By name, without a model: the saved chat has one.
   const second = startChat(t, ['--resume', name], { home: first.home });
   await second.prompt();
   t.match(second.text(), /Continuing .*story/);
@@ -57,7 +57,7 @@ t.test('resuming does not evaluate again what the saved KV covers', async (t) =>
   t.match(await second.say('/system'), /Be brief/, 'the system prompt came back too');
   await second.leave();
 
-  // One turn of it, from outside; and without the KV all is read again.
+  // One turn of it from outside; without the KV file everything is read again.
   const file = join(first.home, 'sessions', `${name}.json`);
   const options = { env: { SERVICE_HOME: first.home } };
   const third = JSON.parse((await recua(['chat', '--resume', file, '-p', 'Hello', '--json', '-q', '--threads', '1'], '', options)).stdout);
@@ -69,7 +69,7 @@ t.test('resuming does not evaluate again what the saved KV covers', async (t) =>
   t.equal(readSaved(first.home).messages.length, 8);
 });
 
-t.test('kill -9 in the middle of an answer loses that answer and nothing else', async (t) => {
+t.test('kill -9 during an answer loses that answer and nothing else', async (t) => {
   const first = await openChat(t, [...endless, '-t', 'chatml', '--top-k', '30']);
   first.type('first\r');
   await first.until(/> first\n[a-z]{5}/);
@@ -92,7 +92,7 @@ t.test('kill -9 in the middle of an answer loses that answer and nothing else', 
   t.same(readSaved(first.home).messages.map(({ content }) => content).slice(2), ['second\nline!', 'ok']);
 });
 
-t.test('a chat that is open belongs to one process', async (t) => {
+t.test('an open chat belongs to one process', async (t) => {
   const first = await openChat(t, always('ok'));
   await first.say('Hello');
   const name = nameIn(first.home);
@@ -104,14 +104,14 @@ t.test('a chat that is open belongs to one process', async (t) => {
   await other.say('Hello');
   t.equal(sessionFiles(first.home).length, 2, 'the same first words make another name');
   await other.leave();
-  // The lock of a killed one is nobody's.
+  // The lock of a killed process belongs to nobody.
   first.kill('SIGKILL');
   await first.ended;
   t.match(await recua(['chat', '--resume', name, '-p', 'x', '-q', '-n', '4'], '', options), { code: 0 });
   t.equal(readSaved(first.home, name).messages.length, 4);
 });
 
-t.test('what is no file is no saved chat, and nobody waits for it', { skip: process.platform === 'win32' }, async (t) => {
+t.test('a path that is not a file is not a saved chat, and nothing waits for it', { skip: process.platform === 'win32' }, async (t) => {
   const home = t.testdir({ sessions: { 'folder.json': {} } });
   const options = { env: { SERVICE_HOME: home } };
   execFileSync('mkfifo', [join(home, 'sessions', 'pipe.json')]);
@@ -135,7 +135,7 @@ t.test('a damaged file is named and left alone', async (t) => {
   t.match(await recua(['chat', '--continue', '-p', 'x'], '', { env: { SERVICE_HOME: t.testdir() } }), { code: 1, stderr: /no saved chat to continue/ });
 });
 
-t.test('going on with another model says so, and uses the one that is named', async (t) => {
+t.test('resuming with another model says so, and uses the named one', async (t) => {
   const first = await openChat(t, always('ok'));
   await first.say('Hello');
   await first.leave();

@@ -19,14 +19,14 @@ const session: Session = {
   ],
 };
 
-t.test('a session comes back as it was written', async (t) => {
+t.test('a session reads back as it was written', async (t) => {
   t.same(readSession(writeSession(session), 'a.json'), session);
   const more = { ...session, settings: { ...session.settings, more: { mirostat: 2, xtcProbability: 0.5 }, stop: ['a', '\n'] } };
   t.same(readSession(writeSession(more), 'a.json'), more);
   t.match(JSON.parse(writeSession(session)), { recua_session: 1, messages: [{ role: 'user' }, { role: 'assistant' }, {}, {}, { role: 'user', unanswered: true }] });
 });
 
-t.test('whatever is wrong with a file is said with its place', async (t) => {
+t.test('every fault of a file is reported with its place', async (t) => {
   const whole = JSON.parse(writeSession(session));
   const refuse = (value: unknown, message: RegExp) => t.throws(() => readSession(typeof value === 'string' ? value : JSON.stringify(value), '/x/a.json'), { code: 'invalid_session', message });
   refuse('', /\/x\/a\.json is not a valid saved chat: it is not valid JSON .*left unchanged/);
@@ -45,7 +45,7 @@ t.test('whatever is wrong with a file is said with its place', async (t) => {
   refuse({ ...whole, sampling: { ...whole.sampling, seed: 1.5 } }, /seed of sampling of the file is not a whole number/);
 });
 
-t.test('a name is no path and no trick', async (t) => {
+t.test('a name cannot be a path or a trick', async (t) => {
   for (const name of ['a', 'my chat', 'Gespräch_2.b', '2026-01-31-hello', '日本']) t.equal(checkSessionName(name), name);
   for (const name of ['', '.', '..', '.hidden', '../a', 'a/b', 'a\\b', 'a\nb', '-a', 'a.', 'a ', 'x'.repeat(101), 'a:b', 'a\0']) {
     t.throws(() => checkSessionName(name), { code: 'invalid_usage' }, JSON.stringify(name));
@@ -62,7 +62,7 @@ t.test('a name is suggested from the day and the first words', async (t) => {
   for (const message of ['x'.repeat(500), '語'.repeat(500), 'a/b/../c']) t.equal(checkSessionName(suggestName(message, day)), suggestName(message, day));
 });
 
-t.test('the KV stands beside the file', async (t) => {
+t.test('the KV file is beside the session file', async (t) => {
   t.equal(kvPathOf('/a/b.json'), '/a/b.kv');
   t.equal(kvPathOf('/a/b'), '/a/b.kv');
 });

@@ -1,5 +1,5 @@
-// `recua cluster config`: what it writes is taken by the balancer itself, and what would make no
-// configuration is refused at once.
+// `recua cluster config`: the balancer itself accepts the result, and arguments that give no
+// configuration are refused at once.
 import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
@@ -15,7 +15,7 @@ const config = (...words: string[]) => recua(['cluster', 'config', ...words]);
 const two = 'http://10.0.0.1:8080,http://10.0.0.2:8080';
 
 for (const kind of ['haproxy', 'nginx']) {
-  t.test(`${kind} takes what is written, in each form`, { skip: isThere(kind) ? false : `${kind} is not installed` }, async (t) => {
+  t.test(`${kind} accepts the configuration, in each form`, { skip: isThere(kind) ? false : `${kind} is not installed` }, async (t) => {
     const authorities = join(t.testdir(), 'all authorities.pem');
     const made = spawnSync('openssl', ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-keyout', '/dev/null', '-out', authorities, '-subj', '/CN=a', '-days', '1']);
     const secure = made.status === 0 ? [['--replicas', 'https://10.0.0.1,https://10.0.0.2', '--ca-file', authorities, '--tls-name', 'models.example.com']] : [];
@@ -32,14 +32,14 @@ for (const kind of ['haproxy', 'nginx']) {
     }
   });
 
-  t.test(`${kind} that is not installed is told of`, async (t) => {
+  t.test(`a missing ${kind} is reported`, async (t) => {
     const before = process.env['PATH'];
     process.env['PATH'] = t.testdir();
     t.teardown(() => { process.env['PATH'] = before; });
     t.strictSame(await check(kind as 'haproxy', '', []), { outcome: 'missing' });
   });
 
-  t.test(`what ${kind} refuses is not written`, { skip: process.platform === 'win32' && 'needs a shell' }, async (t) => {
+  t.test(`a configuration that ${kind} refuses is not written`, { skip: process.platform === 'win32' && 'needs a shell' }, async (t) => {
     const folder = t.testdir({ bin: {} });
     writeFileSync(join(folder, 'bin', kind), '#!/bin/sh\necho "line 7: no good" >&2\nexit 1\n');
     chmodSync(join(folder, 'bin', kind), 0o755);
@@ -50,12 +50,12 @@ for (const kind of ['haproxy', 'nginx']) {
   });
 }
 
-t.test('nginx says what it cannot do, and HAProxy what stays where it was made', async (t) => {
+t.test('nginx says what it cannot do, and HAProxy what stays on the replica that made it', async (t) => {
   t.match((await config('nginx', '--replicas', two)).stderr, /Note: nginx cannot read JSON.*\n.*Note: nginx counts/);
   t.match((await config('haproxy', '--replicas', two)).stderr, /Note: Files, batches and stored responses/);
 });
 
-t.test('--out writes a file, and replaces another only by --force', async (t) => {
+t.test('--out writes a file, and replaces one only with --force', async (t) => {
   const out = join(t.testdir(), 'recua.yaml');
   const words = ['kubernetes', '--image', 'recua:1', '--model', 'builtin', '--out', out];
   t.match(await config(...words, '--replicas', '2'), { code: 0, stdout: '', stderr: /Wrote / });
@@ -71,7 +71,7 @@ t.test('--out writes a file, and replaces another only by --force', async (t) =>
   t.match(await config(...words.slice(0, -1), join(folder, 'none', 'x'), '--replicas', '3'), { code: 1, stderr: /cannot be written/ });
 });
 
-t.test('what makes no configuration is an error that says what was expected', async (t) => {
+t.test('arguments that give no configuration are an error that says what was expected', async (t) => {
   const wrong: [string[], RegExp][] = [
     [[], /one of haproxy, nginx, kubernetes.*got none/], [['caddy', '--replicas', two], /got caddy/], [['haproxy', 'nginx', '--replicas', two], /got haproxy nginx/],
     [['haproxy'], /--replicas http.*got none/], [['haproxy', '--replicas', 'one,two'], /no URL of http/], [['haproxy', '--replicas', two, '--listen', 'here'], /--listen/],
@@ -85,7 +85,7 @@ t.test('what makes no configuration is an error that says what was expected', as
   for (const [words, message] of wrong) t.match(await config(...words), { code: 2, stdout: '', stderr: message }, words.join(' '));
 });
 
-t.test('the routes that any replica can answer are routes of the API', (t) => {
+t.test('the routes that any replica can answer exist in the API', (t) => {
   const { document } = describeApi();
   const others = ['/v1/reranking', '/reranking', '/rerank', '/api/embeddings'];
   const all = new Set([...Object.keys(document.paths), ...others]);
