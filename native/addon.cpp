@@ -5,6 +5,7 @@
 #include "machine/backends.h"
 #include "machine/heap.h"
 #include "machine/numa.h"
+#include "matmul/matmul.h"
 #include "proof/proof.h"
 #include "schema/schema.h"
 #include "thread/machine_turn.h"
@@ -70,6 +71,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("loadBackend", Napi::Function::New(env, backends::load_file, "loadBackend"));
   exports.Set("rateBackend", Napi::Function::New(env, backends::rate_file, "rateBackend"));
   exports.Set("proveCpu", Napi::Function::New(env, proof::run, "proveCpu"));
+  exports.Set("refuseMatmul", Napi::Function::New(env, matmul::refuse, "refuseMatmul"));
   exports.Set("refuseAttention", Napi::Function::New(env, attention::refuse, "refuseAttention"));
   exports.Set("backends", Napi::Function::New(env, backends::list, "backends"));
   exports.Set("devices", Napi::Function::New(env, backends::devices, "devices"));
@@ -79,6 +81,8 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("turns", Napi::Function::New(env, turns, "turns"));
   exports.Set("heap", Napi::Function::New(env, heap::measure, "heap"));
   exports.Set("attention", Napi::Function::New(env, attention::describe, "attention"));
+  exports.Set("matmul", Napi::Function::New(env, matmul::describe, "matmul"));
+  exports.Set("multiply", Napi::Function::New(env, matmul::multiply, "multiply"));
   exports.Set("attend", Napi::Function::New(env, attention::attend, "attend"));
   exports.Set("compileSchema", Napi::Function::New(env, compile_schema, "compileSchema"));
   return exports;

@@ -127,9 +127,9 @@ public:
   // From now on, work waits for its turn at `cores` cores (thread/machine_turn.h). With an empty
   // path it never waits.
   void compute_in_turn(const std::string &turn_file, int32_t cores);
-  // Compute thread. Creates the llama_context; throws CodedError. `own_attention`:
-  // attention/attention.h.
-  void open(llama_context_params params, bool own_attention = false);
+  // Compute thread. Creates the llama_context; throws CodedError. `own_…`:
+  // which nodes Recua computes itself (accel/accel.h).
+  void open(llama_context_params params, bool own_attention, bool own_matmul);
   // Compute thread. Calls llama_decode. If it returns 2 (interrupted), the errors that llama.cpp
   // logged for that go to the log as debug lines.
   int32_t decode(const llama_batch &batch);

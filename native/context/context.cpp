@@ -1,7 +1,7 @@
 // A context: the KV memory of several sequences, computed on the compute thread. The hot path is in
 // step.cpp, KV operations between steps in kv.cpp.
 #include "addon.h"
-#include "attention/attention.h"
+#include "accel/accel.h"
 #include "machine/heap.h"
 #include "thread/machine_turn.h"
 
@@ -37,7 +37,7 @@ ContextCore::~ContextCore() {
   if (context != nullptr) llama_free(context);
 }
 
-void ContextCore::open(llama_context_params params, bool own_attention) {
+void ContextCore::open(llama_context_params params, bool own_attention, bool own_matmul) {
   params.abort_callback = [](void *data) {
     auto *core = static_cast<ContextCore *>(data);
     core->polls.fetch_add(1, std::memory_order_relaxed);
@@ -48,7 +48,7 @@ void ContextCore::open(llama_context_params params, bool own_attention) {
   log::clear_errors();
   heap::require(context_bytes, "a context");
   const bool on_processor = llama_model_n_devices(model->model) == 0;
-  const attention::Wanted wanted(own_attention && on_processor ? std::max(params.n_threads, params.n_threads_batch) : 0);
+  const accel::Wanted wanted(std::max(params.n_threads, params.n_threads_batch), own_attention && on_processor, own_matmul && on_processor);
   context = llama_init_from_model(model->model, params);
   if (context == nullptr) {
     const std::string reason = log::last_errors();
@@ -167,8 +167,9 @@ Napi::Promise Context::create(Napi::Env env, const std::shared_ptr<ContextCore> 
   options.number("threads", params.n_threads);
   options.number("threadsBatch", params.n_threads_batch);
   options.text("flashAttention", flash);
-  std::string attention = "ggml";
+  std::string attention = "ggml", matmul = "ggml";
   options.text("attention", attention);
+  options.text("matmul", matmul);
   options.text("cacheTypeK", type_k);
   options.text("cacheTypeV", type_v);
   return core->run(
@@ -186,7 +187,7 @@ Napi::Promise Context::create(Napi::Env env, const std::shared_ptr<ContextCore> 
         const uint32_t guesses = is_plain_attention(core->model->model) ? std::max(draft, predict) : 0;
         params.n_outputs_max = std::max(params.n_seq_max, 1u) + std::max(scores, 2 * guesses);
         core->logits.attach(params, core->model->vocab);
-        core->open(params, attention == "auto");
+        core->open(params, attention == "auto", matmul == "auto");
         heap::require(requests_bytes + static_cast<size_t>(std::max(params.n_threads, params.n_threads_batch)) * stack_bytes, "the requests");
         core->most_outputs = params.n_outputs_max;
         core->threads = params.n_threads;

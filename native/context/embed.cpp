@@ -27,7 +27,8 @@ enum llama_pooling_type pooling_from(const std::string &name) {
 // for a small model with a large vocabulary that is most of the work. This turns the graph's node
 // for it into one that computes nothing.
 bool skip_output_matrix(ggml_tensor *node, bool ask, void *) {
-  if (ask && node->op == GGML_OP_MUL_MAT && node->src[0] != nullptr) {
+  // matmul/ has turned it into a custom operation already.
+  if (ask && (node->op == GGML_OP_MUL_MAT || node->op == GGML_OP_CUSTOM) && node->src[0] != nullptr) {
     const char *weight = node->src[0]->name;
     if (std::strcmp(weight, "output.weight") == 0 || std::strcmp(weight, "token_embd.weight") == 0) node->op = GGML_OP_NONE;
   }
@@ -198,7 +199,8 @@ Napi::Promise Embedder::create(Napi::Env env, const std::shared_ptr<ContextCore>
   options.number("contextSize", context_size);
   options.number("sequences", params.n_seq_max);
   options.number("threads", params.n_threads);
-  std::string turn_file;
+  std::string turn_file, matmul = "ggml";
+  options.text("matmul", matmul);
   options.text("turnFile", turn_file);
   return core->run(
       env, "embeddings_unsupported",
@@ -214,7 +216,7 @@ Napi::Promise Embedder::create(Napi::Env env, const std::shared_ptr<ContextCore>
         params.embeddings = true;
         params.pooling_type = pooling_from(pooling);
         params.kv_unified = true; // one pool of cells for inputs of any length
-        core->open(params);
+        core->open(params, false, matmul == "auto");
         core->compute_in_turn(turn_file, params.n_threads);
         const auto type = llama_pooling_type(core->context);
         if (type == LLAMA_POOLING_TYPE_NONE) {

@@ -2,8 +2,8 @@
 // once.
 #include "machine/backends.h"
 
+#include "accel/accel.h"
 #include "addon.h"
-#include "attention/attention.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -83,7 +83,7 @@ ggml_backend_reg_t find_cpu() {
 void initialize() {
   if (initialized || ggml_backend_reg_count() == 0) return;
   llama_backend_init();
-  attention::install();
+  accel::install();
   initialized = true;
 }
 
@@ -298,7 +298,7 @@ std::vector<std::string> names() {
   const std::lock_guard<std::mutex> lock(mutex);
   std::vector<std::string> all;
   for (size_t i = 0; i < ggml_backend_reg_count(); i++) {
-    if (!attention::is_own(ggml_backend_reg_get(i))) all.push_back(ggml_backend_reg_name(ggml_backend_reg_get(i)));
+    if (!accel::is_own(ggml_backend_reg_get(i))) all.push_back(ggml_backend_reg_name(ggml_backend_reg_get(i)));
   }
   return all;
 }
@@ -309,7 +309,7 @@ Napi::Value list(const Napi::CallbackInfo &info) {
   auto all = Napi::Array::New(env);
   for (size_t i = 0; i < ggml_backend_reg_count(); i++) {
     ggml_backend_reg_t reg = ggml_backend_reg_get(i);
-    if (attention::is_own(reg)) continue;
+    if (accel::is_own(reg)) continue;
     auto entry = Napi::Object::New(env);
     entry.Set("name", ggml_backend_reg_name(reg));
     entry.Set("file", files.count(reg) > 0 ? files[reg] : "");
@@ -334,7 +334,7 @@ Napi::Value devices(const Napi::CallbackInfo &info) {
   auto list = Napi::Array::New(env);
   for (size_t i = 0; i < ggml_backend_dev_count(); i++) {
     ggml_backend_dev_t device = ggml_backend_dev_get(i);
-    if (attention::is_own(ggml_backend_dev_backend_reg(device))) continue;
+    if (accel::is_own(ggml_backend_dev_backend_reg(device))) continue;
     ggml_backend_dev_props props{};
     ggml_backend_dev_get_props(device, &props);
     auto entry = Napi::Object::New(env);

@@ -2,6 +2,7 @@
 // addon, never in the gateway process. The addon does not validate numbers: callers must. Native
 // code throws coded errors.
 import type { AttendOptions } from './attend.js';
+import type { MultiplyOptions } from './multiply.js';
 import type { ProvingAddon } from './proving-types.js';
 import type { NativeSampler, SamplerOptions } from './sampling-types.js';
 import type { StepInput, StepResult } from './step-types.js';
@@ -107,6 +108,8 @@ export interface ContextOptions {
   flashAttention: 'auto' | 'on' | 'off';
   /** Absent: ggml. No effect if layers are on a GPU. */
   attention?: 'auto' | 'ggml';
+  /** The same for products of quantized weights. */
+  matmul?: 'auto' | 'ggml';
   /** ggml type names, e.g. 'f16', 'q8_0'. */
   cacheTypeK: string;
   cacheTypeV: string;
@@ -135,6 +138,8 @@ export interface EmbedderOptions {
   sequences: number;
   threads: number;
   pooling: Pooling | 'unspecified';
+  /** As for a context. */
+  matmul?: 'auto' | 'ggml';
   /** As for a context. */
   turnFile?: string;
 }
@@ -380,6 +385,10 @@ export interface NativeAddon extends ProvingAddon {
    * nodes they have computed so far.
    */
   attention(): { kernels: string[]; taken: number };
+  /** The same for products of quantized weights. */
+  matmul(): { kernels: string[]; taken: number };
+  /** For tests and measurements: computes one product with one kernel, or with ggml. Blocks. */
+  multiply(options: MultiplyOptions): { out: Float32Array; taken: boolean; ms: number };
   /** For tests and measurements: computes one attention with one kernel, or with ggml. Blocks. */
   attend(options: AttendOptions): { out: Float32Array; taken: boolean; ms: number };
   /** A JSON schema's grammar, and the keywords it does not enforce. Rejects `invalid_schema`. */

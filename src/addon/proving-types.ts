@@ -16,4 +16,6 @@ export interface ProvingAddon {
   proveCpu(family: string): string;
   /** Stops all contexts from using this attention kernel of Recua. Throws `invalid_argument`. */
   refuseAttention(kernel: string): void;
+  /** The same for a kernel of products. */
+  refuseMatmul(kernel: string): void;
 }

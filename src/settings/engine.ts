@@ -135,6 +135,19 @@ export const engineSettings = {
     },
   },
   /**
+   * Which code multiplies quantized weights on the CPU. `'auto'`, the default, means Recua's own
+   * wherever it has one, which is faster for prompts and for several requests at once; `'ggml'`
+   * always means ggml. With layers on a GPU, ggml multiplies.
+   */
+  matmul: {
+    kind: 'choice', fallback: 'auto', choices: ['auto', 'ggml'],
+    flag: {
+      names: ['--matmul'],
+      help: 'Multiply quantized weights on the CPU with this code; auto prefers Recua\'s own, which '
+        + 'is faster for prompts and for several requests at once',
+    },
+  },
+  /**
    * Whether to restrict the engine process to computing, on Linux. `'auto'`, the default, does so
    * if the kernel can enforce it and no layer goes to a GPU, whose driver needs more rights.
    * `'on'` refuses to load if the kernel cannot enforce it. In programs that use the library,

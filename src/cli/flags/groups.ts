@@ -19,7 +19,7 @@ const groups: readonly (readonly [title: string, keys: readonly string[]])[] = [
   ['Logs and state', ['logLevel', 'logFormat', 'logFile', 'traces', 'stateFile', 'json', 'quiet', 'print', 'force']],
   ['Devices', ['local', 'gpuLayers', 'device', 'requireGpu', 'listDevices', 'threads', 'threadsBatch', 'numa']],
   ['Memory and speed', [
-    'contextSize', 'batchSize', 'microBatchSize', 'maxStallMs', 'flashAttention', 'attention', 'cacheTypeK', 'cacheTypeV', 'cacheRamMib', 'cacheDiskMib', 'specType', 'specDraftMax', 'mmap', 'mlock', 'pooling',
+    'contextSize', 'batchSize', 'microBatchSize', 'maxStallMs', 'flashAttention', 'attention', 'matmul', 'cacheTypeK', 'cacheTypeV', 'cacheRamMib', 'cacheDiskMib', 'specType', 'specDraftMax', 'mmap', 'mlock', 'pooling',
   ]],
 ];
 

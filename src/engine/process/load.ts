@@ -169,6 +169,7 @@ function contextOptions(options: EngineOptions, contextSize: number, mathThreads
     ...threads(options, mathThreads),
     flashAttention: options.flashAttention,
     attention: options.attention,
+    matmul: options.matmul,
     cacheTypeK: options.cacheTypeK,
     cacheTypeV: options.cacheTypeV,
     scores: scoredRows,
@@ -177,7 +178,7 @@ function contextOptions(options: EngineOptions, contextSize: number, mathThreads
 }
 
 function embedding(options: EngineOptions, contextSize: number, pooling: Pooling, mathThreads: number): EmbedderOptions {
-  return { contextSize, sequences: embedderSequences, threads: threads(options, mathThreads).threadsBatch, pooling };
+  return { contextSize, sequences: embedderSequences, threads: threads(options, mathThreads).threadsBatch, pooling, matmul: options.matmul };
 }
 
 /**

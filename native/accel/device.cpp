@@ -1,28 +1,44 @@
-// The device through which llama.cpp offers graph nodes to attention.h. llama.cpp makes a backend
+// The device through which llama.cpp offers graph nodes to Recua. llama.cpp makes a backend
 // of every ACCEL device for each context, and asks whether it wants a node before it divides the
 // graph. This one refuses all nodes, but first turns those that it can compute into custom
 // operations, which the CPU backend then calls.
-#include "attention/attention.h"
+#include "accel/accel.h"
 #include "attention/work.h"
+#include "matmul/work.h"
 
 #include "ggml-backend-impl.h"
 
-namespace recua::attention {
+#include <optional>
+
+namespace recua::accel {
 
 namespace {
 
-thread_local int32_t wanted_threads = 0;
+struct Settings {
+  int32_t threads = 0;
+  bool attention = false, matmul = false;
+};
+thread_local Settings wanted;
 
-const char *name(ggml_backend_dev_t) { return "recua-attention"; }
+const char *name(ggml_backend_dev_t) { return "recua"; }
 
 // The instance of one context. The registered device has none, and no work.
 struct Own {
-  Own(ggml_backend_dev_t registered, const Kernel &kernel, int32_t threads) : device(*registered), backend{}, work(kernel, threads) {
-    device.context = &work;
+  Own(ggml_backend_dev_t registered, const Settings &settings) : device(*registered), backend{} {
+    const attention::Kernel *for_attention = settings.attention ? attention::best_kernel() : nullptr;
+    const matmul::Kernel *for_matmul = settings.matmul ? matmul::best_kernel() : nullptr;
+    if (for_attention != nullptr) attention.emplace(*for_attention, settings.threads);
+    if (for_matmul != nullptr) matmul.emplace(*for_matmul, settings.threads);
+    if (attention || matmul) device.context = this;
+  }
+  void offer(ggml_tensor *node) {
+    if (node->op == GGML_OP_FLASH_ATTN_EXT && attention) attention->take(node);
+    if (node->op == GGML_OP_MUL_MAT && matmul) matmul->take(node);
   }
   ggml_backend_device device;
   ggml_backend backend;
-  Work work;
+  std::optional<attention::Work> attention;
+  std::optional<matmul::Work> matmul;
 };
 
 ggml_backend_i backend_functions() {
@@ -49,16 +65,13 @@ ggml_backend_device_i device_functions() {
     props->type = GGML_BACKEND_DEVICE_TYPE_ACCEL;
   };
   functions.init_backend = [](ggml_backend_dev_t registered, const char *) -> ggml_backend_t {
-    const Kernel *kernel = best_kernel();
-    auto *own = new Own(registered, kernel == nullptr ? *kernels().back() : *kernel, wanted_threads);
-    own->backend = {guid(), backend_functions(), kernel != nullptr && wanted_threads > 0 ? &own->device : registered, own};
+    auto *own = new Own(registered, wanted);
+    own->backend = {guid(), backend_functions(), &own->device, own};
     return &own->backend;
   };
   functions.get_buffer_type = [](ggml_backend_dev_t) { return ggml_backend_cpu_buffer_type(); };
   functions.supports_op = [](ggml_backend_dev_t device, const ggml_tensor *node) {
-    if (node->op == GGML_OP_FLASH_ATTN_EXT && device->context != nullptr) {
-      static_cast<Work *>(device->context)->take(const_cast<ggml_tensor *>(node));
-    }
+    if (device->context != nullptr) static_cast<Own *>(device->context)->offer(const_cast<ggml_tensor *>(node));
     return false;
   };
   functions.supports_buft = [](ggml_backend_dev_t, ggml_backend_buffer_type_t type) { return ggml_backend_buft_is_host(type); };
@@ -83,12 +96,12 @@ ggml_backend_reg_t registration() {
 } // namespace
 
 void install() {
-  if (!kernels().empty()) ggml_backend_register(registration());
+  if (!attention::kernels().empty() || !matmul::kernels().empty()) ggml_backend_register(registration());
 }
 
 bool is_own(ggml_backend_reg_t reg) { return reg == registration(); }
 
-Wanted::Wanted(int32_t threads) { wanted_threads = threads; }
-Wanted::~Wanted() { wanted_threads = 0; }
+Wanted::Wanted(int32_t threads, bool attention, bool matmul) { wanted = {threads, attention, matmul}; }
+Wanted::~Wanted() { wanted = {}; }
 
-} // namespace recua::attention
+} // namespace recua::accel
