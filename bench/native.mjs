@@ -16,12 +16,15 @@ if (!['decode', 'embed', 'prefill', 'sample', 'request'].includes(load) || !path
   console.error('Expected: node bench/native.mjs decode|embed|prefill|sample|request MODEL.gguf [threads]');
   process.exit(2);
 }
+/** Whose kernels compute: RECUA_BENCH_KERNELS=ggml compares with ggml's. */
+const kernels = process.env.RECUA_BENCH_KERNELS ?? 'auto';
+const own = { attention: kernels, matmul: kernels };
 const addon = loadAddon();
-const model = await addon.loadModel({ path, gpuLayers: 0, mmap: true, mlock: false }).promise;
+const model = await addon.loadModel({ path, gpuLayers: 0, mmap: true, mlock: false, repack: kernels === 'ggml' }).promise;
 
 async function decode() {
   const context = await model.createContext({
-    contextSize: 512, sequences: 1, batchSize: 512, microBatchSize: 512, threads, threadsBatch: threads, flashAttention: 'auto', cacheTypeK: 'f16', cacheTypeV: 'f16',
+    contextSize: 512, sequences: 1, batchSize: 512, microBatchSize: 512, threads, threadsBatch: threads, flashAttention: 'auto', cacheTypeK: 'f16', cacheTypeV: 'f16', ...own,
   });
   const sampler = await model.createSampler({ temperature: 0 }, new Int32Array());
   let token = 5;
@@ -53,7 +56,7 @@ async function embed() {
  */
 async function prefill() {
   const context = await model.createContext({
-    contextSize: 4096, sequences: 2, batchSize: 2048, microBatchSize: 512, threads, threadsBatch: threads, flashAttention: 'auto', cacheTypeK: 'f16', cacheTypeV: 'f16',
+    contextSize: 4096, sequences: 2, batchSize: 2048, microBatchSize: 512, threads, threadsBatch: threads, flashAttention: 'auto', cacheTypeK: 'f16', cacheTypeV: 'f16', ...own,
   });
   const sampler = await model.createSampler({ temperature: 0 }, new Int32Array());
   /**
@@ -104,7 +107,7 @@ async function sample() {
     'JSON schema, greedy': { temperature: 0, ...grammar }, 'JSON schema, top-k 40': { temperature: 0.8, topK: 40, ...grammar },
   };
   const context = await model.createContext({
-    contextSize: 1024, sequences: 1, batchSize: 512, microBatchSize: 512, threads, threadsBatch: threads, flashAttention: 'auto', cacheTypeK: 'f16', cacheTypeV: 'f16',
+    contextSize: 1024, sequences: 1, batchSize: 512, microBatchSize: 512, threads, threadsBatch: threads, flashAttention: 'auto', cacheTypeK: 'f16', cacheTypeV: 'f16', ...own,
   });
   /** The mean over 100 tokens: a grammar's states cost time when first reached. */
   const run = async (options) => {

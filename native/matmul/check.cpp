@@ -105,7 +105,12 @@ Napi::Value run(Napi::Env env, const Call &call) {
 Napi::Value describe(const Napi::CallbackInfo &info) {
   auto names = Napi::Array::New(info.Env());
   for (const Kernel *kernel : kernels()) names.Set(names.Length(), kernel->name);
+  auto known = Napi::Array::New(info.Env());
+  for (const ggml_type type : types()) known.Set(known.Length(), ggml_type_name(type));
   auto result = Napi::Object::New(info.Env());
+  const Kernel *best = best_kernel();
+  result.Set("best", best == nullptr ? "" : best->name);
+  result.Set("types", known);
   result.Set("kernels", names);
   result.Set("taken", static_cast<double>(Work::taken()));
   return result;

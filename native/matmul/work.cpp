@@ -55,6 +55,9 @@ bool format_of(ggml_type type, Format &format) {
   }
 }
 
+// With fewer rows, unpacking K quants takes longer than ggml's products of packed ones.
+int64_t least_rows(Format format) { return format == Format::q8_0 ? 1 : 3; }
+
 // In memory that the processor reads as ggml's format says: not where weights are kept in the order
 // of other kernels.
 bool is_plain(const ggml_tensor *tensor) {
@@ -72,7 +75,7 @@ bool fits(const ggml_tensor *node) {
   // Rows at one distance.
   if (input->nb[2] != input->nb[1] * input->ne[1] || input->nb[3] != input->nb[2] * input->ne[2]) return false;
   const int64_t rows = ggml_nrows(input);
-  return rows > 0 && rows <= most_rows && node->type == GGML_TYPE_F32 && ggml_is_contiguous(node);
+  return rows >= least_rows(format) && rows <= most_rows && node->type == GGML_TYPE_F32 && ggml_is_contiguous(node);
 }
 
 Task task_of(const ggml_tensor *node, Block *packed) {
@@ -97,6 +100,8 @@ std::set<const Kernel *> refused;
 std::atomic<uint64_t> nodes_taken{0};
 
 } // namespace
+
+std::vector<ggml_type> types() { return {GGML_TYPE_Q8_0, GGML_TYPE_Q4_K, GGML_TYPE_Q5_K, GGML_TYPE_Q6_K}; }
 
 std::vector<const Kernel *> kernels() {
   std::vector<const Kernel *> all;

@@ -18,6 +18,8 @@ const Kernel *best_kernel();
 void refuse_kernel(const Kernel &kernel);
 // All kernels that this processor has, the fastest first.
 std::vector<const Kernel *> kernels();
+// The types of weights that they take.
+std::vector<ggml_type> types();
 
 class Work {
 public:

@@ -186,6 +186,7 @@ Napi::Value Model::start_load(Napi::Env env, const Options &options) {
   options.number("gpuLayers", load->params.n_gpu_layers);
   options.boolean("mmap", mmap);
   options.boolean("mlock", mlock);
+  options.boolean("repack", load->params.use_extra_bufts);
   options.boolean("vocabOnly", load->params.vocab_only);
   load->params.load_mode = mmap ? (mlock ? LLAMA_LOAD_MODE_MMAP_MLOCK : LLAMA_LOAD_MODE_MMAP)
                                 : (mlock ? LLAMA_LOAD_MODE_MLOCK : LLAMA_LOAD_MODE_NONE);

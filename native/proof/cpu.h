@@ -12,6 +12,9 @@
 namespace recua::attention {
 struct Kernel;
 }
+namespace recua::matmul {
+struct Kernel;
+}
 
 namespace recua::proof {
 
@@ -41,7 +44,7 @@ ggml_context_ptr new_context();
 ggml_backend_buffer_ptr allocate(const ggml_context_ptr &context, ggml_backend_buffer_type_t type);
 
 // All throw Wrong. `kernel`: one of ours; null: ggml's.
-void check_products(const Cpu &cpu, ggml_type type);
+void check_products(const Cpu &cpu, const matmul::Kernel *kernel, ggml_type type);
 void check_experts(const Cpu &cpu, ggml_type type);
 void check_attention(const Cpu &cpu, const attention::Kernel *kernel, ggml_type type_k, ggml_type type_v);
 void check_store(const Cpu &cpu, ggml_type type);

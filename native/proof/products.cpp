@@ -1,9 +1,11 @@
 // Products of weights of one type, plain and in each layout that they may be copied to.
+#include "matmul/work.h"
 #include "proof/cpu.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <memory>
 
 namespace recua::proof {
 
@@ -20,13 +22,15 @@ constexpr double half_bound = 5e-4;
 constexpr double product_bound = 1e-4;
 
 // A matrix times rows of activations, for each number of rows.
-void check_product(const Cpu &cpu, ggml_type type, int64_t columns, int64_t outputs, const std::vector<int64_t> &counts) {
+void check_product(const Cpu &cpu, const matmul::Kernel *kernel, ggml_type type, int64_t columns, int64_t outputs, const std::vector<int64_t> &counts) {
   const int64_t most = *std::max_element(counts.begin(), counts.end());
   const Weights weights(type, columns, outputs);
   const Activations input(columns, most);
   const std::vector<double> right = products(weights, input);
   const double bound = type == GGML_TYPE_F16 ? half_bound : product_bound;
   for (const auto memory : cpu.weight_buffers()) {
+    // Ours take weights as they are in the file.
+    if (kernel != nullptr && memory != ggml_backend_cpu_buffer_type()) continue;
     const auto of_weights = new_context();
     ggml_tensor *matrix = ggml_new_tensor_2d(of_weights.get(), type, columns, outputs);
     {
@@ -43,6 +47,11 @@ void check_product(const Cpu &cpu, ggml_type type, int64_t columns, int64_t outp
       ggml_tensor *node = ggml_mul_mat(context.get(), matrix, x);
       const auto buffer = allocate(context, ggml_backend_cpu_buffer_type());
       std::memcpy(x->data, input.values.data(), ggml_nbytes(x));
+      std::unique_ptr<matmul::Work> work;
+      if (kernel != nullptr) {
+        work = std::make_unique<matmul::Work>(*kernel, 1);
+        if (!work->take(node)) continue; // ggml computes it
+      }
       cpu.compute(context.get(), node);
       const auto *got = static_cast<const float *>(node->data);
       for (int64_t r = 0; r < rows; r++) {
@@ -81,12 +90,12 @@ void check_lookup(const Cpu &cpu, ggml_type type) {
 
 } // namespace
 
-void check_products(const Cpu &cpu, ggml_type type) {
+void check_products(const Cpu &cpu, const matmul::Kernel *kernel, ggml_type type) {
   const int64_t block = ggml_blck_size(type);
-  check_product(cpu, type, 512, 64, {1, 2, 5, 33, 130});
+  check_product(cpu, kernel, type, 512, 64, {1, 2, 5, 33, 130});
   // An odd number of blocks or values, and of outputs, that no vector size divides.
-  check_product(cpu, type, block == 1 ? 77 : block <= 32 ? block * 11 : block * 3, 37, {1, 3, 34});
-  check_lookup(cpu, type);
+  check_product(cpu, kernel, type, block == 1 ? 77 : block <= 32 ? block * 11 : block * 3, 37, {1, 3, 34});
+  if (kernel == nullptr) check_lookup(cpu, type);
 }
 
 // Each row goes to some of several matrices.

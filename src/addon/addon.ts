@@ -46,6 +46,8 @@ export interface ModelOptions {
   devices?: string[];
   mmap: boolean;
   mlock: boolean;
+  /** Whether ggml may copy weights into layouts of its own. Default true. */
+  repack?: boolean;
   /** For tests: read only the vocabulary. Tokenizing works, contexts do not. */
   vocabOnly?: boolean;
 }
@@ -385,8 +387,11 @@ export interface NativeAddon extends ProvingAddon {
    * nodes they have computed so far.
    */
   attention(): { kernels: string[]; taken: number };
-  /** The same for products of quantized weights. */
-  matmul(): { kernels: string[]; taken: number };
+  /**
+   * The same for products of quantized weights, whose types go by ggml's names. `best` is the kernel
+   * that contexts use: the fastest that is not refused, or ''.
+   */
+  matmul(): { kernels: string[]; best: string; types: string[]; taken: number };
   /** For tests and measurements: computes one product with one kernel, or with ggml. Blocks. */
   multiply(options: MultiplyOptions): { out: Float32Array; taken: boolean; ms: number };
   /** For tests and measurements: computes one attention with one kernel, or with ggml. Blocks. */

@@ -105,8 +105,8 @@ function openModule({ path, source }: Pick<AddonPlace, 'path' | 'source'>, needs
   if (source === 'package' && !sameVersion(llamaCpp, installation.llamaCpp)) {
     throw new Error(`it runs on llama.cpp ${llamaCpp}, but this Recua is for ${installation.llamaCpp}; another Recua may be loaded in this process`);
   }
-  const { kernels } = addon.attention();
-  for (const kernel of kernelsAmong(refused)) if (kernels.includes(kernel)) addon.refuseAttention(kernel);
+  for (const kernel of kernelsAmong(refused, 'attention')) if (addon.attention().kernels.includes(kernel)) addon.refuseAttention(kernel);
+  for (const kernel of kernelsAmong(refused, 'matmul')) if (addon.matmul().kernels.includes(kernel)) addon.refuseMatmul(kernel);
   return { addon, linked: backends.length > 0, refused };
 }
 

@@ -49,11 +49,14 @@ function prove(): void {
   const { addon, linked } = opened;
   const library = chooseLibrary(opened);
   say({ chosen: library, linked, features: addon.backends().find(({ name }) => name === 'CPU')?.features ?? {} });
-  const kernel = addon.attention().kernels.find((name) => !kernelsAmong(refused).includes(name));
+  const attention = addon.attention().kernels.find((name) => !kernelsAmong(refused, 'attention').includes(name));
+  const matmul = addon.matmul().kernels.find((name) => !kernelsAmong(refused, 'matmul').includes(name));
   for (const family of families) {
-    const ours = kernel !== undefined && family.startsWith('attention ') ? [`own-${family.replace(' ', ` ${kernel} `)}`] : [];
+    const [kind, ...types] = family.split(' ');
+    const kernel = kind === 'attention' ? attention : kind === 'products' && addon.matmul().types.includes(types[0]!) ? matmul : undefined;
+    const ours = kernel === undefined ? [] : [`own-${kind} ${kernel} ${types.join(' ')}`];
     for (const one of [family, ...ours]) {
-      const blamed: Blamed = one === family ? { library } : { kernel: kernel! };
+      const blamed: Blamed = one === family ? { library } : { kernel: `${kind === 'attention' ? 'attention' : 'matmul'} ${kernel}` };
       say({ at: one, ...blamed });
       const wrong = addon.proveCpu(one);
       if (wrong !== '') return say({ wrong, at: one, ...blamed });

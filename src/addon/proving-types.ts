@@ -9,7 +9,7 @@ export interface ProvingAddon {
   /**
    * Computes with one family of kernels of the CPU backend, compares with plain code, and returns
    * what is wrong, or ''. The families: `elements`, `products TYPE`, `experts TYPE`, `attention K
-   * V`, `own-attention KERNEL K V`. Types are ggml's names, such as q4_K. Blocks for some
+   * V`, `own-attention KERNEL K V`, `own-products KERNEL TYPE`. Types are ggml's names, such as q4_K. Blocks for some
    * milliseconds; a broken kernel may crash the process. Throws `invalid_argument` for an unknown
    * family.
    */

@@ -2,11 +2,13 @@
 // environment variable passes them to each process that opens the addon, since a process may open
 // it before it receives any message.
 
-/** Paths of CPU libraries, and `attention KERNEL` for Recua's kernels; each with its reason. */
+/**
+ * Paths of CPU libraries, and `attention KERNEL` or `matmul KERNEL` for Recua's kernels; each with
+ * its reason.
+ */
 export type Refused = Readonly<Record<string, string>>;
 
 export const refusedVariable = 'RECUA_CPU_REFUSED';
-const kernelMark = 'attention ';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -22,11 +24,7 @@ export function refusedEnvironment(refused: Refused): { [refusedVariable]: strin
   return { [refusedVariable]: Object.keys(refused).length === 0 ? '' : JSON.stringify(refused) };
 }
 
-export function refusedKernel(name: string): string {
-  return `${kernelMark}${name}`;
-}
-
-/** The names of the refused kernels. */
-export function kernelsAmong(refused: Refused): string[] {
-  return Object.keys(refused).filter((name) => name.startsWith(kernelMark)).map((name) => name.slice(kernelMark.length));
+/** The names of the refused kernels of one kind. */
+export function kernelsAmong(refused: Refused, kind: 'attention' | 'matmul'): string[] {
+  return Object.keys(refused).filter((name) => name.startsWith(`${kind} `)).map((name) => name.slice(kind.length + 1));
 }

@@ -580,6 +580,7 @@ export function fakeAddon(fake: FakeOptions = {}): FakeAddon {
     rateBackend: () => 0,
     proveCpu: () => '',
     refuseAttention: () => {},
+    refuseMatmul: () => {},
     setNuma: () => false,
     setLog: () => {},
     loadModel: () => {
@@ -601,6 +602,8 @@ export function fakeAddon(fake: FakeOptions = {}): FakeAddon {
     turns: () => ({ taken: 0, waited: 0 }),
     attention: () => ({ kernels: [], taken: 0 }),
     attend: () => ({ out: new Float32Array(0), taken: false, ms: 0 }),
+    matmul: () => ({ kernels: [], best: '', types: [], taken: 0 }),
+    multiply: () => ({ out: new Float32Array(0), taken: false, ms: 0 }),
     compileSchema: async () => ({ grammar: 'root ::= "{}"', unenforced: [] }),
   };
   return addon;

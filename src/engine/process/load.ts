@@ -30,7 +30,8 @@ export function load(
     // Before every load: the file may have changed since the gateway checked it, above all when a
     // crashed engine restarts.
     const fingerprint = fingerprintOf(await ensureChecked(path, checked));
-    loading = addon.loadModel({ path, gpuLayers: offload.gpuLayers, devices: offload.devices, mmap, mlock });
+    const repack = repacks(addon, options, offload);
+    loading = addon.loadModel({ path, gpuLayers: offload.gpuLayers, devices: offload.devices, mmap, mlock, repack });
     if (cancelled) loading.cancel();
     const { progress, promise } = loading;
     const watch = setInterval(() => onProgress(progress()), progressMs);
@@ -156,6 +157,18 @@ function effectiveContext(info: NativeModelInfo, options: EngineOptions, notes: 
 function effectivePooling(info: NativeModelInfo, options: EngineOptions): Pooling {
   if (options.pooling !== 'auto') return options.pooling;
   return info.pooling === 'unspecified' || info.pooling === 'none' ? 'mean' : info.pooling;
+}
+
+/**
+ * Whether ggml copies weights into layouts for its own kernels. Not where Recua's kernels multiply
+ * all types that it would copy: they read weights as they are in the file. On AMX, ggml's are fast.
+ */
+function repacks(addon: NativeAddon, { matmul, kernels = [] }: EngineOptions, { gpuLayers, devices }: OffloadChoice): boolean {
+  const own = addon.matmul();
+  const features = addon.backends().find(({ name }) => name === 'CPU')?.features ?? {};
+  if (matmul !== 'auto' || own.best === '' || gpuLayers !== 0 || devices.length > 0 || 'AMX_INT8' in features) return true;
+  const copied = kernels.filter((family) => / (q4_0|q4_K|q2_K|iq4_nl|mxfp4)$/.test(family));
+  return !copied.every((family) => own.types.some((type) => family === `products ${type}`));
 }
 
 function contextOptions(options: EngineOptions, contextSize: number, mathThreads: number): ContextOptions {

@@ -28,6 +28,7 @@ export function familyText(family: string): string {
   if (kind === 'products') return `products of ${first} weights`;
   if (kind === 'experts') return `products of ${first} experts`;
   if (kind === 'attention') return `attention over ${first} keys and ${second} values`;
+  if (kind === 'own-products') return `Recua's products (${first}) of ${second} weights`;
   if (kind === 'own-attention') return `Recua's attention (${first}) over ${second} keys and ${third} values`;
   return kind === 'elements' ? 'norms, rotations and activations' : family;
 }

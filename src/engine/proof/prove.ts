@@ -2,7 +2,7 @@
 // library that computes wrongly, or crashes its process, is replaced by the next best. Used by the
 // gateway, by an engine in this process, by `recua doctor` and by set-up.
 import { basename } from 'node:path';
-import { refusedKernel, type Refused } from '../../addon/refused.js';
+import type { Refused } from '../../addon/refused.js';
 import { RecuaError } from '../../errors.js';
 import { isClone, ownInstallation } from '../../system/installation.js';
 import type { Log } from '../api.js';
@@ -97,7 +97,7 @@ export async function proveNow(families: readonly string[], settings: ProveSetti
       continue;
     }
     wasLate = false;
-    const name = result.blamed.kernel !== undefined ? refusedKernel(result.blamed.kernel) : result.blamed.library;
+    const name = result.blamed.kernel ?? result.blamed.library;
     const isOnly = result.blamed.kernel === undefined && result.chosen?.linked === true;
     if (name === undefined || isOnly || name in refused) {
       forget();

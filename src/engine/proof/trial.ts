@@ -13,10 +13,11 @@ export interface TrialRequest {
   limitMs: number;
 }
 
-/** What failed: a library, or one of Recua's attention kernels; empty if unknown. */
+/** What failed: a library, or one of Recua's kernels; empty if unknown. */
 export interface Blamed {
   /** Its path. */
   library?: string;
+  /** `attention NAME` or `matmul NAME`. */
   kernel?: string;
 }
 
