@@ -2,12 +2,13 @@
 // llama-server of the same tree, same file, same flags, in alternation (A B A B), as median ratios.
 // Absolute numbers drift on a shared machine, ratios less. Without LOAD: all that have a goal,
 // except `depth` (answers behind long contexts) and `agents` (two agents, eight turns each).
-// Without a model: those that the load has goals for, or the built-in one. `npm run bench -- --compare OLD.json NEW.json` compares two saved runs;
-// `--list` names the loads; `--growth [clients|context|conversations …] [--sizes N,N,…]` measures
-// how numbers change as these grow; `--flags [FLAG …]` what our own flags change; `--in-process`
-// compares the library with node-llama-cpp; `--day MINUTES [LOAD …]` runs a mix on one server and
-// measures it beside a fresh one; `--two-models` lets two servers share the cores; `--templates
-// [TEMPLATE …]` compares the prompts that both make of chats.
+// Without a model: those that the load has goals for, or the built-in one. `npm run bench --
+// --compare OLD.json NEW.json` compares two saved runs; `--list` names the loads; `--growth
+// [clients|context|conversations …] [--sizes N,N,…]` measures how numbers change as these grow;
+// `--flags [FLAG …]` what our own flags change; `--in-process` compares the library with
+// node-llama-cpp; `--day MINUTES [LOAD …]` runs a mix on one server and measures it beside a fresh
+// one; `--two-models` lets two servers share the cores; `--templates [TEMPLATE …]` compares the
+// prompts that both make of chats.
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import { basename, join } from 'node:path';

@@ -4,10 +4,10 @@
 //   panel          input rows that share each load of weights
 //   and the functions used below.
 //
-// Weights are read in tiles of `lanes` rows. A tile is unpacked to 8-bit values, transposed, so that
-// each lane belongs to one row of weights and takes four columns at once, and then multiplied with
-// all input rows. Integer sums of 16 or 32 columns are exact; their scales are applied as floats.
-// A row's result does not depend on how many rows there are.
+// Weights are read in tiles of `lanes` rows. A tile is unpacked to 8-bit values, transposed, so
+// that each lane belongs to one row of weights and takes four columns at once, and then multiplied
+// with all input rows. Integer sums of 16 or 32 columns are exact; their scales are applied as
+// floats. A row's result does not depend on how many rows there are.
 
 struct Q8_0 { uint16_t d; int8_t q[32]; };
 struct Q4_K { uint16_t d, dmin; uint8_t scales[12], q[128]; };

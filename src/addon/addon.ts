@@ -110,7 +110,6 @@ export interface ContextOptions {
   flashAttention: 'auto' | 'on' | 'off';
   /** Absent: ggml. No effect if layers are on a GPU. */
   attention?: 'auto' | 'ggml';
-  /** The same for products of quantized weights. */
   matmul?: 'auto' | 'ggml';
   /** ggml type names, e.g. 'f16', 'q8_0'. */
   cacheTypeK: string;
@@ -387,10 +386,7 @@ export interface NativeAddon extends ProvingAddon {
    * nodes they have computed so far.
    */
   attention(): { kernels: string[]; taken: number };
-  /**
-   * The same for products of quantized weights, whose types go by ggml's names. `best` is the kernel
-   * that contexts use: the fastest that is not refused, or ''.
-   */
+  /** The same for products of quantized weights. `best`: the fastest not refused, or ''. */
   matmul(): { kernels: string[]; best: string; types: string[]; taken: number };
   /** For tests and measurements: computes one product with one kernel, or with ggml. Blocks. */
   multiply(options: MultiplyOptions): { out: Float32Array; taken: boolean; ms: number };
