@@ -163,10 +163,13 @@ function effectivePooling(info: NativeModelInfo, options: EngineOptions): Poolin
  * Whether ggml copies weights into layouts for its own kernels. Not where Recua's kernels multiply
  * all types that it would copy: they read weights as they are in the file. On AMX, ggml's are fast.
  */
-function repacks(addon: NativeAddon, { matmul, kernels = [] }: EngineOptions, { gpuLayers, devices }: OffloadChoice): boolean {
+export function repacks(
+  addon: Pick<NativeAddon, 'matmul' | 'backends'>, { matmul, kernels }: Pick<EngineOptions, 'matmul' | 'kernels'>,
+  { gpuLayers, devices }: Pick<OffloadChoice, 'gpuLayers' | 'devices'>,
+): boolean {
   const own = addon.matmul();
   const features = addon.backends().find(({ name }) => name === 'CPU')?.features ?? {};
-  if (matmul !== 'auto' || own.best === '' || gpuLayers !== 0 || devices.length > 0 || 'AMX_INT8' in features) return true;
+  if (kernels === undefined || matmul !== 'auto' || own.best === '' || gpuLayers !== 0 || devices.length > 0 || 'AMX_INT8' in features) return true;
   const copied = kernels.filter((family) => / (q4_0|q4_K|q2_K|iq4_nl|mxfp4)$/.test(family));
   return !copied.every((family) => own.types.some((type) => family === `products ${type}`));
 }
