@@ -111,7 +111,7 @@ t.test('every byte that arrived is kept, wherever in a chunk the pull is stopped
     if (signal === 'SIGKILL') await noted(running, folder, file, (round + 1) * 4 * each);
     running.child.kill(signal);
     const { stderr } = await running.ended;
-    if (signal !== 'SIGKILL') t.match(stderr, /What arrived is kept/);
+    if (signal !== 'SIGKILL') t.match(stderr, /The part that arrived is kept/);
   }
   hub.onSend = () => undefined;
   const last = await pull(hub, folder, args, env);

@@ -62,7 +62,7 @@ t.test('a strategy is chosen once per process, and changes nothing on one node',
     const told = run(strategy);
     t.equal(told.several, !oneNode);
     t.equal(told.again, told.several);
-    t.match(told.refused, { code: 'invalid_argument', message: new RegExp(`strategy ${strategy} already.*isolate`) });
+    t.match(told.refused, { code: 'invalid_argument', message: new RegExp(`already places its threads by NUMA strategy ${strategy}.*isolate`) });
     t.same(told.sampled, plain.sampled);
   }
   t.end();
