@@ -1,5 +1,5 @@
-// Every error that users of Recua can get: its code, HTTP status, wire type and meaning. Every layer
-// and both processes import this file; it imports nothing. test/errors.test.ts compares
+// Every error that users of Recua can get: its code, HTTP status, wire type and meaning. Every
+// layer and both processes import this file; it imports nothing. test/errors.test.ts compares
 // docs/errors.md with this table.
 
 /** The `type` of an error body, as OpenAI's and llama-server's clients know it. */
@@ -162,8 +162,8 @@ export class RecuaError extends Error {
   }
 
   /**
-   * Turns any thrown value into a RecuaError. Native errors have a code of the table, a full disk is
-   * `disk_full`, and everything else is `internal_error`.
+   * Turns any thrown value into a RecuaError. Native errors have a code of the table, a full disk
+   * is `disk_full`, and everything else is `internal_error`.
    * @internal
    */
   static from(thrown: unknown): RecuaError {

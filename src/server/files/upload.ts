@@ -1,6 +1,5 @@
 // POST /v1/files: a form with one file and its purpose. The bytes are streamed to disk, not held in
 // memory.
-import { once } from 'node:events';
 import { createWriteStream, type WriteStream } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
@@ -78,7 +77,8 @@ class Form {
       this.#file?.destroy(thrown as Error);
       await this.#writing.catch(() => undefined);
       // A stream that fails while its file is being opened still creates the file.
-      if (this.#sink && !this.#sink.closed) await once(this.#sink, 'close');
+      const sink = this.#sink;
+      if (sink && !sink.closed) await new Promise((resolve) => sink.once('close', resolve));
       throw thrown;
     }
     return { fields: Fields.of(this.#fields), filename: this.#filename };

@@ -145,7 +145,7 @@ t.test('a saved chat, or the name of its file, cannot drive the terminal either'
   const chat = await openChat(t, ['--resume', 'saved', ...always('ok')], { home });
   t.match(await chat.say('/system'), /be\]0;evil31m/);
   t.match(await chat.say('/sessions'), /a\]0;evil31mb/);
-  t.match(await chat.say('/load role'), /no\s+sound\s+saved\s+chat/);
+  t.match(await chat.say('/load role'), /not\s+a\s+valid\s+saved\s+chat/);
   await chat.leave();
   const others = [['chat', '--resume', 'role', '-p', 'x'], ['sessions', 'list'], ['sessions', 'show', 'saved'], ['sessions', 'export', 'saved']].map((args) => {
     const pty = new Pty(args, { env: { SERVICE_HOME: home } });

@@ -24,7 +24,7 @@ t.test('messages of the chat break between words, and no line begins with a blan
   const chat = await openChat(t, [], { rows: 60, columns: 50 });
   t.match(chat.text(), /\/help\s+lists\s+commands,\s+Ctrl-D\s+leaves\./, 'the greeting too');
   chat.type('/nosuch\r');
-  await chat.until(/sent\s+with\s+two\./);
+  await chat.until(/type\s+two\s+slashes\./);
   await chat.prompt();
   for (const columns of [50, 51, 52, 80]) {
     chat.resize(columns, 60);
