@@ -30,27 +30,27 @@ export function refused(what: string, neutral?: Readonly<Record<string, unknown>
 const samplers: Readonly<Record<keyof typeof samplerSettings, string>> = {
   topP: 'Keep the likeliest tokens whose probabilities add up to this; 1 is off.',
   topK: 'Keep this many of the likeliest tokens; 0 and -1 are off.',
-  minP: "Drop tokens below this share of the likeliest one's probability; 0 is off.",
+  minP: "Drop tokens below this fraction of the likeliest token's probability; 0 is off.",
   typicalP: 'Locally typical sampling; 1 is off.',
-  topNSigma: 'Keep tokens whose logits are within this many standard deviations of the best; -1 is off.',
+  topNSigma: 'Keep tokens within this many standard deviations of the best logit; -1 is off.',
   repeatPenalty: 'Penalty on tokens that already occurred; 1 is off.',
-  penaltyLastN: 'How many tokens the penalties look back; -1 is the whole context.',
-  frequencyPenalty: 'Penalty for each time a token occurred.',
-  presencePenalty: 'Penalty on tokens that occurred at all.',
+  penaltyLastN: 'How many tokens back the penalties look; -1 means the whole context.',
+  frequencyPenalty: 'Penalty for each occurrence of a token.',
+  presencePenalty: 'Penalty on every token that occurred at least once.',
   dryMultiplier: 'Strength of DRY, which penalizes repeated phrases; 0 is off.',
   dryBase: 'Factor by which the DRY penalty grows with each repeated token of a phrase.',
   dryAllowedLength: 'How many tokens a phrase may repeat before DRY penalizes it.',
-  dryPenaltyLastN: 'How many tokens DRY looks back; -1 is the whole context.',
+  dryPenaltyLastN: 'How many tokens back DRY looks; -1 means the whole context.',
   xtcProbability: 'How often XTC drops the likeliest tokens; 0 is never.',
   xtcThreshold: 'XTC drops the tokens above this probability, except the least likely of them.',
-  mirostatTau: 'Target surprise of Mirostat.',
+  mirostatTau: 'The entropy that Mirostat aims at.',
   mirostatEta: 'Learning rate of Mirostat.',
-  dynatempRange: 'How far the temperature may move in either direction, lower where the model is sure; 0 is off.',
-  dynatempExponent: "How the dynamic temperature depends on the distribution's entropy.",
-  adaptiveTarget: 'Target probability of the sampler `adaptive_p`; -1 is off.',
+  dynatempRange: 'How far the temperature may move up and down; it is lower where the model is certain; 0 is off.',
+  dynatempExponent: "How the dynamic temperature follows the distribution's entropy.",
+  adaptiveTarget: 'Probability that the sampler `adaptive_p` aims at; -1 is off.',
   adaptiveDecay: 'How slowly `adaptive_p` forgets.',
-  minKeep: 'Each sampler keeps at least this many tokens.',
-  minTokens: 'The model cannot end the answer before this many tokens.',
+  minKeep: 'Minimum number of tokens that each sampler keeps.',
+  minTokens: 'Before this many tokens, neither an end-of-text token nor a stop string ends the answer; the end of a grammar still does.',
 };
 
 const samplerFields = Object.entries(samplerSettings).flatMap(([key, setting]): [string, FieldWords][] => {
@@ -61,7 +61,7 @@ const samplerFields = Object.entries(samplerSettings).flatMap(([key, setting]): 
 
 /** Fields of `readSampling`. */
 export const samplingWords: Words = {
-  temperature: { text: '0 always picks the likeliest token. The default is the server\'s (`--temp`).', default: answerSettings.temperature.fallback },
+  temperature: { text: '0 always takes the likeliest token. The default is the server\'s (`--temp`).', default: answerSettings.temperature.fallback },
   ...Object.fromEntries(samplerFields),
   mirostat: { text: 'Version of Mirostat; 0 is off.', default: 0 },
   seed: { text: 'The same request with the same seed gets the same answer. Without a seed, or with -1, the server picks one at random. Only the low 32 bits count.', default: -1 },

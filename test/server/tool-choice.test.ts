@@ -108,7 +108,7 @@ t.test('an answer cut off anywhere in a call is never an error, and loses nothin
     const { message, finish_reason: reason } = whole.choices[0];
     const said = (message.content ?? '') + (message.tool_calls ?? []).map((call: any) => call.function.name + call.function.arguments).join('');
     if (reason === 'length') t.ok(said !== '' || most < 5, `${most} tokens: ${JSON.stringify(message)}`);
-    if (reason === 'length' && message.content) t.match(whole.warnings, [/cut off within a call/]);
+    if (reason === 'length' && message.content) t.match(whole.warnings, [/cut off within a tool call/]);
     const chunks = await app.stream(chatPath, body);
     const streamed = chunks.flatMap(({ choices }) => choices).map(({ delta }: any) => (delta.content ?? '') + (delta.tool_calls ?? []).map((call: any) => (call.function.name ?? '') + call.function.arguments).join('')).join('');
     t.equal(streamed, said, 'streamed alike');

@@ -78,7 +78,7 @@ class Form {
       await this.#writing.catch(() => undefined);
       // A stream that fails while its file is being opened still creates the file.
       const sink = this.#sink;
-      if (sink && !sink.closed) await new Promise((resolve) => sink.once('close', resolve));
+      if (sink && !sink.closed) await new Promise<void>((resolve) => sink.once('close', resolve));
       throw thrown;
     }
     return { fields: Fields.of(this.#fields), filename: this.#filename };

@@ -106,7 +106,7 @@ export class ChatReader {
 
   /**
    * The new part of the answer, if any. Throws the error that the event reports, and
-   * `server_unreachable` for an event that no Recua server sends.
+   * `server_unreachable` for an event that is not from a Recua server.
    */
   read(data: string): Delta | undefined {
     if (data === '[DONE]') {

@@ -15,9 +15,9 @@ t.test('the limits of a key are read', (t) => {
   const file = JSON.stringify([{ name: 'ann', key: 'a', models: ['x', 'y'], requests_per_minute: 5, tokens_per_day: 6, concurrency: 7, priority: 'flex' }]);
   t.match(read(file).find('a', 0), { models: ['x', 'y'], requestsPerMinute: 5, tokensPerDay: 6, concurrency: 7, priority: -1 });
   for (const [field, value, message] of [
-    ['models', [], /models of keys\[0\] of the key file is no list of names/], ['models', 'x', /no list/], ['models', [''], /no list/],
+    ['models', [], /models of keys\[0\] of the key file is not a list of names/], ['models', 'x', /not a list of names/], ['models', [''], /not a list of names/],
     ['requests_per_minute', 0, /requests_per_minute of keys\[0\] .*not a whole number of at least 1/], ['tokens_per_day', 1.5, /tokens_per_day/], ['concurrency', '2', /concurrency/],
-    ['cache_salt', 'yes', /neither true nor false/], ['priority', 'high', /none of flex, default, priority/], ['priority', 'toString', /none of flex/], ['requests_per_hour', 1, /known are name, key/],
+    ['cache_salt', 'yes', /neither true nor false/], ['priority', 'high', /not one of flex, default, priority/], ['priority', 'toString', /not one of flex/], ['requests_per_hour', 1, /the known fields are name, key/],
   ] as const) {
     t.throws(() => read(JSON.stringify([{ key: 'a', [field]: value }])), { code: 'invalid_usage', message }, `${field} ${JSON.stringify(value)}`);
   }

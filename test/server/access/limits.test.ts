@@ -156,7 +156,7 @@ t.test('a key may use its models and no others', async (t) => {
   for (const [at, body] of [[path, { ...hello, model: 'small' }], [path, hello], ['/v1/embeddings', { input: 'x' }], ['/v1/responses', { input: 'x' }], ['/v1/responses', { input: 'x', background: true }], ['/tokenize', { content: 'x' }], ['/api/chat', { model: 'small', messages: [] }], ['/completion', { prompt: 'x' }]] as const) {
     const refused = await post(url + at, body, bearer('b'));
     t.equal(refused.status, 403, `${at} ${JSON.stringify(body)}`);
-    t.match(await refused.text(), /The API key bob may use elsewhere, and not /);
+    t.match(await refused.text(), /The API key bob may use elsewhere, but not /);
   }
   for (const at of ['/v1/models/small', '/props']) t.equal((await fetch(url + at, { headers: bearer('b') })).status, 403, at);
 });

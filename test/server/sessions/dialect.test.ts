@@ -86,7 +86,7 @@ t.test('names are not paths, and an invalid chat is not written', async (t) => {
   t.match(await ask('POST', '/sessions', { session: { messages: [{ role: 'tool' }] } }), { status: 400, body: { error: { code: 'invalid_session' } } });
   mkdirSync(folder, { recursive: true });
   writeFileSync(join(folder, 'broken.json'), '{');
-  t.match((await ask('GET', '/sessions')).body.data, [{ name: 'broken', error: /no sound saved chat/ }]);
+  t.match((await ask('GET', '/sessions')).body.data, [{ name: 'broken', error: /not a valid saved chat/ }]);
   t.equal((await ask('GET', '/sessions/broken')).status, 400);
 });
 
