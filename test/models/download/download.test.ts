@@ -93,7 +93,7 @@ t.test('a host that keeps failing is given up, and the received bytes are kept',
   const folder = t.testdir();
   const result = await pull(hub, folder, [...pullArgs, '--connections', '1']);
   t.equal(result.code, 1);
-  t.match(result.stderr, /m-Q8_0\.gguf could not be downloaded: .*localhost:\d+: the connection was cut, 10 times in a row\. The part that arrived is kept/);
+  t.match(result.stderr, /m-Q8_0\.gguf could not be downloaded: .*localhost:\d+: the connection was cut, 10 times in a row\. What arrived is kept/);
   t.ok(isAbsent(folder, file));
   hub.onBytes = () => false;
   const sent = hub.bytesSent;
