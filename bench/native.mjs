@@ -16,10 +16,17 @@ if (!['decode', 'embed', 'prefill', 'sample', 'request'].includes(load) || !path
   console.error('Expected: node bench/native.mjs decode|embed|prefill|sample|request MODEL.gguf [threads]');
   process.exit(2);
 }
-/** Whose kernels compute: RECUA_BENCH_KERNELS=ggml compares with ggml's. */
+/**
+ * Whose kernels compute: RECUA_BENCH_KERNELS=ggml compares with ggml's, RECUA_BENCH_KERNELS=avx2
+ * with ours for a processor that has no more than that.
+ */
 const kernels = process.env.RECUA_BENCH_KERNELS ?? 'auto';
-const own = { attention: kernels, matmul: kernels };
+const own = kernels === 'ggml' ? { attention: 'ggml', matmul: 'ggml' } : { attention: 'auto', matmul: 'auto' };
 const addon = loadAddon();
+if (!['auto', 'ggml'].includes(kernels)) {
+  for (const name of addon.matmul().kernels) if (name !== kernels) addon.refuseMatmul(name);
+  for (const name of addon.attention().kernels) if (name !== kernels) addon.refuseAttention(name);
+}
 const model = await addon.loadModel({ path, gpuLayers: 0, mmap: true, mlock: false, repack: kernels === 'ggml' }).promise;
 
 async function decode() {

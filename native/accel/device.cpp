@@ -25,8 +25,8 @@ const char *name(ggml_backend_dev_t) { return "recua"; }
 // The instance of one context. The registered device has none, and no work.
 struct Own {
   Own(ggml_backend_dev_t registered, const Settings &settings) : device(*registered), backend{} {
-    const attention::Kernel *for_attention = settings.attention ? attention::best_kernel() : nullptr;
-    const matmul::Kernel *for_matmul = settings.matmul ? matmul::best_kernel() : nullptr;
+    const attention::Kernel *for_attention = settings.attention ? attention::kernels().best() : nullptr;
+    const matmul::Kernel *for_matmul = settings.matmul ? matmul::kernels().best() : nullptr;
     if (for_attention != nullptr) attention.emplace(*for_attention, settings.threads);
     if (for_matmul != nullptr) matmul.emplace(*for_matmul, settings.threads);
     if (attention || matmul) device.context = this;
@@ -96,7 +96,7 @@ ggml_backend_reg_t registration() {
 } // namespace
 
 void install() {
-  if (!attention::kernels().empty() || !matmul::kernels().empty()) ggml_backend_register(registration());
+  if (!attention::kernels().all().empty() || !matmul::kernels().all().empty()) ggml_backend_register(registration());
 }
 
 bool is_own(ggml_backend_reg_t reg) { return reg == registration(); }

@@ -1,13 +1,8 @@
-// Runs one attention by one of our kernels or by ggml, on arrays from JavaScript. Tests compare the
-// results with a reference and measure the time.
+// Computes one attention, for tests and measurements (accel/check.h).
 #include "attention/attention.h"
+#include "accel/check.h"
 #include "attention/work.h"
-#include "thread/compute_thread.h"
 
-#include "ggml-cpp.h"
-
-#include <algorithm>
-#include <chrono>
 #include <cstring>
 
 namespace recua::attention {
@@ -47,13 +42,6 @@ struct Call {
   }
 };
 
-ggml_type type_named(const std::string &name) {
-  for (const ggml_type type : {GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_Q8_0, GGML_TYPE_Q4_0}) {
-    if (name == ggml_type_name(type)) return type;
-  }
-  throw CodedError("invalid_argument", "Expected a type such as f16, got " + name + ".");
-}
-
 // Fills a tensor of any type, and writes the rounded values back to the array.
 void fill(ggml_tensor *tensor, const Napi::Float32Array &from) {
   float *values = const_cast<Napi::Float32Array &>(from).Data();
@@ -67,21 +55,13 @@ void fill(ggml_tensor *tensor, const Napi::Float32Array &from) {
   ggml_get_type_traits(tensor->type)->to_float(tensor->data, values, count);
 }
 
-const Kernel *kernel_named(const std::string &name) {
-  for (const Kernel *kernel : kernels()) {
-    if (name == kernel->name) return kernel;
-  }
-  throw CodedError("invalid_argument", "This processor has no kernel " + name + ".");
-}
-
 Napi::Value run(Napi::Env env, const Call &call) {
-  ggml_backend_ptr backend(ggml_backend_init_by_type(GGML_BACKEND_DEVICE_TYPE_CPU, nullptr));
-  if (!backend) throw CodedError("backend_unusable", "No CPU backend is loaded.");
+  const auto backend = accel::cpu_backend();
   ggml_context_ptr context(ggml_init({ggml_tensor_overhead() * 32 + ggml_graph_overhead(), nullptr, true}));
   // llama.cpp's layout: the heads of a token, or of a key, are adjacent.
   ggml_tensor *q = ggml_new_tensor_4d(context.get(), GGML_TYPE_F32, call.dk, call.heads, call.tokens, call.streams);
-  ggml_tensor *k = ggml_new_tensor_4d(context.get(), type_named(call.type_k), call.dk, call.kv_heads, call.keys, call.streams);
-  ggml_tensor *v = ggml_new_tensor_4d(context.get(), type_named(call.type_v), call.dv, call.kv_heads, call.keys, call.streams);
+  ggml_tensor *k = ggml_new_tensor_4d(context.get(), accel::type_named(call.type_k), call.dk, call.kv_heads, call.keys, call.streams);
+  ggml_tensor *v = ggml_new_tensor_4d(context.get(), accel::type_named(call.type_v), call.dv, call.kv_heads, call.keys, call.streams);
   ggml_tensor *mask = call.mask.IsEmpty() ? nullptr : ggml_new_tensor_4d(context.get(), GGML_TYPE_F16, call.keys, call.tokens, 1, call.streams);
   ggml_tensor *sinks = call.sinks.IsEmpty() ? nullptr : ggml_new_tensor_1d(context.get(), GGML_TYPE_F32, call.heads);
   ggml_tensor *node = ggml_flash_attn_ext(context.get(), ggml_permute(context.get(), q, 0, 2, 1, 3), ggml_permute(context.get(), k, 0, 2, 1, 3),
@@ -99,48 +79,19 @@ Napi::Value run(Napi::Env env, const Call &call) {
   std::unique_ptr<Work> work;
   bool taken = false;
   if (call.kernel != "ggml") {
-    work = std::make_unique<Work>(*kernel_named(call.kernel), call.threads);
+    work = std::make_unique<Work>(kernels().named(call.kernel), call.threads);
     taken = work->take(node);
   }
-  ggml_cgraph *graph = ggml_new_graph(context.get());
-  ggml_build_forward_expand(graph, node);
-  ggml_backend_reg_t reg = ggml_backend_dev_backend_reg(ggml_backend_get_device(backend.get()));
-  auto set_threads = reinterpret_cast<ggml_backend_set_n_threads_t>(ggml_backend_reg_get_proc_address(reg, "ggml_backend_set_n_threads"));
-  if (set_threads != nullptr) set_threads(backend.get(), call.threads);
-
-  double least_ms = 0;
-  compute::apart([&] {
-    for (int32_t i = 0; i < std::max(call.repeat, 1); i++) {
-      const auto begin = std::chrono::steady_clock::now();
-      ggml_backend_graph_compute(backend.get(), graph);
-      const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
-      if (i == 0 || ms < least_ms) least_ms = ms;
-    }
-  });
-
-  auto out = Napi::Float32Array::New(env, static_cast<size_t>(ggml_nelements(node)));
-  std::memcpy(out.Data(), node->data, ggml_nbytes(node));
-  auto result = Napi::Object::New(env);
-  result.Set("out", out);
-  result.Set("taken", taken);
-  result.Set("ms", least_ms);
-  return result;
+  return accel::computed(env, backend.get(), context.get(), node, taken, call.threads, call.repeat);
 }
 
 } // namespace
 
-Napi::Value describe(const Napi::CallbackInfo &info) {
-  auto names = Napi::Array::New(info.Env());
-  for (const Kernel *kernel : kernels()) names.Set(names.Length(), kernel->name);
-  auto result = Napi::Object::New(info.Env());
-  result.Set("kernels", names);
-  result.Set("taken", static_cast<double>(Work::taken()));
-  return result;
-}
+Napi::Value describe(const Napi::CallbackInfo &info) { return accel::described(info.Env(), kernels(), Work::taken()); }
 
 Napi::Value refuse(const Napi::CallbackInfo &info) {
   return guarded(info.Env(), [&]() -> Napi::Value {
-    refuse_kernel(*kernel_named(info[0].As<Napi::String>().Utf8Value()));
+    kernels().refuse(kernels().named(info[0].As<Napi::String>().Utf8Value()));
     return info.Env().Undefined();
   });
 }

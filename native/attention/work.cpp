@@ -4,6 +4,7 @@
 // llama.cpp's scheduler would put each node of a separate backend into its own piece of the graph:
 // two more starts of the team for each layer. As a custom operation the node stays in the CPU
 // backend's piece and is computed by that backend's threads, whichever kind they are.
+#include "accel/processor.h"
 #include "attention/work.h"
 
 #include "ggml-impl.h"
@@ -11,33 +12,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <mutex>
 #include <new>
-#include <set>
-
-#if defined(_MSC_VER) && defined(_M_X64)
-#define WIN32_LEAN_AND_MEAN
-#define NOMINMAX
-#include <windows.h>
-#endif
 
 namespace recua::attention {
 
 namespace {
-
-#if defined(__x86_64__) && defined(__GNUC__)
-bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
-bool has_avx512() {
-  return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-         __builtin_cpu_supports("avx512vl");
-}
-#elif defined(_MSC_VER) && defined(_M_X64)
-bool has_avx2() { return IsProcessorFeaturePresent(PF_AVX2_INSTRUCTIONS_AVAILABLE) != 0; }
-bool has_avx512() { return false; }
-#else
-bool has_avx2() { return false; }
-bool has_avx512() { return false; }
-#endif
 
 // Index of FLASH_ATTN_EXT's parameters in the custom operation, behind its own.
 constexpr size_t params_at = 8; // of 16 words
@@ -130,9 +109,6 @@ Task task_of(const ggml_tensor *node, const Params &params, float *slopes) {
 
 int32_t parts_of(int32_t whole, int32_t part) { return (whole + part - 1) / part; }
 
-std::mutex refusing; // guards the set below
-std::set<const Kernel *> refused;
-
 } // namespace
 
 // An item is some tokens of one KV head. It consists of one unit, or of several that each cover a
@@ -166,28 +142,10 @@ struct Work::Plan {
   int64_t part_floats(const Task &task) const { return static_cast<int64_t>(tile) * task.group * (partial_head + task.dv); }
 };
 
-std::vector<const Kernel *> kernels() {
-  std::vector<const Kernel *> all;
-  const auto add = [&](bool usable, const Kernel *kernel) {
-    if (usable && kernel != nullptr) all.push_back(kernel);
-  };
-  add(has_avx512(), avx512_kernel());
-  add(has_avx2(), avx2_kernel());
-  add(true, neon_kernel());
-  add(true, plain_kernel());
+accel::Kernels<Kernel> &kernels() {
+  static accel::Kernels<Kernel> all{
+      {accel::has_avx512(), avx512_kernel()}, {accel::has_avx2(), avx2_kernel()}, {true, neon_kernel()}, {true, plain_kernel()}};
   return all;
-}
-
-const Kernel *best_kernel() {
-  const std::lock_guard<std::mutex> lock(refusing);
-  const std::vector<const Kernel *> all = kernels();
-  const auto best = std::find_if(all.begin(), all.end(), [](const Kernel *kernel) { return refused.count(kernel) == 0; });
-  return best == all.end() ? nullptr : *best;
-}
-
-void refuse_kernel(const Kernel &kernel) {
-  const std::lock_guard<std::mutex> lock(refusing);
-  refused.insert(&kernel);
 }
 
 bool Work::reserve(const Task &task) {

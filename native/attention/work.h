@@ -2,6 +2,7 @@
 // the threads of ggml's CPU backend, and holds the memory for that.
 #pragma once
 
+#include "accel/kernels.h"
 #include "attention/kernel.h"
 
 #include "ggml.h"
@@ -13,12 +14,7 @@
 
 namespace recua::attention {
 
-// The fastest kernel that this processor has and that is not refused; null if all are refused.
-const Kernel *best_kernel();
-// Any thread. Contexts made from now on do not use `kernel`.
-void refuse_kernel(const Kernel &kernel);
-// All kernels that this processor has, the fastest first.
-std::vector<const Kernel *> kernels();
+accel::Kernels<Kernel> &kernels();
 
 class Work {
 public:

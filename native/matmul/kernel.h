@@ -49,5 +49,6 @@ struct Kernel {
 // Null if the build does not have the kernel.
 const Kernel *avx512_kernel();
 const Kernel *avxvnni_kernel();
+const Kernel *avx2_kernel();
 
 } // namespace recua::matmul

@@ -20,6 +20,8 @@ using Pair = __m512i;
 constexpr int32_t lanes = 16;
 #define RECUA_PANEL 12
 constexpr int32_t panel = RECUA_PANEL;
+// Q8_0 weights are made positive by adding 128.
+constexpr bool takes_signed = false;
 
 inline F zero() { return _mm512_setzero_ps(); }
 inline F load(const float *from) { return _mm512_loadu_ps(from); }
@@ -42,10 +44,15 @@ inline F to_floats(I a) { return _mm512_cvtepi32_ps(a); }
 inline float through_f16(float x) { return _cvtsh_ss(_cvtss_sh(x, _MM_FROUND_TO_NEAREST_INT)); }
 inline I all_integers(int32_t x) { return _mm512_set1_epi32(x); }
 inline I load_bytes(const uint8_t *from) { return _mm512_loadu_si512(from); }
-inline I add_products(I sum, I weights, const int8_t *four) {
+inline I four_bytes(const int8_t *from) {
   int32_t bits;
-  memcpy(&bits, four, sizeof bits);
-  return _mm512_dpbusd_epi32(sum, weights, _mm512_set1_epi32(bits));
+  memcpy(&bits, from, sizeof bits);
+  return _mm512_set1_epi32(bits);
+}
+// Four columns for each of `count` vectors of weights.
+template <Format, int32_t count> inline I add_products(I sum, const I *weights, const int8_t *values) {
+  for (int32_t k = 0; k < count; k++) sum = _mm512_dpbusd_epi32(sum, weights[k], four_bytes(values + 4 * k));
+  return sum;
 }
 inline void prefetch(const char *at) { _mm_prefetch(at, _MM_HINT_T1); }
 

@@ -1,6 +1,7 @@
 // The matrix kernels, written over a vector type; included by each kernel_*.cpp, in an anonymous
 // namespace, after it has defined
 //   F, I           vectors of `lanes` floats and of as many 32-bit integers; lanes is 8 or 16
+//   Pair           the bytes of 64 columns
 //   panel          input rows that share each load of weights
 //   and the functions used below.
 //
@@ -26,7 +27,7 @@ constexpr int32_t vector_bytes = 4 * lanes;
 constexpr int32_t line = 64;
 
 // What is added to weights to make them positive, and taken off again by Block::offsets.
-inline int32_t bias_of(Format format) { return format == Format::q8_0 ? 128 : format == Format::q6_k ? 32 : 0; }
+constexpr int32_t bias_of(Format format) { return format == Format::q8_0 ? (takes_signed ? 0 : 128) : format == Format::q6_k ? 32 : 0; }
 inline bool is_super(Format format) { return format != Format::q8_0; }
 
 // Panels share the rows evenly. The first `larger` panels have one row more.
@@ -94,14 +95,13 @@ Tile tile_in(char *scratch, int32_t columns) {
   return {reinterpret_cast<uint8_t *>(scratch), reinterpret_cast<float *>(scales), reinterpret_cast<float *>(scales + scale_bytes(columns))};
 }
 
-// The six-bit scales and minima of Q4_K and Q5_K.
-inline void unpack_scales(const uint8_t *from, uint8_t *scales, uint8_t *minima) {
-  for (int32_t i = 0; i < 4; i++) {
-    scales[i] = from[i] & 63;
-    minima[i] = from[i + 4] & 63;
-    scales[i + 4] = static_cast<uint8_t>((from[i + 8] & 15) | (from[i] >> 6 << 4));
-    minima[i + 4] = static_cast<uint8_t>((from[i + 8] >> 4) | (from[i + 4] >> 6 << 4));
-  }
+// The six-bit scales and minima of Q4_K and Q5_K: eight bytes of scales, then eight of minima.
+inline void unpack_scales(const uint8_t *from, uint8_t *to) {
+  uint32_t words[3];
+  memcpy(words, from, sizeof words);
+  const uint32_t all[4] = {words[0] & 0x3F3F3F3F, (words[2] & 0x0F0F0F0F) | (words[0] >> 2 & 0x30303030),
+                           words[1] & 0x3F3F3F3F, (words[2] >> 4 & 0x0F0F0F0F) | (words[1] >> 2 & 0x30303030)};
+  memcpy(to, all, sizeof all);
 }
 
 // Prefetches the memory of the next tile while this one is unpacked, a part with each call: to
@@ -118,7 +118,8 @@ struct Ahead {
 inline Pair q8_0_pair(const char *row, int32_t pair, int32_t columns) {
   const auto *blocks = reinterpret_cast<const Q8_0 *>(row) + 2 * pair;
   const bool both = (2 * pair + 1) * block_columns < columns;
-  return flipped(joined(load_half(blocks[0].q), both ? load_half(blocks[1].q) : zero_half()));
+  const Pair values = joined(load_half(blocks[0].q), both ? load_half(blocks[1].q) : zero_half());
+  return takes_signed ? values : flipped(values);
 }
 inline Pair q4_k_pair(const char *row, int32_t pair) {
   const auto &block = reinterpret_cast<const Q4_K *>(row)[pair / 4];
@@ -172,11 +173,11 @@ template <Format format> void unpack(const Task &task, const char *weights, int3
           for (int32_t g = 0; g < groups; g++) scales[g][r] = static_cast<uint8_t>(super.scales[g]);
         } else {
           mins[r] = super.dmin;
-          uint8_t own[8], least[8];
-          unpack_scales(super.scales, own, least);
+          uint8_t both[16];
+          unpack_scales(super.scales, both);
           for (int32_t g = 0; g < groups; g++) {
-            scales[g][r] = own[g];
-            minima[g][r] = least[g];
+            scales[g][r] = both[g];
+            minima[g][r] = both[8 + g];
           }
         }
       }
@@ -206,17 +207,14 @@ template <Format format, int32_t rows> void multiply_panel(const Tile &tile, con
       const F first = load(tile.scales + 2 * b * lanes), second = load(tile.scales + (2 * b + 1) * lanes);
       for (int32_t j = 0; j < rows; j++) {
         I low = all_integers(block[j].offsets[0]), high = all_integers(block[j].offsets[1]);
-        for (int32_t k = 0; k < 4; k++) {
-          low = add_products(low, weights[k], block[j].values + 4 * k);
-          high = add_products(high, weights[k + 4], block[j].values + 16 + 4 * k);
-        }
+        low = add_products<format, 4>(low, weights, block[j].values);
+        high = add_products<format, 4>(high, weights + 4, block[j].values + 16);
         sums[j] = fma(fma(to_floats(low), first, mul(to_floats(high), second)), all(block[j].scale), sums[j]);
       }
     } else {
       const F scale = load(tile.scales + b * lanes);
       for (int32_t j = 0; j < rows; j++) {
-        I sum = all_integers(block[j].offsets[0]);
-        for (int32_t k = 0; k < 8; k++) sum = add_products(sum, weights[k], block[j].values + 4 * k);
+        const I sum = add_products<format, 8>(all_integers(block[j].offsets[0]), weights, block[j].values);
         sums[j] = fma(to_floats(sum), mul(scale, all(block[j].scale)), sums[j]);
         if constexpr (format != Format::q8_0) sums[j] = fnma(load(tile.minima + b * lanes), all(block[j].sum), sums[j]);
       }

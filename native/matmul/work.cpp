@@ -1,5 +1,6 @@
 // How a product is divided among threads: they round the input, a row at a time, and then compute
 // tiles of outputs. Each free thread takes the next, because a thread may be held up.
+#include "accel/processor.h"
 #include "matmul/work.h"
 
 #include "ggml-backend.h"
@@ -7,33 +8,12 @@
 
 #include <algorithm>
 #include <cstring>
-#include <mutex>
 #include <new>
-#include <set>
 #include <thread>
-
-#if defined(__x86_64__) && defined(__GNUC__)
-#include <cpuid.h>
-#endif
 
 namespace recua::matmul {
 
 namespace {
-
-#if defined(__x86_64__) && defined(__GNUC__)
-bool has_avx512() {
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni");
-}
-// Older compilers do not know the name of this one.
-bool has_avxvnni() {
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & 1u << 4) != 0;
-}
-#else
-bool has_avx512() { return false; }
-bool has_avxvnni() { return false; }
-#endif
 
 constexpr int64_t most_columns = 1 << 17;
 constexpr int64_t most_rows = 1 << 16;
@@ -55,8 +35,8 @@ bool format_of(ggml_type type, Format &format) {
   }
 }
 
-// With fewer rows, unpacking K quants takes longer than ggml's products of packed ones.
-int64_t least_rows(Format format) { return format == Format::q8_0 ? 1 : 3; }
+// One row takes as long as reading the weights, and ggml reads them as fast.
+constexpr int64_t least_rows = 2;
 
 // In memory that the processor reads as ggml's format says: not where weights are kept in the order
 // of other kernels.
@@ -75,7 +55,7 @@ bool fits(const ggml_tensor *node) {
   // Rows at one distance.
   if (input->nb[2] != input->nb[1] * input->ne[1] || input->nb[3] != input->nb[2] * input->ne[2]) return false;
   const int64_t rows = ggml_nrows(input);
-  return rows >= least_rows(format) && rows <= most_rows && node->type == GGML_TYPE_F32 && ggml_is_contiguous(node);
+  return rows >= least_rows && rows <= most_rows && node->type == GGML_TYPE_F32 && ggml_is_contiguous(node);
 }
 
 Task task_of(const ggml_tensor *node, Block *packed) {
@@ -95,35 +75,16 @@ Task task_of(const ggml_tensor *node, Block *packed) {
   return task;
 }
 
-std::mutex refusing; // guards the set below
-std::set<const Kernel *> refused;
 std::atomic<uint64_t> nodes_taken{0};
 
 } // namespace
 
 std::vector<ggml_type> types() { return {GGML_TYPE_Q8_0, GGML_TYPE_Q4_K, GGML_TYPE_Q5_K, GGML_TYPE_Q6_K}; }
 
-std::vector<const Kernel *> kernels() {
-  std::vector<const Kernel *> all;
-  const auto add = [&](bool usable, const Kernel *kernel) {
-    if (usable && kernel != nullptr) all.push_back(kernel);
-  };
-  add(has_avx512(), avx512_kernel());
-  add(has_avxvnni(), avxvnni_kernel());
+accel::Kernels<Kernel> &kernels() {
+  static accel::Kernels<Kernel> all{
+      {accel::has_avx512_vnni(), avx512_kernel()}, {accel::has_avx_vnni(), avxvnni_kernel()}, {accel::has_avx2(), avx2_kernel()}};
   return all;
-}
-
-const Kernel *best_kernel() {
-  const std::lock_guard<std::mutex> lock(refusing);
-  for (const Kernel *kernel : kernels()) {
-    if (refused.count(kernel) == 0) return kernel;
-  }
-  return nullptr;
-}
-
-void refuse_kernel(const Kernel &kernel) {
-  const std::lock_guard<std::mutex> lock(refusing);
-  refused.insert(&kernel);
 }
 
 uint64_t Work::taken() { return nodes_taken.load(std::memory_order_relaxed); }

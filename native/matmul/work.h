@@ -2,6 +2,7 @@
 // compute, on the threads of ggml's CPU backend, and holds the memory for that.
 #pragma once
 
+#include "accel/kernels.h"
 #include "matmul/kernel.h"
 
 #include "ggml.h"
@@ -12,12 +13,7 @@
 
 namespace recua::matmul {
 
-// The fastest kernel that this processor has and that is not refused; null if there is none.
-const Kernel *best_kernel();
-// Any thread. Contexts made from now on do not use `kernel`.
-void refuse_kernel(const Kernel &kernel);
-// All kernels that this processor has, the fastest first.
-std::vector<const Kernel *> kernels();
+accel::Kernels<Kernel> &kernels();
 // The types of weights that they take.
 std::vector<ggml_type> types();
 

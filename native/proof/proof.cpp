@@ -21,13 +21,6 @@ ggml_type type_named(const std::string &name) {
   throw CodedError("invalid_argument", "Expected a type such as q4_K, got " + name + ".");
 }
 
-template <typename Kernel> const Kernel &named(const std::vector<const Kernel *> &all, const std::string &name) {
-  for (const Kernel *kernel : all) {
-    if (name == kernel->name) return *kernel;
-  }
-  throw CodedError("invalid_argument", "This processor has no kernel " + name + ".");
-}
-
 void check(const std::string &family) {
   std::istringstream words(family);
   std::string kind, first, second, third;
@@ -35,14 +28,14 @@ void check(const std::string &family) {
   const Cpu cpu;
   if (kind == "elements") return check_elements(cpu);
   if (kind == "products") return check_products(cpu, nullptr, type_named(first));
-  if (kind == "own-products") return check_products(cpu, &named(matmul::kernels(), first), type_named(second));
+  if (kind == "own-products") return check_products(cpu, &matmul::kernels().named(first), type_named(second));
   if (kind == "experts") return check_experts(cpu, type_named(first));
   if (kind == "attention") {
     check_store(cpu, type_named(first));
     check_store(cpu, type_named(second));
     return check_attention(cpu, nullptr, type_named(first), type_named(second));
   }
-  if (kind == "own-attention") return check_attention(cpu, &named(attention::kernels(), first), type_named(second), type_named(third));
+  if (kind == "own-attention") return check_attention(cpu, &attention::kernels().named(first), type_named(second), type_named(third));
   throw CodedError("invalid_argument", "Expected a family of kernels, got " + family + ".");
 }
 

@@ -382,11 +382,11 @@ export interface NativeAddon extends ProvingAddon {
    */
   heap(): { usedBytes: number; freeBytes: number } | undefined;
   /**
-   * Recua's attention kernels that this processor can run, the fastest first, and how many graph
-   * nodes they have computed so far.
+   * Recua's attention kernels that this processor can run, the fastest first; the fastest that is
+   * not refused, or ''; and how many graph nodes they have computed so far.
    */
-  attention(): { kernels: string[]; taken: number };
-  /** The same for products of quantized weights. `best`: the fastest not refused, or ''. */
+  attention(): { kernels: string[]; best: string; taken: number };
+  /** The same for products of quantized weights. `types`: of the weights. */
   matmul(): { kernels: string[]; best: string; types: string[]; taken: number };
   /** For tests and measurements: computes one product with one kernel, or with ggml. Blocks. */
   multiply(options: MultiplyOptions): { out: Float32Array; taken: boolean; ms: number };

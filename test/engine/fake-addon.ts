@@ -600,7 +600,7 @@ export function fakeAddon(fake: FakeOptions = {}): FakeAddon {
     },
     heap: () => undefined,
     turns: () => ({ taken: 0, waited: 0 }),
-    attention: () => ({ kernels: [], taken: 0 }),
+    attention: () => ({ kernels: [], best: '', taken: 0 }),
     attend: () => ({ out: new Float32Array(0), taken: false, ms: 0 }),
     matmul: () => ({ kernels: [], best: '', types: [], taken: 0 }),
     multiply: () => ({ out: new Float32Array(0), taken: false, ms: 0 }),

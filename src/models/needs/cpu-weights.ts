@@ -35,6 +35,13 @@ const interleaved: readonly { feature: ProcessorFeature; types: readonly string[
   { feature: 'dotprod', types: ['Q4_K', 'Q5_K', 'Q6_K'], rows: 8 },
 ];
 
+/**
+ * Types that Recua's own products multiply with AVX2 (native/matmul). A model of which ggml-cpu
+ * would copy only these is not copied (engine/process/load.ts).
+ */
+const multipliedByUs: ReadonlySet<string> = new Set(['Q8_0', 'Q4_K', 'Q5_K', 'Q6_K']);
+const ofExperts = /_exps\.|_chexps\./;
+
 /** Matrices for row lookups and convolutions, which are never multiplied with. */
 const notMultiplied = /^(token_embd|per_layer_token_embd|position_embd|token_types)\.|conv|\.bias$|_norm\./;
 
@@ -44,6 +51,9 @@ const notMultiplied = /^(token_embd|per_layer_token_embd|position_embd|token_typ
  * as output matrix if the file has none.
  */
 export function weightsOnCpu(tensors: readonly Tensor[], processor: Processor, generates: boolean): number {
+  const copied = tensors.filter((tensor) => !notMultiplied.test(tensor.name) && copyOf(tensor, processor) !== undefined);
+  const takesAll = processor.has('avx2') && !processor.has('amx') && copied.every(({ name, type }) => multipliedByUs.has(type) && !ofExperts.test(name));
+  if (takesAll) return tensors.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
   let bytes = 0;
   for (const tensor of tensors) bytes += notMultiplied.test(tensor.name) ? tensor.sizeBytes : (copyOf(tensor, processor) ?? tensor.sizeBytes);
   const tied = generates && !tensors.some(({ name }) => name === 'output.weight');
@@ -54,11 +64,11 @@ export function weightsOnCpu(tensors: readonly Tensor[], processor: Processor, g
 /** Bytes of a matrix's copy; undefined if none is made. */
 function copyOf({ name, shape, type, sizeBytes, elements }: Tensor, processor: Processor): number | undefined {
   const [columns = 0, rows = 1] = shape;
-  const ofExperts = /_exps\.|_chexps\./.test(name);
+  const expert = ofExperts.test(name);
   if (shape.length < 2 || rows === 1) return undefined;
-  const amx = processor.has('amx') && !ofExperts ? amxExtra.get(type) : undefined;
+  const amx = processor.has('amx') && !expert ? amxExtra.get(type) : undefined;
   if (amx && rows % 32 === 0 && columns % amx.elements === 0) return sizeBytes + (elements / amx.elements) * amx.extraBytes;
-  if (shape.length !== (ofExperts ? 3 : 2)) return undefined;
+  if (shape.length !== (expert ? 3 : 2)) return undefined;
   return interleaved.some((one) => processor.has(one.feature) && one.types.includes(type) && rows % one.rows === 0) ? sizeBytes : undefined;
 }
 

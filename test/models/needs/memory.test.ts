@@ -93,7 +93,8 @@ t.test('estimateMemory() counts weights as each processor stores them', async (t
   const odd = matrices(8, 32, 34, 40);
   t.equal(await weightsOf(odd, ['amx']), 2 * 256 * 40 / 32 * 34, 'no whole tiles, no copy');
   const q4k = matrices(12, 256, 144, 64);
-  t.equal(await weightsOf(q4k, ['avx2']), 3 * 64 * 144);
+  t.equal(await weightsOf(q4k, ['avx2']), 2 * 64 * 144, 'our products take it as it is in the file');
+  t.equal(await weightsOf(matrices(2, 32, 18, 64), ['avx2']), 3 * 256 * 64 / 32 * 18, 'ggml copies Q4_0');
   t.equal(await weightsOf(q4k, ['avx2', 'amx']), 64 * 144 + 2 * 64 * 148);
 });
 

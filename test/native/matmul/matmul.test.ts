@@ -48,8 +48,8 @@ const shapes = [
 for (const kernel of kernels) {
   for (const type of types) {
     t.test(`${kernel} multiplies ${type} as ggml does`, (t) => {
-      for (const size of type === 'q8_0' ? [...shapes, { columns: 96, outputs: 21, rows: 1 }, { columns: 32, outputs: 16, rows: 2 }] : shapes) {
-        for (const [what, factor] of Object.entries({ even: () => 3, 'one large value': (_: number, i: number) => (i === 9 ? 1e4 : 1), 'empty rows': (row: number) => (row % 2) * 2 })) {
+      for (const size of type === 'q8_0' ? [...shapes, { columns: 96, outputs: 21, rows: 3 }, { columns: 32, outputs: 16, rows: 2 }] : shapes) {
+        for (const [what, factor] of Object.entries({ even: () => 3, 'one large value': (_: number, i: number) => (i === 9 ? 1e4 : 1), 'the largest values': (_: number, i: number) => (i % 2 === 0 ? 1e4 : 1), 'empty rows': (row: number) => (row % 2) * 2 })) {
           const shape: Shape = { type, ...size };
           const { weights, input } = inputs(shape, factor);
           const call = (name: string) => addon.multiply({ threads: 2, ...shape, kernel: name, weights: weights.slice(), input });
@@ -66,7 +66,7 @@ for (const kernel of kernels) {
       const shape: Shape = { type, columns: 512, outputs: 50, rows: 29 };
       const { weights, input } = inputs(shape, () => 1);
       const all = addon.multiply({ threads: 2, ...shape, kernel, weights: weights.slice(), input }).out;
-      for (const rows of [3, 7, 12, 25]) {
+      for (const rows of [2, 3, 7, 12, 25]) {
         const { out } = addon.multiply({ threads: 1, ...shape, rows, kernel, weights: weights.slice(), input: input.slice(0, rows * shape.columns) });
         t.same(out, all.slice(0, rows * shape.outputs), `${rows} rows`);
       }
@@ -75,7 +75,7 @@ for (const kernel of kernels) {
   }
 
   t.test(`${kernel} leaves to ggml what it does not take`, (t) => {
-    for (const shape of [{ type: 'q4_0', columns: 256, outputs: 32, rows: 4 }, { type: 'f16', columns: 64, outputs: 32, rows: 4 }, { type: 'q8_0', columns: 64, outputs: 3, rows: 4 }, { type: 'q6_K', columns: 256, outputs: 32, rows: 1 }]) {
+    for (const shape of [{ type: 'q4_0', columns: 256, outputs: 32, rows: 4 }, { type: 'f16', columns: 64, outputs: 32, rows: 4 }, { type: 'q8_0', columns: 64, outputs: 3, rows: 4 }, { type: 'q8_0', columns: 64, outputs: 32, rows: 1 }, { type: 'q6_K', columns: 256, outputs: 32, rows: 1 }]) {
       const { weights, input } = inputs(shape, () => 1);
       t.equal(addon.multiply({ threads: 2, ...shape, kernel, weights, input }).taken, false, JSON.stringify(shape));
     }
