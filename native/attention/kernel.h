@@ -34,15 +34,18 @@ struct Task {
   float *out;          // [stream][token][head][dv]
 };
 
-// A piece of work for one thread: some tokens of one KV head over some keys.
+// A piece of work for one thread: some tokens of some KV heads over some keys.
 struct Unit {
-  int32_t stream, kv_head;
+  int32_t stream;
+  int32_t kv_head, kv_heads;
   int32_t token, tokens;
   int32_t key, key_end;
 };
 
 // The most rows that share each block of keys.
 constexpr int32_t most_rows = 96;
+// With more rows than this, a unit has one KV head only. Computing then takes longer than reading.
+constexpr int32_t most_rows_together = 16;
 constexpr int32_t most_dimension = 256;
 constexpr int32_t key_block = 64;
 

@@ -5,6 +5,7 @@
 // Keys come in blocks. A block is converted to floats once, for all rows of the unit: the query
 // rows of all tokens and heads that share the keys. Logits, softmax and sums of values are floats.
 // Sums restart at 0 in each block and are then added up, so errors do not grow with the context.
+// The KV heads of a unit take turns block by block, because their keys are neighbors in memory.
 
 // V load(const float *), void store(float *, V), V zero(), V all(float), V fma(a, b, c): a * b + c,
 // add, sub, mul, div, most(a, b): b if either is NaN; float largest(V), float sum(V);
@@ -16,11 +17,22 @@
 constexpr float infinity = HUGE_VALF;
 constexpr int32_t block = key_block;
 
+// Rows that are so far ahead are asked for: memory takes as long as a block of keys.
+constexpr int32_t ahead = block;
+
+// Asks for a row of `bytes`, into the L2 cache.
+inline void prefetch(const char *row, int32_t bytes) {
 #if defined(__GNUC__)
-#define RECUA_PREFETCH(address) __builtin_prefetch(address)
+  for (int32_t i = 0; i < bytes; i += 64) __builtin_prefetch(row + i, 0, 2);
 #else
-#define RECUA_PREFETCH(address) (void)(address)
+  (void)row;
+  (void)bytes;
 #endif
+}
+
+inline int32_t row_bytes(int32_t values, Format format) {
+  return format == Format::f32 ? 4 * values : format == Format::q8_0 ? values / 32 * 34 : 2 * values;
+}
 
 // e^x for x <= 0; 0 below -87; NaN stays NaN.
 inline V exponential(V x) {
@@ -149,22 +161,33 @@ void product(float *c, int32_t c_row, const float *a, int32_t a_row, const float
 struct Scratch {
   float *q, *out, *largest, *sum, *factors, *logits, *keys, *values, *mask, *live;
 
-  Scratch(float *at, const Task &task, int32_t rows, int32_t tokens) {
+  // `rows`: of each of `heads` KV heads.
+  Scratch(float *at, const Task &task, int32_t rows, int32_t heads, int32_t tokens) {
     const auto take = [&at](int64_t count) {
       float *here = at;
       at += (count + 15) / 16 * 16;
       return here;
     };
-    q = take(static_cast<int64_t>(rows) * task.dk);
-    out = take(static_cast<int64_t>(rows) * task.dv);
-    largest = take(rows);
-    sum = take(rows);
+    q = take(static_cast<int64_t>(rows) * heads * task.dk);
+    out = take(static_cast<int64_t>(rows) * heads * task.dv);
+    largest = take(rows * heads);
+    sum = take(rows * heads);
     factors = take(rows);
     logits = take(static_cast<int64_t>(rows) * block);
     keys = take(static_cast<int64_t>(block) * task.dk);
     values = take(static_cast<int64_t>(block) * task.dv);
     mask = take(static_cast<int64_t>(tokens) * block);
     live = take(block);
+  }
+
+  // The parts of KV head `head`, counted from the unit's first.
+  Scratch of(int32_t head, const Task &task, int32_t rows) const {
+    Scratch own = *this;
+    own.q += static_cast<int64_t>(head) * rows * task.dk;
+    own.out += static_cast<int64_t>(head) * rows * task.dv;
+    own.largest += head * rows;
+    own.sum += head * rows;
+    return own;
   }
 };
 
@@ -173,13 +196,12 @@ const char *at(const Rows &rows, int64_t row, int64_t head, int64_t stream) {
 }
 
 // Logits of few rows: each key's row times each query's, W keys at a time.
-void few_logits(const Task &task, const Unit &unit, const Scratch &s, int32_t rows, int32_t key, int32_t count) {
+void few_logits(const Task &task, const Unit &unit, int32_t kv_head, const Scratch &s, int32_t rows, int32_t key, int32_t count) {
   for (int32_t first = 0; first < count; first += W) {
     for (int32_t j = 0; j < W; j++) {
       const int32_t column = first + j < count ? first + j : count - 1; // columns past the end are masked
-      const char *row = at(task.k, key + column, unit.kv_head, unit.stream);
-      RECUA_PREFETCH(row + W * task.k.row);
-      RECUA_PREFETCH(row + W * task.k.row + 64);
+      const char *row = at(task.k, key + column, kv_head, unit.stream);
+      prefetch(row + ahead * task.k.row, row_bytes(task.dk, task.k.format));
       unpack(s.keys + static_cast<int64_t>(j) * task.dk, row, task.dk, task.k.format);
     }
     for (int32_t r = 0; r < rows; r++) {
@@ -200,12 +222,14 @@ void few_logits(const Task &task, const Unit &unit, const Scratch &s, int32_t ro
 constexpr int32_t depth_part = 16;
 
 // Logits of many rows: the block of keys is transposed once.
-void many_logits(const Task &task, const Unit &unit, const Scratch &s, int32_t from, int32_t to, int32_t key, int32_t count) {
+void many_logits(const Task &task, const Unit &unit, int32_t kv_head, const Scratch &s, int32_t from, int32_t to, int32_t key, int32_t count) {
   float line[W][most_dimension];
   for (int32_t first = 0; first < count; first += W) {
     for (int32_t j = 0; j < W; j++) {
       const int32_t column = first + j < count ? first + j : count - 1;
-      unpack(line[j], at(task.k, key + column, unit.kv_head, unit.stream), task.dk, task.k.format);
+      const char *row = at(task.k, key + column, kv_head, unit.stream);
+      prefetch(row + ahead * task.k.row, row_bytes(task.dk, task.k.format));
+      unpack(line[j], row, task.dk, task.k.format);
     }
     for (int32_t d = 0; d < task.dk; d += W) {
       V square[W];
@@ -310,10 +334,12 @@ void soften(const Task &task, const Scratch &s, int32_t row, float slope, const 
   s.largest[row] = now;
 }
 
-// Divides a row's sums of values by its sum of exponentials and writes it.
+// Divides a row's sums of values by its sum of exponentials and writes it. `row`: counted from the
+// unit's first KV head on.
 void finish(const Task &task, const Unit &unit, int32_t row, float largest_, float sum_, const float *values) {
-  const int32_t token = unit.token + row / task.group;
-  const int32_t head = unit.kv_head * task.group + row % task.group;
+  const int32_t rows = unit.tokens * task.group;
+  const int32_t token = unit.token + row % rows / task.group;
+  const int32_t head = (unit.kv_head + row / rows) * task.group + row % task.group;
   float factor = 1;
   if (task.sinks != nullptr) {
     const float sink = task.sinks[head];
@@ -326,45 +352,49 @@ void finish(const Task &task, const Unit &unit, int32_t row, float largest_, flo
   for (int32_t d = 0; d < task.dv; d += W) store(to + d, div(mul(load(values + d), all(factor)), by));
 }
 
+// One block of keys and values of one KV head.
+void attend_block(const Task &task, const Unit &unit, int32_t kv_head, const Scratch &s, const Seen &seen, int32_t key, int32_t count) {
+  const int32_t group = task.group, rows = unit.tokens * group;
+  const int32_t width = (count + W - 1) / W * W;
+  const int32_t from = seen.from * group, to = seen.to * group;
+  if (rows <= few_rows) few_logits(task, unit, kv_head, s, rows, key, count);
+  else many_logits(task, unit, kv_head, s, from, to, key, count);
+  for (int32_t r = from; r < to; r++) {
+    const float slope = task.slopes == nullptr ? 1 : task.slopes[kv_head * group + r % group];
+    soften(task, s, r, slope, seen.plainly ? nullptr : s.mask + static_cast<int64_t>(r / group) * block, width);
+  }
+  for (int32_t j = 0; j < count; j++) {
+    float *row = s.values + static_cast<int64_t>(j) * task.dv;
+    const char *source = at(task.v, key + j, kv_head, unit.stream);
+    prefetch(source + ahead * task.v.row, row_bytes(task.dv, task.v.format));
+    if (s.live[j] == -infinity) memset(row, 0, sizeof(float) * static_cast<size_t>(task.dv)); // as for masked keys
+    else unpack(row, source, task.dv, task.v.format);
+  }
+  product<true>(s.out + static_cast<int64_t>(from) * task.dv, task.dv, s.logits + static_cast<int64_t>(from) * block, block, s.values,
+                task.dv, to - from, task.dv, count, s.factors + from);
+}
+
 void attend(const Task &task, const Unit &unit, float *memory, float *partial) {
   const int32_t group = task.group;
-  const int32_t rows = unit.tokens * group;
-  const bool few = rows <= few_rows;
-  const Scratch s(memory, task, rows, unit.tokens);
-  for (int32_t r = 0; r < rows; r++) {
-    memcpy(s.q + static_cast<int64_t>(r) * task.dk,
-                     at(task.q, unit.token + r / group, unit.kv_head * group + r % group, unit.stream), sizeof(float) * static_cast<size_t>(task.dk));
+  const int32_t rows = unit.tokens * group; // of each KV head
+  const int32_t all_rows = rows * unit.kv_heads;
+  const Scratch s(memory, task, rows, unit.kv_heads, unit.tokens);
+  for (int32_t r = 0; r < all_rows; r++) {
+    const int32_t head = (unit.kv_head + r / rows) * group + r % group;
+    memcpy(s.q + static_cast<int64_t>(r) * task.dk, at(task.q, unit.token + r % rows / group, head, unit.stream), sizeof(float) * static_cast<size_t>(task.dk));
     s.largest[r] = -infinity;
     s.sum[r] = 0;
   }
-  memset(s.out, 0, sizeof(float) * static_cast<size_t>(rows) * static_cast<size_t>(task.dv));
+  memset(s.out, 0, sizeof(float) * static_cast<size_t>(all_rows) * static_cast<size_t>(task.dv));
 
   for (int32_t key = unit.key; key < unit.key_end; key += block) {
     const int32_t count = unit.key_end - key < block ? unit.key_end - key : block;
-    const int32_t width = (count + W - 1) / W * W;
     const Seen seen = read_mask(task, unit, s, key, count);
     if (seen.from >= seen.to) continue;
-    const int32_t from = seen.from * group;
-    const int32_t to = seen.to * group;
-    if (few) few_logits(task, unit, s, rows, key, count);
-    else many_logits(task, unit, s, from, to, key, count);
-    for (int32_t r = from; r < to; r++) {
-      const float slope = task.slopes == nullptr ? 1 : task.slopes[unit.kv_head * group + r % group];
-      soften(task, s, r, slope, seen.plainly ? nullptr : s.mask + static_cast<int64_t>(r / group) * block, width);
-    }
-    for (int32_t j = 0; j < count; j++) {
-      float *row = s.values + static_cast<int64_t>(j) * task.dv;
-      const char *source = at(task.v, key + j, unit.kv_head, unit.stream);
-      RECUA_PREFETCH(source + 16 * task.v.row);
-      RECUA_PREFETCH(source + 16 * task.v.row + 64);
-      if (s.live[j] == -infinity) memset(row, 0, sizeof(float) * static_cast<size_t>(task.dv)); // as for masked keys
-      else unpack(row, source, task.dv, task.v.format);
-    }
-    product<true>(s.out + static_cast<int64_t>(from) * task.dv, task.dv, s.logits + static_cast<int64_t>(from) * block, block, s.values,
-                  task.dv, to - from, task.dv, count, s.factors + from);
+    for (int32_t head = 0; head < unit.kv_heads; head++) attend_block(task, unit, unit.kv_head + head, s.of(head, task, rows), seen, key, count);
   }
 
-  for (int32_t r = 0; r < rows; r++) {
+  for (int32_t r = 0; r < all_rows; r++) {
     const float *values = s.out + static_cast<int64_t>(r) * task.dv;
     if (partial == nullptr) {
       finish(task, unit, r, s.largest[r], s.sum[r], values);
@@ -378,7 +408,7 @@ void attend(const Task &task, const Unit &unit, float *memory, float *partial) {
 }
 
 void join(const Task &task, const Unit &unit, float *parts, int64_t stride, int32_t count) {
-  for (int32_t r = 0; r < unit.tokens * task.group; r++) {
+  for (int32_t r = 0; r < unit.tokens * task.group * unit.kv_heads; r++) {
     float *first = parts + static_cast<int64_t>(r) * (partial_head + task.dv);
     float now = -infinity;
     for (int32_t i = 0; i < count; i++) {

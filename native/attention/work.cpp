@@ -111,10 +111,11 @@ int32_t parts_of(int32_t whole, int32_t part) { return (whole + part - 1) / part
 
 } // namespace
 
-// An item is some tokens of one KV head. It consists of one unit, or of several that each cover a
+// An item is some tokens of some KV heads. It consists of one unit, or of several that each cover a
 // part of the keys.
 struct Work::Plan {
-  int32_t tile; // tokens per item
+  int32_t tile;  // tokens per item
+  int32_t heads; // KV heads per item
   int32_t tiles, items;
   int32_t keys; // per unit
   int32_t splits;
@@ -122,24 +123,30 @@ struct Work::Plan {
   Plan(const Task &task, int32_t threads) {
     tile = std::min(task.tokens, std::max(1, most_rows / task.group));
     tiles = parts_of(task.tokens, tile);
-    items = tiles * task.streams * task.kv_heads;
-    splits = 1;
-    if (threads > 1 && items < units_per_thread * threads) {
-      splits = std::clamp(parts_of(units_per_thread * threads, items), 1, std::max(1, task.keys / least_keys));
+    const int32_t wanted = threads > 1 ? units_per_thread * threads : 1, most_splits = std::max(1, task.keys / least_keys);
+    // As many KV heads as leave enough units: read together, their keys are one stretch of memory.
+    for (heads = most_heads_of(task); heads > 1; heads--) {
+      if (task.kv_heads % heads == 0 && tiles * task.streams * (task.kv_heads / heads) * most_splits >= wanted) break;
     }
+    items = tiles * task.streams * (task.kv_heads / heads);
+    splits = items < wanted ? std::clamp(parts_of(wanted, items), 1, most_splits) : 1;
     keys = parts_of(parts_of(task.keys, splits), key_block) * key_block;
     splits = parts_of(task.keys, keys);
   }
 
+  static int32_t most_heads_of(const Task &task) {
+    return std::min(task.tokens, std::max(1, most_rows / task.group)) * task.group <= most_rows_together ? task.kv_heads : 1;
+  }
+
   Unit unit(const Task &task, int32_t item, int32_t split) const {
-    const int32_t pair = item % (task.streams * task.kv_heads);
+    const int32_t groups = task.kv_heads / heads, pair = item % (task.streams * groups);
     // The last tokens first: they see the most keys.
-    const int32_t token = (tiles - 1 - item / (task.streams * task.kv_heads)) * tile;
-    return {pair / task.kv_heads, pair % task.kv_heads, token, std::min(tile, task.tokens - token),
+    const int32_t token = (tiles - 1 - item / (task.streams * groups)) * tile;
+    return {pair / groups, pair % groups * heads, heads, token, std::min(tile, task.tokens - token),
             split * keys, std::min(task.keys, (split + 1) * keys)};
   }
 
-  int64_t part_floats(const Task &task) const { return static_cast<int64_t>(tile) * task.group * (partial_head + task.dv); }
+  int64_t part_floats(const Task &task) const { return static_cast<int64_t>(tile) * task.group * heads * (partial_head + task.dv); }
 };
 
 accel::Kernels<Kernel> &kernels() {
@@ -152,17 +159,19 @@ bool Work::reserve(const Task &task) {
   try {
     const Plan plan(task, threads);
     const int64_t rows = static_cast<int64_t>(plan.tile) * task.group;
-    const int64_t floats = rows * (task.dk + task.dv + key_block + 3) + static_cast<int64_t>(key_block) * (task.dk + task.dv + plan.tile + 1) +
+    // Fewer threads may take more heads together.
+    const int64_t floats = rows * Plan::most_heads_of(task) * (task.dk + task.dv + 2) + rows * (key_block + 1) + static_cast<int64_t>(key_block) * (task.dk + task.dv + plan.tile + 1) +
                            10 * 16; // each part begins at a multiple of 16
     if (floats > scratch_floats) {
       const int64_t rounded = (floats + 15) / 16 * 16;
       scratch.resize(static_cast<size_t>(rounded * threads + 16));
       scratch_floats = rounded;
     }
-    // Fewer threads make no more parts than this.
-    if (plan.splits > 1) {
-      const auto needed = static_cast<size_t>(plan.items * plan.splits * plan.part_floats(task));
-      if (needed > partials.size()) partials.resize(needed);
+    // ggml may use fewer threads than it has, which may need more splits.
+    for (int32_t count = 1; count <= threads; count++) {
+      const Plan any(task, count);
+      const auto needed = static_cast<size_t>(any.items * any.splits * any.part_floats(task));
+      if (any.splits > 1 && needed > partials.size()) partials.resize(needed);
     }
     if (plan.items > items) {
       joined = std::make_unique<std::atomic<int32_t>[]>(static_cast<size_t>(plan.items));

@@ -174,14 +174,16 @@ void check(const Kernel &kernel, const Shape &s) {
   task.sinks = s.sinks ? sinks.data() : nullptr;
   task.out = out.data();
 
-  const int32_t rows = s.tokens * task.group;
+  // Few rows: all KV heads in one unit, as Work does.
+  const int32_t together = s.tokens * task.group <= most_rows_together ? s.kv_heads : 1;
+  const int32_t rows = s.tokens * task.group * together;
   std::vector<float> scratch(static_cast<size_t>(rows) * (s.dk + s.dv + 80) + 64 * (s.dk + s.dv + s.tokens + 1) + 400);
   auto *memory = reinterpret_cast<float *>((reinterpret_cast<uintptr_t>(scratch.data()) + 63) / 64 * 64);
   const int64_t part = static_cast<int64_t>(rows) * (partial_head + s.dv);
   std::vector<float> parts(static_cast<size_t>(part) * s.parts);
   for (int32_t stream = 0; stream < s.streams; stream++) {
-    for (int32_t head = 0; head < s.kv_heads; head++) {
-      Unit unit{stream, head, 0, s.tokens, 0, s.keys};
+    for (int32_t head = 0; head < s.kv_heads; head += together) {
+      Unit unit{stream, head, together, 0, s.tokens, 0, s.keys};
       if (s.parts == 1) {
         kernel.attend(task, unit, memory, nullptr);
         continue;
