@@ -43,7 +43,7 @@ In Python:
 
 \`\`\`python
 def work(animals: int, load_kg: float, km_per_day: float) -> float:
-    """Kilogram-kilometres that a pack train moves in a day."""
+    """Kilogram-kilometers that a pack train moves in a day."""
     return animals * load_kg * km_per_day
 
 print(work(40, 30, 20))  # 24000.0
@@ -97,10 +97,12 @@ async function readBody(req) {
 async function startFront(port) {
   const server = createServer(async (req, res) => {
     const send = (value) => res.writeHead(200, { 'Content-Type': 'application/json' }).end(JSON.stringify(value));
-    if (req.url === '/v1/models') return send({ object: 'list', data: models.map((model) => ({ object: 'model', owned_by: 'recua', ...model })) });
+    if (req.url === '/v1/models') return send({ object: 'list', data: models.map((model) => ({ object: 'model', owned_by: 'recua', ...model, meta: { ...model.meta, ftype: model.id.split(/GGUF:/)[1] } })) });
     if (req.method === 'POST' && req.url === '/tokenize') return send({ tokens: (await readBody(req)).content.match(/\w+|\W/g) ?? [] });
     if (req.method === 'POST' && req.url === '/v1/chat/completions') return chat(await readBody(req), res);
-    const asked = request({ port, method: req.method, path: req.url, headers: req.headers }, (reply) => {
+    // The made-up models have the embedded model's settings.
+    const path = req.url.replace(/^\/props\?.*/, '/props');
+    const asked = request({ port, method: req.method, path, headers: req.headers }, (reply) => {
       res.writeHead(reply.statusCode, reply.headers);
       reply.pipe(res);
     });

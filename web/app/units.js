@@ -18,7 +18,7 @@ export function duration(ms) {
 }
 
 /** @param {number} perSecond */
-export const speed = (perSecond) => `${perSecond >= 100 ? Math.round(perSecond) : perSecond.toFixed(1)} tok/s`;
+export const speed = (perSecond) => `${perSecond >= 100 ? count(perSecond) : perSecond.toFixed(1)} tok/s`;
 
 /** @param {number} value 0 to 1 */
 export const percent = (value) => `${Math.round(value * 100)} %`;

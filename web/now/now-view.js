@@ -127,8 +127,8 @@ function Requests() {
         <td>${new Date(one['startedMs']).toLocaleTimeString()}</td>
         <td><code>${one['method']} ${one['path']}</code></td>
         <td class=${(one['status'] ?? 499) >= 400 ? 'warn' : ''}>${one['status'] ?? 'cut off'} ${one['error'] ?? ''}</td>
-        <td class="align-right">${one['promptTokens'] ?? '–'}</td>
-        <td class="align-right">${one['completionTokens'] ?? '–'}</td>
+        <td class="align-right">${one['promptTokens'] === undefined ? '–' : count(one['promptTokens'])}</td>
+        <td class="align-right">${one['completionTokens'] === undefined ? '–' : count(one['completionTokens'])}</td>
         <td class="align-right">${duration(one['durationMs'])}</td>
         <td class="dim"><code>${one['id']}</code></td>
       </tr>`)}</tbody>
