@@ -317,8 +317,12 @@ void soften(const Task &task, const Scratch &s, int32_t row, float slope, const 
   float now = largest(high);
   if (now < before) now = before;
   if (now == -infinity) {
-    for (int32_t j = 0; j < width; j += W) store(logits + j, zero());
+    // `high` may have lost a logit that is not a number.
+    bool broken = false;
+    for (int32_t j = 0; j < width; j++) broken = broken || logits[j] != logits[j];
+    for (int32_t j = 0; j < width; j += W) store(logits + j, all(broken ? NAN : 0));
     s.factors[row] = 1;
+    if (broken) s.sum[row] = NAN;
     return;
   }
   const V shift = all(now);

@@ -1,6 +1,7 @@
 #include "chat/custom_input.h"
 
 #include "chat/format_rules.h"
+#include "rule_name.h"
 #include "schema/schema.h"
 
 #include "chat-peg-parser.h"
@@ -170,11 +171,11 @@ bool enforce(const CustomInput &input, const std::string &tool, const common_peg
     grammar += (grammar.empty() || grammar.back() == '\n' ? "" : "\n") + input.json;
     return true;
   }
-  const std::string name = format::clean(tool);
   // Prefer the rule of the whole call, so that the input cannot be left out.
-  for (const std::string &rule :
-       {"tool-" + name, "kimi-k3-tool-" + name, "ling3-tool-" + name, "tool-" + name + "-arg-input",
-        "kimi-k3-arg-" + name + "-input", "ling3-arg-" + name + "-input"}) {
+  for (const std::string &of_tool :
+       {"tool-" + tool, "kimi-k3-tool-" + tool, "ling3-tool-" + tool, "tool-" + tool + "-arg-input",
+        "kimi-k3-arg-" + tool + "-input", "ling3-arg-" + tool + "-input"}) {
+    const std::string rule = rule_name(of_tool);
     if (!parser.has_rule(rule)) continue;
     const auto [from, to] = format::find_rule(grammar, rule);
     if (from == std::string::npos) continue;

@@ -7,19 +7,6 @@
 
 namespace recua::format {
 
-std::string clean(const std::string &name) {
-  std::string made;
-  bool fitted = true;
-  for (const char c : name) {
-    const bool fits =
-        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-';
-    if (fits) made += c;
-    else if (fitted) made += '-';
-    fitted = fits;
-  }
-  return made;
-}
-
 std::string repeat(const std::string &one, int least, int most) {
   return one + "{" + std::to_string(least) + "," + (most < 0 ? "" : std::to_string(most)) + "}";
 }

@@ -12,8 +12,6 @@ namespace recua::format {
 
 constexpr int most_depth = 100; // of nested parsers
 
-// Makes a rule name from a tool's name, like llama.cpp's parsers.
-std::string clean(const std::string &name);
 // A parser without children as GBNF; '' is nothing. nullopt for parsers with children.
 std::optional<std::string> leaf(const common_peg_arena &arena, common_peg_parser_id id);
 // Repeats `one`; `most` below 0: no upper limit.

@@ -42,7 +42,7 @@ public:
     analyze(
         *made,
         [this](uint32_t rule) {
-          return '"' + names[rule] + "\" (" + place(first_place(rule)) + ")";
+          return '"' + *names[rule] + "\" (" + place(first_place(rule)) + ")";
         },
         work);
     return made;
@@ -59,7 +59,7 @@ private:
 
   bool nested() const { return open.size() > 1; }
 
-  uint32_t new_rule(std::string name) {
+  uint32_t new_rule(std::shared_ptr<const std::string> name) {
     if (names.size() >= most_rules) {
       fail_at(at, "expected a grammar of at most " + std::to_string(most_rules) +
                       " rules, parentheses and repetitions, got more");
@@ -74,13 +74,16 @@ private:
 
   uint32_t rule_named(const std::string &name) {
     const auto [found, added] = numbers.try_emplace(name, 0);
-    if (added) found->second = new_rule(name);
+    if (added) {
+      work.spend(name.size());
+      found->second = new_rule(std::make_shared<const std::string>(name));
+    }
     return found->second;
   }
 
   // Where a rule's name occurs first.
   size_t first_place(uint32_t rule) const {
-    return uses[rule] - std::min(uses[rule], names[rule].size());
+    return uses[rule] - std::min(uses[rule], names[rule]->size());
   }
 
   // A rule without a name in the text.
@@ -338,7 +341,7 @@ private:
     for (size_t rule = 0; rule < definitions.size(); rule++) {
       if (!defined[rule])
         fail_at(first_place(static_cast<uint32_t>(rule)),
-                "expected a rule that the grammar defines, got \"" + names[rule] + '"');
+                "expected a rule that the grammar defines, got \"" + *names[rule] + '"');
     }
     keep_spelled(definitions, *made, spelled, work);
     for (uint32_t rule = 0, count = static_cast<uint32_t>(definitions.size()); rule < count;
@@ -361,8 +364,8 @@ private:
   size_t written = 0; // elements of complete rules
   std::vector<Open> open;
   std::unordered_map<std::string, uint32_t> numbers;
-  // By rule.
-  std::vector<std::string> names; // for a rule without one, the name of its enclosing rule
+  // By rule. A rule without a name has that of its enclosing rule, and shares it: names may be long.
+  std::vector<std::shared_ptr<const std::string>> names;
   std::vector<std::vector<Element>> definitions;
   std::vector<bool> defined;
   std::vector<size_t> uses; // offset after the first occurrence of its name

@@ -2,6 +2,7 @@
 #include "grammar/stacks.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 namespace recua {
 
@@ -35,18 +36,20 @@ size_t Stacks::class_of(uint32_t character) const {
 
 void Stacks::index_by_class(Id id, Effort &work) {
   const Set set = sets[id];
-  const auto [any, added] = by_class.try_emplace(key_of(id, UINT32_MAX));
-  if (!added) return;
+  if (by_class.count(key_of(id, UINT32_MAX)) > 0) return;
+  // Nothing is kept before all is known: later requests share what is kept.
   work.spend((set.end - set.begin) * 4u);
   grew((set.end - set.begin) * 8u);
+  std::unordered_map<uint32_t, std::vector<uint32_t>> single;
   std::vector<uint32_t> several;
   for (uint32_t at = set.begin; at < set.end; at++) {
     const auto &element = rules->elements[entries[at].element];
     if (element.kind == Kind::character)
-      by_class[key_of(id, static_cast<uint32_t>(class_of(element.value)))].push_back(at);
+      single[static_cast<uint32_t>(class_of(element.value))].push_back(at);
     else if (element.kind == Kind::set)
       several.push_back(at);
   }
+  for (auto &[known, list] : single) by_class[key_of(id, known)] = std::move(list);
   by_class[key_of(id, UINT32_MAX)] = std::move(several);
 }
 

@@ -54,7 +54,7 @@ inline int64_t packed_at(const Task &task, int32_t row, int32_t b) {
 void pack(const Task &task, int32_t row) {
   const auto *x = reinterpret_cast<const float *>(task.input + row * task.input_stride);
   const int32_t group = is_super(task.format) ? super_columns : block_columns;
-  const int32_t bias = bias_of(task.format);
+  const int64_t bias = bias_of(task.format);
   const int64_t stride = task.columns / block_columns > 1 ? packed_at(task, row, 1) - packed_at(task, row, 0) : 0;
   Block *block = task.packed + packed_at(task, row, 0);
   for (int32_t begin = 0; begin < task.columns; begin += group) {
@@ -67,10 +67,12 @@ void pack(const Task &task, int32_t row) {
       int32_t sums[2];
       round_block(x + i, inverse, block->values, sums);
       const bool halves = task.format == Format::q6_k;
-      block->offsets[0] = -bias * (halves ? sums[0] : sums[0] + sums[1]);
-      block->offsets[1] = -bias * sums[1];
+      // In 64 bits: values that are not numbers round to the largest integers.
+      const int64_t first = sums[0], second = sums[1];
+      block->offsets[0] = static_cast<int32_t>(-bias * (halves ? first : first + second));
+      block->offsets[1] = static_cast<int32_t>(-bias * second);
       block->scale = scale;
-      block->sum = scale * static_cast<float>(sums[0] + sums[1]);
+      block->sum = scale * static_cast<float>(first + second);
     }
   }
 }

@@ -14,7 +14,10 @@ namespace recua::schema {
 
 namespace {
 
+// Of names that the converter makes. Names that llama.cpp's parsers give are never cut: they refer
+// to them as they are.
 constexpr size_t longest_name = 80;
+const std::string root_name = "root";
 // Any of them may come next, so the automaton follows all of them at every character.
 constexpr size_t most_optional = 2000;
 
@@ -57,12 +60,28 @@ class Writer {
 public:
   explicit Writer(Budget &budget) : budget(budget) { builtin("space"); }
 
-  std::string add_rule(const std::string &wanted, const std::string &content) {
-    budget.write(wanted.size() + content.size() + 8);
-    std::string name = clean(wanted);
+  // The rule that the grammar begins with. A part of a schema may have the same name, and then gets
+  // another one.
+  std::string add_root(const std::string &content) {
+    budget.write(content.size() + 8);
+    if (!rules.emplace(root_name, content).second && rules[root_name] != content) throw Refusal("", "The schema has two outermost rules.");
+    return root_name;
+  }
+
+  // A rule that llama.cpp's parsers refer to by `name`.
+  void add_named(const std::string &name, const std::string &content) {
+    if (name == root_name) add_root(content);
+    else add_cleaned(clean(name, name.size()), content);
+  }
+
+  // Returns the rule's name, which may be another one.
+  std::string add_rule(const std::string &wanted, const std::string &content) { return add_cleaned(clean(wanted, longest_name), content); }
+
+  std::string add_cleaned(std::string name, const std::string &content) {
+    budget.write(name.size() + content.size() + 8);
     const auto known = rules.find(name);
     if (known != rules.end() && known->second == content) return name;
-    if (known != rules.end() || reserved.count(name) > 0 || builtins().count(name) > 0) name = unique(name);
+    if (known != rules.end() || name == root_name || reserved.count(name) > 0 || builtins().count(name) > 0) name = unique(name);
     rules[name] = content;
     return name;
   }
@@ -73,9 +92,7 @@ public:
     while (!waiting.empty()) {
       const auto [node, name] = waiting.front();
       waiting.pop_front();
-      const std::string content = expression(*node, name);
-      budget.write(name.size() + content.size() + 8);
-      rules[name] = content;
+      add_reserved(name, expression(*node, name));
     }
     return made;
   }
@@ -87,13 +104,13 @@ public:
   }
 
 private:
-  static std::string clean(const std::string &wanted) {
+  static std::string clean(const std::string &wanted, size_t longest = longest_name) {
     std::string name;
     for (const char c : wanted) {
       const bool fits = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
       if (fits) name += c;
       else if (name.empty() || name.back() != '-' || c == '-') name += '-';
-      if (name.size() >= longest_name) break;
+      if (name.size() >= longest) break;
     }
     return name.empty() ? "rule" : name;
   }
@@ -103,8 +120,13 @@ private:
     size_t &next = numbers[name];
     std::string made;
     do made = name + std::to_string(next++);
-    while (rules.count(made) > 0 || reserved.count(made) > 0);
+    while (rules.count(made) > 0 || reserved.count(made) > 0 || builtins().count(made) > 0);
     return made;
+  }
+
+  void add_reserved(const std::string &name, const std::string &content) {
+    budget.write(name.size() + content.size() + 8);
+    rules[name] = content;
   }
 
   const std::string &builtin(const std::string &name) {
@@ -115,16 +137,14 @@ private:
     return found->first;
   }
 
-  // Makes a rule for the schema and returns its name.
+  // Makes a rule for the schema and returns its name. The outermost node has none.
   std::string visit(const common_chat_schema &node, const std::string &name) {
     budget.step();
-    const std::string rule = name.empty() ? "root" : name;
-    if (rule != "root") {
-      const std::string simple = simple_name(node);
-      if (!simple.empty()) return builtin(simple);
-      if (node.kind() == common_chat_schema::KIND_REF) return reference(as<common_chat_schema_ref>(node));
-    }
-    return add_rule(rule, expression(node, name));
+    if (name.empty()) return add_root(expression(node, name));
+    const std::string simple = simple_name(node);
+    if (!simple.empty()) return builtin(simple);
+    if (node.kind() == common_chat_schema::KIND_REF) return reference(as<common_chat_schema_ref>(node));
+    return add_rule(name, expression(node, name));
   }
 
   // The expression for a node that needs no rule of its own; '' for other nodes.
@@ -163,7 +183,7 @@ private:
   }
 
   NameRule namer(const std::string &name) {
-    return [this, name](const std::string &content) { return add_rule((name.empty() ? "root" : name) + "-part", content); };
+    return [this, name](const std::string &content) { return add_rule((name.empty() ? root_name : name) + "-part", content); };
   }
 
   std::string expression(const common_chat_schema &node, const std::string &name) {
@@ -264,7 +284,7 @@ private:
     std::vector<std::string> optional;
     for (const auto &property : node.properties) {
       budget.step();
-      const std::string value = visit(*property.schema, sub + property.name);
+      const std::string value = visit(*property.schema, sub + (property.name.empty() ? "empty" : property.name));
       const std::string pair = add_rule(sub + property.name + "-kv", literal(common_json::make(property.name).dump()) + " space \":\" space " + value);
       if (property.required) required += (required.empty() ? "" : " \",\" space ") + pair;
       else optional.push_back(pair);
@@ -309,8 +329,13 @@ private:
 
   // Multiples of up to about 16 digits: one rule per remainder.
   std::string multiples(unsigned divisor, const std::string &name) {
-    const std::string base = unique(clean((name.empty() ? "root" : name) + "-remainder")) + "-";
-    const auto rule_of = [&](unsigned remainder) { return base + std::to_string(remainder); };
+    // They refer to each other before they are made, so their names are reserved.
+    std::vector<std::string> names;
+    for (unsigned remainder = 0; remainder < divisor; remainder++) {
+      names.push_back(unique(clean((name.empty() ? root_name : name) + "-remainder") + "-" + std::to_string(remainder) + "-"));
+      reserved.insert(names.back());
+    }
+    const auto rule_of = [&](unsigned remainder) { return names[remainder]; };
     const auto ways_of = [&](unsigned remainder, unsigned first) {
       std::map<unsigned, std::string> by_next;
       for (unsigned digit = first; digit < 10; digit++) by_next[(remainder * 10 + digit) % divisor] += static_cast<char>('0' + digit);
@@ -318,7 +343,7 @@ private:
       for (const auto &[next, digits] : by_next) ways += (ways.empty() ? "[" : " | [") + digits + "] " + rule_of(next);
       return ways;
     };
-    for (unsigned remainder = 0; remainder < divisor; remainder++) add_rule(rule_of(remainder), ways_of(remainder, 0) + (remainder == 0 ? " | \"\"" : ""));
+    for (unsigned remainder = 0; remainder < divisor; remainder++) add_reserved(rule_of(remainder), ways_of(remainder, 0) + (remainder == 0 ? " | \"\"" : ""));
     return "\"0\" | \"-\"? (" + ways_of(0, 1) + ")";
   }
 
@@ -372,8 +397,11 @@ void install() {
   hooks.build = [](const std::function<void(const common_grammar_builder &)> &build, const common_grammar_options &) {
     Budget own;
     Writer writer(shared(own));
-    build({[&](const std::string &name, const std::string &rule) { return writer.add_rule(name, rule); },
-           [&](const std::string &name, const common_chat_schema &schema) { return writer.add_schema(name == "root" ? "" : name, schema); }});
+    build({[&](const std::string &name, const std::string &rule) {
+             writer.add_named(name, rule);
+             return name;
+           },
+           [&](const std::string &name, const common_chat_schema &schema) { return writer.add_schema(name == root_name ? "" : name, schema); }});
     return writer.text();
   };
   recua_set_schema_hooks(hooks);

@@ -157,3 +157,14 @@ t.test('shapes that the kernels do not take go to ggml', (t) => {
   }
   t.end();
 });
+
+t.test('a query that is not a number gives a result that is none, as in ggml', (t) => {
+  for (const tokens of [1, 20]) {
+    const options = build({ keys: 64, tokens, sees: (token, key) => key <= 10 + token });
+    for (const kernel of ['ggml', ...kernels]) {
+      const { out } = addon.attend({ ...options, kernel, q: options.q.map(() => NaN) });
+      t.ok(out.every((value) => Number.isNaN(value)), `${kernel}, ${tokens} tokens`);
+    }
+  }
+  t.end();
+});

@@ -208,3 +208,11 @@ t.test('a vocabulary that puts a space before the first token takes schemas with
     temperature: 0, grammar: chat.grammar, grammarKind: chat.grammarKind, generationPrompt: chat.generationPrompt,
   }, new Int32Array())).close();
 });
+
+t.test('a long name of a rule is kept once, not for each of its parts', async (t) => {
+  const grammar = `${'a'.repeat(20_000)} ::= ${'"x"{0,1000} '.repeat(50)}\nroot ::= "y"`;
+  const before = process.resourceUsage().maxRSS;
+  (await model.createSampler({ temperature: 0, grammar, grammarKind: 'user' }, new Int32Array())).close();
+  const grownMib = (process.resourceUsage().maxRSS - before) / 1024;
+  t.ok(grownMib < 300, `${grownMib.toFixed(0)} MiB for ${grammar.length} bytes`);
+});

@@ -166,6 +166,26 @@ t.test('a token whose mask takes too much work is decided apart, and its neighbo
   for (const sampler of [many, one]) sampler.close();
 });
 
+t.test('a state that is too large for one step works in the next ones', async (t) => {
+  const trained = await loadBuiltin();
+  t.teardown(() => trained.close());
+  const words = Array.from({ length: 140_000 }, (_, at) => `"${String.fromCodePoint(0x20000 + at)}"`);
+  const options = { temperature: 0, grammar: `root ::= ${words.join(' | ')} | "yes"`, grammarKind: 'user' } as const;
+  const context = await trained.createContext(contextOptions({ contextSize: 256 }));
+  t.teardown(() => context.close());
+  const said = await trained.tokenize('Say yes', true, true);
+  const answers = [];
+  for (let round = 0; round < 2; round++) {
+    await context.removeSequence(0, 0, -1);
+    const sampler = await trained.createSampler(options, said);
+    const result = await step(context, [{ sequence: 0, from: 0, tokens: said, sampler }]);
+    answers.push(result.tokens[0] === -3 ? await sampler.decide() : result.tokens[0]!);
+    sampler.close();
+  }
+  t.ok(answers[0]! >= 0, `${answers[0]}`);
+  t.equal(answers[1], answers[0]);
+});
+
 t.test('a schema with thousands of values and characters is usable', async (t) => {
   const schema = { enum: Array.from({ length: 3000 }, (_, i) => `value ${i} ${String.fromCodePoint(0x4e00 + i)}`) };
   const { grammar } = await addon.compileSchema(JSON.stringify(schema));

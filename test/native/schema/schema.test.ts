@@ -215,3 +215,23 @@ t.test('arguments that a template writes as bare text are listed if the schema c
   t.same(await lost('Qwen3-Coder'), ['0 /properties/unit']);
   t.same(await lost('NousResearch-Hermes-3-Llama-3.1-8B-tool_use'), []);
 });
+
+t.test('a property may have any name: that of the outermost rule, none, or a very long one', async (t) => {
+  for (const name of ['root', 'root0', '', 'string', 'value', 'space', 'root-part', `${'x'.repeat(66)}y`, 'n'.repeat(300)]) {
+    for (const value of [{ type: 'integer', multipleOf: 7 }, { type: 'object', properties: { [name]: { type: 'boolean' } }, required: [name], additionalProperties: false }]) {
+      const { language } = await compile({ type: 'object', properties: { [name]: value }, required: [name], additionalProperties: false });
+      const inner = value.type === 'integer' ? 21 : { [name]: true };
+      t.ok(language.matches(JSON.stringify({ [name]: inner })), name);
+      t.notOk(language.matches(JSON.stringify(inner)), `${name}: not the property's value alone`);
+      t.notOk(language.matches(JSON.stringify({ [name]: value.type === 'integer' ? 22 : 1 })), `${name}: not another value`);
+    }
+  }
+});
+
+t.test('properties whose names differ only in characters that rules cannot have stay apart', async (t) => {
+  const properties = { max_x: { type: 'integer' }, 'max-x': { type: 'boolean' }, 'max+x': { type: 'null' }, 城市: { enum: ['a'] }, 日期: { enum: ['b'] } };
+  const { language } = await compile({ type: 'object', properties, required: Object.keys(properties), additionalProperties: false });
+  t.ok(language.matches('{"max_x":1,"max-x":true,"max+x":null,"城市":"a","日期":"b"}'));
+  t.notOk(language.matches('{"max_x":1,"max-x":1,"max+x":null,"城市":"a","日期":"b"}'));
+  t.notOk(language.matches('{"max_x":1,"max-x":true,"max+x":null,"城市":"b","日期":"b"}'));
+});
