@@ -41,7 +41,7 @@ for (const name of ['', ...templates]) {
       const free = await chatPrompt(model, 'Go', { ...asked, toolChoice: 'auto', customInputs: [rules(index)] });
       if (free.grammar === '') t.match(free.unenforced, [{ pointer: '/properties/input', why: /no mark before a call/, tool: index }]);
       else t.match(free, { unenforced: [], grammar: new RegExp(`^input-of-${index} ::= `, 'm') });
-      const text = new GbnfMatcher(prompt.grammar.replaceAll(/^(ling3-|kimi-k3-)?tool-(a-b|lookup)(-schema)? ::= .*$/gm, '')).shortest();
+      const text = new GbnfMatcher(prompt.grammar.replaceAll(/^(ling3-|kimi-k3-)?tool-(a-b-[0-9a-f]{16}|lookup)(-schema)? ::= .*$/gm, '')).shortest();
       t.comment(JSON.stringify(text));
       // The grammar begins with the end of the prompt; if that opens thoughts, not with the
       // shortest end.
