@@ -3,7 +3,7 @@
 import { setImmediate } from 'node:timers/promises';
 import type { NativeModel } from '../../addon/addon.js';
 import { renderChat } from '../prompts/chat.js';
-import { checkTokens } from '../prompts/known-tokens.js';
+import { checkTokenizable, checkTokens } from '../prompts/known-tokens.js';
 import type { EngineLoop } from '../loop/engine-loop.js';
 import type { RequestMessage } from '../protocol.js';
 
@@ -17,7 +17,10 @@ export function deliver(engine: EngineLoop, m: RequestMessage): void {
     case 'embed':
     case 'rerank': return engine.embed(m.id, m.request);
     case 'render': return engine.ask(m.id, (model, { chatTemplate }) => renderChat(model, chatTemplate, m.request));
-    case 'tokenize': return engine.ask(m.id, (model) => model.tokenize(m.text, m.addSpecial, m.parseSpecial));
+    case 'tokenize': return engine.ask(m.id, async (model) => {
+      checkTokenizable(m.text, 'content');
+      return await model.tokenize(m.text, m.addSpecial, m.parseSpecial);
+    });
     case 'detokenize': return engine.ask(m.id, async (model) => {
       checkTokens(m.tokens, model.info.vocabSize, 'tokens');
       return new TextDecoder('utf-8', { ignoreBOM: true }).decode(await model.detokenize(m.tokens, m.special));

@@ -7,7 +7,7 @@ import type { Telling } from '../telling.js';
 import { chatError, schemaWarnings, strictSources } from '../text/schema-loss.js';
 import { leastTokens } from '../text/text-length.js';
 import { infillTokens } from './infill.js';
-import { checkTokens } from './known-tokens.js';
+import { checkTokenizable, checkTokens } from './known-tokens.js';
 import { optionsOf, predictionOf } from './sampler-options.js';
 import { shorten } from './truncation.js';
 
@@ -134,6 +134,7 @@ export async function renderChat(model: NativeModel, template: string, request: 
   const { prompt, literal } = await model.applyChatTemplate(templateInput(template, request)).catch((thrown: unknown) => {
     throw grammarError(chatError(thrown, request.constraint, request.toolSources, request.messageSources), request.constraint);
   });
+  checkTokenizable(prompt, fieldOf(request));
   return { prompt, tokenCount: (await model.tokenize(prompt, true, true, { literal, known: true })).length };
 }
 

@@ -9,7 +9,7 @@ import { operations as about } from './operations.js';
 import { readInfillRequest, readNativeRequest, type NativeBody } from './completion-request.js';
 import { props, refuseRoute, slots } from './props.js';
 import { slotFiles } from './slot-files.js';
-import { piecesOf, readDetokenize, readTokenize } from './tokens.js';
+import { checkListed, piecesOf, readDetokenize, readTokenize } from './tokens.js';
 
 /** `keepsBody`, since the answer echoes the prompt. */
 const complete: ChatDialect<NativeBody> = {
@@ -34,7 +34,10 @@ export const llamaServer: Dialect = {
       method: 'post', paths: ['/tokenize'], about: about.tokenize,
       handler: askRoute(gateway, readTokenize, async ({ text, addSpecial, parseSpecial, withPieces }, { engine }) => {
         const tokens = await engine.tokenize(text, addSpecial, parseSpecial);
-        return { tokens: withPieces ? piecesOf(tokens, await engine.pieces(tokens)) : Array.from(tokens) };
+        if (!withPieces) return { tokens: Array.from(tokens) };
+        checkListed(tokens);
+        const distinct = Int32Array.from(new Set(tokens));
+        return { tokens: piecesOf(tokens, distinct, await engine.pieces(distinct)) };
       }),
     },
     {

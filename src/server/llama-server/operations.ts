@@ -76,10 +76,10 @@ const tokenizeBody: Body = {
   read: (body) => [readAdmission(body), readTokenize(body)],
   examples: [{ content: 'Hello world', with_pieces: true }],
   words: {
-    content: 'The text.', ...admissionWords,
+    content: 'The text, at most 8 MiB.', ...admissionWords,
     add_special: { text: 'Add the tokens that a prompt of the model starts and ends with.', default: false },
     parse_special: { text: 'Turn names of control tokens in the text into those tokens.', default: true },
-    with_pieces: { text: 'Include the text of each token.', default: false },
+    with_pieces: { text: 'Include the text of each token; at most a million tokens.', default: false },
   },
 };
 

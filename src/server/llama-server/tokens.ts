@@ -1,5 +1,5 @@
 // The bodies of POST /tokenize and /detokenize, and the pieces of tokens. Pure. Called by dialect.
-import { wrongType, type Fields } from '../../request/fields.js';
+import { wrongType, wrongValue, type Fields } from '../../request/fields.js';
 import { readTokens } from '../../request/tokens.js';
 import type { ChatContext } from '../exchange/dialect.js';
 
@@ -29,15 +29,25 @@ export function readDetokenize(body: Fields, { model: { vocabSize } }: ChatConte
   return tokens.length === 0 ? new Int32Array() : readTokens(tokens, 'tokens', vocabSize);
 }
 
-/** A piece is a string, or its bytes if they are not valid UTF-8. */
-export function piecesOf(tokens: Int32Array, pieces: readonly Uint8Array[]): { id: number; piece: string | number[] }[] {
+/** @throws RecuaError `invalid_value` if there are too many tokens to list with their pieces. */
+export function checkListed(tokens: Int32Array): void {
+  if (tokens.length > maxTokens) throw wrongValue('content', `at most ${maxTokens} tokens with their pieces; send the text in parts`, tokens.length);
+}
+
+/**
+ * The pieces of `tokens`; `pieces` are those of `distinct`. A piece is a string, or its bytes if
+ * they are not valid UTF-8.
+ */
+export function piecesOf(tokens: Int32Array, distinct: Int32Array, pieces: readonly Uint8Array[]): { id: number; piece: string | number[] }[] {
   const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
-  return Array.from(tokens, (id, index) => {
+  const known = new Map<number, { id: number; piece: string | number[] }>();
+  for (const [index, id] of distinct.entries()) {
     const bytes = pieces[index]!;
     try {
-      return { id, piece: decoder.decode(bytes) };
+      known.set(id, { id, piece: decoder.decode(bytes) });
     } catch {
-      return { id, piece: Array.from(bytes) };
+      known.set(id, { id, piece: Array.from(bytes) });
     }
-  });
+  }
+  return Array.from(tokens, (id) => known.get(id)!);
 }

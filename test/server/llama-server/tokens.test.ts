@@ -50,3 +50,20 @@ t.test('a body no longer counts once its reply is sent', async (t) => {
     t.equal((await post(`${url}/api/embed`, { input: content })).status, 200);
   }
 });
+
+t.test('a text that would take gigabytes is refused, and the engine lives on', async (t) => {
+  const engine = startEngine({ ...options, modelPath: builtinPath, contextSize: 512 });
+  t.teardown(() => engine.close());
+  await engine.ready();
+  const { url } = await startApp(t, {}, engine);
+  const long = '\u4e2d'.repeat(3 * 2 ** 20);
+  for (const [path, body] of [['/tokenize', { content: long }], ['/v1/chat/completions/input_tokens', { messages: [{ role: 'user', content: long }] }]] as const) {
+    const response = await post(`${url}${path}`, body);
+    t.equal(response.status, 400, path);
+    t.match(await response.json(), { error: { code: 'invalid_value', message: /at most 8388608 bytes in \w+, got 94\d+; send it in parts/ } });
+  }
+  const listed = await post(`${url}/tokenize`, { content: long.slice(0, 500_000), with_pieces: true });
+  t.equal(listed.status, 400);
+  t.match(await listed.json(), { error: { param: 'content', message: /at most 1000000 tokens with their pieces/ } });
+  t.equal((await engine.tokenize('a', false, false)).length, 1);
+});
