@@ -3,6 +3,7 @@
 import type { ChatRequest, Constraint } from '../engine/protocol.js';
 import { RecuaError } from '../errors.js';
 import { Fields, isObject, wrongType, wrongValue } from './fields.js';
+import { weighJson } from './json-weight.js';
 import { choiceConstraint, grammarConstraint, regexConstraint } from './grammar/constraint.js';
 
 /** A constraint and the field that defines it. */
@@ -65,6 +66,7 @@ function readSugar(fields: Fields, names: readonly ('regex' | 'choice' | 'json' 
 }
 
 function parse(text: string, param: string): unknown {
+  weighJson(Buffer.from(text), param);
   try {
     const schema = JSON.parse(text) as unknown;
     if (isObject(schema) || typeof schema === 'boolean') return schema;

@@ -2,6 +2,7 @@
 // is open on a terminal cannot be written; a chat that changed since it was read is not
 // overwritten. Created by serving.
 import { createHash } from 'node:crypto';
+import { dirname } from 'node:path';
 import { RecuaError } from '../../errors.js';
 import { lockHolder, tryLock } from '../../system/lock-file.js';
 import type { Lock } from '../../system/lock-file.js';
@@ -9,7 +10,7 @@ import { chatSettings } from '../flags/answer-flags.js';
 import type { SavedChat, SavedChatEntry, SavedChats } from '../../server/http/saved-chats.js';
 import { readSession, writeSession } from '../chat/sessions/session.js';
 import type { Session } from '../chat/sessions/session.js';
-import { checkSessionName, exists, listSessions, loadSession, lockPathOf, moveSession, nameOf, pathOf, removeSession, saveSession, suggestName } from '../chat/sessions/session-store.js';
+import { checkSessionName, exists, listSessions, loadSession, lockPathOf, makeSessionFolder, moveSession, nameOf, pathOf, removeSession, saveSession, suggestName } from '../chat/sessions/session-store.js';
 
 export function savedChats(folder: string): SavedChats {
   return new ChatFiles(folder);
@@ -108,6 +109,7 @@ class ChatFiles implements SavedChats {
 }
 
 async function withLock<T>(path: string, work: () => Promise<T>): Promise<T> {
+  await makeSessionFolder(dirname(path));
   const lock: Lock | undefined = await tryLock(lockPathOf(path));
   if (!lock) {
     const holder = await lockHolder(lockPathOf(path));

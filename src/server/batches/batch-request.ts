@@ -1,4 +1,5 @@
 // Parses and checks the body of POST /v1/batches → the record of a batch. Called by dialect.
+import { readMetadata } from '../../request/metadata.js';
 import { wrongType, wrongValue, type Fields } from '../../request/fields.js';
 import { newFileId } from '../files/file-store.js';
 import { newBatchId, type Batch, type BatchRecord } from './batch-store.js';
@@ -18,7 +19,7 @@ export function readBatch(body: Fields): BatchRecord {
     id: newBatchId(), object: 'batch', endpoint, errors: null, input_file_id: body.name('input_file_id', maxIdLength), completion_window: window,
     status: 'validating', output_file_id: null, error_file_id: null, created_at: created, in_progress_at: null, expires_at: created + seconds,
     finalizing_at: null, completed_at: null, failed_at: null, expired_at: null, cancelling_at: null, cancelled_at: null,
-    request_counts: { total: 0, completed: 0, failed: 0 }, metadata: body.object('metadata') ?? null,
+    request_counts: { total: 0, completed: 0, failed: 0 }, metadata: readMetadata(body) ?? null,
   };
   const kept = body.fields('output_expires_after');
   kept?.word('anchor', ['created_at']);

@@ -89,7 +89,10 @@ export class BatchStore {
   /** Makes room for another batch. */
   async forgetOldest(): Promise<void> {
     const over = (await this.list()).slice(mostBatches - 1).filter(({ batch }) => isOver(batch));
-    for (const { batch } of over) await rm(await this.#pathOf(batch.id, described), { force: true });
+    for (const { batch } of over) {
+      await rm(await this.#pathOf(batch.id, described), { force: true });
+      await this.dropInput(batch.id);
+    }
   }
 
   /** Gives the batch its own copy of the requests, in case the uploaded file is deleted. */

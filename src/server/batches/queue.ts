@@ -104,5 +104,6 @@ export class BatchQueue {
     record.batch.failed_at = Math.floor(Date.now() / 1_000);
     record.batch.errors = { object: 'list', data: [{ code, message, param: null, line: null }] };
     await store.put(record).catch(() => undefined);
+    await store.dropInput(id).catch(() => undefined);
   }
 }

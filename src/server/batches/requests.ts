@@ -3,6 +3,7 @@
 import type { FileHandle } from 'node:fs/promises';
 import { RecuaError } from '../../errors.js';
 import { Fields, isObject, wrongType, wrongValue } from '../../request/fields.js';
+import { weighJson } from '../../request/json-weight.js';
 import { linesOf } from './lines.js';
 import type { BatchProblem } from './batch-store.js';
 
@@ -54,6 +55,7 @@ export async function bodyOf(file: FileHandle, { offset, length }: BatchRequest,
 
 function readRequest(bytes: Buffer, endpoint: string): { customId: string; body: object } {
   let value: unknown;
+  weighJson(bytes, 'The line');
   try {
     // Some editors start a file with a byte order mark.
     value = JSON.parse(bytes.toString().replace(/^\uFEFF/, ''));

@@ -84,7 +84,8 @@ export class BatchWork {
     const { requests, problems } = await checkRequests(path, batch.endpoint, gateway.config.bodyLimitBytes);
     if (problems.length > 0) {
       batch.errors = { object: 'list', data: problems };
-      return await this.#enter('failed');
+      await this.#enter('failed');
+      return await store.dropInput(batch.id);
     }
     const done = new Set<string>();
     this.#output = await openLines(await files.pathOf(outputId), done);
@@ -125,6 +126,11 @@ export class BatchWork {
       const reply = await this.#ask(request, input).catch((thrown: unknown) => thrown as Error);
       // The line gave way, the time of the batch is over, or the batch was stopped.
       if (reply instanceof Error && reply.name === 'AbortError') continue;
+      // The line itself is at fault, now and later.
+      if (reply instanceof RangeError || reply instanceof RecuaError) {
+        const { code, message } = RecuaError.from(reply);
+        return await this.#write({ customId, error: { code, message } });
+      }
       const { status, requestId, body } = reply instanceof Error ? { status: 503, requestId: '', body: Buffer.alloc(0) } : reply;
       if (!passing.has(status) && !(status === 500 && isCrash(body) && ++crashes < mostCrashes)) {
         return await this.#write({ customId, response: { status_code: status, request_id: requestId, body: JSON.parse(body.toString()) as unknown } }, status !== 200);

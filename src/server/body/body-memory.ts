@@ -10,10 +10,6 @@ import { RecuaError } from '../../errors.js';
  * once on its way to the engine.
  */
 export const bytesPerByte = 4;
-/** Memory for an object or array, and for a field of an object, in addition to its text. */
-export const bytesPerContainer = 64;
-export const bytesPerField = 96;
-
 /**
  * When memory is full, a body that has been arriving for longer than this gives way to a new one.
  */

@@ -3,21 +3,10 @@
 // needs over a gigabyte to refuse 32 MiB of "[".
 import type { Request, RequestHandler, Response, NextFunction } from 'express';
 import { RecuaError } from '../../errors.js';
-import { bytesPerByte, bytesPerContainer, bytesPerField, type BodyMemory, type BodyShare } from './body-memory.js';
+import { weighJson } from '../../request/json-weight.js';
+import { bytesPerByte, type BodyMemory, type BodyShare } from './body-memory.js';
 import { readBody } from './body-reader.js';
 import { Rounds } from './rounds.js';
-
-/**
- * Nesting of objects and arrays. JSON schemas, the deepest JSON that clients send, stay under 30.
- */
-const maxDepth = 100;
-/**
- * Total objects and arrays. 2,048 token arrays, or 10,000 messages of several parts, stay far under
- * this.
- */
-const maxContainers = 200_000;
-/** Total fields of objects. The largest bodies have a bias for each token of a vocabulary. */
-const maxFields = 500_000;
 
 /**
  * Returns a function for the engine to call once it no longer holds the text of this request in
@@ -95,7 +84,7 @@ function parse(bytes: Buffer, share: BodyShare): unknown {
   if (bytes.length === 0) {
     throw new RecuaError('invalid_json', 'Expected a JSON object as the request body, got an empty body.');
   }
-  share.add(weigh(bytes));
+  share.add(weighJson(bytes, 'The request body'));
   let text: string;
   try {
     text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
@@ -127,32 +116,4 @@ function refuseHalves(value: unknown, path: string): void {
       refuseHalves(item, path === '' ? name : `${path}.${name}`);
     }
   }
-}
-
-/**
- * Memory that the objects of this JSON take in addition to its text. Throws on bytes that would
- * cost more to parse than any real request. Byte-wise scanning is sound, since all other bytes of
- * UTF-8 are over 0x7f.
- */
-function weigh(bytes: Buffer): number {
-  const [quote, backslash, colon] = [0x22, 0x5c, 0x3a];
-  let depth = 0;
-  let containers = 0;
-  let fields = 0;
-  for (let at = 0; at < bytes.length; at++) {
-    const byte = bytes[at];
-    if (byte === quote) {
-      for (at++; at < bytes.length && bytes[at] !== quote; at++) if (bytes[at] === backslash) at++;
-    } else if (byte === 0x5b || byte === 0x7b) {
-      if (++depth > maxDepth) throw new RecuaError('invalid_json', `The request body is nested over ${maxDepth} levels deep.`);
-      if (++containers > maxContainers) {
-        throw new RecuaError('invalid_json', `The request body has over ${maxContainers} objects and arrays.`);
-      }
-    } else if (byte === 0x5d || byte === 0x7d) {
-      depth--;
-    } else if (byte === colon && ++fields > maxFields) {
-      throw new RecuaError('invalid_json', `The request body has over ${maxFields} fields.`);
-    }
-  }
-  return containers * bytesPerContainer + fields * bytesPerField;
 }

@@ -2,7 +2,7 @@
 // list or change data on disk refuse pages of other sites: a browser on this machine could
 // otherwise let them read uploaded files or download models. Programs are not restricted: whoever
 // can reach the server may use it. If the server has API keys, the key decides instead.
-import type { NextFunction, Request, Response } from 'express';
+import type { NextFunction, Request, RequestHandler, Response } from 'express';
 import { RecuaError } from '../../errors.js';
 import { adminOnly, keyOf } from '../access/guard.js';
 import { isLoopback, isOwnName } from '../access/visitors.js';
@@ -16,6 +16,14 @@ export function refusePages(req: Request, res: Response, next: NextFunction): vo
     throw new RecuaError('client_refused', "Only programs, and pages opened at localhost or at the server's IP address, may use this route.");
   }
   next();
+}
+
+/** A handler that refuses pages of other sites, as {@link refusePages} does. */
+export function fromPrograms(handler: RequestHandler): RequestHandler {
+  return (req, res, next) => {
+    refusePages(req, res, () => undefined);
+    return handler(req, res, next);
+  };
 }
 
 /**

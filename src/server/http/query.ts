@@ -3,12 +3,17 @@
 import type { Request } from 'express';
 import { checkNumber, tellAsk, wrongType, wrongValue, type Ask } from '../../request/fields.js';
 
+/** Not through URL: a client may send any address. */
+export function searchOf({ url }: Pick<Request, 'url'>): URLSearchParams {
+  const at = url.indexOf('?');
+  return new URLSearchParams(at < 0 ? '' : url.slice(at + 1));
+}
+
 export class Query {
   readonly #given: URLSearchParams;
 
-  constructor({ url }: Pick<Request, 'url'>) {
-    const at = url.indexOf('?');
-    this.#given = new URLSearchParams(at < 0 ? '' : url.slice(at + 1));
+  constructor(req: Pick<Request, 'url'>) {
+    this.#given = searchOf(req);
   }
 
   text(name: string): string | undefined {

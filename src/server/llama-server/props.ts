@@ -7,6 +7,7 @@ import { RecuaError } from '../../errors.js';
 import { Fields } from '../../request/fields.js';
 import { readSampling } from '../../request/sampling-fields.js';
 import type { Gateway } from '../http/gateway.js';
+import { searchOf } from '../http/query.js';
 import { defaultSettings } from './settings.js';
 
 type Found = PoolModel & { known: ModelDescription };
@@ -41,7 +42,7 @@ export function slots(gateway: Gateway): RequestHandler {
   return async (req: Request, res: Response) => {
     const { known, activity } = await find(gateway, req, res);
     const busy = Math.min(activity.running, known.parallel);
-    if (busy === known.parallel && query(req).has('fail_on_no_slot')) throw new RecuaError('queue_full', `All ${known.parallel} slots are busy; try again in a moment.`);
+    if (busy === known.parallel && searchOf(req).has('fail_on_no_slot')) throw new RecuaError('queue_full', `All ${known.parallel} slots are busy; try again in a moment.`);
     res.json(Array.from({ length: known.parallel }, (_, id) => ({ id, n_ctx: known.contextSize, speculative: false, is_processing: id < busy })));
   };
 }
@@ -54,13 +55,9 @@ export function refuseRoute(what: string): RequestHandler {
 }
 
 async function find({ poolFor }: Gateway, req: Request, res: Response): Promise<Found> {
-  const model = await poolFor(res).find(query(req).get('model') ?? undefined);
+  const model = await poolFor(res).find(searchOf(req).get('model') ?? undefined);
   const { id, known, state } = model;
   if (known) return model as Found;
   if (state.state === 'failed') throw RecuaError.fromPlain(state.error);
   throw new RecuaError('model_loading', state.state === 'loading' ? `The model ${id} is still loading.` : `The model ${id} is not loaded; load it with POST /models/load, or send it a request.`);
-}
-
-function query(req: Request): URLSearchParams {
-  return new URL(req.url, 'http://localhost').searchParams;
 }

@@ -6,10 +6,12 @@ import { readAdmission, residence } from '../exchange/admission.js';
 import { adminOnly } from '../access/guard.js';
 import { takeBody } from '../body/json-body.js';
 import type { Gateway } from '../http/gateway.js';
+import { refusePages } from '../http/pages.js';
 
 export function orResidence({ poolFor, staysAnyway, traffic }: Gateway, text: 'messages' | 'prompt', otherwise: RequestHandler): RequestHandler {
   return async (req: Request, res: Response, next) => {
     if (saysSomething(req.body, text)) return await otherwise(req, res, next);
+    refusePages(req, res, () => undefined);
     const pool = poolFor(res);
     const { name, keepAliveMs } = readAdmission(Fields.of(takeBody(req)));
     const { id } = await pool.find(name);

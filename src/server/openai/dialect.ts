@@ -1,6 +1,7 @@
 // OpenAI's dialect: maps paths to routes. Mounted by app.
 import { chatRoute } from '../exchange/chat-exchange.js';
 import type { ChatAsked, ChatDialect, Dialect } from '../exchange/dialect.js';
+import { fromPrograms } from '../http/pages.js';
 import { sse } from '../http/stream.js';
 import { ChatWriter, type ChatShape } from './answer.js';
 import { times } from './answer-fields.js';
@@ -38,8 +39,8 @@ export const openai: Dialect = {
     return [
       { method: 'get', paths: ['/v1/models', '/models'], about: about.models, handler: models.list },
       { method: 'get', paths: ['/v1/models/*id'], about: about.model, handler: models.get },
-      { method: 'post', paths: ['/models/load'], about: about.load, isForAdmin: true, handler: models.load },
-      { method: 'post', paths: ['/models/unload'], about: about.unload, isForAdmin: true, handler: models.unload },
+      { method: 'post', paths: ['/models/load'], about: about.load, isForAdmin: true, handler: fromPrograms(models.load) },
+      { method: 'post', paths: ['/models/unload'], about: about.unload, isForAdmin: true, handler: fromPrograms(models.unload) },
       { method: 'get', paths: ['/models/sse'], about: about.events, handler: modelEvents(gateway) },
       { method: 'post', paths: ['/v1/chat/completions', '/chat/completions'], about: about.chat, handler: chatRoute(gateway, chat) },
       { method: 'post', paths: ['/v1/chat/completions/control', '/chat/completions/control'], about: about.control, handler: control(gateway) },

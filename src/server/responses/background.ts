@@ -5,6 +5,7 @@ import { errorBody, type ErrorBody } from '../http/error-reply.js';
 import type { Gateway } from '../http/gateway.js';
 import type { TraceHeaders } from '../http/inner.js';
 import type { Frame } from '../http/stream.js';
+import { weighJson } from '../../request/json-weight.js';
 import { ownIdentity } from '../../system/process-identity.js';
 import type { Beginning } from './answer.js';
 import type { Owner } from '../kept/owner.js';
@@ -159,13 +160,15 @@ export class BackgroundRuns {
    */
   async start(stored: StoredResponse, body: object, trace?: TraceHeaders): Promise<BackgroundRun> {
     const text = JSON.stringify({ ...body, stream: true });
+    // The text, what it echoes, and its own request.
+    const held = 4 * text.length + 2 * weighJson(Buffer.from(text), 'The request');
     const unfinished = [...this.#runs.values()].filter(({ ended }) => !ended);
     const bytes = unfinished.reduce((sum, run) => sum + run.bytes, 0);
-    if (unfinished.length >= mostUnfinished || (unfinished.length > 0 && bytes + text.length > mostUnfinishedBytes)) {
+    if (unfinished.length >= mostUnfinished || (unfinished.length > 0 && bytes + held > mostUnfinishedBytes)) {
       throw new RecuaError('queue_full', `${unfinished.length} background responses are waiting or running; wait until some are complete.`);
     }
     // From here on, it counts towards the limits.
-    const run = new BackgroundRun(stored, text.length);
+    const run = new BackgroundRun(stored, held);
     this.#runs.set(stored.response.id, run);
     try {
       await this.#store.put({ ...stored, owner: await ownIdentity() });

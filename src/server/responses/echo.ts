@@ -1,5 +1,6 @@
 // Fields of a request that its response echoes, completed as OpenAI's schema requires. Called by
 // response-request. Pure.
+import { readMetadata } from '../../request/metadata.js';
 import type { Sampling } from '../../engine/protocol.js';
 import { isObject, type Fields } from '../../request/fields.js';
 
@@ -9,7 +10,7 @@ export function echoOf(body: Fields, { temperature, topP, presencePenalty, frequ
   return {
     instructions: body.string('instructions') ?? null,
     max_tool_calls: body.integer('max_tool_calls', { min: 1 }) ?? null,
-    metadata: body.object('metadata') ?? {},
+    metadata: readMetadata(body) ?? {},
     parallel_tool_calls: body.boolean('parallel_tool_calls') ?? true,
     frequency_penalty: frequencyPenalty,
     presence_penalty: presencePenalty,

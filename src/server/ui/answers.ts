@@ -8,6 +8,7 @@ import type { Setting } from '../../settings/kinds.js';
 import { machineMemory } from '../../system/machine-memory.js';
 import type { Gateway } from '../http/gateway.js';
 import { refusePages, refuseRemote } from '../http/pages.js';
+import { searchOf } from '../http/query.js';
 import type { RecentRequests } from '../http/recent.js';
 import type { ModelShelf } from '../http/shelf.js';
 import { failureOf } from '../http/traffic.js';
@@ -43,7 +44,7 @@ export function answersFor(gateway: Gateway, recent: RecentRequests, needsKey: R
 }
 
 async function askHub(shelf: ModelShelf, req: Request, res: Response): Promise<object> {
-  const asked = new URL(req.url, 'http://localhost').searchParams;
+  const asked = searchOf(req);
   const search = asked.get('search') ?? '';
   const repository = asked.get('repository') ?? '';
   if ((search === '') === (repository === '')) throw new RecuaError('invalid_value', 'Expected ?search=words or ?repository=owner/name.');

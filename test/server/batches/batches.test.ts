@@ -254,3 +254,29 @@ t.test('of two servers over one folder one works on a batch', async (t) => {
   t.match(await ended(two.client, id), { status: 'completed', request_counts: { completed: 1 } });
   t.equal(two.app.engine.requests.length, 1);
 });
+
+t.test('a batch with a line that is nested without end fails at once, leaves nothing, and holds up no other', async (t) => {
+  const started = await start(t);
+  const deep = `{"custom_id":"a","method":"POST","url":"${chat}","body":{"x":${'['.repeat(20_000)}${']'.repeat(20_000)}}}`;
+  const many = `{"custom_id":"b","method":"POST","url":"${chat}","body":{"x":[${'{},'.repeat(300_000)}0]}}`;
+  const batch = await create(started, [deep, many]);
+  const next = await create(started, [line('c')]);
+  const failed = await ended(started.client, batch.id);
+  t.equal(failed.status, 'failed');
+  t.match(failed.errors?.data, [{ code: 'invalid_json', line: 1, message: /nested over 100 levels/ }, { code: 'invalid_json', line: 2, message: /over 200000 objects/ }]);
+  t.equal((await ended(started.client, next.id)).status, 'completed');
+  // A batch ends before the copy of its requests is deleted.
+  await until(() => !readdirSync(join(started.folder, 'batches')).some((name) => name.endsWith('.input')));
+});
+
+t.test("metadata keeps to OpenAI's limits", async (t) => {
+  const { url } = await startApp(t, {}, new FakeEngine(), { keepIn: ownFolder(t) });
+  const wrong = [[{ a: {} }, 'metadata.a'], [{ a: 1 }, 'metadata.a'], [{ a: 'x'.repeat(513) }, 'metadata.a'], [{ ['x'.repeat(65)]: '' }, 'metadata'], [Object.fromEntries(Array.from({ length: 17 }, (_, at) => [at, ''])), 'metadata']] as const;
+  for (const [metadata, param] of wrong) {
+    for (const [path, body] of [['/v1/responses', { model: 'default', input: 'a' }], ['/v1/batches', { input_file_id: 'file-x', endpoint: chat, completion_window: '24h' }]] as const) {
+      const response = await post(`${url}${path}`, { ...body, metadata });
+      t.equal(response.status, 400, path);
+      t.match(await response.json(), { error: { param } });
+    }
+  }
+});
