@@ -1,5 +1,6 @@
-// What the checks of attention/ and matmul/ share: they compute one node, on arrays from JavaScript,
-// by one of our kernels or by ggml. Tests compare the results with a reference and measure the time.
+// What the checks of attention/ and matmul/ share: they compute one node, on arrays from
+// JavaScript, by one of our kernels or by ggml. Tests compare the results with a reference and
+// measure the time.
 #pragma once
 
 #include "js.h"

@@ -364,7 +364,7 @@ private:
   size_t written = 0; // elements of complete rules
   std::vector<Open> open;
   std::unordered_map<std::string, uint32_t> numbers;
-  // By rule. A rule without a name has that of its enclosing rule, and shares it: names may be long.
+  // By rule. A rule without a name shares that of its enclosing rule: names may be long.
   std::vector<std::shared_ptr<const std::string>> names;
   std::vector<std::vector<Element>> definitions;
   std::vector<bool> defined;

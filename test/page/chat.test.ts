@@ -13,7 +13,7 @@ for (const name of ['chromium', 'firefox'] satisfies BrowserName[]) {
 
     await t.test('a message gets an answer, with numbers below', async (t) => {
       await say(page, 'Hello! Who are you?');
-      t.match(await lastAnswer(page), /\d+ tokens\n[\d.]+ tok\/s\n.* to first token\nprompt \d+, \d+ cached/);
+      t.match(await lastAnswer(page), /\d+ tokens\n[\d.,]+ tok\/s\n.* to first token\nprompt \d+, \d+ cached/);
       t.match(page.url(), /#\/chat\//);
     });
 

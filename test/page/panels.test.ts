@@ -57,7 +57,7 @@ t.test('Now has a row for each answer in progress, and its client notices nothin
   const answers = await Promise.all([1, 2].map(() => fetch(`${url}/v1/completions`, { method: 'POST', headers: { 'content-type': 'application/json' }, body, signal: stop.signal })));
   const rows = page.getByRole('region', { name: 'Answers in progress' }).getByRole('row');
   await rows.nth(2).getByText('generating').waitFor();
-  t.match(await rows.nth(1).innerText(), /owner\/model\s+generating\s+[\d,]+ of [\d,]+\s+\d+\s+[\d,]+\s+[\d.]+ tok\/s\s+[\d.]+ m?s\s+req_/);
+  t.match(await rows.nth(1).innerText(), /owner\/model\s+generating\s+[\d,]+ of [\d,]+\s+\d+\s+[\d,]+\s+[\d.,]+ tok\/s\s+[\d.]+ m?s\s+req_/);
   const { data } = await (await fetch(`${url}/ui/running`)).json();
   t.equal(data.length, 2);
   t.ok(data.every((one: { generated: number; promptRead: number; promptTokens: number }) => one.generated > 0 && one.promptRead === one.promptTokens));

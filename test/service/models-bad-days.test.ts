@@ -1,6 +1,7 @@
 // A server of several models when much goes wrong at once, with real processes.
 import { spawnSync } from 'node:child_process';
 import { appendFileSync, copyFileSync, existsSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { builtinPath } from '#recua/models/store.js';
@@ -65,6 +66,24 @@ t.test('two clients ask for 20 models at once with room for two: all are answere
   t.strictSame(clients[0]!.map(({ model }) => model), names);
   t.strictSame(clients[1]!.map(({ model }) => model), names.toReversed());
   t.ok(most >= 1 && most <= 2, `${most} processes at once`);
+});
+
+t.test('a client that does not read its answer keeps no other model from loading', async (t) => {
+  const folder = t.testdir();
+  for (const name of ['a', 'b']) symlinkSync(builtinPath, join(folder, `${name}.gguf`));
+  const { url, ask, state } = await serve(t, folder, { a: { model: 'a.gguf' }, b: { model: 'b.gguf' } }, '--max-models', '1');
+  // More than the sockets hold: log probabilities of 20 tokens beside each token.
+  const body = JSON.stringify({ model: 'a', messages: [{ role: 'user', content: 'Hello!' }], stream: true, ignore_eos: true, max_tokens: 200, n: 64, logprobs: true, top_logprobs: 20 });
+  const socket = connect(Number(new URL(url).port), '127.0.0.1');
+  t.teardown(() => socket.destroy());
+  socket.pause();
+  socket.write(`POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`);
+  while ((await state('a')).status.value !== 'loaded') await pause();
+  t.equal((await ask('b')).model, 'b');
+  let read = 0;
+  socket.on('data', (piece: Buffer) => { read += piece.length; }).resume();
+  while (read < 12_000_000) await pause();
+  t.pass('and it gets its answer later');
 });
 
 t.test('a file that vanishes or changes while loaded is served on, reported, and loaded again the next time', async (t) => {

@@ -1,5 +1,5 @@
-// Checks that token ids in a request are in the model's vocabulary, and that a text whose tokens are
-// only counted or listed is not too long for that. Pure.
+// Checks that token ids in a request are in the model's vocabulary, and that a text is not too long
+// to count or list its tokens. Pure.
 import { RecuaError } from '../../errors.js';
 
 /**

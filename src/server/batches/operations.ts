@@ -16,7 +16,7 @@ const body: Body = {
     input_file_id: 'An uploaded file with one request per line: `{"custom_id": "1", "method": "POST", "url": "/v1/chat/completions", "body": {…}}`.',
     endpoint: 'The route of all requests in the file.',
     completion_window: 'How long the batch may take, such as `24h`; at most `30d`.',
-    metadata: 'Echoed in the batch.',
+    metadata: 'Echoed in the batch: up to 16 pairs of strings.',
     output_expires_after: 'How long to keep the output files. If omitted, until they are deleted.',
     'output_expires_after.anchor': { text: '`created_at`.', default: 'created_at' },
     'output_expires_after.seconds': 'Seconds from the creation of each file.',

@@ -97,9 +97,12 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
     this.#untilPing = setTimeout(() => this.#open(writer()), this.#isHeld ? mostHeldMs : pingIntervalMs);
   }
 
-  begin(body: Fields, { id, engine, model }: Lease, signal: AbortSignal, warnings: readonly string[]): void {
+  begin(body: Fields, lease: Lease, signal: AbortSignal, warnings: readonly string[]): void {
     clearTimeout(this.#untilPing);
+    const { id, engine, model } = lease;
     const prompts = this.#read(body, id, model);
+    // The model is free once it has computed all answers, however slowly the client reads them.
+    const ended = afterAll(() => lease.release(), prompts.flat().length);
     this.#warnings = [...this.#asked?.warnings ?? [], ...this.#unknown, ...warnings];
     this.#writerOf(id).computedBy?.(model);
     const released = this.#dialect.keepsBody ? () => undefined : afterAll(lendBody(this.#res), prompts.flat().length);
@@ -110,6 +113,7 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
       const priority = isIdleWork(this.#res) ? idlePriority : Math.min(request.asker?.priority ?? 0, this.#gateway.mostPriority(this.#res));
       const asked = { ...request, asker: { client: this.#client, priority, ...(salt === undefined ? {} : { salt }) } };
       const answer = start(engine, this.#gateway.running.isWatched || this.#gateway.countsTokens(this.#res) ? watched(asked) : asked, either, released);
+      answer.finished.then(ended, ended);
       this.#controlled?.push(answer);
       return answer;
     };

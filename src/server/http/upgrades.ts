@@ -33,9 +33,13 @@ interface Added extends SocketRoute, SocketLimits {
  * Most sockets per route, since each may hold a message. Further clients must use plain requests.
  */
 const mostSockets = 64;
+/** Most of those for one API key, or for one address without keys. */
+const mostSocketsOfOne = 16;
 
 export class Upgrades {
   readonly #routes = new Map<string, Added>();
+  /** Who opened each socket: the name of the key, or the address. */
+  readonly #openers = new WeakMap<WebSocket, string>();
   #isOver = false;
 
   add(route: SocketRoute, limits: SocketLimits): void {
@@ -48,9 +52,17 @@ export class Upgrades {
       const path = (req.url ?? '').split('?', 1)[0]!;
       const route = asksForWebSocket(req) ? this.#routes.get(path) : undefined;
       const opener = route?.mayOpen(req.headers);
-      if (!route || this.#isOver || !opener || route.sockets.clients.size >= mostSockets) readAgain(server, req, socket, head);
-      else route.sockets.handleUpgrade(req, socket, head, (opened) => route.open(opened, () => route.mayOpen(req.headers) !== undefined, opener.key?.name, req.headers));
+      const who = opener?.key ? `key ${opener.key.name}` : String(req.socket.remoteAddress);
+      if (!route || this.#isOver || !opener || !this.#hasRoom(route, who)) return readAgain(server, req, socket, head);
+      route.sockets.handleUpgrade(req, socket, head, (opened) => {
+        this.#openers.set(opened, who);
+        route.open(opened, () => route.mayOpen(req.headers) !== undefined, opener.key?.name, req.headers);
+      });
     });
+  }
+
+  #hasRoom({ sockets: { clients } }: Added, who: string): boolean {
+    return clients.size < mostSockets && [...clients].filter((one) => this.#openers.get(one) === who).length < mostSocketsOfOne;
   }
 
   /** Refuses all upgrades from now on. */

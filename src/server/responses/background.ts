@@ -13,6 +13,8 @@ import type { ResponseStore, StoredResponse, WireResponse } from './store.js';
 
 /** Most waiting and running ones; more are refused. */
 const mostUnfinished = 128;
+/** A key's share of these. */
+const mostOfOneKey = mostUnfinished / 4;
 /** Memory for their bodies and events. */
 const mostUnfinishedBytes = 2 ** 27;
 /** Memory for completed ones, for clients that return. */
@@ -166,6 +168,10 @@ export class BackgroundRuns {
     const bytes = unfinished.reduce((sum, run) => sum + run.bytes, 0);
     if (unfinished.length >= mostUnfinished || (unfinished.length > 0 && bytes + held > mostUnfinishedBytes)) {
       throw new RecuaError('queue_full', `${unfinished.length} background responses are waiting or running; wait until some are complete.`);
+    }
+    const own = stored.by === undefined ? [] : unfinished.filter(({ by }) => by === stored.by);
+    if (own.length >= mostOfOneKey) {
+      throw new RecuaError('queue_full', `${own.length} background responses of this key are waiting or running; wait until some are complete.`);
     }
     // From here on, it counts towards the limits.
     const run = new BackgroundRun(stored, held);

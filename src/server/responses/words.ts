@@ -64,7 +64,7 @@ const fields: Words = {
   ...truncationWords,
   ...priorityWords,
   max_tool_calls: 'Echoed in the response, with no other effect: only the client runs tools.',
-  metadata: 'Echoed in the response.',
+  metadata: 'Echoed in the response: up to 16 pairs of strings.',
   prompt_cache_key: 'Echoed in the response, with no other effect: the server finds cached prompts by their tokens.',
   safety_identifier: 'Echoed in the response.',
   user: 'Echoed in the response.',

@@ -228,3 +228,15 @@ t.test('a nearly known field is an error in a message that prepares, too', async
   t.match((await ask(create([], { generate: false, max_output_token: 5 }))).at(-1), { type: 'error', error: { code: 'unknown_parameter' } });
   t.match((await ask(create([], { generate: false, unheard_of: 5 }))).at(-1), { type: 'response.completed', response: { warnings: [/unheard_of/] } });
 });
+
+t.test('one client opens a quarter of the sockets; then plain requests still work', async (t) => {
+  const app = await startApp(t);
+  const first = await Promise.all(Array.from({ length: 16 }, () => open(t, app.url)));
+  const refused = new WebSocket(`${app.url.replace('http', 'ws')}/v1/responses`);
+  const [error] = await once(refused, 'error') as [Error];
+  t.match(error.message, /426/);
+  t.equal((await post(`${app.url}/v1/responses`, { model: 'small', input: 'hello' })).status, 200);
+  first[0]!.socket.close();
+  await once(first[0]!.socket, 'close');
+  await open(t, app.url);
+});
