@@ -1,4 +1,4 @@
-// Matrix products of the attention kernels, over their vector; included by kernel_body.h, within its
+// Matrix products of the attention kernels, over their vector. Included by kernel_body.h, in its
 // anonymous namespace.
 
 // A tile of M rows × N vectors: c = a · b, or c * factor + a · b. Null `factors` are ones.
