@@ -174,12 +174,19 @@ bool Templates::has_place_for_schema(const common_chat_templates_inputs &inputs)
 // Formats that begin each call by its own mark accept several calls, whatever the request says.
 // This makes the repetition in the rule of all calls occur once.
 static void keep_to_one_call(std::string &grammar) {
-  for (const std::string head : {"tool-calls ::= (tool-call", "tools ::= (tool-", "kimi-k3-tool-call ::= "}) {
-    size_t at = grammar.compare(0, head.size(), head) == 0 ? 0 : grammar.find("\n" + head);
-    if (at == std::string::npos) continue;
-    const size_t end = std::min(grammar.find('\n', at + 1), grammar.size());
-    const size_t repeated = grammar.find(")+", at);
-    if (repeated < end) grammar.erase(repeated + 1, 1);
+  const std::pair<std::string, std::string> rules[] = {
+      {"tool-calls", "(tool-call"}, {"tools", "(tool-"}, {"kimi-k3-tool-call", ""}};
+  for (const auto &[rule, first] : rules) {
+    // Next to a tool named "calls", the rule has another name (cmake/rule-names.cmake).
+    for (std::string name = rule;; name += "-again") {
+      const std::string head = name + " ::= ";
+      const size_t line = grammar.compare(0, head.size(), head) == 0 ? 0 : grammar.find("\n" + head);
+      if (line == std::string::npos) break;
+      const size_t at = grammar.find(" ::= ", line) + 5;
+      const size_t end = std::min(grammar.find('\n', at), grammar.size());
+      const size_t repeated = grammar.find(")+", at);
+      if (grammar.compare(at, first.size(), first) == 0 && repeated < end) grammar.erase(repeated + 1, 1);
+    }
   }
 }
 

@@ -68,6 +68,7 @@ uint32_t GbnfScanner::hex(size_t digits) {
     value = (value << 4) + static_cast<uint32_t>(digit);
     advance();
   }
+  if (value > 0x10FFFF) fail("a character up to \\U0010FFFF");
   return value;
 }
 

@@ -31,7 +31,7 @@ PieceTree::PieceTree(const llama_vocab *vocab) {
     }
     std::string bytes = token_bytes(vocab, token, true);
     bytes.resize(std::min(bytes.size(), bytes.find('\0')));
-    if (bytes.empty()) continue;
+    if (bytes.empty() || bytes.size() > UINT16_MAX) continue; // too long for Node::depth
     longest = std::max(longest, bytes.size());
     for (const char byte : bytes) bytes_used.set(static_cast<uint8_t>(byte));
     pieces[i] = std::move(bytes);

@@ -107,9 +107,9 @@ export interface Engine {
   rerank(request: RerankRequest, signal?: AbortSignal, released?: Released): Promise<Reranked>;
   /** The prompt of a chat and its length in tokens; nothing is generated. */
   render(request: ChatRequest, signal?: AbortSignal, released?: Released): Promise<Rendered>;
-  tokenize(text: string, addSpecial: boolean, parseSpecial: boolean): Promise<Int32Array>;
+  tokenize(text: string, addSpecial: boolean, parseSpecial: boolean, signal?: AbortSignal): Promise<Int32Array>;
   /** The text of tokens; invalid UTF-8 becomes U+FFFD. Control tokens only if `special`. */
-  detokenize(tokens: Int32Array, special: boolean): Promise<string>;
+  detokenize(tokens: Int32Array, special: boolean, signal?: AbortSignal): Promise<string>;
   /** The bytes of each token, including control tokens; not every token is valid UTF-8. */
   pieces(tokens: Int32Array): Promise<Uint8Array[]>;
   /**

@@ -14,14 +14,15 @@ import { Visitors } from './access/visitors.js';
 import { cors } from './http/cors.js';
 import type { Dialect, Route } from './exchange/dialect.js';
 import { LiveChats } from './http/live-chats.js';
-import { errorHandler } from './http/error-reply.js';
+import { errorHandler, shapeErrors } from './http/error-reply.js';
 import type { Gateway, Log } from './http/gateway.js';
 import { health, live, ready } from './health.js';
-import { askedBy as askedByKey, Inner, reasonOf } from './http/inner.js';
+import { askedBy as askedByKey, IdleWork, Inner, reasonOf } from './http/inner.js';
 import { factsOf, tokensOf } from './http/facts.js';
 import { isBrowser } from './http/pages.js';
 import { KeptFolder } from './kept/kept-folder.js';
 import { everyone, ownerWith } from './kept/owner.js';
+import { refuseExpectations } from './body/body-reader.js';
 import { hasBody, jsonBody } from './body/json-body.js';
 import type { SavedChats } from './http/saved-chats.js';
 import type { ModelShelf } from './http/shelf.js';
@@ -92,8 +93,10 @@ export function createApp(options: AppOptions): Express {
   };
   const usage = new TokenUsage(async () => join(await kept.of('keys'), 'tokens.json'), (text) => log('warn', text));
   options.atEnd?.(() => usage.close());
-  // A background run was counted as a request when the client made it.
-  const limited = new Limits(usage).guard(tokensOf, (req) => (reasonOf(req) instanceof BackgroundRun ? 'tokens' : 'all'));
+  const limited = new Limits(usage).guard(tokensOf, (req) => {
+    const reason = reasonOf(req);
+    return reason instanceof BackgroundRun ? 'tokens' : reason instanceof IdleWork ? 'idle' : 'all';
+  });
   app.disable('x-powered-by');
   // No two answers are the same, and an ETag would hash the whole body.
   app.disable('etag');
@@ -102,7 +105,8 @@ export function createApp(options: AppOptions): Express {
   const memory = new BodyMemory(config.bodyMemoryBytes || defaultBodyMemory());
   const askedBy = (res: Response): string | undefined => keyOf(res)?.name;
   const metrics = new Metrics({ pool, traffic, bodyBytes: () => memory.usedBytes, askedBy });
-  app.use(new Traces(askedBy).watch, inTurn(), requestId, requestLog(log, recent, askedBy), metrics.watch, cors(visitors), readKey(keys, askedByKey), (_req, res, next) => {
+  for (const { under = [], errorShape } of dialects) if (errorShape) for (const path of under) app.use(path, shapeErrors(errorShape));
+  app.use(new Traces(askedBy).watch, inTurn(), requestId, requestLog(log, recent, askedBy), metrics.watch, cors(visitors), refuseExpectations, readKey(keys, askedByKey), (_req, res, next) => {
     if (traffic.draining) res.set('Connection', 'close');
     next();
   });
@@ -113,6 +117,7 @@ export function createApp(options: AppOptions): Express {
     log('warn', `request bodies may have ${memory.largestBody} bytes, not ${config.bodyLimitBytes}: all bodies together have ${memory.sizeBytes} bytes of memory, and each byte of a body takes 4`);
   }
   const socketLimits: SocketLimits = {
+    memory,
     mostMessageBytes: Math.min(config.bodyLimitBytes, memory.largestBody),
     mayOpen: (headers) => (visitors.refusal(headers) === undefined ? letIn(keys, headers) : undefined),
   };
@@ -120,12 +125,12 @@ export function createApp(options: AppOptions): Express {
   const anyBody = [refuseWhileDraining(traffic), ...jsonBody(config.bodyLimitBytes, memory, (req) => !isBrowser(req.headers))];
   for (const { before, takesAnyType, routes } of routesOf(gateway, metrics.route)) {
     for (const one of routes) {
-      const first = [...before, ...(one.isOpen ? [] : [needsKey]), ...(one.isForAdmin ? [adminOnly] : []), ...(one.isOpen ? [] : [limited])];
+      const first = [...before, ...(one.isOpen ? [] : [needsKey]), ...(one.isForAdmin ? [adminOnly] : []), ...(one.isOpen || one.endsWork ? [] : [limited])];
       route(app, one, first, takesAnyType ? anyBody : body);
     }
   }
   for (const dialect of dialects) {
-    for (const path of dialect.under ?? []) app.use(path, ...dialect.before);
+    if (dialect.before.length > 0) for (const path of dialect.under ?? []) app.use(path, ...dialect.before);
     for (const one of dialect.sockets?.(gateway) ?? []) options.upgrades?.add(one, socketLimits);
   }
 

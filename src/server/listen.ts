@@ -85,6 +85,8 @@ export async function listen(options: ListenOptions): Promise<Listening> {
     keepWaiting(req);
     app(req, res);
   });
+  // Node would answer 417 without a body.
+  server.on('checkExpectation', app);
   server.on('clientError', (cause: NodeJS.ErrnoException, socket) => answerBrokenHttp(cause, socket, options.config));
   const url = path === undefined ? await listenOn(server, host, wanted, tls ? 'https' : 'http') : `unix:${await listenLocally(server, path, socketMode)}`;
   const port = path === undefined ? (server.address() as AddressInfo).port : 0;

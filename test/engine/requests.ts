@@ -101,6 +101,11 @@ export async function openEngine(fake: FakeOptions = {}, more: Partial<EngineOpt
       engine.keep(id, work);
       return { id, done };
     },
+    ask: (takesLong: boolean, question: Parameters<EngineLoop['ask']>[2]) => {
+      const { id, done } = track();
+      engine.ask(id, takesLong, question);
+      return { id, done };
+    },
     embed: (inputs: (string | Int32Array)[]) => {
       const { id, done } = track();
       engine.embed(id, { inputs });

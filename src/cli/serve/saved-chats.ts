@@ -4,6 +4,7 @@
 import { createHash } from 'node:crypto';
 import { dirname } from 'node:path';
 import { RecuaError } from '../../errors.js';
+import { isObject } from '../../request/fields.js';
 import { lockHolder, tryLock } from '../../system/lock-file.js';
 import type { Lock } from '../../system/lock-file.js';
 import { chatSettings } from '../flags/answer-flags.js';
@@ -149,5 +150,5 @@ function check(given: Record<string, unknown>, name: string): Session {
 function complete(given: Record<string, unknown>, now: string): Session {
   const empty = JSON.parse(writeSession({ model: 'default', system: '', template: 'auto', settings: chatSettings(), createdAt: now, updatedAt: now, exchanges: [] })) as { sampling: object };
   const { sampling } = given;
-  return check({ ...empty, ...given, ...(typeof sampling === 'object' ? { sampling: { ...empty.sampling, ...sampling } } : {}) }, 'The session');
+  return check({ ...empty, ...given, ...(isObject(sampling) ? { sampling: { ...empty.sampling, ...sampling } } : {}) }, 'The session');
 }

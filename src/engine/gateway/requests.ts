@@ -139,12 +139,12 @@ export abstract class EngineRequests implements Engine {
     return this.#ask((id) => ({ type: 'render', id, request }), signal, released);
   }
 
-  tokenize(text: string, addSpecial: boolean, parseSpecial: boolean): Promise<Int32Array> {
-    return this.#ask((id) => ({ type: 'tokenize', id, text, addSpecial, parseSpecial }));
+  tokenize(text: string, addSpecial: boolean, parseSpecial: boolean, signal?: AbortSignal): Promise<Int32Array> {
+    return this.#ask((id) => ({ type: 'tokenize', id, text, addSpecial, parseSpecial }), signal);
   }
 
-  detokenize(tokens: Int32Array, special: boolean): Promise<string> {
-    return this.#ask((id) => ({ type: 'detokenize', id, tokens, special }));
+  detokenize(tokens: Int32Array, special: boolean, signal?: AbortSignal): Promise<string> {
+    return this.#ask((id) => ({ type: 'detokenize', id, tokens, special }), signal);
   }
 
   pieces(tokens: Int32Array): Promise<Uint8Array[]> {

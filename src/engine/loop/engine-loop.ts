@@ -2,7 +2,7 @@
 // sequences together. It submits the next step before the text work of the last one, so that
 // detokenizing, stop strings, parsing and IPC happen while llama.cpp computes. Called by host.
 // Everything here runs on the engine process's JavaScript thread.
-import type { NativeAddon, NativeContext, NativeModel, StepResult } from '../../addon/addon.js';
+import type { NativeAddon, NativeContext, StepResult } from '../../addon/addon.js';
 import { RecuaError } from '../../errors.js';
 import { Admission } from './admission.js';
 import { stashBudget } from '../stash-budget.js';
@@ -13,8 +13,9 @@ import { notPooled } from '../capabilities.js';
 import { Embeddings } from '../pooled/embeddings.js';
 import { canRemoveParts, type LoadedModel } from './loaded.js';
 import { PoolShare } from '../prompts/pool-share.js';
+import { Questions, type Question } from './questions.js';
 import { PrefixCache } from '../planning/prefix.js';
-import type { BegunAnswer, ChatRequest, CompletionRequest, EmbedRequest, EngineOptions, EngineStatus, RerankRequest, SavedState } from '../protocol.js';
+import type { BegunAnswer, ChatRequest, CompletionRequest, EmbedRequest, EngineStatus, RerankRequest, SavedState } from '../protocol.js';
 import type { Generation } from './generation.js';
 import { Intake } from './intake.js';
 import { Outbox, type EngineHooks } from './outbox.js';
@@ -48,6 +49,7 @@ export class EngineLoop {
   /** KV work to do between two steps, and the requests that may still add some. */
   readonly #jobs: (() => Promise<void>)[] = [];
   readonly #keeping = new Set<number>();
+  readonly #questions: Questions;
   readonly #keeper: StateKeeper;
   readonly #sleep: SleepFiles | undefined;
   readonly #running: Sequence[] = [];
@@ -79,6 +81,7 @@ export class EngineLoop {
     this.#outbox = new Outbox((...news) => hooks.emit(...news), () => this.status);
     this.#text = new TextWork(this.#active, this.#outbox, loaded.pieces);
     const poolShare = new PoolShare();
+    this.#questions = new Questions(loaded, poolShare);
     this.#intake = new Intake(addon, loaded, this.#active, this.#arrivals, poolShare, partial && options.specType !== 'none', {
       makeRoom: (asker) => this.#waiting.giveWay(asker),
       join: (request) => this.#join(request),
@@ -114,8 +117,8 @@ export class EngineLoop {
   }
 
   /** Asks the model itself, e.g. to tokenize; the result is the request's answer. */
-  ask(id: number, question: (model: NativeModel, options: EngineOptions) => Promise<unknown>): void {
-    void this.#outbox.answer(id, question(this.#loaded.model, this.#loaded.options));
+  ask(id: number, takesLong: boolean, question: Question): void {
+    void this.#outbox.answer(id, this.#questions.ask(id, takesLong, question));
   }
 
   /**
@@ -140,6 +143,7 @@ export class EngineLoop {
    * requests have been answered.
    */
   cancel(id: number): void {
+    this.#questions.cancel(id);
     if (this.#embeddings?.cancel(id) || !this.#active.has(id)) return;
     const request = this.#active.get(id);
     this.#intake.cancel(id);

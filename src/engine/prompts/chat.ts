@@ -130,12 +130,12 @@ async function prepareMessages(
 }
 
 /** The prompt that a template makes of the messages, whatever its length. */
-export async function renderChat(model: NativeModel, template: string, request: ChatRequest): Promise<Rendered> {
+export async function renderChat(model: NativeModel, template: string, request: ChatRequest, cancelled: CancelFlag): Promise<Rendered> {
   const { prompt, literal } = await model.applyChatTemplate(templateInput(template, request)).catch((thrown: unknown) => {
     throw grammarError(chatError(thrown, request.constraint, request.toolSources, request.messageSources), request.constraint);
   });
   checkTokenizable(prompt, fieldOf(request));
-  return { prompt, tokenCount: (await model.tokenize(prompt, true, true, { literal, known: true })).length };
+  return { prompt, tokenCount: (await model.tokenize(prompt, true, true, { literal, known: true, cancelled })).length };
 }
 
 function thinkingOptions({ constraint, thoughts }: ChatRequest): Partial<SamplerOptions> {

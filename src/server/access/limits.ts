@@ -16,10 +16,11 @@ interface Bucket {
 }
 
 /**
- * What a request counts against. A request of the server itself was already counted when it was
- * made.
+ * What a request counts against. `tokens`: a background response, which was counted as a request
+ * when the client made it. `idle`: a line of a batch, which runs while nobody else asks, and so
+ * only has to find tokens left for today.
  */
-export type Counted = 'all' | 'tokens';
+export type Counted = 'all' | 'tokens' | 'idle';
 
 export class Limits {
   readonly #usage: TokenUsage;
@@ -41,33 +42,46 @@ export class Limits {
       if (!key || req.method !== 'POST') return next();
       if (key.tokensPerDay !== undefined) await this.#usage.ready();
       if (res.closed) return;
-      if (counted(req) === 'all') this.#admit(key, res);
-      this.#running.set(key.name, this.#runningOf(key) + 1);
-      res.once('close', () => {
-        const running = this.#runningOf(key) - 1;
-        if (running > 0) this.#running.set(key.name, running);
-        else this.#running.delete(key.name);
-        if (key.tokensPerDay !== undefined) this.#usage.add(key.name, tokensOf(res));
-      });
+      const against = counted(req);
+      if (against === 'all') this.#admit(key, res);
+      else if (against === 'idle' && this.#tokensLeftOf(key) <= 0) throw this.#outOfTokens(key, res);
+      if (key.tokensPerDay !== undefined) res.once('close', () => this.#usage.add(key.name, tokensOf(res)));
+      if (against !== 'idle') this.#run(key, res);
       next();
     };
+  }
+
+  /** Counts a running request until its response closes. */
+  #run(key: ApiKey, res: Response): void {
+    this.#running.set(key.name, this.#runningOf(key) + 1);
+    res.once('close', () => {
+      const running = this.#runningOf(key) - 1;
+      if (running > 0) this.#running.set(key.name, running);
+      else this.#running.delete(key.name);
+    });
+  }
+
+  #tokensLeftOf({ name, tokensPerDay }: ApiKey): number {
+    return tokensPerDay === undefined ? Infinity : Math.max(0, tokensPerDay - this.#usage.usedBy(name));
+  }
+
+  #outOfTokens({ name, tokensPerDay }: ApiKey, res: Response): RecuaError {
+    // Tells clients not to retry, since they would wait until tomorrow.
+    res.set({ 'Retry-After': String(this.#usage.leftSeconds), 'x-should-retry': 'false' });
+    return new RecuaError('rate_limit_exceeded', `The API key ${name} has used its ${tokensPerDay} tokens for today; the limit resets at midnight UTC.`);
   }
 
   #admit(key: ApiKey, res: Response): void {
     const { name, concurrency = Infinity, tokensPerDay, requestsPerMinute } = key;
     const bucket = requestsPerMinute === undefined ? undefined : this.#bucketOf(name, requestsPerMinute);
-    const tokensLeft = tokensPerDay === undefined ? Infinity : Math.max(0, tokensPerDay - this.#usage.usedBy(name));
+    const tokensLeft = this.#tokensLeftOf(key);
     const isBusy = this.#runningOf(key) >= concurrency;
     const passes = !isBusy && tokensLeft > 0 && (bucket?.left ?? 1) >= 1;
     if (bucket && passes) bucket.left--;
     if (bucket) tell(res, 'requests', requestsPerMinute!, Math.floor(bucket.left), (requestsPerMinute! - bucket.left) * minuteMs / requestsPerMinute!);
     if (tokensPerDay !== undefined) tell(res, 'tokens', tokensPerDay, tokensLeft, this.#usage.leftSeconds * 1_000);
     if (passes) return;
-    if (tokensLeft <= 0) {
-      // Tells clients not to retry, since they would wait until tomorrow.
-      res.set({ 'Retry-After': String(this.#usage.leftSeconds), 'x-should-retry': 'false' });
-      throw new RecuaError('rate_limit_exceeded', `The API key ${name} has used its ${tokensPerDay} tokens for today; the limit resets at midnight UTC.`);
-    }
+    if (tokensLeft <= 0) throw this.#outOfTokens(key, res);
     if (isBusy) {
       res.set('Retry-After', '1');
       throw new RecuaError('rate_limit_exceeded', `The API key ${name} may have ${concurrency} ${concurrency === 1 ? 'request' : 'requests'} at once, and has that many; wait until one has ended.`);

@@ -3,7 +3,6 @@ import type { NextFunction, Request, Response } from 'express';
 import { chatRoute } from '../exchange/chat-exchange.js';
 import type { ChatDialect, Dialect } from '../exchange/dialect.js';
 import { renderRoute } from '../exchange/ask-exchange.js';
-import { shapeErrors } from '../http/error-reply.js';
 import { sse } from '../http/stream.js';
 import { MessageWriter, type MessageAsked } from './answer.js';
 import { errorBody } from './error-body.js';
@@ -21,8 +20,9 @@ const messages: ChatDialect<MessageAsked> = {
 };
 
 export const anthropic: Dialect = {
-  before: [shapeErrors(errorBody), nameRequest],
+  before: [nameRequest],
   under: ['/v1/messages'],
+  errorShape: errorBody,
   routes: (gateway) => [
     { method: 'post', paths: ['/v1/messages'], about: about.create, handler: chatRoute(gateway, messages) },
     {

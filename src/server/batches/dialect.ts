@@ -44,14 +44,14 @@ export const batches: Dialect = {
       const { asked, told } = readAll(req, readBatch);
       const record: BatchRecord = owner.name === undefined ? asked : { ...asked, by: owner.name };
       const { id, input_file_id: input } = record.batch;
-      if (queue.isFull) throw new RecuaError('queue_full', 'Too many batches are waiting; try again when some have ended, or cancel some.');
+      if (queue.isFullFor(owner.name)) throw new RecuaError('queue_full', 'Too many batches are waiting; try again when some have ended, or cancel some.');
       await files.get(input, owner, 'input_file_id');
       await store.forgetOldest();
       await store.takeInput(id, await files.pathOf(input));
       await store.put(record);
       // A snapshot, since the batch may start before the reply is written.
       const taken = structuredClone(record.batch);
-      queue.add(id);
+      queue.add(id, owner.name);
       res.json({ ...taken, ...told });
     };
     return [
@@ -64,7 +64,7 @@ export const batches: Dialect = {
       },
       { method: 'get', paths: ['/v1/batches/:id', '/batches/:id'], about: about.get, handler: async (req, res) => void res.json((await find(req, res)).batch) },
       {
-        method: 'post', paths: ['/v1/batches/:id/cancel', '/batches/:id/cancel'], about: about.cancel, bodiless: true,
+        method: 'post', paths: ['/v1/batches/:id/cancel', '/batches/:id/cancel'], about: about.cancel, bodiless: true, endsWork: true,
         async handler(req, res) {
           const record = await find(req, res);
           if (isOver(record.batch)) throw new RecuaError('invalid_value', `The batch ${record.batch.id} has ended: it is ${record.batch.status}.`);

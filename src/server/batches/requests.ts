@@ -56,9 +56,15 @@ export async function bodyOf(file: FileHandle, { offset, length }: BatchRequest,
 function readRequest(bytes: Buffer, endpoint: string): { customId: string; body: object } {
   let value: unknown;
   weighJson(bytes, 'The line');
+  let text: string;
   try {
-    // Some editors start a file with a byte order mark.
-    value = JSON.parse(bytes.toString().replace(/^\uFEFF/, ''));
+    // Some editors start a file with a byte order mark, which the decoder leaves out.
+    text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+  } catch (cause) {
+    throw new RecuaError('invalid_json', 'The line is not valid UTF-8.', { cause });
+  }
+  try {
+    value = JSON.parse(text);
   } catch (cause) {
     throw new RecuaError('invalid_json', `The line is not valid JSON: ${(cause as Error).message}.`, { cause });
   }

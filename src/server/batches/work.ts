@@ -2,13 +2,13 @@
 // are done. Lines are written atomically. A killed process only loses the requests in progress,
 // which run again later, and no line is written twice.
 import { randomBytes } from 'node:crypto';
-import { open, type FileHandle } from 'node:fs/promises';
+import { open, rm, type FileHandle } from 'node:fs/promises';
 import { setTimeout as wait } from 'node:timers/promises';
 import { RecuaError } from '../../errors.js';
 import type { FileStore } from '../files/file-store.js';
 import type { Gateway } from '../http/gateway.js';
 import { IdleWork, type InnerReply } from '../http/inner.js';
-import type { BatchRecord, BatchStore } from './batch-store.js';
+import type { BatchProblem, BatchRecord, BatchStore } from './batch-store.js';
 import type { Idle } from './idle.js';
 import { LineFile, linesOf } from './lines.js';
 import { bodyOf, checkRequests, type BatchRequest } from './requests.js';
@@ -42,8 +42,9 @@ export class BatchWork {
   readonly #timer: NodeJS.Timeout;
   #cancelled = false;
   #isCounted = false;
-  #output!: LineFile;
-  #errors!: LineFile;
+  #resumesAtMs: number | undefined;
+  #output: LineFile | undefined;
+  #errors: LineFile | undefined;
 
   constructor(record: BatchRecord, places: Places) {
     this.record = record;
@@ -56,6 +57,17 @@ export class BatchWork {
   /** Whether earlier results have been counted. */
   get isCounted(): boolean {
     return this.#isCounted;
+  }
+
+  /** When to run the rest, in ms since 1970; undefined if `run` has ended the batch. */
+  get resumesAtMs(): number | undefined {
+    const { total, completed, failed } = this.record.batch.request_counts;
+    return completed + failed < total && !this.#stop.signal.aborted ? this.#resumesAtMs : undefined;
+  }
+
+  /** Lets other batches run: starts no more lines, and `run` returns. */
+  leave(untilMs = Date.now()): void {
+    this.#resumesAtMs = Math.max(this.#resumesAtMs ?? 0, untilMs);
   }
 
   /** Abandons lines in progress; finished answers are kept. */
@@ -97,7 +109,7 @@ export class BatchWork {
     try {
       if (batch.status === 'validating') await this.#enter('in_progress');
       await this.#all(requests.filter(({ customId }) => !done.has(customId)), input);
-      if (this.#cancelled || !this.#stop.signal.aborted) await this.#conclude();
+      if (this.#cancelled || (!this.#stop.signal.aborted && this.resumesAtMs === undefined)) await this.#conclude();
     } finally {
       clearTimeout(this.#timer);
       await input.close();
@@ -110,18 +122,23 @@ export class BatchWork {
   async #all(requests: readonly BatchRequest[], input: FileHandle): Promise<void> {
     const next = requests[Symbol.iterator]();
     const worker = async (): Promise<void> => {
-      for (let one = next.next(); !one.done && !this.#stop.signal.aborted; one = next.next()) await this.#one(one.value, input);
+      for (let one = next.next(); !one.done && this.#goesOn; one = next.next()) await this.#one(one.value, input);
     };
     await Promise.all(Array.from({ length: this.#places.idle.slots }, worker));
   }
 
+  get #goesOn(): boolean {
+    return !this.#stop.signal.aborted && this.#resumesAtMs === undefined;
+  }
+
+  /** Leaves the request for later if the batch is stopped or left meanwhile. */
   async #one(request: BatchRequest, input: FileHandle): Promise<void> {
     const { signal } = this.#stop;
     const { customId } = request;
     const expiresMs = this.record.batch.expires_at * 1_000;
     let crashes = 0;
     let pauseMs = firstPauseMs;
-    while (!signal.aborted) {
+    while (this.#goesOn) {
       if (Date.now() >= expiresMs) return await this.#write({ customId, error: { code: 'batch_expired', message: 'The batch expired before this request was answered.' } });
       const reply = await this.#ask(request, input).catch((thrown: unknown) => thrown as Error);
       // The line gave way, the time of the batch is over, or the batch was stopped.
@@ -131,10 +148,12 @@ export class BatchWork {
         const { code, message } = RecuaError.from(reply);
         return await this.#write({ customId, error: { code, message } });
       }
-      const { status, requestId, body } = reply instanceof Error ? { status: 503, requestId: '', body: Buffer.alloc(0) } : reply;
+      const { status, requestId, retryAfterSeconds = 0, body } = reply instanceof Error ? { status: 503, requestId: '', body: Buffer.alloc(0) } : reply;
       if (!passing.has(status) && !(status === 500 && isCrash(body) && ++crashes < mostCrashes)) {
         return await this.#write({ customId, response: { status_code: status, request_id: requestId, body: JSON.parse(body.toString()) as unknown } }, status !== 200);
       }
+      // The key has no tokens left for today.
+      if (isOutOfTokens(body)) return this.leave(Math.min(Date.now() + retryAfterSeconds * 1_000, expiresMs));
       await wait(pauseMs, undefined, { signal }).catch(() => undefined);
       pauseMs = Math.min(2 * pauseMs, longestAskPauseMs);
     }
@@ -154,7 +173,7 @@ export class BatchWork {
     const value = { id: `batch_req_${randomBytes(24).toString('hex')}`, custom_id: customId, response: null, error: null, ...rest };
     for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(2 * pauseMs, longestPauseMs)) {
       try {
-        await (failed ? this.#errors : this.#output).add(value);
+        await (failed ? this.#errors : this.#output)!.add(value);
         break;
       } catch (thrown) {
         this.#places.gateway.log('warn', `${this.record.batch.id} is waiting because its answers cannot be written: ${RecuaError.from(thrown).message}`);
@@ -167,15 +186,36 @@ export class BatchWork {
   }
 
   async #conclude(): Promise<void> {
-    const { record, record: { batch, outputId, errorId, outputSeconds } } = this;
-    const { files, store } = this.#places;
+    const { batch } = this.record;
     const expired = !this.#cancelled && Date.now() >= batch.expires_at * 1_000;
     if (!this.#cancelled && !expired) await this.#enter('finalizing');
-    const about = { purpose: 'batch_output', by: record.by, ...(outputSeconds === undefined ? {} : { expires_at: Math.floor(Date.now() / 1_000) + outputSeconds }) };
-    if (this.#output.size > 0) batch.output_file_id = (await files.describe(outputId, { ...about, filename: `${batch.id}_output.jsonl` })).id;
-    if (this.#errors.size > 0) batch.error_file_id = (await files.describe(errorId, { ...about, filename: `${batch.id}_error.jsonl` })).id;
+    await this.#publish();
     await this.#enter(this.#cancelled ? 'cancelled' : expired ? 'expired' : 'completed');
-    await store.dropInput(record.batch.id);
+    await this.#places.store.dropInput(batch.id);
+  }
+
+  /** For errors of the batch itself, such as unusable files. The answers so far are kept. */
+  async fail({ code, message }: Pick<BatchProblem, 'code' | 'message'>): Promise<void> {
+    const { batch } = this.record;
+    this.#resumesAtMs = undefined;
+    batch.errors = { object: 'list', data: [{ code, message, param: null, line: null }] };
+    await this.#publish().catch(() => undefined);
+    await this.#enter('failed').catch(() => undefined);
+    await this.#places.store.dropInput(batch.id).catch(() => undefined);
+  }
+
+  /** Lists the two files of results, or removes them if they are empty. */
+  async #publish(): Promise<void> {
+    const { batch, outputId, errorId, outputSeconds, by } = this.record;
+    const { files } = this.#places;
+    const about = { purpose: 'batch_output', by, ...(outputSeconds === undefined ? {} : { expires_at: Math.floor(Date.now() / 1_000) + outputSeconds }) };
+    const publish = async (id: string, file: LineFile | undefined, kind: string): Promise<string | null> => {
+      if (file && file.size > 0) return (await files.describe(id, { ...about, filename: `${batch.id}_${kind}.jsonl` })).id;
+      await rm(await files.pathOf(id), { force: true });
+      return null;
+    };
+    batch.output_file_id = await publish(outputId, this.#output, 'output');
+    batch.error_file_id = await publish(errorId, this.#errors, 'error');
   }
 
   async #enter(status: Exclude<BatchRecord['batch']['status'], 'validating'>): Promise<void> {
@@ -216,6 +256,10 @@ async function wholeLines(path: string): Promise<number> {
     if ((cause as NodeJS.ErrnoException).code !== 'ENOENT') throw cause;
   }
   return count;
+}
+
+function isOutOfTokens(body: Buffer): boolean {
+  return body.toString().includes('"code":"rate_limit_exceeded"');
 }
 
 function isCrash(body: Buffer): boolean {

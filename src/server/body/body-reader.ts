@@ -5,8 +5,9 @@
 import type { IncomingMessage } from 'node:http';
 import type { Readable, Transform } from 'node:stream';
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
-import type { Request, Response } from 'express';
+import type { NextFunction, Request, Response } from 'express';
 import { RecuaError } from '../../errors.js';
+import { describe } from '../../request/fields.js';
 import { bytesPerByte, type BodyShare } from './body-memory.js';
 
 const decompressors: Record<string, () => Transform> = { gzip: createGunzip, 'x-gzip': createGunzip, deflate: createInflate, br: createBrotliDecompress };
@@ -32,6 +33,12 @@ export function isKeptWaiting(req: IncomingMessage): boolean {
 /** Sends "100 Continue" to a client that waits for it. */
 export function letSend(req: IncomingMessage, res: Response): void {
   if (waitingForWord.delete(req)) res.writeContinue();
+}
+
+/** Express middleware: listen passes requests with any `Expect` on. */
+export function refuseExpectations({ headers: { expect } }: Request, _res: Response, next: NextFunction): void {
+  if (expect === undefined || expect.toLowerCase() === '100-continue') return next();
+  throw new RecuaError('invalid_http', `Expected the header Expect to be 100-continue or missing, got ${describe(expect)}.`);
 }
 
 /** All bytes of the body, which may be none. Their memory is charged to the share. */

@@ -7,6 +7,7 @@ import type { WholeAnswer } from '../../engine/whole-answer.js';
 import type { RecuaError } from '../../errors.js';
 import type { Fields } from '../../request/fields.js';
 import type { RequestDefaults } from '../../request/sampling-fields.js';
+import type { ErrorShape } from '../http/error-reply.js';
 import type { Gateway } from '../http/gateway.js';
 import type { Operation } from '../reference/operation.js';
 import type { Frame, Framing } from '../http/stream.js';
@@ -20,6 +21,8 @@ export interface Route {
   isOpen?: boolean;
   /** Only keys with `admin` may use it. */
   isForAdmin?: boolean;
+  /** Only ends work, so the limits of keys do not apply. */
+  endsWork?: boolean;
   /** Its entry in the reference. */
   about: Operation;
   /** A POST without a body, or whose handler reads the body itself. */
@@ -38,8 +41,12 @@ export interface Dialect {
   /** Middleware before each of its routes. */
   before: readonly RequestHandler[];
   routes(gateway: Gateway): readonly Route[];
-  /** Paths that it owns, with everything below: errors of unknown routes there have its format. */
+  /**
+   * Paths that it owns, with everything below: `before` runs there even if there is no such route.
+   */
   under?: readonly string[];
+  /** The format of errors there, if it is not OpenAI's. */
+  errorShape?: ErrorShape;
   /** Bodies need not declare that they are JSON, except from browsers. */
   takesAnyType?: boolean;
   /** Its WebSocket routes. */

@@ -36,6 +36,8 @@ const mostDescriptionBytes = 64 * 1024;
 const abandonedMs = 3_600_000;
 
 export const fileBounds = { files: 10_000, bytes: 16 * 2 ** 30, fileBytes: 2 ** 29 };
+/** Part of all files and bytes that one API key may have, so that others find room. */
+const shareOfKey = 0.5;
 
 /** The space reserved for one upload. */
 export interface Room {
@@ -53,8 +55,8 @@ export interface Draft {
 export class FileStore {
   readonly #kept: KeptFolder;
   readonly #bounds: typeof fileBounds;
-  /** Reserved for running uploads. */
-  #promisedBytes = 0;
+  /** Bytes reserved for running uploads, by the name of the key. */
+  readonly #promised = new Map<string | undefined, number>();
 
   constructor(kept: KeptFolder, bounds = fileBounds) {
     this.#kept = kept;
@@ -62,13 +64,31 @@ export class FileStore {
   }
 
   /**
-   * Reserves space for another file of at most `mostBytes`.
-   * @throws RecuaError `disk_full` if there are too many files or bytes
+   * Reserves space for another file of at most `mostBytes`, of the API key named `by`.
+   * @throws RecuaError `disk_full` if there are too many files or bytes, of all or of that key
    */
-  async room(mostBytes = Infinity): Promise<Room> {
+  async room(by: string | undefined, mostBytes = Infinity): Promise<Room> {
+    const all = await this.#held();
+    all.bytes += sum(this.#promised.values());
+    const { files, bytes: most, fileBytes } = this.#bounds;
+    if (all.files >= files) throw new RecuaError('disk_full', `There are ${all.files} files, which is the limit; delete some.`);
+    if (all.bytes >= most) throw new RecuaError('disk_full', `All files together have ${all.bytes} bytes, over the limit of ${most}; delete some.`);
+    const allowed = Math.min(fileBytes, most - all.bytes, by === undefined ? Infinity : await this.#leftOf(by));
+    const promised = Math.min(allowed, mostBytes);
+    this.#promise(by, promised);
+    return { bytes: allowed, release: () => this.#promise(by, -promised) };
+  }
+
+  #promise(by: string | undefined, bytes: number): void {
+    const promised = (this.#promised.get(by) ?? 0) + bytes;
+    if (promised > 0) this.#promised.set(by, promised);
+    else this.#promised.delete(by);
+  }
+
+  /** What is on the disk. Removes uploads that a server left when it ended. */
+  async #held(): Promise<{ files: number; bytes: number }> {
     const folder = await this.#folder();
-    let count = 0;
-    let bytes = 0;
+    const held = { files: 0, bytes: 0 };
     for (const name of await readdir(folder)) {
       const found = await stat(join(folder, name)).catch(() => undefined);
       if (!found) continue;
@@ -76,17 +96,29 @@ export class FileStore {
         await rm(join(folder, name), { force: true });
         continue;
       }
-      bytes += found.size;
-      if (name.endsWith(described)) count++;
+      held.bytes += found.size;
+      if (name.endsWith(described)) held.files++;
     }
-    bytes += this.#promisedBytes;
-    const { files, bytes: most, fileBytes } = this.#bounds;
-    if (count >= files) throw new RecuaError('disk_full', `There are ${count} files, which is the limit; delete some.`);
-    if (bytes >= most) throw new RecuaError('disk_full', `All files together have ${bytes} bytes, over the limit of ${most}; delete some.`);
-    const allowed = Math.min(fileBytes, most - bytes);
-    const promised = Math.min(allowed, mostBytes);
-    this.#promisedBytes += promised;
-    return { bytes: allowed, release: () => void (this.#promisedBytes -= promised) };
+    // Requests of batches whose file was deleted meanwhile.
+    const batches = await this.#kept.of('batches');
+    for (const name of await readdir(batches)) {
+      const found = await stat(join(batches, name)).catch(() => undefined);
+      if (found && found.nlink === 1) held.bytes += found.size;
+    }
+    return held;
+  }
+
+  /**
+   * The bytes that the key named `by` may add.
+   * @throws RecuaError `disk_full`
+   */
+  async #leftOf(by: string): Promise<number> {
+    const own = await this.list({ name: by, has: (one) => one === by });
+    const bytes = sum(own.map((file) => file.bytes)) + (this.#promised.get(by) ?? 0);
+    const [mostFiles, mostBytes] = [Math.ceil(this.#bounds.files * shareOfKey), Math.ceil(this.#bounds.bytes * shareOfKey)];
+    if (own.length >= mostFiles) throw new RecuaError('disk_full', `The API key ${by} has ${own.length} files, which is the limit for one key; delete some.`);
+    if (bytes >= mostBytes) throw new RecuaError('disk_full', `The files of the API key ${by} have ${bytes} bytes, over the limit of ${mostBytes} for one key; delete some.`);
+    return mostBytes - bytes;
   }
 
   async draft(): Promise<Draft> {
@@ -175,6 +207,12 @@ export class FileStore {
 
 export function newFileId(): string {
   return `file-${randomBytes(24).toString('hex')}`;
+}
+
+function sum(values: Iterable<number>): number {
+  let all = 0;
+  for (const value of values) all += value;
+  return all;
 }
 
 function nowSeconds(): number {

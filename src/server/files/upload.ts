@@ -8,6 +8,7 @@ import { Busboy } from '@fastify/busboy';
 import type { Request, Response } from 'express';
 import { RecuaError } from '../../errors.js';
 import { describe, Fields, wrongType, wrongValue } from '../../request/fields.js';
+import { checkUnknown } from '../../request/unknown-fields.js';
 import { letSend } from '../body/body-reader.js';
 import { keepingError } from '../kept/kept-folder.js';
 import type { Owner } from '../kept/owner.js';
@@ -22,14 +23,14 @@ const mostFrameBytes = 2 ** 20;
 export const shortestSeconds = 3_600;
 export const longestSeconds = 2_592_000;
 
-export async function upload(req: Request, res: Response, store: FileStore, { name: by }: Owner): Promise<FileObject> {
+export async function upload(req: Request, res: Response, store: FileStore, { name: by }: Owner): Promise<FileObject & { warnings?: string[] }> {
   const type = req.headers['content-type'] ?? '';
   if (!/^multipart\/form-data\b/i.test(type)) {
     throw new RecuaError('unsupported_media_type', `Expected a form with a file (multipart/form-data), got Content-Type ${describe(type)}.`);
   }
   const declared = Number(req.headers['content-length'] ?? Infinity);
   const draft = await store.draft();
-  const { bytes: mostBytes, release } = await store.room(declared);
+  const { bytes: mostBytes, release } = await store.room(by, declared);
   try {
     if (declared !== Infinity && declared > mostBytes + mostFrameBytes) throw tooLarge(mostBytes);
     letSend(req, res);
@@ -38,7 +39,9 @@ export async function upload(req: Request, res: Response, store: FileStore, { na
     if (purpose === undefined) throw wrongType('purpose', `one of ${purposes.join(', ')}`, undefined);
     if (filename === undefined) throw wrongType('file', 'a file', undefined);
     const expires = readExpiry(fields);
-    return await store.publish(draft, { filename, purpose, by, ...(expires === undefined ? {} : { expires_at: expires }) });
+    const warnings = checkUnknown(fields);
+    const file = await store.publish(draft, { filename, purpose, by, ...(expires === undefined ? {} : { expires_at: expires }) });
+    return warnings.length === 0 ? file : { ...file, warnings };
   } catch (thrown) {
     await rm(draft.path, { force: true });
     throw keepingError(thrown, 'The folder of files');

@@ -81,6 +81,8 @@ export type TraceHeaders = Readonly<Record<string, string>>;
 export interface InnerReply {
   status: number;
   requestId: string;
+  /** From `Retry-After`. */
+  retryAfterSeconds?: number | undefined;
   /** Empty if the caller did not want it. */
   body: Buffer;
 }
@@ -121,13 +123,15 @@ export class Inner {
       const asked = httpRequest({ method: 'POST', path, headers, signal, createConnection: () => near }, (reply) => {
         const { statusCode: status = 0 } = reply;
         const requestId = String(reply.headers['x-request-id'] ?? '');
+        const { 'retry-after': retryAfter } = reply.headers;
+        const retryAfterSeconds = retryAfter === undefined ? undefined : Number(retryAfter);
         if (read && status === 200) return void read(reply).then(() => resolve({ status, requestId, body: Buffer.alloc(0) }), reject);
         const chunks: Buffer[] = [];
         reply.on('data', (chunk: Buffer) => {
           if (!dropsBody || status !== 200) chunks.push(chunk);
         });
         reply.once('error', reject);
-        reply.once('end', () => resolve({ status, requestId, body: Buffer.concat(chunks) }));
+        reply.once('end', () => resolve({ status, requestId, retryAfterSeconds, body: Buffer.concat(chunks) }));
       });
       asked.once('error', reject);
       asked.end(body);

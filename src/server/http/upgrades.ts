@@ -2,11 +2,13 @@
 // request, including offers of HTTP/2 that some clients send with each request. An upgrade that no
 // route here takes is therefore read again as a plain request. Made by listen; app adds the routes
 // of the dialects.
-import type { IncomingHttpHeaders, IncomingMessage, Server } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { TLSSocket } from 'node:tls';
 import { WebSocketServer, type WebSocket } from 'ws';
 import type { ApiKey } from '../access/api-keys.js';
+import { bytesPerByte, type BodyMemory, type BodyShare } from '../body/body-memory.js';
+import { RecuaError } from '../../errors.js';
 
 export interface SocketRoute {
   paths: readonly string[];
@@ -18,6 +20,8 @@ export interface SocketRoute {
 }
 
 export interface SocketLimits {
+  /** Charged for messages while they arrive. */
+  memory: BodyMemory;
   mostMessageBytes: number;
   /**
    * If undefined, the request is read again as a plain one, whose route reports what is missing.
@@ -35,11 +39,15 @@ interface Added extends SocketRoute, SocketLimits {
 const mostSockets = 64;
 /** Most of those for one API key, or for one address without keys. */
 const mostSocketsOfOne = 16;
+/** WebSocket close code: try again later. */
+const tryLater = 1013;
 
 export class Upgrades {
   readonly #routes = new Map<string, Added>();
   /** Who opened each socket: the name of the key, or the address. */
   readonly #openers = new WeakMap<WebSocket, string>();
+  /** How many responses a connection still owes. */
+  readonly #owed = new WeakMap<Duplex, number>();
   #isOver = false;
 
   add(route: SocketRoute, limits: SocketLimits): void {
@@ -48,7 +56,14 @@ export class Upgrades {
   }
 
   listenTo(server: Server): void {
+    const count = ({ socket }: IncomingMessage, res: ServerResponse): void => {
+      this.#owed.set(socket, (this.#owed.get(socket) ?? 0) + 1);
+      res.once('close', () => this.#owed.set(socket, this.#owed.get(socket)! - 1));
+    };
+    server.on('request', count).on('checkContinue', count);
     server.on('upgrade', (req, socket, head) => {
+      // It would overtake the responses before it.
+      if ((this.#owed.get(socket) ?? 0) > 0) return void socket.destroy();
       const path = (req.url ?? '').split('?', 1)[0]!;
       const route = asksForWebSocket(req) ? this.#routes.get(path) : undefined;
       const opener = route?.mayOpen(req.headers);
@@ -56,6 +71,7 @@ export class Upgrades {
       if (!route || this.#isOver || !opener || !this.#hasRoom(route, who)) return readAgain(server, req, socket, head);
       route.sockets.handleUpgrade(req, socket, head, (opened) => {
         this.#openers.set(opened, who);
+        chargeMessages(opened, socket, route.memory);
         route.open(opened, () => route.mayOpen(req.headers) !== undefined, opener.key?.name, req.headers);
       });
     });
@@ -74,6 +90,32 @@ export class Upgrades {
   terminate(): void {
     for (const { sockets } of this.#routes.values()) for (const socket of sockets.clients) socket.terminate();
   }
+}
+
+/** Charges the bytes of each message until it is complete; then its receiver holds it. */
+function chargeMessages(socket: WebSocket, raw: Duplex, memory: BodyMemory): void {
+  let share: BodyShare | undefined;
+  const refuse = (error: RecuaError): void => socket.close(tryLater, error.code);
+  const release = (): void => {
+    share?.release();
+    share = undefined;
+  };
+  // Before the listener of the socket, which reports messages.
+  raw.prependListener('data', (chunk: Buffer) => {
+    if (socket.readyState !== socket.OPEN) return;
+    if (!share) {
+      share = memory.open();
+      share.onGiveWay = refuse;
+    }
+    try {
+      share.add(chunk.length * bytesPerByte);
+    } catch (thrown) {
+      refuse(RecuaError.from(thrown));
+    }
+  });
+  // A ping between two messages must not be charged for ever. One inside a message frees the bytes
+  // so far, which is little: they are charged again as the message goes on.
+  socket.on('message', release).on('ping', release).on('pong', release).on('close', release);
 }
 
 export function asksForWebSocket({ method, headers }: Pick<IncomingMessage, 'method' | 'headers'>): boolean {

@@ -32,8 +32,8 @@ export const llamaServer: Dialect = {
     { method: 'post', paths: ['/slots/:id'], about: about.slot, isForAdmin: true, mayLackBody: true, handler: slotFiles(gateway) },
     {
       method: 'post', paths: ['/tokenize'], about: about.tokenize,
-      handler: askRoute(gateway, readTokenize, async ({ text, addSpecial, parseSpecial, withPieces }, { engine }) => {
-        const tokens = await engine.tokenize(text, addSpecial, parseSpecial);
+      handler: askRoute(gateway, readTokenize, async ({ text, addSpecial, parseSpecial, withPieces }, { engine }, signal) => {
+        const tokens = await engine.tokenize(text, addSpecial, parseSpecial, signal);
         if (!withPieces) return { tokens: Array.from(tokens) };
         checkListed(tokens);
         const distinct = Int32Array.from(new Set(tokens));
@@ -42,7 +42,7 @@ export const llamaServer: Dialect = {
     },
     {
       method: 'post', paths: ['/detokenize'], about: about.detokenize,
-      handler: askRoute(gateway, readDetokenize, async (tokens, { engine }) => ({ content: await engine.detokenize(tokens, true) })),
+      handler: askRoute(gateway, readDetokenize, async (tokens, { engine }, signal) => ({ content: await engine.detokenize(tokens, true, signal) })),
     },
     { method: 'post', paths: ['/apply-template'], about: about.template, handler: renderRoute(gateway, readChatRequest, ({ prompt }) => ({ prompt })) },
     {

@@ -1,7 +1,6 @@
 // Ollama's dialect: maps paths to routes. Mounted by app.
 import { chatRoute } from '../exchange/chat-exchange.js';
 import type { ChatDialect, Dialect } from '../exchange/dialect.js';
-import { shapeErrors } from '../http/error-reply.js';
 import { ndjson } from '../http/stream.js';
 import { ChatWriter, GenerateWriter } from './answer.js';
 import { readChat, readGenerate, type OllamaBody } from './chat-request.js';
@@ -28,8 +27,9 @@ const generate: ChatDialect<OllamaBody> = {
 };
 
 export const ollama: Dialect = {
-  before: [shapeErrors(errorBody)],
+  before: [],
   under: ['/api'],
+  errorShape: errorBody,
   // Ollama's own examples use `curl -d` without a header.
   takesAnyType: true,
   routes: (gateway) => {

@@ -71,7 +71,7 @@ function routesOver(gateway: Gateway, store: ResponseStore): readonly Route[] {
       },
     },
     { method: 'get', paths: paths('/:id/input_items'), about: about.items, handler: inputItems(places) },
-    { method: 'post', paths: paths('/:id/cancel'), about: about.cancel, bodiless: true, handler: cancelStored(places) },
+    { method: 'post', paths: paths('/:id/cancel'), about: about.cancel, bodiless: true, endsWork: true, handler: cancelStored(places) },
     { method: 'get', paths: paths('/:id'), about: about.show, handler: showStored(places), also: { method: 'delete', about: about.remove, handler: removeStored(places) } },
   ];
 }

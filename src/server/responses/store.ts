@@ -1,7 +1,7 @@
 // Stores responses that later requests retrieve or continue from: one file each, private to the
-// user. Keeps the newest ones, up to a limit of bytes and age. Several servers may share the
-// folder. Made by dialect.
-import { readdir, rm, stat } from 'node:fs/promises';
+// user. Keeps the newest ones, up to a limit of bytes and age; past it, the API key with the most
+// bytes loses its oldest. Several servers may share the folder. Made by dialect.
+import { open, readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import writeFileAtomic from 'write-file-atomic';
 import { RecuaError } from '../../errors.js';
@@ -17,6 +17,8 @@ const mostFileBytes = 2 ** 29;
 const writesPerSweep = 200;
 /** A draft of this age belongs to a process that has ended. */
 const draftMs = 3_600_000;
+/** Longer than the name of any API key. */
+const mostKeyBytes = 128;
 /** A conversation of this many responses is longer than any context. */
 const mostSteps = 10_000;
 
@@ -71,7 +73,7 @@ export class ResponseStore {
     const path = join(folder, stored.response.id + ending);
     try {
       // The file is atomic. Losing it in a power failure is not worth waiting for a sync.
-      await writeFileAtomic(path, JSON.stringify(stored), { mode: 0o600, fsync: false });
+      await writeFileAtomic(path, JSON.stringify({ by: stored.by, ...stored }), { mode: 0o600, fsync: false });
     } catch (thrown) {
       throw keepingError(thrown, path);
     }
@@ -138,7 +140,7 @@ export class ResponseStore {
     }
   }
 
-  /** Deletes expired responses, then the oldest ones above the limit. */
+  /** Deletes expired responses, then old ones above the limit. */
   async #sweep(folder: string): Promise<void> {
     const nowMs = Date.now();
     const found: { path: string; ageMs: number; bytes: number }[] = [];
@@ -151,11 +153,35 @@ export class ResponseStore {
       else found.push({ path, ageMs, bytes: state.size });
     }
     let bytes = found.reduce((sum, one) => sum + one.bytes, 0);
-    for (const one of found.sort((a, b) => b.ageMs - a.ageMs)) {
-      if (bytes <= this.#bounds.bytes) break;
-      await rm(one.path, { force: true });
-      bytes -= one.bytes;
+    if (bytes <= this.#bounds.bytes) return;
+    // Newest first, so that the oldest is the last one.
+    const ofKeys = new Map<string, { bytes: number; files: typeof found }>();
+    for (const one of found.sort((a, b) => a.ageMs - b.ageMs)) {
+      const by = await keyIn(one.path);
+      const own = ofKeys.get(by) ?? { bytes: 0, files: [] };
+      ofKeys.set(by, own);
+      own.bytes += one.bytes;
+      own.files.push(one);
     }
+    while (bytes > this.#bounds.bytes) {
+      const largest = [...ofKeys.values()].reduce((a, b) => (b.bytes > a.bytes ? b : a));
+      const oldest = largest.files.pop()!;
+      await rm(oldest.path, { force: true });
+      largest.bytes -= oldest.bytes;
+      bytes -= oldest.bytes;
+    }
+  }
+}
+
+/** The name of the key in a file: its first field, if there is one. */
+async function keyIn(path: string): Promise<string> {
+  const file = await open(path).catch(() => undefined);
+  try {
+    const head = Buffer.alloc(mostKeyBytes);
+    const read = await file?.read(head, 0, mostKeyBytes, 0);
+    return /^\{"by":"([^"]*)"/.exec(head.toString('utf8', 0, read?.bytesRead))?.[1] ?? '';
+  } finally {
+    await file?.close();
   }
 }
 

@@ -43,7 +43,7 @@ export function page(answers: Answers): RequestHandler {
     if (!file) return next();
     // Its relative URLs start at its folder, wherever a program mounts the app.
     const [path = '', query] = req.originalUrl.split('?');
-    if (name === 'index.html' && !path.endsWith('/')) return res.redirect(308, `${path}/${query === undefined ? '' : `?${query}`}`);
+    if (name === 'index.html' && path.startsWith('/') && !path.endsWith('/')) return res.redirect(308, `${path}/${query === undefined ? '' : `?${query}`}`);
     await send(file, req, res);
   };
 }

@@ -515,3 +515,27 @@ t.test('no request starves while others keep arriving', async (t) => {
 t.test('the fake model answers in pieces', async (t) => {
   t.equal(Buffer.from([...pieceBytes(tokens.faceBegin, false), ...pieceBytes(tokens.faceEnd, false)]).toString(), '😀');
 });
+
+t.test('long questions to the model wait for each other, and one that nobody waits for is not asked', async (t) => {
+  const open = await openEngine();
+  const go: (() => void)[] = [];
+  const asked: string[] = [];
+  const question = (name: string) => async () => {
+    asked.push(name);
+    await new Promise<void>((resolve) => go.push(resolve));
+    return name;
+  };
+  const long = ['a', 'b', 'c', 'd'].map((name) => open.ask(true, question(name)));
+  const short = open.ask(false, question('short'));
+  await turn();
+  t.strictSame(asked, ['short', 'a', 'b']);
+  open.engine.cancel(long[2]!.id);
+  for (const resolve of go.splice(0)) resolve();
+  t.match((await long[2]!.done).end, { kind: 'error', error: { code: 'cancelled' } });
+  while (go.length === 0) await turn();
+  go[0]!();
+  t.match((await long[3]!.done).end, { kind: 'result', value: 'd' });
+  t.match((await short.done).end, { kind: 'result', value: 'short' });
+  t.strictSame(asked, ['short', 'a', 'b', 'd']);
+  await closeClean(t, open);
+});

@@ -56,3 +56,13 @@ for (const [what, tools] of Object.entries(cases)) {
     t.pass(`${templates.length} templates`);
   });
 }
+
+t.test('a tool named "calls" is called once, like any other', async (t) => {
+  const repeats = async (file: string, name: string): Promise<number> => {
+    const chat = await chatPrompt(model, 'hi', { tools: JSON.stringify([tool(name, 'alpha')]), toolChoice: 'required', parallelToolCalls: false, template: readFileSync(new URL(file, folder), 'utf8') });
+    return chat.grammar.split(')+').length - 1;
+  };
+  for (const file of templates) {
+    if (!withoutCalls.test(file)) t.equal(await repeats(file, 'calls'), await repeats(file, 'other'), file);
+  }
+});

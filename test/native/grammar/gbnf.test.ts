@@ -38,6 +38,7 @@ t.test('an error has its place, what was expected and what came', async (t) => {
     ['root ::= [a-z', /expected "\]" at the end of the set that began at line 1, column 10/],
     ['root ::= "é\\q"', /line 1, column 13: expected one of .*, got "q"/],
     ['root ::= "\\u12g4"', /column 15: expected 4 hexadecimal digits, got "g"/],
+    ['root ::= [^\\U00110000]', /column 22: expected a character up to \\U0010FFFF/],
     ['root ::= * "a"', /column 10: expected something to repeat before it, got "\*"/],
     ['root ::= "a"{x}', /column 14: expected a number of repetitions, got "x"/],
     ['root ::= "a"{5,3}', /column 13: expected a largest number of repetitions of at least the smallest, got \{5,3\}/],

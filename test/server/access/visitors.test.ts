@@ -68,3 +68,12 @@ t.test('invalid lists are refused at the start', (t) => {
   t.doesNotThrow(make('*', '*.example.com, a'));
   t.end();
 });
+
+t.test('a refusal has the shape of the API that was asked', async (t) => {
+  const { url } = await startApp(t, { corsOrigins: 'https://chat.example.com' });
+  const refused = async (path: string): Promise<unknown> => await (await post(url + path, hello, { origin: 'https://evil.example' })).json();
+  t.match(await refused('/v1/messages'), { type: 'error', error: { type: 'permission_error', message: /may not use this server/ } });
+  t.match(await refused('/api/chat'), { error: /may not use this server/ });
+  t.match(await refused('/api/unheard-of'), { error: /may not use this server/ });
+  t.match(await refused('/v1/completions'), { error: { code: 'client_refused' } });
+});

@@ -1,10 +1,21 @@
 // OpenAI's batches with the official client, over the fake engine.
 import { appendFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import OpenAI, { toFile } from 'openai';
 import t, { type Test } from 'tap';
 import { RecuaError } from '#recua/errors.js';
-import type { BatchRecord } from '#recua/server/batches/batch-store.js';
+import { Fields } from '#recua/request/fields.js';
+import { readBatch } from '#recua/server/batches/batch-request.js';
+import { BatchStore, type BatchRecord } from '#recua/server/batches/batch-store.js';
+import { Idle } from '#recua/server/batches/idle.js';
+import { BatchQueue } from '#recua/server/batches/queue.js';
+import { FileStore } from '#recua/server/files/file-store.js';
+import type { Gateway } from '#recua/server/http/gateway.js';
+import type { InnerReply } from '#recua/server/http/inner.js';
+import { Traffic } from '#recua/server/http/traffic.js';
+import { KeptFolder } from '#recua/server/kept/kept-folder.js';
+import { makeConfig } from '#recua/settings/config.js';
 import { ownFolder, post, startApp, until, type AppUnderTest } from '../app-under-test.js';
 import { echo, FakeEngine, hang, messagesOf } from '../fake-engine.js';
 
@@ -279,4 +290,73 @@ t.test("metadata keeps to OpenAI's limits", async (t) => {
       t.match(await response.json(), { error: { param } });
     }
   }
+});
+
+/** One admin and two other keys; `ann` has few tokens and few requests. */
+const keys = { apiKeyFile: JSON.stringify({ keys: [{ name: 'owner', key: 'o', admin: true }, { name: 'ann', key: 'a', tokens_per_day: 20, requests_per_minute: 4 }, { name: 'bob', key: 'b' }] }) };
+
+t.test("a key without tokens left today does not hold up another key's batch", async (t) => {
+  const app = await startApp(t, keys, new FakeEngine(), { keepIn: ownFolder(t) });
+  const [ann, bob] = ['a', 'b'].map((apiKey) => ({ app, folder: '', client: new OpenAI({ baseURL: `${app.url}/v1`, apiKey, maxRetries: 0 }) })) as [Started, Started];
+  const many = await create(ann, Array.from({ length: 40 }, (_, index) => line(String(index))));
+  const few = await create(bob, [line('x')]);
+  t.match(await ended(bob.client, few.id), { status: 'completed', request_counts: { completed: 1 } });
+  const left = await ann.client.batches.retrieve(many.id);
+  t.equal(left.status, 'in_progress');
+  t.ok(left.request_counts!.completed > 0 && left.request_counts!.completed < 40, `${left.request_counts!.completed} lines were answered`);
+  t.equal(left.request_counts!.failed, 0, 'the others wait');
+  const status = async () => (await post(`${app.url}${chat}`, { model: 'default', messages: [{ role: 'user', content: 'x' }] }, { authorization: 'Bearer a' })).status;
+  t.equal(await status(), 429);
+  t.match(await ann.client.batches.cancel(many.id), { status: /cancelling|cancelled/ }, 'cancelling costs nothing');
+  t.match(await ended(ann.client, many.id), { status: 'cancelled', request_counts: left.request_counts! });
+});
+
+t.test("lines of a batch leave the requests of their key's minute alone", async (t) => {
+  const app = await startApp(t, { apiKeyFile: keys.apiKeyFile.replace('"tokens_per_day":20,', '') }, new FakeEngine(), { keepIn: ownFolder(t) });
+  const client = new OpenAI({ baseURL: `${app.url}/v1`, apiKey: 'a', maxRetries: 0 });
+  const batch = await create({ app, client, folder: '' }, Array.from({ length: 12 }, (_, index) => line(String(index))));
+  t.match(await ended(client, batch.id), { status: 'completed', request_counts: { completed: 12 } });
+  const { headers, status } = await post(`${app.url}${chat}`, { model: 'default', messages: [{ role: 'user', content: 'x' }] }, { authorization: 'Bearer a' });
+  t.equal(status, 200, 'the upload and the batch were two of four');
+  t.equal(headers.get('x-ratelimit-remaining-requests'), '1');
+});
+
+t.test('keys take turns', async (t) => {
+  const kept = new KeptFolder(ownFolder(t));
+  const [store, files] = [new BatchStore(kept), new FileStore(kept)];
+  const traffic = new Traffic();
+  const order: string[] = [];
+  const inner = {
+    async ask({ by = '' }: { by?: string }): Promise<InnerReply> {
+      order.push(by);
+      await new Promise((resolve) => setTimeout(resolve, 10));
+      return { status: 200, requestId: '', body: Buffer.from('{}') };
+    },
+  };
+  const gateway = { traffic, inner, config: makeConfig({}), log: () => undefined } as unknown as Gateway;
+  const queue = new BatchQueue({ gateway, store, files, idle: new Idle(traffic, 1, 0) }, 25);
+  const add = async (by: string, count: number): Promise<string> => {
+    const record = { ...readBatch(Fields.of({ input_file_id: 'x', endpoint: chat, completion_window: '24h' })), by };
+    await writeFile(await store.inputOf(record.batch.id), jsonl(Array.from({ length: count }, (_, index) => line(String(index)))));
+    await store.put(record);
+    queue.add(record.batch.id, by);
+    return record.batch.id;
+  };
+  const ids = [await add('ann', 30), await add('ann', 1), await add('bob', 3)];
+  const isDone = async (): Promise<boolean> => (await store.list()).every(({ batch }) => batch.status === 'completed');
+  while (!(await isDone())) await new Promise((resolve) => setTimeout(resolve, 5));
+  t.equal(order.length, 34, 'each line ran once');
+  t.ok(order.indexOf('bob') < 20, `${order.indexOf('bob')} lines of ann came first`);
+  t.ok(order.lastIndexOf('ann') > order.lastIndexOf('bob'));
+  for (const id of ids) t.match((await store.get(id)).batch, { request_counts: { failed: 0 }, error_file_id: null });
+  const left = readdirSync(await kept.of('files')).filter((name) => !name.endsWith('.json'));
+  t.equal(left.length, 3, 'files without a line are gone');
+});
+
+t.test('a line that is not valid UTF-8 is named', async (t) => {
+  const { client } = await start(t);
+  const bytes = Buffer.concat([Buffer.from(JSON.stringify(line('a')).slice(0, -4)), Buffer.from([0xff]), Buffer.from('"}]}}')]);
+  const file = await client.files.create({ file: await toFile(bytes, 'in.jsonl'), purpose: 'batch' });
+  const { id } = await client.batches.create({ input_file_id: file.id, endpoint: chat, completion_window: '24h' });
+  t.match(await ended(client, id), { status: 'failed', errors: { data: [{ code: 'invalid_json', line: 1, message: 'The line is not valid UTF-8.' }] } });
 });

@@ -66,6 +66,15 @@ t.test('a client that asks first is told to continue, or why not', async (t) => 
   t.equal(engine.requests.length, 2);
 });
 
+t.test('another expectation is refused in the format of the API', async (t) => {
+  const { port } = await startApp(t);
+  const { socket, seen } = client(port);
+  socket.write(head(`Expect: a-pony\r\nConnection: close\r\nContent-Length: ${json.length}`) + json);
+  await until(() => seen.closed);
+  t.match(seen.text, /^HTTP\/1.1 400 [^]*"code":"invalid_http"/);
+  t.match(seen.text, /Expected the header Expect to be 100-continue or missing, got \\"a-pony\\"/);
+});
+
 t.test('a body of single bytes is read, complete or not', async (t) => {
   const { port, engine, logged } = await startApp(t);
   const { socket, seen } = client(port);

@@ -1,7 +1,7 @@
 // OpenAI's files with the official client, and with hostile ones.
 import { pbkdf2 as pbkdf2WithCallback } from 'node:crypto';
 import { once } from 'node:events';
-import { readdirSync, statSync } from 'node:fs';
+import { readdirSync, statSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -172,11 +172,54 @@ t.test('each file, all files together and their number are limited', async (t) =
   const { client } = await start(t, keepIn);
   await send(client, 'x'.repeat(1_000));
   const kept = new KeptFolder(keepIn);
-  t.equal((await new FileStore(kept, { files: 2, bytes: 10_000, fileBytes: 500 }).room()).bytes, 500);
+  t.equal((await new FileStore(kept, { files: 2, bytes: 10_000, fileBytes: 500 }).room(undefined)).bytes, 500);
   const store = new FileStore(kept, { files: 2, bytes: 2_000, fileBytes: 500 });
-  const first = await store.room();
-  t.ok((await store.room()).bytes < 500, 'what arrives at the same time counts');
+  const first = await store.room(undefined);
+  t.ok((await store.room(undefined)).bytes < 500, 'what arrives at the same time counts');
   first.release();
-  await t.rejects(new FileStore(kept, { files: 2, bytes: 1_000, fileBytes: 500 }).room(), { code: 'disk_full', status: 507 });
-  await t.rejects(new FileStore(kept, { files: 1, bytes: 10_000, fileBytes: 500 }).room(), { code: 'disk_full' });
+  await t.rejects(new FileStore(kept, { files: 2, bytes: 1_000, fileBytes: 500 }).room(undefined), { code: 'disk_full', status: 507 });
+  await t.rejects(new FileStore(kept, { files: 1, bytes: 10_000, fileBytes: 500 }).room(undefined), { code: 'disk_full' });
+});
+
+t.test('one key takes at most half of the room', async (t) => {
+  const kept = new KeptFolder(ownFolder(t));
+  const store = new FileStore(kept, { files: 4, bytes: 2_000, fileBytes: 900 });
+  const add = async (by: string, bytes: number): Promise<void> => {
+    const draft = await store.draft();
+    writeFileSync(draft.path, 'x'.repeat(bytes));
+    await store.publish(draft, { filename: 'a', purpose: 'batch', expires_at: undefined, by });
+  };
+  await add('ann', 300);
+  const room = await store.room('ann');
+  t.equal(room.bytes, 700);
+  await t.rejects(store.room('ann'), { code: 'disk_full', message: /The files of the API key ann have 1000 bytes/ }, 'what is on its way counts');
+  t.ok((await store.room('bob', 100)).bytes > 100);
+  room.release();
+  t.equal((await store.room('ann', 0)).bytes, 700);
+  await add('ann', 1);
+  await t.rejects(store.room('ann'), { code: 'disk_full', message: /The API key ann has 2 files/ });
+});
+
+t.test('the requests of a batch whose file was deleted take room', async (t) => {
+  const kept = new KeptFolder(ownFolder(t));
+  const store = new FileStore(kept, { files: 4, bytes: 2_000, fileBytes: 2_000 });
+  writeFileSync(join(await kept.of('batches'), 'batch_a.input'), 'x'.repeat(1_500));
+  const { bytes } = await store.room(undefined);
+  t.equal(bytes, 500);
+});
+
+t.test('unknown fields of the form are named', async (t) => {
+  const { app: { url } } = await start(t);
+  const ask = async (fields: Record<string, string>): Promise<Response> => {
+    const form = new FormData();
+    form.set('purpose', 'batch');
+    for (const [name, value] of Object.entries(fields)) form.set(name, value);
+    form.set('file', new Blob(['{}']), 'in.jsonl');
+    return await fetch(`${url}/v1/files`, { method: 'POST', body: form });
+  };
+  const misspelled = await ask({ 'expires_after[anchr]': 'created_at' });
+  t.equal(misspelled.status, 400);
+  t.match(await misspelled.json(), { error: { code: 'unknown_parameter', message: /did you mean expires_after\[anchor\]/ } });
+  const other = await ask({ colour: 'red' });
+  t.match(await other.json(), { object: 'file', warnings: [/Not fields of this request, and ignored: "colour"/] });
 });

@@ -6,7 +6,7 @@ import OpenAI from 'openai';
 import t, { type Test } from 'tap';
 import type { Gateway } from '#recua/server/http/gateway.js';
 import { KeptFolder } from '#recua/server/kept/kept-folder.js';
-import { everyone } from '#recua/server/kept/owner.js';
+import { everyone, type Owner } from '#recua/server/kept/owner.js';
 import { BackgroundRuns } from '#recua/server/responses/background.js';
 import { ResponseStore, type WireResponse } from '#recua/server/responses/store.js';
 import type { Config } from '#recua/settings/config.js';
@@ -320,6 +320,24 @@ t.test('the store keeps to its limits of size and age', async (t) => {
   const old = Date.now() / 1_000 - 61;
   utimesSync(join(place, `${idOf('b')}.json`), old, old);
   await t.rejects(store.get(idOf('b'), everyone), { code: 'response_not_found' }, 'too old, and not yet swept');
+});
+
+t.test('a full store takes from the key that has the most', async (t) => {
+  const folder = ownFolder(t);
+  const store = new ResponseStore(new KeptFolder(folder), { bytes: 2_500, writes: 1 });
+  const idOf = (index: number): string => `resp_${String(index).padStart(48, '0')}`;
+  const owner = (name: string): Owner => ({ name, has: (by) => by === name });
+  const put = async (index: number, by: string): Promise<void> => {
+    await store.put({ response: { id: idOf(index), status: 'completed', output: [{ text: 'x'.repeat(300) }] } as unknown as WireResponse, input: [], by });
+    const then = Date.now() / 1_000 - 100 + index;
+    utimesSync(join(folder, readKept(folder), 'responses', `${idOf(index)}.json`), then, then);
+    await store.settled();
+  };
+  await put(0, 'ann');
+  for (let index = 1; index < 12; index++) await put(index, 'bob');
+  t.ok(await store.get(idOf(0), owner('ann')), 'the oldest of all is kept');
+  t.ok(await store.get(idOf(11), owner('bob')));
+  await t.rejects(store.get(idOf(1), owner('bob')), { code: 'response_not_found' });
 });
 
 function readKept(folder: string): string {

@@ -6,7 +6,7 @@ import OpenAI from 'openai';
 import { ResponsesWS } from 'openai/resources/responses/ws';
 import t, { type Test } from 'tap';
 import { WebSocket } from 'ws';
-import { post, startApp, until } from '../app-under-test.js';
+import { hello, post, startApp, until } from '../app-under-test.js';
 import { echo, hang, messagesOf } from '../fake-engine.js';
 
 interface Event {
@@ -239,4 +239,32 @@ t.test('one client opens a quarter of the sockets; then plain requests still wor
   first[0]!.socket.close();
   await once(first[0]!.socket, 'close');
   await open(t, app.url);
+});
+
+t.test('an upgrade never overtakes an answer', async (t) => {
+  const app = await startApp(t);
+  app.engine.script = hang;
+  const body = JSON.stringify(hello);
+  const slow = `POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`;
+  const handshake = 'Host: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n';
+  t.equal(await raw(app.url, `${slow}GET /v1/responses HTTP/1.1\r\n${handshake}`), '', 'the connection is closed');
+});
+
+t.test('an unfinished message counts as memory of a body', async (t) => {
+  const memory = 256 * 1024;
+  const app = await startApp(t, { bodyMemoryBytes: memory });
+  const used = async (): Promise<number> => Number(/^recua_body_memory_bytes (\d+)$/m.exec(await (await fetch(`${app.url}/metrics`)).text())?.[1]);
+  const { socket, ask } = await open(t, app.url);
+  t.equal((await ask(create('Hi'))).at(-1)!.type, 'response.completed');
+  socket.ping();
+  while ((await used()) !== 0);
+  const part = Buffer.alloc(20_000, 'x');
+  socket.send(part, { fin: false, binary: false });
+  while ((await used()) < 4 * part.length);
+  const closed = once(socket, 'close') as Promise<[number, Buffer]>;
+  for (let sent = 0; sent < memory; sent += part.length) socket.send(part, { fin: false });
+  const [code, reason] = await closed;
+  t.equal(code, 1013);
+  t.match(reason.toString(), /body_(too_large|memory_full)/);
+  while ((await used()) !== 0);
 });

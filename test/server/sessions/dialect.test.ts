@@ -27,6 +27,7 @@ t.test('a chat is saved, read, continued, renamed and deleted', async (t) => {
   const { folder, ask } = await start(t);
   t.strictSame((await ask('GET', '/sessions')).body, { object: 'list', data: [] });
   const made = await ask('POST', '/sessions', { session: { model: 'builtin', messages: messages.slice(0, 1), color: 'red' } });
+  t.match(await ask('POST', '/sessions', { session: { messages: [], sampling: [1, 2] } }), { status: 400, body: { error: { message: /sampling of the file is not an object/ } } });
   t.match(made, { status: 200, body: { name: /^\d{4}-\d\d-\d\d-tell-me-of-cusco$/, open: false, session: { color: 'red', sampling: { top_p: 0.9, max_tokens: 2048 }, template: 'auto' } } });
   const { name } = made.body;
   t.equal(statSync(join(folder, `${name}.json`)).mode & 0o777, 0o600);
@@ -81,7 +82,7 @@ t.test('names are not paths, and an invalid chat is not written', async (t) => {
   const { folder, ask } = await start(t);
   for (const name of ['..%2Fa', 'a%2Fb', '.a']) t.equal((await ask('GET', `/sessions/${name}`)).status, 400, name);
   // Files of the working directory are not among them.
-  t.equal((await ask('GET', '/sessions/package.json')).status, 404);
+  t.equal((await ask('GET', '/sessions/package.json')).status, 400);
   t.match(await ask('POST', '/sessions', { name: '../a', session: {} }), { status: 400, body: { error: { code: 'invalid_usage' } } });
   t.match(await ask('POST', '/sessions', { session: { messages: [{ role: 'tool' }] } }), { status: 400, body: { error: { code: 'invalid_session' } } });
   mkdirSync(folder, { recursive: true });

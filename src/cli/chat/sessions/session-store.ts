@@ -39,8 +39,8 @@ export function lockPathOf(path: string): string {
 
 /** A name must be a path segment that is safe on every system. Throws `invalid_usage`. */
 export function checkSessionName(name: string): string {
-  if (/^[\p{L}\p{N}][\p{L}\p{N}\p{M} ._-]*$/u.test(name) && Buffer.byteLength(name) <= longestName && !/[. ]$/.test(name)) return name;
-  throw misuse(`Expected a name of at most ${longestName} bytes of letters, digits, spaces and . _ -, beginning with a letter or digit, got ${quote(name)}.`);
+  if (/^[\p{L}\p{N}][\p{L}\p{N}\p{M} ._-]*$/u.test(name) && Buffer.byteLength(name) <= longestName && !/([. ]|\.json)$/.test(name)) return name;
+  throw misuse(`Expected a name of at most ${longestName} bytes of letters, digits, spaces and . _ -, beginning with a letter or digit and not ending in .json, got ${quote(name)}.`);
 }
 
 /** Builds a name from the date and the first words of a message: `2026-01-31-tell-me-a-story`. */

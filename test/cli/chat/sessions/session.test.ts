@@ -47,7 +47,7 @@ t.test('every fault of a file is reported with its place', async (t) => {
 
 t.test('a name cannot be a path or a trick', async (t) => {
   for (const name of ['a', 'my chat', 'Gespräch_2.b', '2026-01-31-hello', '日本']) t.equal(checkSessionName(name), name);
-  for (const name of ['', '.', '..', '.hidden', '../a', 'a/b', 'a\\b', 'a\nb', '-a', 'a.', 'a ', 'x'.repeat(101), 'a:b', 'a\0']) {
+  for (const name of ['', '.', '..', '.hidden', '../a', 'a/b', 'a\\b', 'a\nb', '-a', 'a.', 'a ', 'x'.repeat(101), 'a:b', 'a\0', 'one.json']) {
     t.throws(() => checkSessionName(name), { code: 'invalid_usage' }, JSON.stringify(name));
   }
   await t.rejects(findSession('/nowhere', 'a b:c'), { code: 'invalid_usage' });

@@ -1,0 +1,37 @@
+// Questions to the model itself, e.g. to tokenize a text. Those that take long wait for their turn
+// on the pool, and one that nobody waits for any more is not asked. Used by the engine's loop.
+import type { CancelFlag, NativeModel } from '../../addon/addon.js';
+import { RecuaError } from '../../errors.js';
+import type { PoolShare } from '../prompts/pool-share.js';
+import type { EngineOptions } from '../protocol.js';
+import type { LoadedModel } from './loaded.js';
+
+export type Question = (model: NativeModel, cancelled: CancelFlag, options: EngineOptions) => Promise<unknown>;
+
+export class Questions {
+  readonly #loaded: LoadedModel;
+  readonly #poolShare: PoolShare;
+  readonly #asked = new Map<number, CancelFlag>();
+
+  constructor(loaded: LoadedModel, poolShare: PoolShare) {
+    this.#loaded = loaded;
+    this.#poolShare = poolShare;
+  }
+
+  async ask(id: number, takesLong: boolean, question: Question): Promise<unknown> {
+    const cancelled = new Int32Array(1);
+    this.#asked.set(id, cancelled);
+    const leave = takesLong ? await this.#poolShare.enter() : undefined;
+    try {
+      if (cancelled[0] !== 0) throw new RecuaError('cancelled', 'The request was cancelled.');
+      return await question(this.#loaded.model, cancelled, this.#loaded.options);
+    } finally {
+      leave?.();
+      this.#asked.delete(id);
+    }
+  }
+
+  cancel(id: number): void {
+    this.#asked.get(id)?.fill(1);
+  }
+}
