@@ -30,7 +30,7 @@ struct Task {
   int64_t weight_stride; // bytes
   const char *input;     // F32
   int64_t input_stride;  // bytes
-  Block *packed;         // room for rows × columns / block_columns
+  char *packed;          // room for a Block per block_columns of each row, aligned to 64 bytes
   float *out;
   int64_t out_stride; // floats
 };
@@ -44,6 +44,10 @@ struct Kernel {
   // scratch_bytes(columns) and is aligned to 64 bytes.
   void (*multiply)(const Task &task, int32_t begin, int32_t end, char *scratch);
   size_t (*scratch_bytes)(int32_t columns);
+  // For products with one input row; null where ggml's kernels are as fast.
+  bool (*takes_row)(Format) = nullptr;
+  void (*pack_row)(const Task &task) = nullptr;
+  void (*multiply_row)(const Task &task, int32_t begin, int32_t end) = nullptr; // outputs
 };
 
 // Null if the build does not have the kernel.

@@ -103,8 +103,9 @@ inline void store_transposed(const Pair *v, uint8_t *to) {
 }
 
 #include "matmul/kernel_body.h"
+#include "matmul/row_avx512.h"
 
-const Kernel kernel{"avx512", lanes, pack, multiply, scratch_bytes};
+const Kernel kernel{"avx512", lanes, pack, multiply, scratch_bytes, takes_row, pack_row, multiply_row};
 
 } // namespace
 

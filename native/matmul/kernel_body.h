@@ -56,7 +56,7 @@ void pack(const Task &task, int32_t row) {
   const int32_t group = is_super(task.format) ? super_columns : block_columns;
   const int64_t bias = bias_of(task.format);
   const int64_t stride = task.columns / block_columns > 1 ? packed_at(task, row, 1) - packed_at(task, row, 0) : 0;
-  Block *block = task.packed + packed_at(task, row, 0);
+  Block *block = reinterpret_cast<Block *>(task.packed) + packed_at(task, row, 0);
   for (int32_t begin = 0; begin < task.columns; begin += group) {
     F most = zero();
     for (int32_t i = 0; i < group; i += lanes) most = larger(most, magnitude(load(x + begin + i)));
@@ -248,7 +248,7 @@ template <Format format> void multiply_all(const Task &task, int32_t begin, int3
     int32_t row = 0;
     for (int32_t p = 0; p < panels.count; p++) {
       const int32_t size = p < panels.larger ? panels.least + 1 : panels.least;
-      by_rows[size](tile, task.packed + static_cast<int64_t>(row) * blocks, blocks, task.out + row * task.out_stride + first, task.out_stride, width);
+      by_rows[size](tile, reinterpret_cast<const Block *>(task.packed) + static_cast<int64_t>(row) * blocks, blocks, task.out + row * task.out_stride + first, task.out_stride, width);
       row += size;
     }
   }

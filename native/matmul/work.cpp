@@ -35,9 +35,6 @@ bool format_of(ggml_type type, Format &format) {
   }
 }
 
-// One row takes as long as reading the weights, and ggml reads them as fast.
-constexpr int64_t least_rows = 2;
-
 // In memory that the processor reads as ggml's format says: not where weights are kept in the order
 // of other kernels.
 bool is_plain(const ggml_tensor *tensor) {
@@ -45,7 +42,7 @@ bool is_plain(const ggml_tensor *tensor) {
   return owner->buffer != nullptr && ggml_backend_buft_is_host(ggml_backend_buffer_get_type(owner->buffer));
 }
 
-bool fits(const ggml_tensor *node) {
+bool is_product(const ggml_tensor *node) {
   const ggml_tensor *weights = node->src[0], *input = node->src[1];
   Format format;
   if (!format_of(weights->type, format) || !is_plain(weights)) return false;
@@ -55,10 +52,10 @@ bool fits(const ggml_tensor *node) {
   // Rows at one distance.
   if (input->nb[2] != input->nb[1] * input->ne[1] || input->nb[3] != input->nb[2] * input->ne[2]) return false;
   const int64_t rows = ggml_nrows(input);
-  return rows >= least_rows && rows <= most_rows && node->type == GGML_TYPE_F32 && ggml_is_contiguous(node);
+  return rows <= most_rows && node->type == GGML_TYPE_F32 && ggml_is_contiguous(node);
 }
 
-Task task_of(const ggml_tensor *node, Block *packed) {
+Task task_of(const ggml_tensor *node, char *packed) {
   const ggml_tensor *weights = node->src[0], *input = node->src[1];
   Task task{};
   format_of(weights->type, task.format);
@@ -73,6 +70,10 @@ Task task_of(const ggml_tensor *node, Block *packed) {
   task.out = static_cast<float *>(node->data);
   task.out_stride = task.outputs;
   return task;
+}
+
+char *aligned(std::vector<char> &memory) {
+  return reinterpret_cast<char *>((reinterpret_cast<uintptr_t>(memory.data()) + 63) / 64 * 64);
 }
 
 std::atomic<uint64_t> nodes_taken{0};
@@ -91,8 +92,8 @@ uint64_t Work::taken() { return nodes_taken.load(std::memory_order_relaxed); }
 
 bool Work::reserve(int64_t rows, int32_t columns) {
   try {
-    const auto blocks = static_cast<size_t>(rows * (columns / block_columns));
-    if (blocks > packed.size()) packed.resize(blocks);
+    const size_t packed_bytes = static_cast<size_t>(rows * (columns / block_columns)) * sizeof(Block) + 64;
+    if (packed_bytes > packed.size()) packed.resize(packed_bytes);
     const size_t bytes = kernel.scratch_bytes(columns);
     if (bytes > scratch_bytes) {
       scratch.resize(bytes * static_cast<size_t>(threads) + 64);
@@ -102,6 +103,13 @@ bool Work::reserve(int64_t rows, int32_t columns) {
   } catch (const std::bad_alloc &) {
     return false; // ggml needs less memory
   }
+}
+
+bool Work::fits(const ggml_tensor *node) const {
+  if (!is_product(node)) return false;
+  Format format;
+  format_of(node->src[0]->type, format);
+  return ggml_nrows(node->src[1]) > 1 || (kernel.takes_row != nullptr && kernel.takes_row(format));
 }
 
 bool Work::take(ggml_tensor *node) {
@@ -126,21 +134,23 @@ void Work::compute(ggml_tensor *node, int thread, int count, void *self) {
 }
 
 void Work::compute_tiles(const ggml_tensor *node, int32_t thread, int32_t count) {
-  const Task task = task_of(node, packed.data());
+  const Task task = task_of(node, aligned(packed));
+  const bool is_single = task.rows == 1 && kernel.takes_row != nullptr && kernel.takes_row(task.format);
   for (int32_t row = next_row.fetch_add(1, std::memory_order_relaxed); row < task.rows; row = next_row.fetch_add(1, std::memory_order_relaxed)) {
-    kernel.pack(task, row);
+    is_single ? kernel.pack_row(task) : kernel.pack(task, row);
     rows_done.fetch_add(1, std::memory_order_release);
   }
   // Only rows that other threads have begun are waited for.
   for (int32_t i = 0; rows_done.load(std::memory_order_acquire) < task.rows; i++) {
     if (i >= spins) std::this_thread::yield();
   }
-  const auto begin = (reinterpret_cast<uintptr_t>(scratch.data()) + 63) / 64 * 64;
-  char *memory = reinterpret_cast<char *>(begin) + static_cast<size_t>(thread) * scratch_bytes;
+  char *memory = aligned(scratch) + static_cast<size_t>(thread) * scratch_bytes;
   const int32_t tiles = (task.outputs + kernel.tile - 1) / kernel.tile;
   const int32_t piece = std::clamp(tiles / (pieces_per_thread * std::min(count, threads)), 1, most_tiles);
   for (int32_t tile = next_tile.fetch_add(piece, std::memory_order_relaxed); tile < tiles; tile = next_tile.fetch_add(piece, std::memory_order_relaxed)) {
-    kernel.multiply(task, tile, std::min(tile + piece, tiles), memory);
+    const int32_t end = std::min(tile + piece, tiles);
+    if (is_single) kernel.multiply_row(task, tile * kernel.tile, std::min(end * kernel.tile, task.outputs));
+    else kernel.multiply(task, tile, end, memory);
   }
 }
 

@@ -35,12 +35,13 @@ public:
 private:
   static void compute(ggml_tensor *node, int thread, int count, void *self);
   void compute_tiles(const ggml_tensor *node, int32_t thread, int32_t count);
+  bool fits(const ggml_tensor *node) const;
   bool reserve(int64_t rows, int32_t columns);
 
   const Kernel &kernel;
   const int32_t threads;
   // Grow with the nodes taken; a reused graph needs no more than before.
-  std::vector<Block> packed;
+  std::vector<char> packed;
   std::vector<char> scratch;
   size_t scratch_bytes = 0; // per thread
   // Of the node being computed; all are 0 between two nodes.

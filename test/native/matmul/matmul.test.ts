@@ -42,8 +42,11 @@ function difference(a: Float32Array, b: Float32Array, { columns, outputs, rows }
 
 const shapes = [
   { columns: 256, outputs: 16, rows: 3 }, { columns: 512, outputs: 37, rows: 5 }, { columns: 768, outputs: 100, rows: 12 },
-  { columns: 256, outputs: 33, rows: 13 }, { columns: 1024, outputs: 64, rows: 130, threads: 3 },
+  { columns: 256, outputs: 33, rows: 13 }, { columns: 256, outputs: 17, rows: 1 }, { columns: 2048, outputs: 300, rows: 1, threads: 3 }, { columns: 1024, outputs: 64, rows: 130, threads: 3 },
 ];
+
+/** With one row, ggml's kernels are as fast where ours is not mentioned here. */
+const takesRow = (kernel: string, type: string): boolean => kernel === 'avx512' && type !== 'q8_0';
 
 for (const kernel of kernels) {
   for (const type of types) {
@@ -54,7 +57,7 @@ for (const kernel of kernels) {
           const { weights, input } = inputs(shape, factor);
           const call = (name: string) => addon.multiply({ threads: 2, ...shape, kernel: name, weights: weights.slice(), input });
           const own = call(kernel);
-          t.equal(own.taken, true);
+          t.equal(own.taken, shape.rows > 1 || takesRow(kernel, type));
           const off = difference(own.out, call('ggml').out, shape, input);
           t.ok(off < 1e-5, `${JSON.stringify(size)}, ${what}: ${off}`);
         }
@@ -75,7 +78,7 @@ for (const kernel of kernels) {
   }
 
   t.test(`${kernel} leaves to ggml what it does not take`, (t) => {
-    for (const shape of [{ type: 'q4_0', columns: 256, outputs: 32, rows: 4 }, { type: 'f16', columns: 64, outputs: 32, rows: 4 }, { type: 'q8_0', columns: 64, outputs: 3, rows: 4 }, { type: 'q8_0', columns: 64, outputs: 32, rows: 1 }, { type: 'q6_K', columns: 256, outputs: 32, rows: 1 }]) {
+    for (const shape of [{ type: 'q4_0', columns: 256, outputs: 32, rows: 4 }, { type: 'f16', columns: 64, outputs: 32, rows: 4 }, { type: 'q8_0', columns: 64, outputs: 3, rows: 4 }, { type: 'q8_0', columns: 64, outputs: 32, rows: 1 }, ...(takesRow(kernel, 'q6_K') ? [] : [{ type: 'q6_K', columns: 256, outputs: 32, rows: 1 }])]) {
       const { weights, input } = inputs(shape, () => 1);
       t.equal(addon.multiply({ threads: 2, ...shape, kernel, weights, input }).taken, false, JSON.stringify(shape));
     }
