@@ -11,7 +11,7 @@ import { adminOnly, keyOf, letIn, readKey, requireKey } from './access/guard.js'
 import { Limits } from './access/limits.js';
 import { TokenUsage } from './access/token-usage.js';
 import { Visitors } from './access/visitors.js';
-import { cors } from './http/cors.js';
+import { cors } from './access/cors.js';
 import type { Dialect, Route } from './exchange/dialect.js';
 import { LiveChats } from './http/live-chats.js';
 import { errorHandler, shapeErrors } from './http/error-reply.js';
@@ -19,7 +19,7 @@ import type { Gateway, Log } from './http/gateway.js';
 import { health, live, ready } from './health.js';
 import { askedBy as askedByKey, IdleWork, Inner, reasonOf } from './http/inner.js';
 import { factsOf, tokensOf } from './http/facts.js';
-import { isBrowser } from './http/pages.js';
+import { isBrowser } from './access/pages.js';
 import { KeptFolder } from './kept/kept-folder.js';
 import { everyone, ownerWith } from './kept/owner.js';
 import { refuseExpectations } from './body/body-reader.js';

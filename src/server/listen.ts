@@ -15,8 +15,9 @@ import { watchKeys } from './access/key-file.js';
 import { TlsFiles } from './access/tls-files.js';
 import { createApp, type AppOptions } from './app.js';
 import { keepWaiting } from './body/body-reader.js';
-import { corsHeaders } from './http/cors.js';
+import { corsHeaders } from './access/cors.js';
 import { errorBody } from './http/error-reply.js';
+import { markUnixSocket } from './access/peer.js';
 import { newRequestId } from './http/request-id.js';
 import { Traffic } from './http/traffic.js';
 import { Upgrades } from './http/upgrades.js';
@@ -80,6 +81,7 @@ export async function listen(options: ListenOptions): Promise<Listening> {
   const atEnd: (() => Promise<void>)[] = [];
   const app = createApp({ ...options, traffic, upgrades, keys, atEnd: (work) => void atEnd.push(work) });
   const server: Server = tls ? createTlsServer({ ...limits, ...tls.options, handshakeTimeout }, app) : createServer(limits, app);
+  if (path !== undefined) server.on('connection', markUnixSocket);
   upgrades.listenTo(server);
   server.on('checkContinue', (req, res) => {
     keepWaiting(req);

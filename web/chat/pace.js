@@ -4,7 +4,7 @@
 
 /** Pause between two redraws. Text that arrives faster than anyone reads is drawn less often. */
 const drawEveryMs = 30;
-const drawFastEveryMs = 180;
+const drawFastEveryMs = 220;
 /** Characters per millisecond. */
 const fastPerMs = 0.8;
 

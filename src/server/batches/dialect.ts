@@ -5,7 +5,7 @@ import { readAll } from '../exchange/admission.js';
 import type { Dialect } from '../exchange/dialect.js';
 import { FileStore } from '../files/file-store.js';
 import { pageOf } from '../http/page.js';
-import { refusePages } from '../http/pages.js';
+import { refusePages } from '../access/pages.js';
 import { Query } from '../http/query.js';
 import { readBatch } from './batch-request.js';
 import { BatchStore, isOver, notFound, type BatchRecord } from './batch-store.js';

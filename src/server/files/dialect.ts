@@ -4,7 +4,7 @@ import { pipeline } from 'node:stream/promises';
 import type { Request } from 'express';
 import { wrongValue } from '../../request/fields.js';
 import type { Dialect } from '../exchange/dialect.js';
-import { refusePages } from '../http/pages.js';
+import { refusePages } from '../access/pages.js';
 import { Query } from '../http/query.js';
 import { pageOf } from '../http/page.js';
 import { FileStore } from './file-store.js';

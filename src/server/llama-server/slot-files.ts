@@ -8,7 +8,7 @@ import { RecuaError } from '../../errors.js';
 import { wrongValue, type Fields } from '../../request/fields.js';
 import { readAdmission, readAll } from '../exchange/admission.js';
 import type { Gateway } from '../http/gateway.js';
-import { refusePages } from '../http/pages.js';
+import { refusePages } from '../access/pages.js';
 import { Query } from '../http/query.js';
 
 const actions = ['save', 'restore', 'erase'] as const;

@@ -6,7 +6,7 @@ import { readAdmission, residence } from '../exchange/admission.js';
 import { adminOnly } from '../access/guard.js';
 import { takeBody } from '../body/json-body.js';
 import type { Gateway } from '../http/gateway.js';
-import { refusePages } from '../http/pages.js';
+import { refusePages } from '../access/pages.js';
 
 export function orResidence({ poolFor, staysAnyway, traffic }: Gateway, text: 'messages' | 'prompt', otherwise: RequestHandler): RequestHandler {
   return async (req: Request, res: Response, next) => {

@@ -6,7 +6,7 @@ import { wrongType, type Fields } from '../../request/fields.js';
 import { readAll } from '../exchange/admission.js';
 import { logError } from '../http/error-reply.js';
 import type { Gateway } from '../http/gateway.js';
-import { refusePages, refuseRemote } from '../http/pages.js';
+import { refusePages, refuseRemote } from '../access/pages.js';
 import type { ModelShelf, Pull } from '../http/shelf.js';
 import { ndjson, Stream } from '../http/stream.js';
 import { failureOf } from '../http/traffic.js';

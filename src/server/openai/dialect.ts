@@ -1,7 +1,7 @@
 // OpenAI's dialect: maps paths to routes. Mounted by app.
 import { chatRoute } from '../exchange/chat-exchange.js';
 import type { ChatAsked, ChatDialect, Dialect } from '../exchange/dialect.js';
-import { fromPrograms } from '../http/pages.js';
+import { fromPrograms } from '../access/pages.js';
 import { sse } from '../http/stream.js';
 import { ChatWriter, type ChatShape } from './answer.js';
 import { times } from './answer-fields.js';

@@ -5,7 +5,7 @@ import type { NextFunction, Request, RequestHandler, Response } from 'express';
 import { RecuaError } from '../../errors.js';
 import { Fields } from '../../request/fields.js';
 import type { Dialect } from '../exchange/dialect.js';
-import { refuseOthers, refusePages } from '../http/pages.js';
+import { refuseOthers, refusePages } from '../access/pages.js';
 import type { SavedChat, SavedChats } from '../http/saved-chats.js';
 import { operations as about } from './operations.js';
 import { etagOf, readChange, readNew } from './session-request.js';

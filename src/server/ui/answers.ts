@@ -7,7 +7,7 @@ import { configSettings, defaults, type Config } from '../../settings/config.js'
 import type { Setting } from '../../settings/kinds.js';
 import { machineMemory } from '../../system/machine-memory.js';
 import type { Gateway } from '../http/gateway.js';
-import { refusePages, refuseRemote } from '../http/pages.js';
+import { refusePages, refuseRemote } from '../access/pages.js';
 import { searchOf } from '../http/query.js';
 import type { RecentRequests } from '../http/recent.js';
 import type { ModelShelf } from '../http/shelf.js';

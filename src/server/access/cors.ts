@@ -2,7 +2,7 @@
 // origins and hosts that the server does not allow. By default any page may call, since the
 // specification asks for `*`. Express middleware, mounted first by app.
 import type { Request, RequestHandler, Response } from 'express';
-import type { Visitors } from '../access/visitors.js';
+import type { Visitors } from './visitors.js';
 
 /** The headers except the origin; listen also writes them on replies that never reach Express. */
 export const corsHeaders = {

@@ -4,8 +4,9 @@
 // can reach the server may use it. If the server has API keys, the key decides instead.
 import type { NextFunction, Request, RequestHandler, Response } from 'express';
 import { RecuaError } from '../../errors.js';
-import { adminOnly, keyOf } from '../access/guard.js';
-import { isLoopback, isOwnName } from '../access/visitors.js';
+import { adminOnly, keyOf } from './guard.js';
+import { isLoopback, isOwnName } from './visitors.js';
+import { isRemote } from './peer.js';
 
 /** Origins of programs that embed a browser; no web page has such an origin. */
 const programs = /^(app|file|tauri|vscode-webview|vscode-file):$/;
@@ -45,13 +46,6 @@ export function refuseOthers(req: Request, res: Response, next: NextFunction): v
   if (key && !key.admin) throw new RecuaError('client_refused', `The API key ${key.name} may not use the saved chats; that takes a key with "admin": true.`);
   if (!key && isRemote(req)) throw new RecuaError('client_refused', "Only clients on the server's own machine may see its saved chats; others need an API key (--api-key).");
   next();
-}
-
-function isRemote(req: Request): boolean {
-  const address = req.socket.remoteAddress?.replace(/^::ffff:/, '');
-  const { forwarded, 'x-forwarded-for': forwardedFor } = req.headers;
-  const isHere = address === undefined || address === '::1' || address.startsWith('127.');
-  return !isHere || forwarded !== undefined || forwardedFor !== undefined;
 }
 
 /** Only browsers send these headers; current ones send all of them with a form. */
