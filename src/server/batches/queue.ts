@@ -1,6 +1,6 @@
 // Runs one batch at a time: the oldest of the API key whose turn it is, that no other server works
 // on. While another key waits, each key's turn is limited. Made by dialect.
-import { RecuaError } from '../../errors.js';
+import { RecuaError, type ErrorCode } from '../../errors.js';
 import { tryLock, type Lock } from '../../system/lock-file.js';
 import { isOver, type BatchRecord } from './batch-store.js';
 import { BatchWork, type Places } from './work.js';
@@ -9,10 +9,17 @@ import { BatchWork, type Places } from './work.js';
 const mostWaiting = 100;
 /** Most of those of one API key. */
 const mostWaitingOfKey = 50;
-/** How long a batch runs while batches of other keys wait. */
-const usualTurnMs = 5 * 60_000;
-/** When to check again for a batch that another server works on. */
-const lockedMs = 2_000;
+const times = {
+  /** How long a batch runs while batches of other keys wait. */
+  turnMs: 5 * 60_000,
+  /** When to check again for a batch that another server works on. */
+  lockedMs: 2_000,
+  /** When to try again if the folder cannot be written: perhaps the disk is full. */
+  unwritableMs: 30_000,
+};
+
+/** The batch is fine, and goes on once there is room. */
+const unwritable: ReadonlySet<ErrorCode> = new Set(['disk_full', 'store_unwritable']);
 
 interface Waiting {
   id: string;
@@ -22,7 +29,7 @@ interface Waiting {
 
 export class BatchQueue {
   readonly #places: Places;
-  readonly #turnMs: number;
+  readonly #times: typeof times;
   /** Oldest first. */
   readonly #waiting: Waiting[] = [];
   /** Batches that cannot run before some time, by id. */
@@ -36,9 +43,9 @@ export class BatchQueue {
   #isBusy = false;
   #going: Promise<void> = Promise.resolve();
 
-  constructor(places: Places, turnMs = usualTurnMs) {
+  constructor(places: Places, own: Partial<typeof times> = {}) {
     this.#places = places;
-    this.#turnMs = turnMs;
+    this.#times = { ...times, ...own };
     places.gateway.traffic.onDrain(() => {
       this.#work?.stop();
       return this.#going;
@@ -75,18 +82,24 @@ export class BatchQueue {
       return this.#work.record;
     }
     const { store } = this.#places;
-    const isWaiting = this.#take(id);
-    const lock = isWaiting ? await tryLock(await store.lockOf(id)) : undefined;
-    if (!lock) {
-      if (isWaiting) this.#addLater({ id, by: record.by }, lockedMs);
-      throw new RecuaError('invalid_value', `The batch ${id} is running on another server; only that one can cancel it.`);
+    const elsewhere = new RecuaError('invalid_value', `The batch ${id} is running on another server; only that one can cancel it.`);
+    if (!this.#take(id)) throw elsewhere;
+    const entry = { id, by: record.by };
+    let lock: Lock | undefined;
+    try {
+      lock = await tryLock(await store.lockOf(id));
+      if (!lock) throw elsewhere;
+      record.batch.status = 'cancelling';
+      record.batch.cancelling_at = Math.floor(Date.now() / 1_000);
+      await store.put(record);
+    } catch (thrown) {
+      await lock?.release();
+      this.#addLater(entry, this.#times.lockedMs);
+      throw thrown;
     }
-    record.batch.status = 'cancelling';
-    record.batch.cancelling_at = Math.floor(Date.now() / 1_000);
-    await store.put(record);
     const answer = structuredClone(record);
     // Nothing of it runs, so it need not wait for its turn.
-    void this.#run(new BatchWork(record, this.#places)).finally(() => lock.release());
+    void this.#run(new BatchWork(record, this.#places), entry, lock);
     return answer;
   }
 
@@ -101,20 +114,17 @@ export class BatchQueue {
   async #go(): Promise<void> {
     this.#isBusy = true;
     for (let next = this.#next(); next && !this.#places.gateway.traffic.draining; next = this.#next()) {
-      let lock: Lock | undefined;
+      const picking = this.#pick(next);
+      this.#picked = picking.catch(() => undefined);
       try {
-        const picking = this.#pick(next);
-        this.#picked = picking.catch(() => undefined);
-        lock = await picking;
-        if (this.#work) await this.#turn(this.#work, next.by);
+        const lock = await picking;
+        if (lock && this.#work) await this.#turn(this.#work, next, lock);
+        else await lock?.release();
       } catch (thrown) {
         this.#logError(next.id, thrown);
-      } finally {
-        const resumesAtMs = this.#work?.resumesAtMs;
-        this.#work = undefined;
-        await lock?.release();
-        if (resumesAtMs !== undefined) this.#addLater(next, resumesAtMs - Date.now());
+        if (RecuaError.from(thrown).code !== 'batch_not_found') this.#addLater(next, this.#times.unwritableMs);
       }
+      this.#work = undefined;
     }
     this.#isBusy = false;
   }
@@ -130,21 +140,28 @@ export class BatchQueue {
   }
 
   /** Runs the batch to its end, or until another key has waited long enough. */
-  async #turn(work: BatchWork, by: string | undefined): Promise<void> {
+  async #turn(work: BatchWork, entry: Waiting, lock: Lock): Promise<void> {
     const timer = setInterval(() => {
-      if (this.#waiting.some((one) => one.by !== by)) work.leave();
-    }, this.#turnMs);
-    await this.#run(work);
+      if (this.#waiting.some(({ by }) => by !== entry.by)) work.leave();
+    }, this.#times.turnMs);
+    await this.#run(work, entry, lock);
     clearInterval(timer);
   }
 
-  async #run(work: BatchWork): Promise<void> {
+  /** Runs the batch, perhaps in part, and gives up its lock. */
+  async #run(work: BatchWork, entry: Waiting, lock: Lock): Promise<void> {
+    let resumesAtMs: number | undefined;
     try {
       await work.run();
+      ({ resumesAtMs } = work);
     } catch (thrown) {
-      this.#logError(work.record.batch.id, thrown);
-      await work.fail(RecuaError.from(thrown));
+      this.#logError(entry.id, thrown);
+      const error = RecuaError.from(thrown);
+      if (unwritable.has(error.code)) resumesAtMs = Date.now() + this.#times.unwritableMs;
+      else await work.fail(error).catch((cause: unknown) => this.#logError(entry.id, cause));
     }
+    await lock.release().catch((thrown: unknown) => this.#logError(entry.id, thrown));
+    if (resumesAtMs !== undefined) this.#addLater(entry, resumesAtMs - Date.now());
   }
 
   #logError(id: string, thrown: unknown): void {
@@ -153,7 +170,7 @@ export class BatchQueue {
   }
 
   #addLater({ id, by }: Waiting, ms: number): void {
-    if (ms <= 0) return void this.#waiting.push({ id, by });
+    if (ms <= 0) return this.add(id, by);
     const timer = setTimeout(() => {
       this.#later.delete(id);
       this.add(id, by);
@@ -167,11 +184,16 @@ export class BatchQueue {
     const lock = await tryLock(await store.lockOf(id));
     if (!lock) {
       // Another server holds it, perhaps one that is about to stop.
-      this.#addLater({ id, by }, lockedMs);
+      this.#addLater({ id, by }, this.#times.lockedMs);
       return undefined;
     }
-    const record = await store.get(id);
-    if (!isOver(record.batch)) this.#work = new BatchWork(record, this.#places);
-    return lock;
+    try {
+      const record = await store.get(id);
+      if (!isOver(record.batch)) this.#work = new BatchWork(record, this.#places);
+      return lock;
+    } catch (thrown) {
+      await lock.release();
+      throw thrown;
+    }
   }
 }

@@ -2,7 +2,7 @@
 // are done. Lines are written atomically. A killed process only loses the requests in progress,
 // which run again later, and no line is written twice.
 import { randomBytes } from 'node:crypto';
-import { open, rm, type FileHandle } from 'node:fs/promises';
+import { open, rm, stat, type FileHandle } from 'node:fs/promises';
 import { setTimeout as wait } from 'node:timers/promises';
 import { RecuaError } from '../../errors.js';
 import type { FileStore } from '../files/file-store.js';
@@ -200,8 +200,8 @@ export class BatchWork {
     this.#resumesAtMs = undefined;
     batch.errors = { object: 'list', data: [{ code, message, param: null, line: null }] };
     await this.#publish().catch(() => undefined);
-    await this.#enter('failed').catch(() => undefined);
-    await this.#places.store.dropInput(batch.id).catch(() => undefined);
+    await this.#enter('failed');
+    await this.#places.store.dropInput(batch.id);
   }
 
   /** Lists the two files of results, or removes them if they are empty. */
@@ -209,13 +209,18 @@ export class BatchWork {
     const { batch, outputId, errorId, outputSeconds, by } = this.record;
     const { files } = this.#places;
     const about = { purpose: 'batch_output', by, ...(outputSeconds === undefined ? {} : { expires_at: Math.floor(Date.now() / 1_000) + outputSeconds }) };
-    const publish = async (id: string, file: LineFile | undefined, kind: string): Promise<string | null> => {
-      if (file && file.size > 0) return (await files.describe(id, { ...about, filename: `${batch.id}_${kind}.jsonl` })).id;
-      await rm(await files.pathOf(id), { force: true });
+    const publish = async (id: string, kind: string): Promise<string | null> => {
+      const path = await files.pathOf(id);
+      const { size } = await stat(path).catch((cause: NodeJS.ErrnoException) => {
+        if (cause.code === 'ENOENT') return { size: 0 };
+        throw cause;
+      });
+      if (size > 0) return (await files.describe(id, { ...about, filename: `${batch.id}_${kind}.jsonl` })).id;
+      await rm(path, { force: true });
       return null;
     };
-    batch.output_file_id = await publish(outputId, this.#output, 'output');
-    batch.error_file_id = await publish(errorId, this.#errors, 'error');
+    batch.output_file_id = await publish(outputId, 'output');
+    batch.error_file_id = await publish(errorId, 'error');
   }
 
   async #enter(status: Exclude<BatchRecord['batch']['status'], 'validating'>): Promise<void> {

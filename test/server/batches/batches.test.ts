@@ -321,9 +321,10 @@ t.test("lines of a batch leave the requests of their key's minute alone", async 
   t.equal(headers.get('x-ratelimit-remaining-requests'), '1');
 });
 
-t.test('keys take turns', async (t) => {
+/** A queue whose lines are answered at once, over a store of its own. */
+function ownQueue(t: Test, Store: typeof BatchStore, times: ConstructorParameters<typeof BatchQueue>[1]) {
   const kept = new KeptFolder(ownFolder(t));
-  const [store, files] = [new BatchStore(kept), new FileStore(kept)];
+  const [store, files] = [new Store(kept), new FileStore(kept)];
   const traffic = new Traffic();
   const order: string[] = [];
   const inner = {
@@ -334,7 +335,7 @@ t.test('keys take turns', async (t) => {
     },
   };
   const gateway = { traffic, inner, config: makeConfig({}), log: () => undefined } as unknown as Gateway;
-  const queue = new BatchQueue({ gateway, store, files, idle: new Idle(traffic, 1, 0) }, 25);
+  const queue = new BatchQueue({ gateway, store, files, idle: new Idle(traffic, 1, 0) }, times);
   const add = async (by: string, count: number): Promise<string> => {
     const record = { ...readBatch(Fields.of({ input_file_id: 'x', endpoint: chat, completion_window: '24h' })), by };
     await writeFile(await store.inputOf(record.batch.id), jsonl(Array.from({ length: count }, (_, index) => line(String(index)))));
@@ -342,15 +343,48 @@ t.test('keys take turns', async (t) => {
     queue.add(record.batch.id, by);
     return record.batch.id;
   };
+  const completed = async (): Promise<void> => {
+    while (!(await store.list()).every(({ batch }) => batch.status === 'completed')) await new Promise((resolve) => setTimeout(resolve, 5));
+  };
+  return { kept, store, files, order, queue, add, completed };
+}
+
+t.test('keys take turns', async (t) => {
+  const { kept, store, order, add, completed } = ownQueue(t, BatchStore, { turnMs: 25 });
   const ids = [await add('ann', 30), await add('ann', 1), await add('bob', 3)];
-  const isDone = async (): Promise<boolean> => (await store.list()).every(({ batch }) => batch.status === 'completed');
-  while (!(await isDone())) await new Promise((resolve) => setTimeout(resolve, 5));
+  await completed();
   t.equal(order.length, 34, 'each line ran once');
   t.ok(order.indexOf('bob') < 20, `${order.indexOf('bob')} lines of ann came first`);
   t.ok(order.lastIndexOf('ann') > order.lastIndexOf('bob'));
   for (const id of ids) t.match((await store.get(id)).batch, { request_counts: { failed: 0 }, error_file_id: null });
   const left = readdirSync(await kept.of('files')).filter((name) => !name.endsWith('.json'));
   t.equal(left.length, 3, 'files without a line are gone');
+});
+
+t.test('a batch waits while the disk is full, and loses nothing', async (t) => {
+  const full = new RecuaError('disk_full', 'The disk is full.');
+  const refused: Record<string, number> = {};
+  const isFull = (what: string): boolean => (refused[what] = (refused[what] ?? 0) + 1) <= 2;
+  class FullStore extends BatchStore {
+    override async put(record: BatchRecord): Promise<void> {
+      if (record.batch.status !== 'validating' && isFull(record.batch.status)) throw full;
+      await super.put(record);
+    }
+
+    override async lockOf(id: string): Promise<string> {
+      if (isFull('lock')) throw full;
+      return await super.lockOf(id);
+    }
+  }
+  const { store, files, order, add, completed } = ownQueue(t, FullStore, { unwritableMs: 5 });
+  const id = await add('ann', 3);
+  await completed();
+  t.match(refused, { lock: /^[3-9]/, in_progress: /^[3-9]/, finalizing: /^[3-9]/, completed: /^[3-9]/ });
+  t.equal(order.length, 3, 'no line ran twice');
+  const { batch } = await store.get(id);
+  t.match(batch, { request_counts: { completed: 3 }, errors: null });
+  const path = await files.pathOf(batch.output_file_id!);
+  t.equal(readFileSync(path, 'utf8').trim().split('\n').length, 3);
 });
 
 t.test('a line that is not valid UTF-8 is named', async (t) => {
