@@ -19,15 +19,16 @@ const mostOfOneKey = mostUnfinished / 4;
 const mostUnfinishedBytes = 2 ** 27;
 /** Memory for completed ones, for clients that return. */
 const mostEndedBytes = 2 ** 25;
-/** Memory of a small event with its overhead. */
+/** Memory of an event, in addition to its text. */
 const bytesPerEvent = 256;
+const bytesPerLetter = 2;
 
 export class BackgroundRun implements Beginning {
   readonly response: WireResponse;
   readonly input: readonly object[];
   readonly previous: string | undefined;
   readonly by: string | undefined;
-  readonly #bodyBytes: number;
+  #bytes: number;
   readonly #events: Frame[] = [];
   readonly #abort = new AbortController();
   readonly #waiting: (() => void)[] = [];
@@ -39,7 +40,7 @@ export class BackgroundRun implements Beginning {
   #isConcluded = false;
 
   constructor({ response, input, previous, by }: StoredResponse, bodyBytes: number) {
-    this.#bodyBytes = bodyBytes;
+    this.#bytes = bodyBytes;
     this.response = response;
     this.input = input;
     this.previous = previous;
@@ -54,7 +55,7 @@ export class BackgroundRun implements Beginning {
 
   /** Its approximate memory. */
   get bytes(): number {
-    return this.#bodyBytes + this.#events.length * bytesPerEvent;
+    return this.#bytes;
   }
 
   get isCancelled(): boolean {
@@ -85,8 +86,22 @@ export class BackgroundRun implements Beginning {
 
   tell(frame: Frame): void {
     if (this.#isConcluded) return;
-    this.#events.push(frame);
+    this.#events.push(this.#held(frame));
     this.#wake();
+  }
+
+  /**
+   * The event as it is kept, and counted: deltas as text, and the log probabilities in them once
+   * more, since the response holds those as objects. All other events share the response's objects.
+   */
+  #held(frame: Frame): Frame {
+    const { event, data } = frame;
+    this.#bytes += bytesPerEvent;
+    if (!event?.endsWith('.delta')) return frame;
+    const text = JSON.stringify(data);
+    const { logprobs = [] } = data as { logprobs?: object[] };
+    this.#bytes += text.length * bytesPerLetter + (logprobs.length > 0 ? weighJson(Buffer.from(text), 'The event') : 0);
+    return { event, data: text };
   }
 
   /** The last event ends the stream. Events of an answer that is still running are ignored. */

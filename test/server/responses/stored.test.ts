@@ -7,7 +7,7 @@ import t, { type Test } from 'tap';
 import type { Gateway } from '#recua/server/http/gateway.js';
 import { KeptFolder } from '#recua/server/kept/kept-folder.js';
 import { everyone, type Owner } from '#recua/server/kept/owner.js';
-import { BackgroundRuns } from '#recua/server/responses/background.js';
+import { BackgroundRun, BackgroundRuns } from '#recua/server/responses/background.js';
 import { ResponseStore, type WireResponse } from '#recua/server/responses/store.js';
 import type { Config } from '#recua/settings/config.js';
 import { ownFolder, post, startApp, until, type AppUnderTest } from '../app-under-test.js';
@@ -230,6 +230,21 @@ t.test('the number and size of waiting background responses are limited', async 
   );
   t.ok(await begin('a'));
   await t.rejects(begin('b'), { code: 'queue_full' }, 'by size');
+});
+
+t.test('log probabilities in events count as what they take', (t) => {
+  const run = new BackgroundRun({ response: { id: 'resp_a' } as WireResponse, input: [] }, 0);
+  const grownBy = (data: object): number => {
+    const before = run.bytes;
+    run.tell({ event: 'response.output_text.delta', data });
+    return run.bytes - before;
+  };
+  const top = Array.from({ length: 20 }, (_, index) => ({ token: ' word', bytes: [32, 119], logprob: -index }));
+  const plain = grownBy({ delta: ' word', logprobs: [] });
+  t.ok(plain < 500, `${plain} bytes`);
+  const told = grownBy({ delta: ' word', logprobs: [{ token: ' word', bytes: [32, 119], logprob: -1, top_logprobs: top }] });
+  t.ok(told > 15_000, `${told} bytes`);
+  t.end();
 });
 
 t.test('a response that is deleted while it is made is gone', async (t) => {
