@@ -49,7 +49,7 @@ export function sanitizedEnv(kind, reports) {
     env.ASAN_OPTIONS = [...common, 'handle_segv=0', 'handle_abort=0', 'allocator_may_return_null=1'].join(':');
     env.UBSAN_OPTIONS = [...common, 'print_stacktrace=1'].join(':');
   } else {
-    env.TSAN_OPTIONS = [...common, `suppressions=${join(root, 'native', 'fuzz', 'thread.supp')}`, 'history_size=4', 'report_signal_unsafe=0'].join(':');
+    env.TSAN_OPTIONS = [...common, `suppressions=${join(root, 'native', 'fuzz', 'thread.supp')}`, 'history_size=4', 'report_signal_unsafe=0', 'allocator_may_return_null=1'].join(':');
   }
   return env;
 }

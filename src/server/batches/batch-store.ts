@@ -7,6 +7,8 @@ import writeFileAtomic from 'write-file-atomic';
 import { RecuaError } from '../../errors.js';
 import { readSmallFile } from '../../system/small-file.js';
 import { keepingError, type KeptFolder } from '../kept/kept-folder.js';
+import { keyIn, withKeyFirst } from '../kept/key-in.js';
+import { everyone, type Owner } from '../kept/owner.js';
 
 export interface BatchProblem {
   code: string;
@@ -66,7 +68,7 @@ export class BatchStore {
 
   async put(record: BatchRecord): Promise<void> {
     const path = await this.#pathOf(record.batch.id, described);
-    await writeFileAtomic(path, JSON.stringify(record), { mode: 0o600, fsync: false }).catch((thrown: unknown) => {
+    await writeFileAtomic(path, withKeyFirst(record.by, record), { mode: 0o600, fsync: false }).catch((thrown: unknown) => {
       throw keepingError(thrown, path);
     });
   }
@@ -79,10 +81,16 @@ export class BatchStore {
   }
 
   /** Newest first. */
-  async list(): Promise<BatchRecord[]> {
+  async list(owner: Owner = everyone): Promise<BatchRecord[]> {
     const names = await readdir(await this.#kept.of('batches'));
     const ids = names.filter((name) => name.endsWith(described)).map((name) => name.slice(0, -described.length)).filter((id) => idForm.test(id));
-    const found = (await Promise.all(ids.map((id) => this.#read(id)))).filter((record) => record !== undefined);
+    const found: BatchRecord[] = [];
+    // One after the other, since a thousand at once would keep the process busy.
+    for (const id of ids) {
+      if (!owner.has(await keyIn(await this.#pathOf(id, described)))) continue;
+      const record = await this.#read(id);
+      if (record) found.push(record);
+    }
     return found.sort((a, b) => b.batch.created_at - a.batch.created_at || (a.batch.id < b.batch.id ? 1 : -1));
   }
 

@@ -58,7 +58,7 @@ export const batches: Dialect = {
       {
         method: 'post', paths: ['/v1/batches', '/batches'], about: about.create, handler: create,
         also: { method: 'get', about: about.list, handler: async (req, res) => {
-          const all = (await Promise.all((await store.list()).filter(({ by }) => gateway.ownerOf(res).has(by)).map(shown))).map(({ batch }) => batch);
+          const all = (await Promise.all((await store.list(gateway.ownerOf(res))).map(shown))).map(({ batch }) => batch);
           res.json(pageOf(all, new Query(req), usualPage, mostPage));
         } },
       },

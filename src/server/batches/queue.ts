@@ -93,7 +93,7 @@ export class BatchQueue {
       record.batch.cancelling_at = Math.floor(Date.now() / 1_000);
       await store.put(record);
     } catch (thrown) {
-      await lock?.release();
+      await lock?.release().catch(() => undefined);
       this.#addLater(entry, this.#times.lockedMs);
       throw thrown;
     }

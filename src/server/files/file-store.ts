@@ -7,6 +7,7 @@ import writeFileAtomic from 'write-file-atomic';
 import { RecuaError } from '../../errors.js';
 import { readSmallFile } from '../../system/small-file.js';
 import { keepingError, type KeptFolder } from '../kept/kept-folder.js';
+import { keyIn } from '../kept/key-in.js';
 import type { Owner } from '../kept/owner.js';
 
 /** OpenAI's object. */
@@ -99,13 +100,20 @@ export class FileStore {
       held.bytes += found.size;
       if (name.endsWith(described)) held.files++;
     }
-    // Requests of batches whose file was deleted meanwhile.
-    const batches = await this.#kept.of('batches');
-    for (const name of await readdir(batches)) {
-      const found = await stat(join(batches, name)).catch(() => undefined);
-      if (found && found.nlink === 1) held.bytes += found.size;
-    }
+    held.bytes += sum((await this.#inputs()).map(({ bytes }) => bytes));
     return held;
+  }
+
+  /** Requests of batches whose file was deleted meanwhile. */
+  async #inputs(): Promise<{ bytes: number; by: string | undefined }[]> {
+    const folder = await this.#kept.of('batches');
+    const found: { bytes: number; by: string | undefined }[] = [];
+    for (const name of await readdir(folder)) {
+      const [, id] = /^(batch_\w+)\.input$/.exec(name) ?? [];
+      const state = id === undefined ? undefined : await stat(join(folder, name)).catch(() => undefined);
+      if (state && state.nlink === 1) found.push({ bytes: state.size, by: await keyIn(join(folder, `${id}${described}`)) });
+    }
+    return found;
   }
 
   /**
@@ -114,7 +122,8 @@ export class FileStore {
    */
   async #leftOf(by: string): Promise<number> {
     const own = await this.list({ name: by, has: (one) => one === by });
-    const bytes = sum(own.map((file) => file.bytes)) + (this.#promised.get(by) ?? 0);
+    const inputs = (await this.#inputs()).filter((one) => one.by === by);
+    const bytes = sum([...own, ...inputs].map((file) => file.bytes)) + (this.#promised.get(by) ?? 0);
     const [mostFiles, mostBytes] = [Math.ceil(this.#bounds.files * shareOfKey), Math.ceil(this.#bounds.bytes * shareOfKey)];
     if (own.length >= mostFiles) throw new RecuaError('disk_full', `The API key ${by} has ${own.length} files, which is the limit for one key; delete some.`);
     if (bytes >= mostBytes) throw new RecuaError('disk_full', `The files of the API key ${by} have ${bytes} bytes, over the limit of ${mostBytes} for one key; delete some.`);

@@ -12,11 +12,17 @@ import { RecuaError } from '../../errors.js';
 
 export interface SocketRoute {
   paths: readonly string[];
-  /**
-   * `mayGoOn`: whether the key that opened it is still valid; `by` is the key's name, `headers` are
-   * those of the opening request.
-   */
-  open(socket: WebSocket, mayGoOn: () => boolean, by: string | undefined, headers: IncomingHttpHeaders): void;
+  open(socket: WebSocket, opener: Opener): void;
+}
+
+export interface Opener {
+  /** Whether the key is still valid. */
+  mayGoOn: () => boolean;
+  /** Name of the key. */
+  by: string | undefined;
+  /** The key, or without keys the address: those with the same share what there is. */
+  who: string;
+  headers: IncomingHttpHeaders;
 }
 
 export interface SocketLimits {
@@ -72,7 +78,7 @@ export class Upgrades {
       route.sockets.handleUpgrade(req, socket, head, (opened) => {
         this.#openers.set(opened, who);
         chargeMessages(opened, socket, route.memory);
-        route.open(opened, () => route.mayOpen(req.headers) !== undefined, opener.key?.name, req.headers);
+        route.open(opened, { mayGoOn: () => route.mayOpen(req.headers) !== undefined, by: opener.key?.name, who, headers: req.headers });
       });
     });
   }

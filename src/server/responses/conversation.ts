@@ -9,7 +9,7 @@ import { isObject, wrongType, wrongValue } from '../../request/fields.js';
 import { errorBody, type ErrorBody } from '../http/error-reply.js';
 import type { Gateway } from '../http/gateway.js';
 import type { TraceHeaders } from '../http/inner.js';
-import type { SocketRoute } from '../http/upgrades.js';
+import type { Opener, SocketRoute } from '../http/upgrades.js';
 import { traceHeadersOf } from '../traces/trace-headers.js';
 import type { StoredResponse } from './store.js';
 
@@ -19,6 +19,8 @@ const mostWaiting = 16;
  * Memory of all conversations between messages. Without room, the client must resend everything.
  */
 const mostHeldBytes = 256 * 1024 * 1024;
+/** Most of it for one API key, or for one address without keys. */
+const mostHeldBytesOfOne = mostHeldBytes / 4;
 const bytesPerLetter = 2;
 
 /** Bytes buffered in the socket before the answer waits for its client. */
@@ -34,16 +36,25 @@ const tooMuch = 1008;
 /** The memory that conversations hold between messages. */
 class Held {
   #bytes = 0;
+  readonly #bytesOf = new Map<string, number>();
 
-  /** Adds `letters` characters; false if there is no room. */
-  add(letters: number): boolean {
-    if (this.#bytes + letters * bytesPerLetter > mostHeldBytes) return false;
-    this.#bytes += letters * bytesPerLetter;
+  /** Adds `letters` characters of `who`; false if there is no room. */
+  add(letters: number, who: string): boolean {
+    const bytes = letters * bytesPerLetter;
+    if (this.#bytes + bytes > mostHeldBytes || (this.#bytesOf.get(who) ?? 0) + bytes > mostHeldBytesOfOne) return false;
+    this.#change(bytes, who);
     return true;
   }
 
-  remove(letters: number): void {
-    this.#bytes -= letters * bytesPerLetter;
+  remove(letters: number, who: string): void {
+    this.#change(-letters * bytesPerLetter, who);
+  }
+
+  #change(bytes: number, who: string): void {
+    this.#bytes += bytes;
+    const own = (this.#bytesOf.get(who) ?? 0) + bytes;
+    if (own > 0) this.#bytesOf.set(who, own);
+    else this.#bytesOf.delete(who);
   }
 }
 
@@ -51,8 +62,7 @@ export class Conversation {
   readonly #gateway: Gateway;
   readonly #socket: WebSocket;
   readonly #held: Held;
-  readonly #mayGoOn: () => boolean;
-  readonly #by: string | undefined;
+  readonly #opener: Opener;
   readonly #trace: TraceHeaders;
   readonly #gone = new AbortController();
   readonly #waiting: string[] = [];
@@ -60,18 +70,17 @@ export class Conversation {
   #last: { id: string; items: string } | undefined;
   #work: Promise<void> | undefined;
 
-  constructor(gateway: Gateway, socket: WebSocket, held: Held, mayGoOn: () => boolean, by: string | undefined, trace: TraceHeaders) {
+  constructor(gateway: Gateway, socket: WebSocket, held: Held, opener: Opener) {
     this.#gateway = gateway;
     this.#socket = socket;
     this.#held = held;
-    this.#mayGoOn = mayGoOn;
-    this.#by = by;
-    this.#trace = trace;
+    this.#opener = opener;
+    this.#trace = traceHeadersOf(opener.headers);
     socket.on('message', (data, isBinary) => this.#take(data, isBinary));
     socket.on('close', () => {
       this.#gone.abort();
       this.#forget();
-      held.remove(this.#waitingLetters());
+      held.remove(this.#waitingLetters(), opener.who);
       this.#waiting.length = 0;
     });
     // 'close' follows.
@@ -110,12 +119,12 @@ export class Conversation {
   remember(before: readonly object[], { response, input }: StoredResponse): void {
     this.#forget();
     const items = JSON.stringify([...before, ...input, ...response.output]);
-    if (this.#gone.signal.aborted || items.length > this.#gateway.config.bodyLimitBytes || !this.#held.add(items.length)) return;
+    if (this.#gone.signal.aborted || items.length > this.#gateway.config.bodyLimitBytes || !this.#held.add(items.length, this.#opener.who)) return;
     this.#last = { id: response.id, items };
   }
 
   #forget(): void {
-    this.#held.remove(this.#last?.items.length ?? 0);
+    this.#held.remove(this.#last?.items.length ?? 0, this.#opener.who);
     this.#last = undefined;
   }
 
@@ -125,7 +134,7 @@ export class Conversation {
 
   /** Completes the running answer and drops waiting messages. */
   async drain(): Promise<void> {
-    this.#held.remove(this.#waitingLetters());
+    this.#held.remove(this.#waitingLetters(), this.#opener.who);
     this.#waiting.length = 0;
     await this.#work;
     this.#socket.close(goingAway, 'The server is stopping.');
@@ -133,10 +142,10 @@ export class Conversation {
 
   #take(data: RawData, isBinary: boolean): void {
     if (isBinary) return this.#socket.close(noText, 'Expected text.');
-    if (!this.#mayGoOn()) return this.#socket.close(tooMuch, 'The API key has expired.');
+    if (!this.#opener.mayGoOn()) return this.#socket.close(tooMuch, 'The API key has expired.');
     const text = (data as Buffer).toString('utf8');
     const isMuch = this.#waiting.length > 0 && (this.#waiting.length >= mostWaiting || this.#waitingLetters() + text.length > this.#gateway.config.bodyLimitBytes);
-    if (isMuch || !this.#held.add(text.length)) {
+    if (isMuch || !this.#held.add(text.length, this.#opener.who)) {
       return this.#socket.close(tooMuch, 'Too many messages are waiting.');
     }
     this.#waiting.push(text);
@@ -145,14 +154,14 @@ export class Conversation {
 
   async #answerAll(): Promise<void> {
     for (let text = this.#waiting.shift(); text !== undefined && !this.#gone.signal.aborted; text = this.#waiting.shift()) {
-      this.#held.remove(text.length);
+      this.#held.remove(text.length, this.#opener.who);
       await this.#answer(text);
     }
   }
 
   async #answer(body: string): Promise<void> {
     try {
-      const { status, body: reply } = await this.#gateway.inner.ask({ path: '/v1/responses', body, reason: this, by: this.#by, trace: this.#trace, signal: this.#gone.signal, read: (stream) => this.#forward(stream) });
+      const { status, body: reply } = await this.#gateway.inner.ask({ path: '/v1/responses', body, reason: this, by: this.#opener.by, trace: this.#trace, signal: this.#gone.signal, read: (stream) => this.#forward(stream) });
       if (status >= 400) await this.#send(JSON.stringify(failure(status, JSON.parse(reply.toString()) as ErrorBody)));
     } catch (thrown) {
       if (this.#gone.signal.aborted) return;
@@ -191,8 +200,8 @@ export function conversations(gateway: Gateway): SocketRoute['open'] {
   const open = new Set<Conversation>();
   const held = new Held();
   gateway.traffic.onDrain(() => Promise.all([...open].map((one) => one.drain())));
-  return (socket, mayGoOn, by, headers) => {
-    const one = new Conversation(gateway, socket, held, mayGoOn, by, traceHeadersOf(headers));
+  return (socket, opener) => {
+    const one = new Conversation(gateway, socket, held, opener);
     open.add(one);
     socket.once('close', () => open.delete(one));
   };

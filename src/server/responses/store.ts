@@ -1,24 +1,27 @@
 // Stores responses that later requests retrieve or continue from: one file each, private to the
-// user. Keeps the newest ones, up to a limit of bytes and age; past it, the API key with the most
+// user. The first line has the response, the second its input, which may be long and is rarely
+// wanted. Keeps the newest ones, up to a limit of bytes and age; past it, the API key with the most
 // bytes loses its oldest. Several servers may share the folder. Made by dialect.
+import { constants } from 'node:fs';
 import { open, readdir, rm, stat } from 'node:fs/promises';
+import { setImmediate } from 'node:timers/promises';
 import { join } from 'node:path';
 import writeFileAtomic from 'write-file-atomic';
 import { RecuaError } from '../../errors.js';
 import type { ProcessIdentity } from '../../system/process-identity.js';
 import { readSmallFile } from '../../system/small-file.js';
 import { keepingError, type KeptFolder } from '../kept/kept-folder.js';
+import { keyIn, withKeyFirst } from '../kept/key-in.js';
 import type { Owner } from '../kept/owner.js';
 
 const mostBytes = 2 ** 30;
+const pieceBytes = 64 * 1024;
 /** Longer than the text of any request. */
 const mostFileBytes = 2 ** 29;
 /** Writes between two sweeps. */
 const writesPerSweep = 200;
 /** A draft of this age belongs to a process that has ended. */
 const draftMs = 3_600_000;
-/** Longer than the name of any API key. */
-const mostKeyBytes = 128;
 /** A conversation of this many responses is longer than any context. */
 const mostSteps = 10_000;
 
@@ -61,6 +64,8 @@ export class ResponseStore {
   readonly #bounds: { bytes: number; ageMs: number; writes: number };
   #writes = 0;
   #sweeping: Promise<void> = Promise.resolve();
+  /** Inputs are read one by one: parsing a long one keeps the process busy. */
+  #reading: Promise<unknown> = Promise.resolve();
 
   constructor(kept: KeptFolder, { bytes = mostBytes, ageMs = Infinity, writes = writesPerSweep } = {}) {
     this.#kept = kept;
@@ -68,12 +73,12 @@ export class ResponseStore {
   }
 
   /** @throws RecuaError `disk_full`, `store_unwritable` */
-  async put(stored: StoredResponse): Promise<void> {
+  async put({ input, ...head }: StoredResponse): Promise<void> {
     const folder = await this.#kept.of('responses');
-    const path = join(folder, stored.response.id + ending);
+    const path = join(folder, head.response.id + ending);
     try {
       // The file is atomic. Losing it in a power failure is not worth waiting for a sync.
-      await writeFileAtomic(path, JSON.stringify({ by: stored.by, ...stored }), { mode: 0o600, fsync: false });
+      await writeFileAtomic(path, `${withKeyFirst(head.by, head)}\n${JSON.stringify(input)}`, { mode: 0o600, fsync: false });
     } catch (thrown) {
       throw keepingError(thrown, path);
     }
@@ -85,17 +90,26 @@ export class ResponseStore {
    * @throws RecuaError `response_not_found`
    */
   async get(id: string, owner: Owner, param?: string, hold: (bytes: number) => void = () => undefined): Promise<StoredResponse> {
-    const text = idForm.test(id) ? await this.#read(id) : undefined;
-    if (text === undefined) throw notFound(id, param);
-    hold(text.length);
-    let stored: StoredResponse;
-    try {
-      stored = JSON.parse(text) as StoredResponse;
-    } catch {
-      throw notFound(id, param);
-    }
-    if (!owner.has(stored.by)) throw notFound(id, param);
-    return stored;
+    const head = await this.head(id, owner, param);
+    const read = this.#reading.then(async () => {
+      await setImmediate();
+      const text = await this.#read(id);
+      if (text === undefined) throw notFound(id, param);
+      hold(text.length);
+      const input = parsed(text.slice(text.indexOf('\n') + 1));
+      if (!Array.isArray(input)) throw notFound(id, param);
+      return { ...head, input: input as object[] };
+    });
+    this.#reading = read.catch(() => undefined);
+    return await read;
+  }
+
+  /** The response without its input. */
+  async head(id: string, owner: Owner, param?: string): Promise<Omit<StoredResponse, 'input'>> {
+    const text = idForm.test(id) ? await this.#read(id, true) : undefined;
+    const head = text === undefined ? undefined : parsed(text) as Omit<StoredResponse, 'input'> | undefined;
+    if (!head || !owner.has(head.by)) throw notFound(id, param);
+    return head;
   }
 
   /** All items of the conversation up to that response, including its output. */
@@ -115,7 +129,7 @@ export class ResponseStore {
 
   /** @throws RecuaError `response_not_found` */
   async remove(id: string, owner: Owner): Promise<object> {
-    await this.get(id, owner);
+    await this.head(id, owner);
     const path = idForm.test(id) ? join(await this.#kept.of('responses'), id + ending) : undefined;
     if (path === undefined) throw notFound(id);
     await rm(path).catch((cause: NodeJS.ErrnoException) => {
@@ -129,11 +143,12 @@ export class ResponseStore {
     await this.#sweeping;
   }
 
-  async #read(id: string): Promise<string | undefined> {
+  /** `head`: only the first line. */
+  async #read(id: string, head = false): Promise<string | undefined> {
     const path = join(await this.#kept.of('responses'), id + ending);
     try {
       if (Date.now() - (await stat(path)).mtimeMs > this.#bounds.ageMs) return undefined;
-      return await readSmallFile(path, mostFileBytes);
+      return head ? await firstLine(path) : await readSmallFile(path, mostFileBytes);
     } catch (cause) {
       if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
       throw keepingError(cause, path);
@@ -157,7 +172,7 @@ export class ResponseStore {
     // Newest first, so that the oldest is the last one.
     const ofKeys = new Map<string, { bytes: number; files: typeof found }>();
     for (const one of found.sort((a, b) => a.ageMs - b.ageMs)) {
-      const by = await keyIn(one.path);
+      const by = await keyIn(one.path) ?? '';
       const own = ofKeys.get(by) ?? { bytes: 0, files: [] };
       ofKeys.set(by, own);
       own.bytes += one.bytes;
@@ -173,15 +188,30 @@ export class ResponseStore {
   }
 }
 
-/** The name of the key in a file: its first field, if there is one. */
-async function keyIn(path: string): Promise<string> {
-  const file = await open(path).catch(() => undefined);
+function parsed(text: string): unknown {
   try {
-    const head = Buffer.alloc(mostKeyBytes);
-    const read = await file?.read(head, 0, mostKeyBytes, 0);
-    return /^\{"by":"([^"]*)"/.exec(head.toString('utf8', 0, read?.bytesRead))?.[1] ?? '';
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+async function firstLine(path: string): Promise<string> {
+  const file = await open(path, constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0));
+  try {
+    if (!(await file.stat()).isFile()) return '';
+    const pieces: Buffer[] = [];
+    for (let length = 0; length < mostFileBytes;) {
+      const piece = Buffer.allocUnsafe(pieceBytes);
+      const { bytesRead } = await file.read(piece, 0, pieceBytes);
+      const end = piece.subarray(0, bytesRead).indexOf('\n');
+      pieces.push(piece.subarray(0, end < 0 ? bytesRead : end));
+      if (end >= 0 || bytesRead === 0) break;
+      length += bytesRead;
+    }
+    return Buffer.concat(pieces).toString();
   } finally {
-    await file?.close();
+    await file.close();
   }
 }
 

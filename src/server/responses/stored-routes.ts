@@ -37,7 +37,8 @@ export function inputItems(places: Places): RequestHandler {
     const query = new Query(req);
     const order = query.word('order', ['asc', 'desc']) ?? 'desc';
     const id = String(req.params['id']);
-    const { input } = places.runs.find(id, places.gateway.ownerOf(res)) ?? await find(places, res, id);
+    const owner = places.gateway.ownerOf(res);
+    const { input } = places.runs.find(id, owner) ?? await places.store.get(id, owner);
     const all = order === 'asc' ? [...input] : [...input].reverse();
     res.json(pageOf(all, query, usualPage, mostPage));
   };
@@ -76,9 +77,11 @@ function isUnfinished({ status }: WireResponse): boolean {
 }
 
 /** A response in progress whose server has ended becomes failed. */
-async function find({ store, gateway }: Places, res: Response, id: string): Promise<StoredResponse> {
-  const stored = await store.get(id, gateway.ownerOf(res));
-  if (!isUnfinished(stored.response) || (stored.owner && await lifeOf(stored.owner) !== 'dead')) return stored;
+async function find({ store, gateway }: Places, res: Response, id: string): Promise<Omit<StoredResponse, 'input'>> {
+  const owner = gateway.ownerOf(res);
+  const head = await store.head(id, owner);
+  if (!isUnfinished(head.response) || (head.owner && await lifeOf(head.owner) !== 'dead')) return head;
+  const stored = await store.get(id, owner);
   const error = { code: 'shutting_down', message: 'The server ended before the response was complete.' };
   const failed: StoredResponse = { ...stored, response: { ...stored.response, status: 'failed', error }, owner: undefined };
   await store.put(failed);

@@ -204,8 +204,12 @@ t.test('the requests of a batch whose file was deleted take room', async (t) => 
   const kept = new KeptFolder(ownFolder(t));
   const store = new FileStore(kept, { files: 4, bytes: 2_000, fileBytes: 2_000 });
   writeFileSync(join(await kept.of('batches'), 'batch_a.input'), 'x'.repeat(1_500));
-  const { bytes } = await store.room(undefined);
+  const { bytes, release } = await store.room(undefined);
   t.equal(bytes, 500);
+  release();
+  writeFileSync(join(await kept.of('batches'), 'batch_a.json'), '{"by":"ann","batch":{}}');
+  await t.rejects(store.room('ann'), { code: 'disk_full', message: /The files of the API key ann have 1500 bytes/ });
+  t.equal((await store.room('bob')).bytes, 500);
 });
 
 t.test('unknown fields of the form are named', async (t) => {

@@ -189,7 +189,7 @@ t.test('a background response can be cancelled, waiting or running', async (t) =
   const waiting = await client.responses.create({ ...ask, background: true });
   t.match(await client.responses.cancel(waiting.id), { status: 'cancelled' });
   t.match(await client.responses.cancel(waiting.id), { status: 'cancelled' }, 'again');
-  t.equal((JSON.parse(readFileSync(join(folder, `${running.id}.json`), 'utf8')) as { response: WireResponse }).response.status, 'cancelled');
+  t.equal(headIn(join(folder, `${running.id}.json`)).response.status, 'cancelled');
   app.engine.acceptAfter = Promise.resolve();
   app.engine.script = echo;
   const { id } = await client.responses.create(ask);
@@ -211,7 +211,7 @@ t.test('a cancelled response keeps its text and counts until then', async (t) =>
   };
   t.match(await client.responses.cancel(id), cancelled);
   t.match(await client.responses.retrieve(id), cancelled);
-  t.match(JSON.parse(readFileSync(join(folder, `${id}.json`), 'utf8')), { response: cancelled });
+  t.match(headIn(join(folder, `${id}.json`)), { response: cancelled });
   const types: string[] = [];
   for await (const { type } of await client.responses.retrieve(id, { stream: true })) types.push(type);
   t.strictSame(types.slice(-2), ['response.output_item.done', 'response.incomplete']);
@@ -307,15 +307,26 @@ t.test('a response that a killed server was making has failed', async (t) => {
   const { id } = await client.responses.create({ ...ask, background: true });
   await ended(client, id);
   const file = (name: string): string => join(folder, `${name}.json`);
-  const stored = JSON.parse(readFileSync(file(id), 'utf8')) as { response: WireResponse };
+  const stored = headIn(file(id));
   const left = `resp_${'0'.repeat(48)}`;
   const owner = { pid: 2 ** 22 - 3, started: 'long ago', machine: 'nowhere' };
-  const write = (machine: string): void => writeFileSync(file(left), JSON.stringify({ ...stored, response: { ...stored.response, id: left, status: 'in_progress', output: [] }, owner: { ...owner, machine } }));
+  const write = (machine: string): void => writeFileSync(file(left), JSON.stringify({ ...stored, response: { ...stored.response, id: left, status: 'in_progress', output: [] }, owner: { ...owner, machine } }) + '\n[]');
   write('nowhere');
   t.equal((await client.responses.retrieve(left)).status, 'in_progress', 'it may live on another machine');
   const { ownIdentity } = await import('#recua/system/process-identity.js');
   write((await ownIdentity()).machine);
   t.match(await client.responses.retrieve(left), { status: 'failed', error: { code: 'shutting_down' } });
+});
+
+t.test('a response is read without its input, which may be long', async (t) => {
+  const { client, folder } = await start(t);
+  const { id } = await client.responses.create(ask);
+  t.equal((await client.responses.inputItems.list(id)).data.length, 1);
+  const file = join(folder, `${id}.json`);
+  const [head] = readFileSync(file, 'utf8').split('\n') as [string];
+  writeFileSync(file, `${head}\n[{"type":"mess`);
+  t.equal((await client.responses.retrieve(id)).status, 'completed');
+  await t.rejects(client.responses.inputItems.list(id), { status: 404, code: 'response_not_found' }, 'but nothing is made up for an input that is damaged');
 });
 
 t.test('the store keeps to its limits of size and age', async (t) => {
@@ -354,6 +365,11 @@ t.test('a full store takes from the key that has the most', async (t) => {
   t.ok(await store.get(idOf(11), owner('bob')));
   await t.rejects(store.get(idOf(1), owner('bob')), { code: 'response_not_found' });
 });
+
+/** The first line of a stored response. */
+function headIn(path: string): { response: WireResponse } {
+  return JSON.parse(readFileSync(path, 'utf8').split('\n')[0]!) as { response: WireResponse };
+}
 
 function readKept(folder: string): string {
   const name = process.getuid ? `kept-${process.getuid()}` : 'kept';

@@ -268,3 +268,30 @@ t.test('an unfinished message counts as memory of a body', async (t) => {
   t.match(reason.toString(), /body_(too_large|memory_full)/);
   while ((await used()) !== 0);
 });
+
+t.test('messages of one client leave room for those of others', async (t) => {
+  const app = await startApp(t, { bodyLimitBytes: 32 * 2 ** 20, apiKeyFile: JSON.stringify({ keys: [{ name: 'ann', key: 'a' }, { name: 'bob', key: 'b' }] }) });
+  app.engine.script = hang;
+  const openAs = async (key: string): Promise<WebSocket> => {
+    const socket = new WebSocket(`${app.url.replace('http', 'ws')}/v1/responses`, { headers: { authorization: `Bearer ${key}` } });
+    t.teardown(() => socket.terminate());
+    await once(socket, 'open');
+    return socket;
+  };
+  const long = JSON.stringify(create('x'.repeat(20 * 2 ** 20)));
+  const closed: number[] = [];
+  for (let at = 0; at < 4; at++) {
+    const socket = await openAs('a');
+    socket.on('close', (code) => closed.push(code));
+    socket.send(JSON.stringify(create('Hi')));
+    socket.send(long);
+  }
+  await until(() => closed.length >= 2);
+  t.ok(closed.every((code) => code === 1008 || code === 1013), String(closed));
+  app.engine.script = echo;
+  const other = await openAs('b');
+  other.send(JSON.stringify(create('Hello.')));
+  const told: string[] = [];
+  other.on('message', (data: Buffer) => told.push(data.toString()));
+  await until(() => told.some((one) => one.includes('response.completed')));
+});

@@ -1,0 +1,22 @@
+// The API key that a file of JSON belongs to, without parsing the file: writers put `by` first.
+import { open } from 'node:fs/promises';
+
+/** Longer than `{"by":"` and the name of any key. */
+const mostBytes = 128;
+
+/** The JSON text of an object, with the key that owns it first. */
+export function withKeyFirst(by: string | undefined, value: object): string {
+  return JSON.stringify({ by, ...value, ...(by === undefined ? {} : { by }) });
+}
+
+/** The name of the key; undefined if the file has none or cannot be read. */
+export async function keyIn(path: string): Promise<string | undefined> {
+  const file = await open(path).catch(() => undefined);
+  try {
+    const head = Buffer.alloc(mostBytes);
+    const read = await file?.read(head, 0, mostBytes, 0);
+    return /^\{"by":"([^"]*)"/.exec(head.toString('utf8', 0, read?.bytesRead ?? 0))?.[1];
+  } finally {
+    await file?.close();
+  }
+}
