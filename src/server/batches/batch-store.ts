@@ -50,7 +50,7 @@ export interface BatchRecord {
 const idForm = /^batch_[0-9a-f]{48}$/;
 const described = '.json';
 const mostRecordBytes = 4 * 2 ** 20;
-/** With more batches, the oldest that have ended are deleted. */
+/** With more batches, the API key that has the most loses the oldest that have ended. */
 const mostBatches = 1_000;
 
 export const newBatchId = (): string => `batch_${randomBytes(24).toString('hex')}`;
@@ -61,9 +61,11 @@ export function isOver({ status }: Batch): boolean {
 
 export class BatchStore {
   readonly #kept: KeptFolder;
+  readonly #most: number;
 
-  constructor(kept: KeptFolder) {
+  constructor(kept: KeptFolder, most = mostBatches) {
     this.#kept = kept;
+    this.#most = most;
   }
 
   async put(record: BatchRecord): Promise<void> {
@@ -96,8 +98,12 @@ export class BatchStore {
 
   /** Makes room for another batch. */
   async forgetOldest(): Promise<void> {
-    const over = (await this.list()).slice(mostBatches - 1).filter(({ batch }) => isOver(batch));
-    for (const { batch } of over) {
+    const all = await this.list();
+    if (all.length < this.#most) return;
+    const ofKeys = new Map<string | undefined, BatchRecord[]>();
+    for (const record of all) ofKeys.set(record.by, [...ofKeys.get(record.by) ?? [], record]);
+    const [largest = []] = [...ofKeys.values()].sort((a, b) => b.length - a.length);
+    for (const { batch } of largest.filter((record) => isOver(record.batch)).slice(this.#most - 1 - all.length)) {
       await rm(await this.#pathOf(batch.id, described), { force: true });
       await this.dropInput(batch.id);
     }

@@ -86,6 +86,14 @@ export class BatchWork {
   }
 
   async run(): Promise<void> {
+    try {
+      await this.#run();
+    } finally {
+      clearTimeout(this.#timer);
+    }
+  }
+
+  async #run(): Promise<void> {
     const { batch, outputId, errorId } = this.record;
     const { store, files, gateway } = this.#places;
     if (batch.status === 'cancelling') {
@@ -111,7 +119,6 @@ export class BatchWork {
       await this.#all(requests.filter(({ customId }) => !done.has(customId)), input);
       if (this.#cancelled || (!this.#stop.signal.aborted && this.resumesAtMs === undefined)) await this.#conclude();
     } finally {
-      clearTimeout(this.#timer);
       await input.close();
       await this.#output.close();
       await this.#errors.close();

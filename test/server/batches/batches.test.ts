@@ -387,6 +387,18 @@ t.test('a batch waits while the disk is full, and loses nothing', async (t) => {
   t.equal(readFileSync(path, 'utf8').trim().split('\n').length, 3);
 });
 
+t.test('with too many batches, the key that has the most loses its oldest', async (t) => {
+  const store = new BatchStore(new KeptFolder(ownFolder(t)), 4);
+  const put = async (by: string, second: number): Promise<void> => {
+    const record = readBatch(Fields.of({ input_file_id: 'x', endpoint: chat, completion_window: '24h' }));
+    await store.forgetOldest();
+    await store.put({ ...record, batch: { ...record.batch, status: 'failed', created_at: second }, by });
+  };
+  await put('ann', 1);
+  for (let second = 2; second < 9; second++) await put('bob', second);
+  t.strictSame((await store.list()).map(({ by, batch }) => [by, batch.created_at]), [['bob', 8], ['bob', 7], ['bob', 6], ['ann', 1]]);
+});
+
 t.test('a line that is not valid UTF-8 is named', async (t) => {
   const { client } = await start(t);
   const bytes = Buffer.concat([Buffer.from(JSON.stringify(line('a')).slice(0, -4)), Buffer.from([0xff]), Buffer.from('"}]}}')]);
