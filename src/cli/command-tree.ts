@@ -15,7 +15,8 @@ export interface Place {
 export function findCommand(all: readonly AnyCommand[], name: string, within = ''): AnyCommand {
   const found = all.find((one) => one.name === name || one.aliases.includes(name));
   if (found) return found;
-  const near = nearest(name, all.flatMap((one) => [one.name, ...one.aliases]));
+  const inside = all.find((one) => one.subcommands?.some((sub) => sub.name === name));
+  const near = inside ? `${inside.name} ${name}` : nearest(name, all.flatMap((one) => [one.name, ...one.aliases]));
   const group = within === '' ? '' : `${within} `;
   throw misuse(`There is no command ${group}${name}.${near ? ` Did you mean ${group}${near}?` : ''} All of them: recua help${within === '' ? '' : ` ${within}`}`);
 }

@@ -37,6 +37,22 @@ export function checkUnknown(body: Fields): string[] {
   return [`Not fields of this request, and ignored: ${named}${more}.`];
 }
 
+/**
+ * Runs a reader of the body. If it misses a field, and the body has one whose name is nearly the
+ * same, the error says so.
+ */
+export function readNear<Asked>(body: Fields, read: () => Asked): Asked {
+  try {
+    return read();
+  } catch (thrown) {
+    const { param } = RecuaError.from(thrown);
+    if (param === undefined || body.peek(param) !== undefined) throw thrown;
+    const given = body.unasked.slice(0, mostChecked).find((name) => meantBy(name, new Set([param])) === param);
+    if (given === undefined) throw thrown;
+    throw new RecuaError('unknown_parameter', `${given} is not a field of this request; did you mean ${param}?`, { param: given });
+  }
+}
+
 function unknownOf(fields: Fields): { fields: Fields; name: string }[] {
   return [...fields.unasked.map((name) => ({ fields, name })), ...Array.from(fields.inner, unknownOf).flat()];
 }

@@ -27,7 +27,7 @@ export function asText(result: Examination): string {
     ...(advice ? [row('', `To compute on it: ${advice.command}`)] : []),
     row('Model store', `${plain(store.path)}${store.exists ? '' : ' (not made yet)'}, ${store.writable ? 'writable' : 'not writable'}${store.freeBytes === undefined ? '' : `, ${sizeText(store.freeBytes)} free`}`),
     row('Config file', `${plain(config.path)}: ${config.error !== '' ? 'not in order' : config.exists ? 'in order' : 'there is none, so the defaults apply'}`),
-    row('Server', server ? `${server.state}${server.record?.url && server.alive ? ` at ${server.record.url}` : ''}` : 'unknown'),
+    row('Managed server', server ? `${server.state}${server.record?.url && server.alive ? ` at ${server.record.url}` : ''}` : 'unknown'),
     row('Sandbox', sandboxText(sandbox)),
     '',
     ...verdict(findings),

@@ -6,7 +6,7 @@ import { RecuaError } from '../../errors.js';
 import { answerSettings } from '../../settings/answer.js';
 import type { ChatContext } from './dialect.js';
 import { Fields, int32Max, wrongValue } from '../../request/fields.js';
-import { checkUnknown } from '../../request/unknown-fields.js';
+import { checkUnknown, readNear } from '../../request/unknown-fields.js';
 import { takeBody } from '../body/json-body.js';
 import type { Gateway } from '../http/gateway.js';
 import { factsOf } from '../http/facts.js';
@@ -100,7 +100,7 @@ async function admit({ poolFor, staysAnyway, traffic }: Gateway, req: Request, r
  */
 export function readAll<Asked>(req: Request, read: (body: Fields) => Asked): { asked: Asked; told: { warnings?: string[] } } {
   const body = Fields.of(takeBody(req));
-  const asked = read(body);
+  const asked = readNear(body, () => read(body));
   const warnings = checkUnknown(body);
   return { asked, told: warnings.length === 0 ? {} : { warnings } };
 }

@@ -4,7 +4,7 @@ import type { Released } from '../../engine/api.js';
 import type { Lease } from '../../engine/pool-api.js';
 import type { ChatRequest, ModelDescription, Rendered } from '../../engine/protocol.js';
 import type { Fields } from '../../request/fields.js';
-import { checkUnknown } from '../../request/unknown-fields.js';
+import { checkUnknown, readNear } from '../../request/unknown-fields.js';
 import { lendBody } from '../body/json-body.js';
 import { factsOf, type ModelOperation } from '../http/facts.js';
 import type { Gateway } from '../http/gateway.js';
@@ -34,7 +34,7 @@ export function askRoute<Question>(
     let warnings: readonly string[] = [];
     return {
       check(body) {
-        read(body, { defaults: gateway.defaultsOf(''), model: anyModel });
+        readNear(body, () => read(body, { defaults: gateway.defaultsOf(''), model: anyModel }));
         checkUnknown(body);
       },
       begin(body, lease, signal, told) {

@@ -12,7 +12,7 @@ import { WholeAnswer } from '../../engine/whole-answer.js';
 import { RecuaError } from '../../errors.js';
 import type { Fields } from '../../request/fields.js';
 import { idlePriority } from '../../request/priority.js';
-import { checkUnknown } from '../../request/unknown-fields.js';
+import { checkUnknown, readNear } from '../../request/unknown-fields.js';
 import { lendBody } from '../body/json-body.js';
 import { logError } from '../http/error-reply.js';
 import type { Gateway } from '../http/gateway.js';
@@ -164,7 +164,7 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
   }
 
   #read(body: Fields, id: string, model: ChatContext['model']): ChatAsked['prompts'] {
-    const { prompts, ...asked } = this.#dialect.read(body, { defaults: this.#gateway.defaultsOf(id), model });
+    const { prompts, ...asked } = readNear(body, () => this.#dialect.read(body, { defaults: this.#gateway.defaultsOf(id), model }));
     this.#asked = asked;
     this.#unknown = checkUnknown(body);
     return prompts;

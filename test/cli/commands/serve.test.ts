@@ -426,6 +426,7 @@ t.test('serve help explains the commands, and a wrong one gets the nearest name'
   for (const name of ['start', 'stop', 'status', 'logs', 'restart', 'help']) t.match(stdout, new RegExp(`^ {2}${name} `, 'm'));
   for (const words of [['serve'], ['serve', '-h'], ['help', 'serve']]) t.equal((await recua(words)).stdout, stdout, words.join(' '));
   t.equal((await recua(['serve', 'help', 'logs'])).stdout, (await recua(['help', 'serve', 'logs'])).stdout);
+  t.match(await recua(['logs']), { code: 2, stderr: /There is no command logs\. Did you mean serve logs\?/ });
   t.match(await recua(['serve', 'strat']), { code: 2, stderr: /There is no command serve strat\. Did you mean serve start\?/ });
   t.match(await recua(['serve', 'stop', 'now']), { code: 2, stderr: /takes no arguments, got now/ });
   t.match(await recua(['serve', '--port', '1']), { code: 2, stderr: /Expected a command after recua serve/ });
