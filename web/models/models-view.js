@@ -104,7 +104,7 @@ function Row({ model, machine, given }) {
         : html`<button type="button" disabled=${working} onClick=${act(() => load())}>Load</button>`}
       ${pinned ? '' : html`<${IconButton} icon="pin" label=${`Keep ${id} loaded`} aria-pressed=${stays} disabled=${working} onClick=${act(() => load(stays ? machine.keepAlive : -1))} />`}
       <${IconButton} icon="tag" label=${`Add a name for ${id}`} disabled=${working} onClick=${act(name)} />`}
-      <${IconButton} icon="bin" label=${`Delete ${id}`} disabled=${working} onClick=${act(remove)} />
+      ${id === 'builtin' ? '' : html`<${IconButton} icon="bin" label=${`Delete ${id}`} disabled=${working} onClick=${act(remove)} />`}
     </td>
   </tr>`;
 }

@@ -38,7 +38,7 @@ export function askRoute<Question>(
         checkUnknown(body);
       },
       begin(body, lease, signal, told) {
-        const question = read(body, { defaults: gateway.defaultsOf(lease.id), model: lease.model });
+        const question = readNear(body, () => read(body, { defaults: gateway.defaultsOf(lease.id), model: lease.model }));
         warnings = [...told, ...checkUnknown(body)];
         asking = ask(question, lease, signal, () => lendBody(res), res);
         // `answer` throws the same error.
