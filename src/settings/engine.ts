@@ -183,7 +183,7 @@ export const engineSettings = {
     kind: 'integer', fallback: -1, min: -1, max: 1 << 24,
     flag: {
       names: ['--cache-ram', '-cram'], value: 'mib',
-      help: 'Keep conversations that had to leave their sequence in this much memory; 0 keeps '
+      help: 'Keep conversations that gave up their sequence in this much memory; 0 keeps '
         + 'none, -1 means an eighth of the machine\'s memory, at most 8 GiB',
     },
   },

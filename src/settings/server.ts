@@ -153,7 +153,7 @@ export const serverSettings = {
     kind: 'text', fallback: '',
     flag: {
       names: ['--api-key-file'], value: 'file', file: true,
-      help: 'Read such keys from this file: one per line, or JSON that gives each a name and '
+      help: 'Read API keys from this file: one per line, or JSON that gives each a name and '
         + 'rights',
     },
   },

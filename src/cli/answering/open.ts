@@ -13,7 +13,7 @@ import { findRunningModel } from './running-models.js';
 import { ServedModel } from './served-model.js';
 
 export const localFlag = {
-  local: on(['--local'], 'Load the model in this process, even if a running server has it loaded'),
+  local: on(['--local'], 'Load the model here, even if a running server has it loaded'),
 } as const;
 
 /** A model that was found and read, and how to load it. */

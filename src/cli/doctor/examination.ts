@@ -51,7 +51,7 @@ export interface Examination {
   store: StoreFacts;
   config: { path: string; exists: boolean; error: string };
   server: Status | undefined;
-  /** The sandbox of engine processes without a GPU, or 'none'. */
+  /** The sandbox of engine processes without a GPU, or 'none'; empty if the addon does not load. */
   sandbox: string;
   findings: Finding[];
 }
@@ -103,7 +103,7 @@ export async function examine(commands: readonly AnyCommand[]): Promise<Examinat
     return undefined;
   });
   if (server && server.problem !== '') warn(`The managed server: ${server.problem}`);
-  return { installation, node: process.version, survey, processor, graphics, advice, store, config, server, sandbox: whatHolds(), findings };
+  return { installation, node: process.version, survey, processor, graphics, advice, store, config, server, sandbox: survey ? whatHolds() : '', findings };
 }
 
 /**

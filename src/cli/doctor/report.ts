@@ -40,6 +40,7 @@ function row(label: string, text: string): string {
 }
 
 function sandboxText(sandbox: string): string {
+  if (sandbox === '') return 'unknown: the native addon does not load';
   if (sandbox === 'none') return 'none on this system: engine processes may do what you may';
   const parts = sandbox.split(',').map((part) => part.replace(/^landlock:(\d)$/, 'Landlock $1'));
   return `${parts.join(' and ')}: without a GPU, engine processes do no more than compute`;
@@ -121,7 +122,7 @@ export function asJson(result: Examination): string {
     store: { path: store.path, exists: store.exists, writable: store.writable, free_bytes: store.freeBytes ?? null },
     config: { path: config.path, exists: config.exists, error: config.error || null },
     server: server ? { state: server.state, url: server.record?.url || null } : null,
-    sandbox: sandbox === 'none' ? null : sandbox,
+    sandbox: sandbox === 'none' || sandbox === '' ? null : sandbox,
     findings,
   }, null, 2)}\n`;
 }

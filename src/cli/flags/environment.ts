@@ -28,7 +28,7 @@ export const otherVariables: readonly (readonly [name: string, meaning: string])
 export const exitCodes: readonly (readonly [code: string, meaning: string])[] = [
   ['0', 'done'],
   ['1', 'failed; the reason is on stderr'],
-  ['2', 'called wrongly: an unknown command, flag or setting, or a value out of range'],
+  ['2', 'usage error: an unknown command, flag or setting, or a value out of range'],
   ['130', 'stopped by Ctrl-C'],
   ['143', 'stopped by SIGTERM; 129 if its terminal was closed'],
 ];
