@@ -112,12 +112,14 @@ inline void add_block(const Q5_K &w, const RowBlock &x, RowSums &sums) {
   add_all(sum, scales, x, factors(w, x), sums);
 }
 
-// The two bits above each low one: of 32 columns shifted by one amount, of the others by another.
-inline I sixth_bits(I high, int32_t left, int32_t right) {
-  const I by = _mm512_inserti64x4(_mm512_set1_epi16(static_cast<int16_t>(left)), _mm256_set1_epi16(static_cast<int16_t>(left - 2)), 1);
-  const I down = _mm512_inserti64x4(_mm512_setzero_si512(), _mm256_set1_epi16(static_cast<int16_t>(right)), 1);
-  const I moved = right == 0 ? _mm512_sllv_epi16(high, by) : _mm512_srlv_epi16(high, down);
-  return _mm512_and_si512(moved, _mm512_set1_epi8(0x30));
+// Bits 4 and 5 of weights, from a byte that has those of four: bits 0 and 1 belong to the first 32
+// low nibbles, 2 and 3 to the others, 4 and 5 to the first 32 high nibbles, 6 and 7 to the others.
+inline I only_sixth(I a) { return _mm512_and_si512(a, _mm512_set1_epi8(0x30)); }
+inline I sixth_of_low(I high) {
+  return only_sixth(_mm512_sllv_epi16(high, _mm512_inserti64x4(_mm512_set1_epi16(4), _mm256_set1_epi16(2), 1)));
+}
+inline I sixth_of_high(I high) {
+  return only_sixth(_mm512_srlv_epi16(high, _mm512_inserti64x4(_mm512_setzero_si512(), _mm256_set1_epi16(2), 1)));
 }
 
 inline void add_block(const Q6_K &w, const RowBlock &x, RowSums &sums) {
@@ -126,10 +128,10 @@ inline void add_block(const Q6_K &w, const RowBlock &x, RowSums &sums) {
   const I first = load_bytes(w.q), second = load_bytes(w.q + 64);
   const auto or_ = [](I a, I b) { return _mm512_or_si512(a, b); };
   I sum = plus(
-      plus(scaled(or_(low_nibbles(first), sixth_bits(high_first, 4, 0)), x.values, scales_of<0, 1, 2, 3>(scales)),
-           scaled(or_(high_nibbles(first), sixth_bits(high_first, 0, 2)), x.values + 64, scales_of<4, 5, 6, 7>(scales))),
-      plus(scaled(or_(low_nibbles(second), sixth_bits(high_second, 4, 0)), x.values + 128, scales_of<8, 9, 10, 11>(scales)),
-           scaled(or_(high_nibbles(second), sixth_bits(high_second, 0, 2)), x.values + 192, scales_of<12, 13, 14, 15>(scales))));
+      plus(scaled(or_(low_nibbles(first), sixth_of_low(high_first)), x.values, scales_of<0, 1, 2, 3>(scales)),
+           scaled(or_(high_nibbles(first), sixth_of_high(high_first)), x.values + 64, scales_of<4, 5, 6, 7>(scales))),
+      plus(scaled(or_(low_nibbles(second), sixth_of_low(high_second)), x.values + 128, scales_of<8, 9, 10, 11>(scales)),
+           scaled(or_(high_nibbles(second), sixth_of_high(high_second)), x.values + 192, scales_of<12, 13, 14, 15>(scales))));
   // Weights are stored with 32 added.
   const __m256i added = _mm256_slli_epi32(_mm256_madd_epi16(scales, _mm256_load_si256(reinterpret_cast<const __m256i *>(x.sums))), 5);
   sum = _mm512_sub_epi32(sum, _mm512_zextsi256_si512(added));

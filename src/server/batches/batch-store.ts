@@ -70,7 +70,7 @@ export class BatchStore {
 
   async put(record: BatchRecord): Promise<void> {
     const path = await this.#pathOf(record.batch.id, described);
-    await writeFileAtomic(path, withKeyFirst(record.by, record), { mode: 0o600, fsync: false }).catch((thrown: unknown) => {
+    await writeFileAtomic(path, withKeyFirst(record), { mode: 0o600, fsync: false }).catch((thrown: unknown) => {
       throw keepingError(thrown, path);
     });
   }

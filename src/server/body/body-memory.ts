@@ -99,6 +99,7 @@ export class BodyShare {
   }
 
   /**
+   * Fewer than 0 bytes are given back.
    * @throws RecuaError `body_memory_full` if there is no room now, `body_too_large` if there can
    * never be
    */

@@ -69,12 +69,13 @@ export class FileStore {
    * @throws RecuaError `disk_full` if there are too many files or bytes, of all or of that key
    */
   async room(by: string | undefined, mostBytes = Infinity): Promise<Room> {
-    const all = await this.#held();
-    all.bytes += sum(this.#promised.values());
+    const [all, own] = [await this.#held(), by === undefined ? undefined : await this.#heldBy(by)];
+    // From here to the promise in one turn, so that two uploads do not get the same room.
     const { files, bytes: most, fileBytes } = this.#bounds;
+    const bytes = all.bytes + sum(this.#promised.values());
     if (all.files >= files) throw new RecuaError('disk_full', `There are ${all.files} files, which is the limit; delete some.`);
-    if (all.bytes >= most) throw new RecuaError('disk_full', `All files together have ${all.bytes} bytes, over the limit of ${most}; delete some.`);
-    const allowed = Math.min(fileBytes, most - all.bytes, by === undefined ? Infinity : await this.#leftOf(by));
+    if (bytes >= most) throw new RecuaError('disk_full', `All files together have ${bytes} bytes, over the limit of ${most}; delete some.`);
+    const allowed = Math.min(fileBytes, most - bytes, own ? this.#leftOf(by!, own) : Infinity);
     const promised = Math.min(allowed, mostBytes);
     this.#promise(by, promised);
     return { bytes: allowed, release: () => this.#promise(by, -promised) };
@@ -116,16 +117,21 @@ export class FileStore {
     return found;
   }
 
+  /** What the key named `by` has on the disk. */
+  async #heldBy(by: string): Promise<{ files: number; bytes: number }> {
+    const own = await this.list({ name: by, has: (one) => one === by });
+    const inputs = (await this.#inputs()).filter((one) => one.by === by);
+    return { files: own.length, bytes: sum([...own, ...inputs].map((file) => file.bytes)) };
+  }
+
   /**
    * The bytes that the key named `by` may add.
    * @throws RecuaError `disk_full`
    */
-  async #leftOf(by: string): Promise<number> {
-    const own = await this.list({ name: by, has: (one) => one === by });
-    const inputs = (await this.#inputs()).filter((one) => one.by === by);
-    const bytes = sum([...own, ...inputs].map((file) => file.bytes)) + (this.#promised.get(by) ?? 0);
+  #leftOf(by: string, held: { files: number; bytes: number }): number {
+    const bytes = held.bytes + (this.#promised.get(by) ?? 0);
     const [mostFiles, mostBytes] = [Math.ceil(this.#bounds.files * shareOfKey), Math.ceil(this.#bounds.bytes * shareOfKey)];
-    if (own.length >= mostFiles) throw new RecuaError('disk_full', `The API key ${by} has ${own.length} files, which is the limit for one key; delete some.`);
+    if (held.files >= mostFiles) throw new RecuaError('disk_full', `The API key ${by} has ${held.files} files, which is the limit for one key; delete some.`);
     if (bytes >= mostBytes) throw new RecuaError('disk_full', `The files of the API key ${by} have ${bytes} bytes, over the limit of ${mostBytes} for one key; delete some.`);
     return mostBytes - bytes;
   }

@@ -1,15 +1,14 @@
 // The reference entries of the file routes. Mounted with the routes by dialect.
 import { errorResponse as error } from '../reference/errors.js';
 import type { Operation } from '../reference/operation.js';
-import { pageOf, pageQuery } from '../reference/shapes.js';
+import { pageOf, pageQuery, warnings } from '../reference/shapes.js';
 import { boolean, integer, named, object, text, told } from '../reference/schema.js';
 import { longestSeconds, purposes, shortestSeconds } from './upload.js';
 
 const topic = 'Files and batches';
 
-const file = named('File', object({
-  id: text, object: 'file', bytes: integer, created_at: integer, 'expires_at?': integer, filename: text, purpose: text, status: 'processed',
-}));
+const fields = { id: text, object: 'file', bytes: integer, created_at: integer, 'expires_at?': integer, filename: text, purpose: text, status: 'processed' } as const;
+const file = named('File', object(fields));
 
 const params = { id: 'Id of the file.' };
 const pages = 'client_refused';
@@ -35,7 +34,7 @@ export const operations = {
       },
       shown: ['-F purpose=batch', '-F file=@requests.jsonl'],
     },
-    reply: { schema: file }, error, errors: [pages, 'disk_full', 'store_unwritable', 'cancelled'],
+    reply: { schema: named('UploadedFile', object({ ...fields, 'warnings?': warnings })) }, error, errors: [pages, 'unknown_parameter', 'disk_full', 'store_unwritable', 'cancelled'],
   },
   get: { id: 'retrieveFile', topic, summary: 'Get the metadata of a file.', params, reply: { schema: file }, error, errors: [pages, 'file_not_found', 'store_unwritable'] },
   remove: { id: 'deleteFile', topic, summary: 'Delete a file.', params, reply: { schema: object({ id: text, object: 'file', deleted: boolean }) }, error, errors: [pages, 'file_not_found', 'store_unwritable'] },

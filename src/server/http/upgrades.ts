@@ -45,6 +45,8 @@ interface Added extends SocketRoute, SocketLimits {
 const mostSockets = 64;
 /** Most of those for one API key, or for one address without keys. */
 const mostSocketsOfOne = 16;
+/** Of a ping or pong from a client. */
+const controlHeaderBytes = 6;
 /** WebSocket close code: try again later. */
 const tryLater = 1013;
 
@@ -119,9 +121,12 @@ function chargeMessages(socket: WebSocket, raw: Duplex, memory: BodyMemory): voi
       refuse(RecuaError.from(thrown));
     }
   });
-  // A ping between two messages must not be charged for ever. One inside a message frees the bytes
-  // so far, which is little: they are charged again as the message goes on.
-  socket.on('message', release).on('ping', release).on('pong', release).on('close', release);
+  // A ping or pong, perhaps in the middle of a message: its own bytes are gone, and nothing else.
+  const refund = (data: Buffer): void => {
+    share?.add(-bytesPerByte * (controlHeaderBytes + data.length));
+    if (share && share.bytes <= 0) release();
+  };
+  socket.on('message', release).on('close', release).on('ping', refund).on('pong', refund);
 }
 
 export function asksForWebSocket({ method, headers }: Pick<IncomingMessage, 'method' | 'headers'>): boolean {

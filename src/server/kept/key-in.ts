@@ -5,8 +5,8 @@ import { open } from 'node:fs/promises';
 const mostBytes = 128;
 
 /** The JSON text of an object, with the key that owns it first. */
-export function withKeyFirst(by: string | undefined, value: object): string {
-  return JSON.stringify({ by, ...value, ...(by === undefined ? {} : { by }) });
+export function withKeyFirst(value: { by?: string | undefined }): string {
+  return JSON.stringify({ by: value.by, ...value });
 }
 
 /** The name of the key; undefined if the file has none or cannot be read. */

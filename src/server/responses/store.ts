@@ -2,20 +2,18 @@
 // user. The first line has the response, the second its input, which may be long and is rarely
 // wanted. Keeps the newest ones, up to a limit of bytes and age; past it, the API key with the most
 // bytes loses its oldest. Several servers may share the folder. Made by dialect.
-import { constants } from 'node:fs';
-import { open, readdir, rm, stat } from 'node:fs/promises';
+import { readdir, rm, stat } from 'node:fs/promises';
 import { setImmediate } from 'node:timers/promises';
 import { join } from 'node:path';
 import writeFileAtomic from 'write-file-atomic';
 import { RecuaError } from '../../errors.js';
 import type { ProcessIdentity } from '../../system/process-identity.js';
-import { readSmallFile } from '../../system/small-file.js';
+import { readFirstLine, readSmallFile } from '../../system/small-file.js';
 import { keepingError, type KeptFolder } from '../kept/kept-folder.js';
 import { keyIn, withKeyFirst } from '../kept/key-in.js';
 import type { Owner } from '../kept/owner.js';
 
 const mostBytes = 2 ** 30;
-const pieceBytes = 64 * 1024;
 /** Longer than the text of any request. */
 const mostFileBytes = 2 ** 29;
 /** Writes between two sweeps. */
@@ -78,7 +76,7 @@ export class ResponseStore {
     const path = join(folder, head.response.id + ending);
     try {
       // The file is atomic. Losing it in a power failure is not worth waiting for a sync.
-      await writeFileAtomic(path, `${withKeyFirst(head.by, head)}\n${JSON.stringify(input)}`, { mode: 0o600, fsync: false });
+      await writeFileAtomic(path, `${withKeyFirst(head)}\n${JSON.stringify(input)}`, { mode: 0o600, fsync: false });
     } catch (thrown) {
       throw keepingError(thrown, path);
     }
@@ -148,7 +146,7 @@ export class ResponseStore {
     const path = join(await this.#kept.of('responses'), id + ending);
     try {
       if (Date.now() - (await stat(path)).mtimeMs > this.#bounds.ageMs) return undefined;
-      return head ? await firstLine(path) : await readSmallFile(path, mostFileBytes);
+      return head ? await readFirstLine(path, mostFileBytes) : await readSmallFile(path, mostFileBytes);
     } catch (cause) {
       if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
       throw keepingError(cause, path);
@@ -193,25 +191,6 @@ function parsed(text: string): unknown {
     return JSON.parse(text);
   } catch {
     return undefined;
-  }
-}
-
-async function firstLine(path: string): Promise<string> {
-  const file = await open(path, constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0));
-  try {
-    if (!(await file.stat()).isFile()) return '';
-    const pieces: Buffer[] = [];
-    for (let length = 0; length < mostFileBytes;) {
-      const piece = Buffer.allocUnsafe(pieceBytes);
-      const { bytesRead } = await file.read(piece, 0, pieceBytes);
-      const end = piece.subarray(0, bytesRead).indexOf('\n');
-      pieces.push(piece.subarray(0, end < 0 ? bytesRead : end));
-      if (end >= 0 || bytesRead === 0) break;
-      length += bytesRead;
-    }
-    return Buffer.concat(pieces).toString();
-  } finally {
-    await file.close();
   }
 }
 

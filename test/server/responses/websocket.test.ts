@@ -261,6 +261,9 @@ t.test('an unfinished message counts as memory of a body', async (t) => {
   const part = Buffer.alloc(20_000, 'x');
   socket.send(part, { fin: false, binary: false });
   while ((await used()) < 4 * part.length);
+  socket.ping('0123456789');
+  await new Promise((resolve) => socket.once('pong', resolve));
+  t.ok((await used()) >= 4 * part.length, 'a ping in the middle frees nothing of the message');
   const closed = once(socket, 'close') as Promise<[number, Buffer]>;
   for (let sent = 0; sent < memory; sent += part.length) socket.send(part, { fin: false });
   const [code, reason] = await closed;
