@@ -61,7 +61,7 @@ t.test('help fits the width of a terminal; elsewhere each flag has one line', as
 });
 
 t.test('help lists exit codes, and help environment lists files and variables', async (t) => {
-  t.match((await recua(['help'])).stdout, /Exit codes: 0 done, 1 failed, 2 called wrongly, 130 stopped by Ctrl-C/);
+  t.match((await recua(['help'])).stdout, /Exit codes: 0 done, 1 failed, 2 usage error, 130 stopped by Ctrl-C/);
   const { code, stdout } = await recua(['help', 'environment']);
   t.equal(code, 0);
   for (const name of ['SERVICE_HOME', 'HUB_TOKEN', 'HUB_HOME', 'RECUA_CONFIG', 'NO_COLOR']) t.match(stdout, new RegExp(`^ {2}${name} `, 'm'));
