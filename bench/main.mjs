@@ -89,13 +89,18 @@ function misuse(text) {
   process.exit(2);
 }
 
-const { values, positionals } = parseArgs({
-  allowPositionals: true,
-  options: {
-    model: { type: 'string' }, rounds: { type: 'string' },
-    threads: { type: 'string', default: String(os.availableParallelism()) }, 'gpu-layers': { type: 'string' }, compare: { type: 'boolean' }, list: { type: 'boolean' }, growth: { type: 'boolean' }, sizes: { type: 'string' },
-    'in-process': { type: 'boolean' }, 'two-models': { type: 'boolean' }, day: { type: 'string' }, flags: { type: 'boolean' }, templates: { type: 'boolean' },
-  },
+function readArguments(options) {
+  try {
+    return parseArgs({ allowPositionals: true, options });
+  } catch (error) {
+    return misuse(`${error.message.split('. ')[0]}. The options are ${Object.keys(options).map((name) => `--${name}`).join(', ')}; docs/performance.md explains them.`);
+  }
+}
+
+const { values, positionals } = readArguments({
+  model: { type: 'string' }, rounds: { type: 'string' },
+  threads: { type: 'string', default: String(os.availableParallelism()) }, 'gpu-layers': { type: 'string' }, compare: { type: 'boolean' }, list: { type: 'boolean' }, growth: { type: 'boolean' }, sizes: { type: 'string' },
+  'in-process': { type: 'boolean' }, 'two-models': { type: 'boolean' }, day: { type: 'string' }, flags: { type: 'boolean' }, templates: { type: 'boolean' },
 });
 if (values.list) {
   console.log(Object.keys(loads).join('\n'));

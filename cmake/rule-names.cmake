@@ -1,35 +1,8 @@
 # Gives rules of the chat parsers' grammars names that differ where the names in a request differ
-# (native/llama-common/rule_name.h): compiles llama.cpp's peg-parser.cpp from a copy with some lines
-# replaced. If one of those no longer exists, configuration fails. Included by the root CMakeLists.txt
-# once the targets exist, before schema-converter.cmake.
-get_target_property(common_folder llama-common SOURCE_DIR)
-get_target_property(common_sources llama-common SOURCES)
-set(source "${common_folder}/peg-parser.cpp")
-set(copy "${CMAKE_BINARY_DIR}/recua-peg/peg-parser.cpp")
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${source}")
-file(READ "${source}" text)
-function(recua_replace line other)
-  string(FIND "${text}" "${line}" at)
-  if(at EQUAL -1)
-    message(FATAL_ERROR "llama.cpp's peg-parser.cpp no longer has what cmake/rule-names.cmake looks for: ${line}")
-  endif()
-  string(REPLACE "${line}" "${other}" text "${text}")
-  set(text "${text}" PARENT_SCOPE)
-endfunction()
-recua_replace("return std::regex_replace(name, invalid_rule_chars_re, \"-\");" "return recua::rule_name(name);")
+# (native/llama-common/rule_name.h). Included by the root CMakeLists.txt after edited-copy.cmake,
+# before schema-converter.cmake.
+recua_edit(llama-common peg-parser.cpp)
+recua_instead("return std::regex_replace(name, invalid_rule_chars_re, \"-\");" "return recua::rule_name(name);")
 # A tool named "call" would otherwise replace the rule "tool-call", which refers to it.
-recua_replace("auto clean_name = rule_name(name);\n    auto rule_id" "auto clean_name = rule_name(name);\n    while (arena_.has_rule(clean_name)) clean_name += \"-again\";\n    auto rule_id")
-if(NOT "peg-parser.cpp" IN_LIST common_sources)
-  message(FATAL_ERROR "llama.cpp's peg-parser.cpp is not where cmake/rule-names.cmake expects it.")
-endif()
-set(text "// Made by cmake/rule-names.cmake of llama.cpp's peg-parser.cpp.\n#include \"rule_name.h\"\n${text}")
-set(before "")
-if(EXISTS "${copy}")
-  file(READ "${copy}" before)
-endif()
-if(NOT before STREQUAL text)
-  file(WRITE "${copy}" "${text}")
-endif()
-list(REMOVE_ITEM common_sources "peg-parser.cpp")
-list(APPEND common_sources "${copy}")
-set_property(TARGET llama-common PROPERTY SOURCES ${common_sources})
+recua_instead("auto clean_name = rule_name(name);\n    auto rule_id" "auto clean_name = rule_name(name);\n    while (arena_.has_rule(clean_name)) clean_name += \"-again\";\n    auto rule_id")
+recua_compile("\"rule_name.h\"")

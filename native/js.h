@@ -143,15 +143,20 @@ private:
   Napi::Object object;
 };
 
-// The first number of an Int32Array, which JS may set while a task runs. Keeps the array alive.
-// Tasks must capture the Flag, so that it is destroyed on the JS thread.
+// The first number of an Int32Array, which JS may set while a task runs. Keeps the array and its
+// memory alive. Tasks must capture the Flag, so that it is destroyed on the JS thread.
 class Flag {
 public:
   static std::shared_ptr<Flag> of(const Napi::Value &value) {
     auto flag = std::make_shared<Flag>();
     if (!value.IsTypedArray()) return flag;
+    const auto array = value.As<Napi::Int32Array>();
+    // JS can detach the memory of any other array, and then free it.
+    if (array.ArrayBuffer().IsArrayBuffer() || array.ElementLength() == 0) {
+      throw CodedError("invalid_argument", "Expected a flag in a SharedArrayBuffer.");
+    }
     flag->held = Napi::Persistent(value.As<Napi::Object>());
-    flag->at = value.As<Napi::Int32Array>().Data();
+    flag->at = array.Data();
     return flag;
   }
   // Any thread.

@@ -80,9 +80,8 @@ async function build(device) {
 
 async function runTests(layers) {
   const files = ['native', 'service'].flatMap((folder) => readdirSync(join(place.distTest, folder), { recursive: true }).filter((name) => name.endsWith('.test.js')).map((name) => `dist-test/${folder}/${name}`));
-  const tap = join(place.nodeModules, 'tap', 'dist', 'esm', 'run.mjs');
   const env = { ...cleanEnv(), TEST_GPU_LAYERS: String(layers), LLAMA_ARG_N_GPU_LAYERS: layers === -1 ? '999' : '0' };
-  return await show(process.execPath, [tap, 'run', '--timeout=600', '--reporter=terse', ...files], { env }) === 0;
+  return await show(process.execPath, [join(root, 'scripts', 'tap-run.mjs'), ...files], { env }) === 0;
 }
 
 function answer(model, prompt, layers) {

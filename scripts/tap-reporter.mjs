@@ -1,8 +1,5 @@
-// tap's reporter for `npm test`, loaded by tap's process: prints all details of a failure
-// immediately, a line per part when its last file is done, and which files still run. In a log, it
-// prints a line per file. The raw result goes to a file for test.mjs (tap's --output-file would
-// also send it to stdout).
-import { createWriteStream } from 'node:fs';
+// The report of `npm test`: prints all details of a failure immediately, a line per part when its
+// last file is done, and which files still run. In a log, it prints a line per file.
 import { Transform } from 'node:stream';
 import { performance } from 'node:perf_hooks';
 import t from 'tap';
@@ -24,7 +21,6 @@ export default class Reporter extends Transform {
   #total = 0;
   #finished = 0;
   #timer;
-  #raw = createWriteStream(process.env.REPORT_RESULT);
 
   constructor() {
     super({ encoding: 'utf8' });
@@ -40,7 +36,6 @@ export default class Reporter extends Transform {
   }
 
   _transform(chunk, encoding, done) {
-    this.#raw.write(chunk);
     const lines = (this.#rest + chunk.toString()).split('\n');
     this.#rest = lines.pop();
     for (const line of lines) this.#take(line);
@@ -51,7 +46,7 @@ export default class Reporter extends Transform {
     clearInterval(this.#timer);
     if (this.#rest) this.#take(this.#rest);
     this.#clear();
-    this.#raw.end(done);
+    done();
   }
 
   #take(line) {

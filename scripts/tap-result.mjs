@@ -11,13 +11,16 @@ export function partOf(name) {
 }
 
 /**
- * Reads a run line by line. `take` returns `{ name, ok, passed, failed, skipped, reasons, seconds
- * }` at the line that ends a file. A file that fails without a failed test counts as one failure.
+ * Reads a run line by line. `take` returns `{ name, ok, passed, failed, skipped, reasons,
+ * failures, seconds }` at the line that ends a file; a failure is a test's name with its first
+ * failed assertion. A file that fails without a failed test counts as one failure.
  */
 export class TapFiles {
   #file = emptyFile();
+  #assertion = '';
 
   take(line) {
+    this.#assertion ||= /^ {8,}not ok \d+ - (.*?)(?: # .*)?$/.exec(line)?.[1] ?? '';
     const match = /^( {4})?(not )?ok \d+(?: - (.*?))?(?: # (.*))?$/.exec(line);
     if (!match) return undefined;
     const [, inner, not, name = '', note = ''] = match;
@@ -27,9 +30,12 @@ export class TapFiles {
       file.skipped++;
       if (/skip/i.test(directive[1])) file.reasons.push(directive[2]);
     } else if (inner) {
-      if (not) file.failed++;
-      else file.passed++;
+      if (not) {
+        file.failed++;
+        file.failures.push([name, this.#assertion].filter((part) => part !== '').join(': '));
+      } else file.passed++;
     }
+    this.#assertion = '';
     if (inner) return undefined;
     this.#file = emptyFile();
     if (not && !directive) file.failed ||= 1;
@@ -45,7 +51,7 @@ export class TapFiles {
 }
 
 function emptyFile() {
-  return { passed: 0, failed: 0, skipped: 0, reasons: [] };
+  return { passed: 0, failed: 0, skipped: 0, reasons: [], failures: [] };
 }
 
 /** `{ passed, failed, skipped, files }` of a whole run's text. */

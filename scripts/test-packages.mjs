@@ -104,6 +104,7 @@ async function install(world, name, program, registry, { scripts = false, more =
   if (name === 'npm') {
     // Strict: Recua's `engines` must not admit a Node that one of its dependencies refuses.
     await run('install', '--global', '--engine-strict', '--prefix', folder, '--registry', registry.url, '--no-audit', '--no-fund', ...noScripts, ...names);
+    expect(onWindows || existsSync(join(folder, 'share', 'man', 'man1', 'recua.1')), 'npm has not installed the manual page');
     return join(folder, onWindows ? '' : 'lib', 'node_modules', 'recua');
   }
   writeFileSync(join(folder, 'package.json'), '{"private":true}');

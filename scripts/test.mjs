@@ -5,15 +5,14 @@
 //   npm test -- --changed       tests affected by the changes since origin/main, by imports
 //   npm test -- PATTERN...      files by path or a part of it: test/cli, gguf
 //
-// Other options go to tap (`--jobs=1`, `--reporter=tap`, `--bail`). The last line is `N passed, N
-// failed`.
+// Other options are those of tap-run.mjs: `--jobs=1`, `--reporter=tap` (the raw result), `--bail`.
+// The last line is `N passed, N failed`.
 import { createWriteStream, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { spawn } from 'node:child_process';
-import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { eslint } from './lint.mjs';
 import { ensurePeers } from './peers.mjs';
-import { place, root } from './place.mjs';
+import { root } from './place.mjs';
 import { cleanEnv, Failure } from './process.mjs';
 import { say, seconds } from './progress.mjs';
 import { program, setUp } from './setup.mjs';
@@ -83,18 +82,11 @@ async function lint(changed) {
 
 /** Runs these files with tap. Writes the tests' stderr to a file. */
 async function tap(tests, options) {
-  const reporter = options.findLast((option) => /^(-R|--reporter)/.test(option))?.replace(/^(-R|--reporter)=?/, '');
-  // Tests load models and start servers; how long that takes is not part of the test.
-  const command = [join(place.nodeModules, 'tap', 'dist', 'esm', 'run.mjs'), 'run', '--timeout=600', ...jobs(options),
-    ...(reporter === undefined ? ['--reporter=./scripts/tap-reporter.mjs'] : reporter === 'tap' ? [] : [`--output-file=${resultPath}`]),
-    ...options, ...tests.map((path) => path.replace(/^test\/(.*)\.ts$/, 'dist-test/$1.js'))];
-  mkdirSync(join(root, '.tap'), { recursive: true });
+  const command = [join(root, 'scripts', 'tap-run.mjs'), ...options, ...tests.map((path) => path.replace(/^test\/(.*)\.ts$/, 'dist-test/$1.js'))];
   const code = await new Promise((done, fail) => {
-    const child = spawn(process.execPath, command, { cwd: root, env: { ...cleanEnv(), REPORT_RESULT: resultPath }, stdio: ['ignore', reporter === 'tap' ? 'pipe' : 'inherit', 'pipe'], windowsHide: true });
+    const child = spawn(process.execPath, command, { cwd: root, env: { ...cleanEnv(), REPORT_RESULT: resultPath }, stdio: ['ignore', 'inherit', 'pipe'], windowsHide: true });
     child.stderr.pipe(createWriteStream(errorsPath));
-    child.stdout?.pipe(process.stdout);
-    child.stdout?.pipe(createWriteStream(resultPath));
-    child.on('error', (error) => fail(new Failure(`tap cannot be started: ${error.message}`)));
+    child.on('error', (error) => fail(new Failure(`The tests cannot be started: ${error.message}`)));
     child.on('close', (status, signal) => done(signal === 'SIGINT' ? 130 : (status ?? 1)));
   });
   const counts = countTap(existsSync(resultPath) ? readFileSync(resultPath, 'utf8') : '');
@@ -103,22 +95,15 @@ async function tap(tests, options) {
   return { code, ...counts };
 }
 
-/**
- * tap leaves a core free on small machines, and most tests wait more than they compute. Tests that
- * count threads, memory or turns run alone: `serial` in package.json.
- */
-function jobs(options) {
-  const cores = availableParallelism();
-  const chosen = options.some((option) => /^(-j|--jobs)/.test(option));
-  return chosen || cores > 4 ? [] : [`--jobs=${cores}`];
-}
-
 /** Prints what was skipped and why, what failed and how to run it alone, and what was not run. */
 function tellResult({ files, code }, { tests, left }) {
   const reasons = [...new Set(files.flatMap((file) => file.reasons).filter((reason) => reason !== ''))];
   if (reasons.length > 0) console.log(`Skipped: ${reasons.slice(0, 10).join('; ')}${reasons.length > 10 ? ' …' : ''}`);
   const failed = files.filter((file) => !file.ok);
-  for (const { name } of failed) console.log(`FAILED ${name}; alone: npm test -- ${name}`);
+  for (const { name, failures } of failed) {
+    console.log(`FAILED ${name}; alone: npm test -- ${name}`);
+    for (const failure of failures.slice(0, 5)) console.log(`       ${failure.slice(0, 300)}`);
+  }
   if (code !== 0 && failed.length === 0 && existsSync(errorsPath)) console.log(readFileSync(errorsPath, 'utf8').split('\n').slice(-20).join('\n').trim());
   if (failed.length > 0) console.log('The stderr of the tests is in .tap/stderr.log');
   const rest = allTests().length - tests.length;

@@ -4,6 +4,7 @@
 
 #include "chat/message_text.h"
 #include "chat/turns.h"
+#include "jinja_bounds.h"
 #include "schema/schema.h"
 
 #include <cstring>
@@ -127,6 +128,7 @@ ChatInput::ChatInput(const Options &options) {
   options.boolean("parallelToolCalls", parallel_tool_calls);
   options.boolean("remember", remember);
   options.number("contextSize", context_size);
+  options.number("templateSeconds", template_seconds);
   const Napi::Value list = options.get("customInputs");
   if (list.IsArray()) {
     const auto array = list.As<Napi::Array>();
@@ -169,6 +171,17 @@ namespace {
 
 constexpr const char *refused = "invalid_messages";
 
+// llama.cpp's words for an error in a template, without the lines of source around it.
+std::string in_one_line(const std::string &message) {
+  const size_t shown = message.find("\n------------\nWhile executing ");
+  const size_t error = message.rfind("\nError: ");
+  if (shown == std::string::npos || error == std::string::npos || error < shown) return message;
+  const std::string head = message.substr(0, shown);
+  const size_t place = message.find(" at ", shown), end = message.find(" in source:", shown);
+  const std::string where = place < end && end < error ? " (" + message.substr(place + 1, end - place - 1) + ")" : "";
+  return head + message.substr(error + 8) + where;
+}
+
 void render_as(ModelState &model, Templates &templates, const ChatInput &input, const volatile int32_t *cancelled, ChatPrompt &out) {
   const auto inputs = to_inputs(input, templates);
   for (const auto &custom : input.customs) {
@@ -201,14 +214,17 @@ bool render_chat(ModelState &model, const ChatInput &input, const volatile int32
     out.least_tokens = least_tokens(model.length_bound(), input);
     if (out.least_tokens >= input.context_size) return false;
   }
+  const recua_jinja::Watch watch(cancelled, input.template_seconds);
   std::shared_ptr<Templates> templates;
   const Outcome compiled = Outcome::of([&] { templates = model.chat_templates(input.source); });
-  if (compiled.code != nullptr) throw CodedError("chat_unsupported", "The chat template does not compile: " + compiled.message);
+  if (compiled.code != nullptr) throw CodedError("chat_unsupported", "The chat template does not compile: " + in_one_line(compiled.message));
   check_texts(input);
   const Outcome taken = Outcome::of([&] { render_as(model, *templates, input, cancelled, out); }, refused);
   if (taken.code == nullptr) return true;
   // Only retry if the template itself refuses.
   if (std::strcmp(taken.code, refused) != 0) throw CodedError(taken.code, taken.message, taken.index);
+  check_wanted(cancelled);
+  if (watch.exceeded()) throw CodedError(refused, in_one_line(taken.message));
   auto other = input;
   other.messages = usual_turns(input.messages);
   const bool same = other.messages == common_json::parse(input.messages).dump();
@@ -219,7 +235,7 @@ bool render_chat(ModelState &model, const ChatInput &input, const volatile int32
     other.continuation = "none";
     return Outcome::of([&] { templates->prompt(to_inputs(other, *templates)); }).code != nullptr;
   });
-  throw CodedError(refused, taken.message, turn);
+  throw CodedError(refused, in_one_line(taken.message), turn);
 }
 
 HeldShape hold(Napi::Env env, const std::shared_ptr<AnswerShape> &answer) {

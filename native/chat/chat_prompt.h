@@ -7,6 +7,7 @@
 
 #include "chat/message_text.h"
 #include "chat/templates.h"
+#include "jinja_bounds.h"
 
 #include <map>
 #include <memory>
@@ -29,6 +30,7 @@ struct ChatInput {
   bool remember = true;
   std::map<std::string, std::string> kwargs;
   std::vector<CustomInput> customs; // for some of the tools, in order
+  double template_seconds = recua_jinja::Watch::most_seconds;
   size_t context_size = 0; // do not render messages whose prompt must exceed this; 0: render all
 
   explicit ChatInput(const Options &options); // JS thread

@@ -170,8 +170,12 @@ struct Work {
   void begin() {
     dimensions = output_size(core->model->model, llama_pooling_type(core->context));
     vectors.assign(lengths.size() * dimensions, 0);
+    check_tokens(core->model->vocab, tokens);
     size_t offset = 0;
     for (size_t i = 0; i < lengths.size(); i++) {
+      if (lengths[i] < 1 || static_cast<size_t>(lengths[i]) > tokens.size() - offset) {
+        throw CodedError("invalid_argument", "Expected one length per input, and their sum to be the number of tokens.");
+      }
       if (lengths[i] > context_size) throw CodedError("context_length_exceeded", "Input " + std::to_string(i) + " is longer than the embedding context.");
       offsets.push_back(offset);
       offset += static_cast<size_t>(lengths[i]);
@@ -216,14 +220,14 @@ Napi::Promise Embedder::create(Napi::Env env, const std::shared_ptr<ContextCore>
         params.embeddings = true;
         params.pooling_type = pooling_from(pooling);
         params.kv_unified = true; // one pool of cells for inputs of any length
+        if (params.pooling_type == LLAMA_POOLING_TYPE_RANK && !has_rank_head(core->model->path)) {
+          throw CodedError("rerank_unsupported", "Expected a reranker, but this model has no classification head (no tensor cls.weight or cls.output.weight).");
+        }
         core->open(params, false, matmul == "auto");
         core->compute_in_turn(turn_file, params.n_threads);
         const auto type = llama_pooling_type(core->context);
         if (type == LLAMA_POOLING_TYPE_NONE) {
           throw CodedError("embeddings_unsupported", "Expected a model with pooled vectors, got one whose pooling is none.");
-        }
-        if (type == LLAMA_POOLING_TYPE_RANK && !has_rank_head(core->model->path)) {
-          throw CodedError("rerank_unsupported", "Expected a reranker, but this model has no classification head (no tensor cls.weight or cls.output.weight).");
         }
       },
       [=](Napi::Env env) -> Napi::Value {

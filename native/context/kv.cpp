@@ -45,6 +45,13 @@ Napi::Promise run_yes_no(Napi::Env env, const std::shared_ptr<ContextCore> &core
       [answer](Napi::Env env) { return Napi::Boolean::New(env, *answer); });
 }
 
+// llama.cpp ends the process on other sequences. Throws CodedError.
+void check_sequence(llama_context *context, llama_seq_id sequence) {
+  const auto count = static_cast<int64_t>(llama_n_seq_max(context));
+  if (sequence >= 0 && sequence < count) return;
+  throw CodedError("invalid_argument", "Expected a sequence from 0 to " + std::to_string(count - 1) + ", got " + std::to_string(sequence) + ".");
+}
+
 // All of a sequence's KV, or only the part that cannot be cut at its end: sliding windows and
 // recurrent states.
 enum Extent : llama_state_seq_flags { whole = LLAMA_STATE_SEQ_FLAGS_NONE, uncut = LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY };
@@ -52,6 +59,7 @@ enum Extent : llama_state_seq_flags { whole = LLAMA_STATE_SEQ_FLAGS_NONE, uncut 
 // The state as bytes, valid as long as the context lives. The memory is not cleared first, because
 // all of it is written.
 Stash read_state(llama_context *context, llama_seq_id sequence, Extent extent = whole) {
+  check_sequence(context, sequence);
   Stash stash;
   stash.size = llama_state_seq_get_size_ext(context, sequence, extent);
   stash.bytes.reset(new uint8_t[stash.size]);
@@ -61,6 +69,7 @@ Stash read_state(llama_context *context, llama_seq_id sequence, Extent extent = 
 
 // Replaces the sequence's state. False if it does not fit.
 bool write_state(llama_context *context, llama_seq_id sequence, const Stash &stash, Extent extent = whole) {
+  check_sequence(context, sequence);
   return stash.size > 0 && llama_state_seq_set_data_ext(context, stash.bytes.get(), stash.size, sequence, extent) > 0;
 }
 
@@ -102,6 +111,7 @@ Napi::Value Context::stash(const Napi::CallbackInfo &info, uint32_t flags) {
   return core->run(
       info.Env(), "generation_failed",
       [core = core, made, sequence, extent] {
+        check_sequence(core->context, sequence);
         if (llama_memory_seq_pos_max(llama_get_memory(core->context), sequence) < 0) return; // an empty sequence
         Stash stash = read_state(core->context, sequence, extent);
         if (stash.size == 0) return;
@@ -123,7 +133,12 @@ Napi::Value Context::unstash_sequence(const Napi::CallbackInfo &info) {
   return run_yes_no(info.Env(), core, [=, core = core](llama_context *context) {
     const auto stash = core->stashes.find(id);
     if (!stash || !write_state(context, sequence, *stash)) return false;
-    return llama_memory_seq_rm(llama_get_memory(context), sequence, length, -1);
+    llama_memory_t memory = llama_get_memory(context);
+    // The bytes of a file may hold fewer tokens than it says, or other positions.
+    const bool whole = llama_memory_seq_rm(memory, sequence, length, -1) && llama_memory_seq_pos_max(memory, sequence) == length - 1;
+    if (whole && (!is_plain_attention(llama_get_model(context)) || llama_memory_seq_pos_min(memory, sequence) == 0)) return true;
+    llama_memory_seq_rm(memory, sequence, -1, -1);
+    return false;
   });
 }
 
@@ -149,6 +164,7 @@ Napi::Value Context::remove_sequence(const Napi::CallbackInfo &info) {
   const int32_t from = info[1].ToNumber();
   const int32_t to = info[2].ToNumber();
   return run_yes_no(info.Env(), core, [=](llama_context *context) {
+    check_sequence(context, sequence);
     return llama_memory_seq_rm(llama_get_memory(context), sequence, from, to);
   });
 }
@@ -182,6 +198,7 @@ Napi::Value Context::create_stash(const Napi::CallbackInfo &info) {
   return guarded(info.Env(), [&]() -> Napi::Value {
     if (core->closed) throw CodedError("closed", "The context is closed.");
     const double size = info[0].ToNumber();
+    if (!(size >= 0 && size < 9007199254740992.0)) throw CodedError("invalid_argument", "Expected the size of a stash in bytes.");
     Stash stash;
     stash.size = static_cast<size_t>(size);
     stash.bytes.reset(new (std::nothrow) uint8_t[stash.size]);

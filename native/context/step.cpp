@@ -4,6 +4,7 @@
 #include "machine/team.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace recua {
 
@@ -276,8 +277,19 @@ Report compute_step(ContextCore &core, Step &step) {
 
 namespace {
 
-// Copies JS's arrays into a Step. Throws CodedError.
-std::shared_ptr<Step> read_step(const Napi::Object &input) {
+// A sampler of the context's own model. Throws CodedError.
+std::shared_ptr<SamplerState> read_sampler(const Napi::Value &value, const ContextCore &core) {
+  const auto &type = value.Env().GetInstanceData<AddonData>()->sampler;
+  if (!value.As<Napi::Object>().InstanceOf(type.Value())) throw CodedError("invalid_argument", "Expected a sampler or null for each wanted row.");
+  auto sampler = Sampler::Unwrap(value.As<Napi::Object>())->state;
+  if (!sampler->closed && sampler->model != core.model) throw CodedError("invalid_argument", "Expected samplers of the context's model.");
+  return sampler;
+}
+
+// Copies JS's arrays into a Step. Throws CodedError. llama_decode() checks tokens, positions and
+// sequences.
+std::shared_ptr<Step> read_step(const Napi::Object &input, const ContextCore &core) {
+  if (core.closed || !core.model) throw CodedError("closed", "The context is closed.");
   const size_t rows = input.Get("rows").ToNumber().Uint32Value();
   auto step = std::make_shared<Step>();
   step->rows.tokens = copy_array<int32_t>(input.Get("tokens"), rows);
@@ -285,6 +297,9 @@ std::shared_ptr<Step> read_step(const Napi::Object &input) {
   step->rows.sequences = copy_array<int32_t>(input.Get("sequences"), rows);
   const auto outputs = copy_array<uint8_t>(input.Get("outputs"), rows);
   step->rows.outputs.assign(outputs.begin(), outputs.end());
+  for (const size_t count : {step->rows.tokens.size(), step->rows.positions.size(), step->rows.sequences.size(), outputs.size()}) {
+    if (count != rows) throw CodedError("invalid_argument", "A step takes a token, a position, a sequence and an output per row.");
+  }
   const auto samplers = input.Get("samplers").As<Napi::Array>();
   const uint32_t wanted = samplers.Length();
   if (rows == 0 || static_cast<size_t>(std::count(outputs.begin(), outputs.end(), 1)) != wanted) {
@@ -293,7 +308,7 @@ std::shared_ptr<Step> read_step(const Napi::Object &input) {
   step->samplers.reserve(wanted);
   for (uint32_t i = 0; i < wanted; i++) {
     const Napi::Value value = samplers.Get(i);
-    step->samplers.push_back(value.IsObject() ? Sampler::Unwrap(value.As<Napi::Object>())->state : nullptr);
+    step->samplers.push_back(value.IsObject() ? read_sampler(value, core) : nullptr);
   }
   const Napi::Value rooms = input.Get("rooms");
   if (rooms.IsTypedArray()) step->rooms = copy_array<int32_t>(rooms, wanted);
@@ -301,6 +316,9 @@ std::shared_ptr<Step> read_step(const Napi::Object &input) {
   const Napi::Value known = input.Get("known");
   if (known.IsTypedArray()) step->known = copy_array<int32_t>(known, wanted);
   if (!step->known.empty() && step->known.size() != wanted) throw CodedError("invalid_argument", "A step takes one known token per wanted row.");
+  std::vector<llama_token> given;
+  std::copy_if(step->known.begin(), step->known.end(), std::back_inserter(given), [](int32_t token) { return token >= 0; });
+  check_tokens(core.model->vocab, given);
   return step;
 }
 
@@ -367,7 +385,7 @@ Napi::Value Context::steps(const Napi::CallbackInfo &info) {
   auto each = std::make_shared<Napi::FunctionReference>(Napi::Persistent(info[2].As<Napi::Function>()));
   core->interrupted = core->paused = false; // earlier abort() and pause() calls were meant for earlier steps
   try {
-    auto run = std::make_shared<Run>(Run{core, read_step(info[0].As<Napi::Object>()), each, most});
+    auto run = std::make_shared<Run>(Run{core, read_step(info[0].As<Napi::Object>(), *core), each, most});
     return core->run_slices(
         env, "generation_failed", [run] { return run->compute(); }, [run](Napi::Env env) { return to_array(env, run->untold); });
   } catch (const CodedError &error) {

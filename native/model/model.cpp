@@ -196,7 +196,6 @@ Napi::Value Model::start_load(Napi::Env env, const Options &options) {
     return !load->cancelled;
   };
   load->params.progress_callback_user_data = load.get();
-  napi_add_env_cleanup_hook(env, cancel_load, load.get()); // do not delay an exit until the weights are loaded
   auto promise = Task<int>::run(
       env, "model_unusable", [load](int &) { compute::apart([&] { load_weights(*load); }); },
       [load](Napi::Env env, int &) -> Napi::Value {
@@ -206,6 +205,8 @@ Napi::Value Model::start_load(Napi::Env env, const Options &options) {
         return AddonData::wrap(env, env.GetInstanceData<AddonData>()->model, state);
       },
       [env, load] { napi_remove_env_cleanup_hook(env, cancel_load, load.get()); });
+  // Do not delay an exit until the weights are loaded. The task, which now runs, removes the hook.
+  napi_add_env_cleanup_hook(env, cancel_load, load.get());
   auto result = Napi::Object::New(env);
   result.Set("promise", promise);
   result.Set("progress", Napi::Function::New(env, [load](const Napi::CallbackInfo &info) {

@@ -217,6 +217,14 @@ void check_wanted(const volatile int32_t *cancelled) {
   if (cancelled != nullptr && *cancelled != 0) throw CodedError("cancelled", "The request was cancelled.");
 }
 
+void check_tokens(const llama_vocab *vocab, const std::vector<llama_token> &tokens) {
+  const int32_t count = llama_vocab_n_tokens(vocab);
+  for (const llama_token token : tokens) {
+    if (token >= 0 && token < count) continue;
+    throw CodedError("invalid_argument", "Expected tokens from 0 to " + std::to_string(count - 1) + ", got " + std::to_string(token) + ".");
+  }
+}
+
 std::vector<llama_token> tokenize(const llama_vocab *vocab, const Specials &specials, const std::string &text,
                                   const TokenizeOptions &options, const volatile int32_t *cancelled) {
   check_wanted(cancelled);

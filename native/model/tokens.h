@@ -91,6 +91,8 @@ std::vector<llama_token> tokenize(const llama_vocab *vocab, const Specials &spec
                                   const TokenizeOptions &options, const volatile int32_t *cancelled = nullptr);
 // Throws `cancelled` likewise.
 void check_wanted(const volatile int32_t *cancelled);
+// Throws `invalid_argument` unless all are tokens of the vocabulary.
+void check_tokens(const llama_vocab *vocab, const std::vector<llama_token> &tokens);
 
 // The fewest tokens a text can have, from its length alone, so that a text that cannot fit is
 // refused before it is read.

@@ -29,7 +29,7 @@ CodedError no_token(const ModelState &model, const Constraint *constraint, const
   const std::string said = "No token is allowed here: ";
   if (constraint == nullptr || !constraint->active()) return CodedError("no_token_left", said + "logit_bias or ignore_eos excludes them all.");
   if (constraint->may_end()) return CodedError("no_token_left", said + "the answer's grammar is at its end, but ignore_eos or logit_bias excludes the end tokens.");
-  return CodedError("no_token_left", said + "logit_bias or ignore_eos excludes every token that the answer's grammar allows.");
+  return CodedError("no_token_left", said + "logit_bias, ignore_eos or the sampling options exclude every token that the answer's grammar allows.");
 }
 
 // Scratch row for the logits that a grammar leaves of another row.
@@ -225,7 +225,10 @@ void SamplerState::accept(llama_token token) {
 }
 
 void SamplerState::resume(const std::vector<llama_token> &tokens, int32_t draws) {
+  const std::lock_guard<std::mutex> lock(deciding);
+  if (closed) return;
   if (!parts.choice || draws < 0) throw CodedError("invalid_argument", "Expected a sampler that does not use llama.cpp's chain, whose random state cannot be read.");
+  check_tokens(model->vocab, tokens);
   for (const llama_token token : tokens) {
     if (closed) return;
     accept(token);
@@ -298,10 +301,11 @@ Napi::Object Sampler::wrap(Napi::Env env, const std::shared_ptr<SamplerState> &s
 Napi::Value Model::create_sampler(const Napi::CallbackInfo &info) {
   return promised(info.Env(), [&]() -> Napi::Value {
     const auto sampler = new_sampler(info.Env());
+    const auto model = sampler->model; // reading the options may run JS that closes the model
     auto request = std::make_shared<SamplerRequest>(Options(info[0]));
     return Task<SamplerParts>::run(
         info.Env(), "generation_failed",
-        [=, model = sampler->model, history = copy_array<int32_t>(info[1])](SamplerParts &made) { made = request->make(model, history); },
+        [=, history = copy_array<int32_t>(info[1])](SamplerParts &made) { made = request->make(model, history); },
         [=](Napi::Env env, SamplerParts &made) -> Napi::Value { return Sampler::wrap(env, sampler, std::move(made), request->params.seed); });
   });
 }

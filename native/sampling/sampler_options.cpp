@@ -136,6 +136,9 @@ SamplerRequest::SamplerRequest(const Options &options) : grammar(options) {
 }
 
 SamplerParts SamplerRequest::make(const std::shared_ptr<ModelState> &model, const std::vector<llama_token> &history) {
+  check_tokens(model->vocab, history);
+  check_tokens(model->vocab, predicted);
+  for (const llama_logit_bias &bias : params.logit_bias) check_tokens(model->vocab, {bias.token});
   if (params.penalty_last_n < 0) params.penalty_last_n = llama_model_n_ctx_train(model->model);
   if (params.dry_penalty_last_n < 0) params.dry_penalty_last_n = llama_model_n_ctx_train(model->model);
   if (params.ignore_eos) {

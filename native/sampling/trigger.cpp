@@ -11,6 +11,8 @@ namespace {
 // How far back patterns look, in bytes: std::regex uses stack for each repetition, and each token
 // would read the whole answer again.
 constexpr size_t pattern_window = 2048;
+// A longer piece is read in steps, so that a match of up to half a window is always within one.
+constexpr size_t pattern_step = pattern_window / 2;
 
 // The start of the first group that matched something, or of the whole match.
 size_t start_of(const std::smatch &match) {
@@ -48,14 +50,20 @@ size_t Trigger::find(size_t added) const {
     if (found != std::string::npos) return found;
   }
   for (const auto &[regex, whole] : triggers->patterns) {
-    const size_t from = text.size() - std::min(text.size(), std::max(pattern_window, added));
-    const auto begin = text.begin() + static_cast<std::ptrdiff_t>(from);
-    std::smatch match;
-    if (whole && from == 0 && std::regex_match(begin, text.end(), match, regex))
-      return start_of(match);
-    const auto flags =
-        from == 0 ? std::regex_constants::match_default : std::regex_constants::match_not_bol;
-    if (std::regex_search(begin, text.end(), match, regex, flags)) return from + start_of(match);
+    size_t stop = text.size() - added;
+    do {
+      stop = std::min(text.size(), stop + pattern_step);
+      const size_t from = stop - std::min(stop, pattern_window);
+      const auto begin = text.begin() + static_cast<std::ptrdiff_t>(from);
+      const auto end = text.begin() + static_cast<std::ptrdiff_t>(stop);
+      std::smatch match;
+      if (whole && from == 0 && stop == text.size() && std::regex_match(begin, end, match, regex))
+        return start_of(match);
+      auto flags = std::regex_constants::match_default;
+      if (from > 0) flags |= std::regex_constants::match_not_bol;
+      if (stop < text.size()) flags |= std::regex_constants::match_not_eol;
+      if (std::regex_search(begin, end, match, regex, flags)) return from + start_of(match);
+    } while (stop < text.size());
   }
   return std::string::npos;
 }

@@ -81,11 +81,12 @@ void Worker::send(void *delivery) {
 void Worker::stop() {
   if (stopped) return;
   stopped = true;
-  lane.close();
   napi_remove_env_cleanup_hook(env, on_env_cleanup, this);
-  if (mailbox->function != nullptr) {
-    napi_release_threadsafe_function(mailbox->function, napi_tsfn_release);
-    mailbox->function = nullptr;
+  const std::shared_ptr<Mailbox> box = mailbox;
+  lane.close(); // a job that is dropped may have owned this worker: nothing of it may be used below
+  if (box->function != nullptr) {
+    napi_release_threadsafe_function(box->function, napi_tsfn_release);
+    box->function = nullptr;
   }
 }
 

@@ -1,7 +1,10 @@
 // The native addon's types for chats: messages in, a prompt and a parser out. Re-exported by
 // addon.ts.
 
-/** One number: 0, or anything else to cancel the work that got the flag. */
+/**
+ * One number: 0, or anything else to cancel the work that got the flag. In shared memory, which
+ * cannot be detached while the addon's threads read it; newCancelFlag() makes one.
+ */
 export type CancelFlag = Int32Array;
 
 /** A keyword of a JSON schema that the grammar does not enforce. */
@@ -86,6 +89,8 @@ export interface ChatInput {
   templateKwargs: Record<string, string>;
   /** Jinja source instead of the file's own, or ''. */
   template: string;
+  /** How long the template may compute, in seconds of the thread's time; absent: 30. */
+  templateSeconds?: number;
   /**
    * False: does not reuse what llama.cpp made for an earlier request of the same shape. Tests
    * compare the two.

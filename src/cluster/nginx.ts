@@ -57,14 +57,8 @@ upstream recua_replicas {
 ${servers(` max_conns=${parallel}`)}
   keepalive 64;
 }
-# # If all are that busy, the one with the fewest gets the request.
-upstream recua_any {
-  zone recua_any 1m;
-  least_conn;
-${servers('')}
-  keepalive 64;
-}
-# # What a replica keeps is only there, however busy it is.
+# # If all are that busy, a conversation waits where its cache is. What a replica stores is only
+# # there, however busy it is.
 upstream recua_kept {
   zone recua_kept 1m;
   hash ${keyName(0)} consistent;
@@ -86,12 +80,12 @@ server {
   # # Requests that any replica can answer. If a replica has not sent a single byte, another one
   # takes the request: the replica refused the connection, is stopping (503), or died.
   location ~ ^(${askingPaths.filter((path) => !kept.includes(path)).join('|')})$ {
-    error_page 502 = @any;
+    error_page 502 = @own;
 ${proxyTo('recua_replicas')}
     proxy_next_upstream error timeout http_503 non_idempotent;
   }
-  location @any {
-${proxyTo('recua_any')}
+  location @own {
+${proxyTo('recua_kept')}
     proxy_next_upstream error timeout http_503 non_idempotent;
   }
   location ~ ^(${kept.join('|')})$ {

@@ -45,6 +45,11 @@ export interface Answer extends AsyncIterable<Delta> {
    */
   readonly finished: Promise<Finish>;
   /**
+   * Tokens so far, whether read or not; undefined until the prompt is accepted. Without
+   * `tells.timings`, those of the answer are counted only at its end.
+   */
+  readonly used: Pick<Usage, 'promptTokens' | 'completionTokens'> | undefined;
+  /**
    * If the request has `thoughts.control`, thinking ends with the next token, or as soon as it
    * begins.
    */

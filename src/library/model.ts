@@ -7,13 +7,14 @@ import type { Engine, EngineState } from '../engine/api.js';
 import type { SingleName } from '../engine/gateway/single-model.js';
 import type { ModelDescription } from '../engine/protocol.js';
 import { RecuaError } from '../errors.js';
-import { describe, Fields, wrongType } from '../request/fields.js';
+import { Fields, wrongType } from '../request/fields.js';
 import { converse, parseAnswer, type ChatResult } from './conversation.js';
 import type { Message } from './messages.js';
 import { logprobsOf } from './logprobs.js';
 import { makeChatRequest, makeCompletionRequest, openOptions, readSignal, readText, readTexts, type ChatOptions, type CompleteOptions } from './options.js';
 import { Reply } from './reply.js';
 import type { FromSchema, Schema } from './schema.js';
+import { copyTokens, readTokens } from './token-lists.js';
 import type { Tools } from './tools.js';
 
 /** Properties of a loaded model. */
@@ -151,9 +152,10 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
    * @throws RecuaError (as a rejection) the same codes as `chat`
    */
   complete<const S extends Schema | undefined = undefined>(prompt: string | Int32Array, options: CompleteOptions<S> = {}): Reply<CompleteResult<FromSchema<S>>> {
+    const own = copyTokens(prompt);
     return new Reply(options?.signal, async (work) => {
       readSignal(Fields.of(options, 'options'));
-      const request = makeCompletionRequest(prompt, options, this.#info as unknown as ModelDescription);
+      const request = makeCompletionRequest(own, options, this.#info as unknown as ModelDescription);
       return await this.#using(async (engine) => {
         const whole = new WholeAnswer();
         const answer = engine.complete(request, this.#untilEnd(work.signal));
@@ -235,11 +237,8 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
    */
   async detokenize(tokens: ArrayLike<number>, options: { special?: boolean | undefined } = {}): Promise<string> {
     const fields = openOptions(options, ['special']);
-    const list = Array.from(tokens ?? [], Number);
-    // Check first: an Int32Array would silently convert 1.5 and 2 ** 32 to tokens.
-    const wrong = list.find((token) => !Number.isInteger(token) || token < 0 || token >= this.#info.vocabSize);
-    if (wrong !== undefined) throw new RecuaError('invalid_value', `Expected tokens from 0 to ${this.#info.vocabSize - 1}, got ${describe(wrong)}.`, { param: 'tokens' });
-    return await this.#using((engine) => engine.detokenize(Int32Array.from(list), fields.boolean('special') ?? false));
+    const list = readTokens(tokens, this.#info.vocabSize);
+    return await this.#using((engine) => engine.detokenize(list, fields.boolean('special') ?? false));
   }
 
   /**

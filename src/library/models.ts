@@ -241,15 +241,15 @@ export async function openModels(options: OpenOptions = {}): Promise<Models> {
   const wanted = Object.entries(fields.object('models') ?? {}).map(([name, one]) => readModel(name, one));
   const [chosen, settings] = await findAll(wanted);
   const devices = await findGpus([config, ...wanted.map((one) => makeConfig({ ...config, ...one.config }))]);
-  const served = chosen.length > 0 ? chosenModels(chosen, chosen[0]!.id) : storeModels();
+  const log = (level: 'debug' | 'info' | 'warn' | 'error', text: string): void => {
+    onLog?.(level, text);
+    models.emit('log', level, text);
+  };
+  const served = chosen.length > 0 ? chosenModels(chosen, chosen[0]!.id) : storeModels({ warn: (text) => log('warn', text) });
   const { maxModels, maxMemoryBytes } = config;
   const pool = startPool(makeCatalogue({ models: served, config, settings, devices }), {
     maxModels, maxMemoryBytes, maxDeviceBytes: deviceBudget(devices),
-    sleep: sleepSettings(config, findPlaces().state), engines: ofProgram,
-    log: (level, text) => {
-      onLog?.(level, text);
-      models.emit('log', level, text);
-    },
+    sleep: sleepSettings(config, findPlaces().state), engines: ofProgram, log,
   });
   const models = new Models(pool, served);
   try {

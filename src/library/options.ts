@@ -1,5 +1,6 @@
 // Reads the options of the library's methods into the engine's requests. Checks every number and
 // rejects unknown names.
+import { isInt32Array } from 'node:util/types';
 import { answerSettings, type samplerSettings } from '../settings/answer.js';
 import { defaults, engineConfigSettings, engineDefaults, type EngineConfig } from '../settings/config.js';
 import type { OptionsOf } from '../settings/kinds.js';
@@ -40,8 +41,9 @@ export interface GenerateOptions
   /** Mirostat 1 or 2, which replaces the other samplers. Default 0: off. */
   mirostat?: 0 | 1 | 2 | undefined;
   /**
-   * Seed of the sampler. The same seed, request and build give the same answer. Only the low 32
-   * bits of larger integers count. Default: random.
+   * Seed of the sampler. The same seed, request and build give the same answer, except where
+   * rounding decides: cached tokens, or other requests in the same step, change the last digits.
+   * Only the low 32 bits of larger integers count. Default: random.
    */
   seed?: number | undefined;
   /**
@@ -182,8 +184,8 @@ function readPrediction(fields: Fields): { prediction?: string } {
   return prediction === '' ? {} : { prediction };
 }
 
-export function makeCompletionRequest(prompt: string | Int32Array, options: CompleteOptions<Schema | undefined>, model: ModelDescription): CompletionRequest {
-  if (typeof prompt !== 'string' && !(prompt instanceof Int32Array)) throw wrongType('prompt', 'a text or tokens in an Int32Array', prompt);
+export function makeCompletionRequest(prompt: string | Int32Array | null, options: CompleteOptions<Schema | undefined>, model: ModelDescription): CompletionRequest {
+  if (typeof prompt !== 'string' && !isInt32Array(prompt)) throw wrongType('prompt', 'a text or tokens in an Int32Array', prompt);
   const fields = openOptions(options, generateNames);
   return { prompt, ...readGeneration(fields, model), constraint: readConstraint(fields) };
 }

@@ -1,9 +1,10 @@
 // Model aliases: one JSON file, which one process at a time replaces as a whole. An alias names a
 // file in a repository, not a path, so it stays valid when the model is downloaded again.
-import { mkdir, readFile } from 'node:fs/promises';
+import { mkdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { RecuaError } from '../errors.js';
 import { waitForLock } from '../system/lock-file.js';
+import { readLinkedFile } from '../system/small-file.js';
 import { unwritable } from './cache/hub-cache.js';
 import type { Places } from './places.js';
 
@@ -39,7 +40,7 @@ export async function readAliases(places: Places): Promise<Aliases> {
   const path = fileOf(places);
   let text: string;
   try {
-    text = await readFile(path, 'utf8');
+    text = await readLinkedFile(path);
   } catch (cause) {
     if (['ENOENT', 'ENOTDIR'].includes((cause as NodeJS.ErrnoException).code ?? '')) return new Map();
     throw new RecuaError('file_unreadable', `The aliases in ${path} cannot be read: ${(cause as Error).message}`, { cause });
@@ -47,6 +48,26 @@ export async function readAliases(places: Places): Promise<Aliases> {
   const aliases = parse(text);
   if (!aliases) throw new RecuaError('file_unreadable', `Expected aliases in ${path}, got something else. Fix the file or delete it; that does not affect the models.`);
   return aliases;
+}
+
+/**
+ * For programs that go on for long: a reader that keeps the aliases it last read while the file
+ * cannot be read, and warns once of each reason.
+ */
+export function lastingAliases(warn: (text: string) => void): typeof readAliases {
+  let last: Aliases = new Map();
+  let told = '';
+  return async (places) => {
+    try {
+      last = await readAliases(places);
+      told = '';
+    } catch (thrown) {
+      const { message } = thrown as Error;
+      if (message !== told) warn(`The previous aliases stay in use. ${message}`);
+      told = message;
+    }
+    return last;
+  };
 }
 
 /**

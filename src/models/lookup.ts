@@ -34,8 +34,8 @@ export interface Found {
   repoName: RepositoryName | undefined;
 }
 
-export async function readInventory(places: Places): Promise<Inventory> {
-  const [repos, aliases] = await Promise.all([scanHub(places.hub), readAliases(places)]);
+export async function readInventory(places: Places, aliasesOf = readAliases): Promise<Inventory> {
+  const [repos, aliases] = await Promise.all([scanHub(places.hub), aliasesOf(places)]);
   return { places, repos, models: modelsOf(repos), aliases };
 }
 
@@ -123,7 +123,6 @@ export function ambiguous(name: string, models: readonly CachedModel[]): RecuaEr
 }
 
 function notWhole(model: CachedModel): RecuaError {
-  const dangling = model.parts.find((part) => part.dangling);
   const again = model.repo.startsWith('local/') ? 'Import it again, or remove it with recua rm.' : `Pull it again to go on: recua pull ${model.repo}${model.file === '' ? '' : ` --file ${shellWord(model.file)}`}${model.revision === undefined ? '' : ` --revision ${shellWord(model.revision)}`}`;
   if (model.partials.length > 0) {
     const percent = percentOf(model);
@@ -132,7 +131,8 @@ function notWhole(model: CachedModel): RecuaError {
     if (model.partials.some((partial) => partial.foreign)) return new RecuaError('model_not_found', `${model.name} was only partly downloaded, by Python's huggingface_hub. Pull the file you want: recua pull ${model.repo}`);
     return new RecuaError('model_not_found', `${model.name} is only partly downloaded${done}. ${again}`);
   }
-  if (dangling) return new RecuaError('model_not_found', `${model.name} is in the store, but its contents are gone: there is no ${dangling.target}. ${again}`);
+  // Clients of a server read this, too, so the path is only in `recua list`.
+  if (model.parts.some((part) => part.dangling)) return new RecuaError('model_not_found', `${model.name} is in the store, but the file behind it is gone; recua list says which. ${again}`);
   return new RecuaError('model_not_found', `${model.name} comes in ${model.totalParts} parts, of which ${numbers(model.missingParts)} missing. ${again}`);
 }
 

@@ -1,6 +1,7 @@
 // The models of a server with several, and which of them a request's `model` means. Answers from
 // memory; rereads the store after a moment, and for an unknown name. Called by servers' catalogues.
 import { RecuaError } from '../errors.js';
+import { lastingAliases } from './aliases.js';
 import { readInventory } from './lookup.js';
 import type { Inventory } from './lookup.js';
 import { nearest } from './names/nearest.js';
@@ -51,19 +52,22 @@ export interface StoreOptions {
   first?: readonly StoredModel[];
   /** The model for requests that name none. */
   defaultId?: string | undefined;
+  /** Takes words about a store that is damaged in part. */
+  warn?: (text: string) => void;
 }
 
 /**
  * Serves every runnable model that `recua list` shows, including models pulled or removed while the
  * server runs.
  */
-export function storeModels({ places = findPlaces(), now = () => performance.now(), first = [], defaultId }: StoreOptions = {}): ServedModels {
+export function storeModels({ places = findPlaces(), now = () => performance.now(), first = [], defaultId, warn = () => undefined }: StoreOptions = {}): ServedModels {
   let read: { inventory: Inventory; index: NameIndex; atMs: number; changes: number } | undefined;
   let reading: Promise<NonNullable<typeof read>> | undefined;
+  const aliasesOf = lastingAliases(warn);
   const byDefault = first.find(({ id }) => id === defaultId);
   const scan = async () => {
     const before = changes;
-    const inventory = await readInventory(places);
+    const inventory = await readInventory(places, aliasesOf);
     const names = new Set(first.map(({ id }) => id.toLowerCase()));
     const others = (await runnableModels(inventory)).filter(({ id, path }) => !names.has(id.toLowerCase()) && !first.some((one) => one.path === path));
     return (read = { inventory, index: new NameIndex([...first, ...others]), atMs: now(), changes: before });

@@ -4,7 +4,7 @@
 import { access, stat } from 'node:fs/promises';
 import { basename, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { RecuaError } from '../errors.js';
+import { RecuaError, type PlainError } from '../errors.js';
 import { isWhole } from './cache/cached-models.js';
 import type { CachedModel } from './cache/cached-models.js';
 import { aliasesOf, chooseOne, headerQuantization, lookUp, namesOf, notFound, readInventory } from './lookup.js';
@@ -32,6 +32,8 @@ export interface StoredModel {
   repo: string | undefined;
   /** Path inside the repository; for a split model, its first part. */
   file: string | undefined;
+  /** Why it could not be used when the server started; it has no path then. */
+  problem?: PlainError | undefined;
 }
 
 export interface ListedModel extends CachedModel {

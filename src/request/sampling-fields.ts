@@ -49,7 +49,7 @@ export function readSampling(fields: Fields, context: SamplingContext, own = fal
     seed: readSeed(fields),
     ...readLogitBias(fields, own ? 'logitBias' : 'logit_bias', context.vocabSize),
     ignoreEos: fields.boolean(own ? 'ignoreEos' : 'ignore_eos') ?? false,
-    ...readSamplers(fields),
+    ...readSamplers(fields, numbers.topK),
     ...(numbers.dryMultiplier > 0 ? readBreakers(fields, breakers) : {}),
   };
 }
@@ -137,10 +137,25 @@ const samplers = {
   dry: 'd', top_k: 'k', top_p: 'p', top_n_sigma: 's', typ_p: 'y', min_p: 'm', temperature: 't', xtc: 'x', infill: 'i', penalties: 'e', adaptive_p: 'a',
 } as const;
 const otherNames: Readonly<Record<string, string>> = { nucleus: 'top_p', temp: 'temperature', typ: 'typ_p', typical_p: 'typ_p' };
-const maxSamplers = 32;
+const maxSamplers = Object.keys(samplers).length;
+/** `infill` compares each candidate with each other one. */
+const mostInfillCandidates = 256;
 
 /** An array of names, or a string of letters. An empty one means llama.cpp's default samplers. */
-function readSamplers(fields: Fields): Pick<Sampling, 'samplers'> {
+function readSamplers(fields: Fields, topK: number): Pick<Sampling, 'samplers'> {
+  const named = namedSamplers(fields);
+  if (named.length === 0) return {};
+  const param = fields.param('samplers');
+  const again = named.find((name, at) => named.indexOf(name) < at);
+  if (again !== undefined) throw wrongValue(param, 'each sampler once', fields.get('samplers'));
+  const [first, last] = [named.indexOf('top_k'), named.indexOf('infill')];
+  if (last >= 0 && (first < 0 || first > last || topK < 1 || topK > mostInfillCandidates)) {
+    throw wrongValue(param, `top_k before infill, and a top_k from 1 to ${mostInfillCandidates}`, `${named.join(', ')} with a top_k of ${topK}`);
+  }
+  return { samplers: named };
+}
+
+function namedSamplers(fields: Fields): string[] {
   const param = fields.param('samplers');
   const value = fields.get('samplers');
   const expected = `names among ${Object.keys(samplers).join(', ')}`;
@@ -148,23 +163,23 @@ function readSamplers(fields: Fields): Pick<Sampling, 'samplers'> {
     if (value.length > maxSamplers) throw wrongValue(param, `at most ${maxSamplers} letters`, value);
     const named = Array.from(value, (letter) => Object.entries(samplers).find(([, own]) => own === letter)?.[0]);
     if (named.includes(undefined)) throw wrongValue(param, `${expected}, or letters among ${Object.values(samplers).join('')}`, value);
-    return named.length === 0 ? {} : { samplers: named as string[] };
+    return named as string[];
   }
-  const named = (fields.array('samplers', maxSamplers) ?? []).map((given, index) => {
+  return (fields.array('samplers', maxSamplers) ?? []).map((given, index) => {
     const word = checkName(given, `${param}[${index}]`, 40).toLowerCase();
     const found = Object.keys(samplers).find((name) => [name, name.replaceAll('_', '-'), name.replaceAll('_', '')].includes(word)) ?? otherNames[word];
     if (found === undefined || !Object.hasOwn(samplers, found)) throw wrongValue(`${param}[${index}]`, expected, given);
     return found;
   });
-  return named.length === 0 ? {} : { samplers: named };
 }
 
-const maxBreakers = 64;
+const maxBreakers = 16;
 const maxBreakerLength = 128;
 
 function readBreakers(fields: Fields, name: string): Pick<Sampling, 'drySequenceBreakers'> {
   const given = fields.array(name, maxBreakers);
   if (given === undefined) return {};
   if (given.length === 0) throw wrongValue(fields.param(name), 'at least one text', given);
-  return { drySequenceBreakers: given.map((text, index) => checkName(text, `${fields.param(name)}[${index}]`, maxBreakerLength)) };
+  const texts = given.map((text, index) => checkName(text, `${fields.param(name)}[${index}]`, maxBreakerLength));
+  return { drySequenceBreakers: [...new Set(texts)] };
 }

@@ -64,7 +64,7 @@ export const samplingWords: Words = {
   temperature: { text: '0 always takes the likeliest token. The default is the server\'s (`--temp`).', default: answerSettings.temperature.fallback },
   ...Object.fromEntries(samplerFields),
   mirostat: { text: 'Version of Mirostat; 0 is off.', default: 0 },
-  seed: { text: 'The same request with the same seed gets the same answer. Without a seed, or with -1, the server picks one at random. Only the low 32 bits count.', default: -1 },
+  seed: { text: 'The same request with the same seed gets the same answer, except where rounding decides: tokens that were cached, or other requests in the same step, change the last digits. Without a seed, or with -1, the server picks one at random. Only the low 32 bits count.', default: -1 },
   logit_bias: {
     text: 'Bias to add to the logits of tokens, -100 to 100; `false` bans the token. Keys are token ids, or texts, whose tokens all get the bias. A list of `[key, bias]` pairs works too.',
     is: [{ type: 'object', additionalProperties: { anyOf: [{ type: 'number', minimum: -100, maximum: 100 }, { const: false }] } }, 'array'],
@@ -72,7 +72,7 @@ export const samplingWords: Words = {
   },
   ignore_eos: { text: 'The answer goes on until it reaches its maximum length.', default: false },
   samplers: {
-    text: "llama.cpp's samplers in the order to apply them, by name (`penalties`, `dry`, `top_n_sigma`, `top_k`, `typ_p`, `top_p`, `min_p`, `xtc`, `temperature`, `infill`, `adaptive_p`) or as a string of letters (`edskypmxt`). An empty list means the default ones.",
+    text: "llama.cpp's samplers in the order to apply them, by name (`penalties`, `dry`, `top_n_sigma`, `top_k`, `typ_p`, `top_p`, `min_p`, `xtc`, `temperature`, `infill`, `adaptive_p`) or as a string of letters (`edskypmxt`), each once. `infill` must come after `top_k`, with a `top_k` of at most 256. An empty list means the default ones.",
     is: [{ type: 'string', maxLength: 32 }, 'array'],
   },
   dry_sequence_breakers: { text: 'Texts at which DRY starts over; by default a line feed, `:`, `"` and `*`. Only read if `dry_multiplier` is above 0.' },

@@ -8,7 +8,8 @@ import { RecuaError } from '../errors.js';
 import { BodyMemory, defaultBodyMemory } from './body/body-memory.js';
 import { ApiKeys } from './access/api-keys.js';
 import { adminOnly, keyOf, letIn, readKey, requireKey } from './access/guard.js';
-import { Limits } from './access/limits.js';
+import { keyGone, KeyWatch } from './access/key-watch.js';
+import { leaveRunning, Limits } from './access/limits.js';
 import { TokenUsage } from './access/token-usage.js';
 import { Visitors } from './access/visitors.js';
 import { cors } from './access/cors.js';
@@ -19,11 +20,12 @@ import type { Gateway, Log } from './http/gateway.js';
 import { health, live, ready } from './health.js';
 import { askedBy as askedByKey, IdleWork, Inner, reasonOf } from './http/inner.js';
 import { factsOf, tokensOf } from './http/facts.js';
-import { isBrowser } from './access/pages.js';
+import { isBrowser, watchPages } from './access/pages.js';
 import { KeptFolder } from './kept/kept-folder.js';
 import { everyone, ownerWith } from './kept/owner.js';
 import { refuseExpectations } from './body/body-reader.js';
 import { hasBody, jsonBody } from './body/json-body.js';
+import { holdReplies, ReplyMemory } from './body/reply-memory.js';
 import type { SavedChats } from './http/saved-chats.js';
 import type { ModelShelf } from './http/shelf.js';
 import { Metrics } from './metrics/metrics.js';
@@ -45,6 +47,7 @@ import { sessions } from './sessions/dialect.js';
 import { operations as about } from './server-operations.js';
 import { RecentRequests } from './http/recent.js';
 import { RunningAnswers } from './http/running.js';
+import { nearest } from '../models/names/nearest.js';
 import type { RequestDefaults } from '../request/sampling-fields.js';
 import { Traffic } from './http/traffic.js';
 import { visibleTo } from './http/visible-models.js';
@@ -79,12 +82,16 @@ export interface AppOptions {
   savedChats?: SavedChats | undefined;
 }
 
+/** Comparing a path with all routes takes a millisecond at this length. */
+const longestPath = 60;
+
 export function createApp(options: AppOptions): Express {
   const { pool, config, traffic = new Traffic(), log = () => undefined } = options;
   const { temperature, maxTokens } = config;
   const keys = options.keys ?? ApiKeys.read({ keys: config.apiKey, file: config.apiKeyFile, own: options.ownKey });
   const visitors = new Visitors(config);
   const needsKey = requireKey(keys, (req) => reasonOf(req) !== undefined, askedByKey);
+  const watchesKey = watchKey(keys, traffic);
   const defaultsOf = (id: string): RequestDefaults => ({ temperature, maxTokens, ...options.defaultsOf?.(id) });
   const app = express();
   const kept = new KeptFolder(options.keepIn);
@@ -106,7 +113,7 @@ export function createApp(options: AppOptions): Express {
   const askedBy = (res: Response): string | undefined => keyOf(res)?.name;
   const metrics = new Metrics({ pool, traffic, bodyBytes: () => memory.usedBytes, askedBy });
   for (const { under = [], errorShape } of dialects) if (errorShape) for (const path of under) app.use(path, shapeErrors(errorShape));
-  app.use(new Traces(askedBy).watch, inTurn(), requestId, requestLog(log, recent, askedBy), metrics.watch, cors(visitors), refuseExpectations, readKey(keys, askedByKey), (_req, res, next) => {
+  app.use(new Traces(askedBy).watch, inTurn(), traffic.watchReader, holdReplies(new ReplyMemory(memory.sizeBytes), clientOf), requestId, requestLog(log, recent, askedBy), metrics.watch, cors(visitors), watchPages(visitors, keys), refuseExpectations, readKey(keys, askedByKey), (_req, res, next) => {
     if (traffic.draining) res.set('Connection', 'close');
     next();
   });
@@ -123,9 +130,11 @@ export function createApp(options: AppOptions): Express {
   };
   const body = [refuseWhileDraining(traffic), ...jsonBody(config.bodyLimitBytes, memory)];
   const anyBody = [refuseWhileDraining(traffic), ...jsonBody(config.bodyLimitBytes, memory, (req) => !isBrowser(req.headers))];
+  const known: string[] = [];
   for (const { before, takesAnyType, routes } of routesOf(gateway, metrics.route)) {
     for (const one of routes) {
-      const first = [...before, ...(one.isOpen ? [] : [needsKey]), ...(one.isForAdmin ? [adminOnly] : []), ...(one.isOpen || one.endsWork ? [] : [limited])];
+      known.push(...one.paths.filter((path) => !path.includes(':')));
+      const first = [...before, ...(one.isOpen ? [] : [needsKey, watchesKey]), ...(one.isForAdmin ? [adminOnly] : []), ...(one.isOpen || one.endsWork ? [] : [limited])];
       route(app, one, first, takesAnyType ? anyBody : body);
     }
   }
@@ -135,7 +144,8 @@ export function createApp(options: AppOptions): Express {
   }
 
   app.use(needsKey, (req) => {
-    throw new RecuaError('route_not_found', `No route ${req.method} ${req.path.slice(0, 200)} in this API.`);
+    const near = req.path.length <= longestPath ? nearest(req.path, known) : undefined;
+    throw new RecuaError('route_not_found', `No route ${req.method} ${req.path.slice(0, 200)} in this API.${near === undefined ? '' : ` Did you mean ${near}?`}`);
   });
   app.use(errorHandler(log));
   return app;
@@ -168,7 +178,7 @@ export function describeApi(): ReturnType<typeof describe> {
 }
 
 /** The parts of the gateway that depend on a request's API key. */
-function ofKey(pool: ModelPool): Pick<Gateway, 'poolFor' | 'ownerOf' | 'mostPriority' | 'saltOf' | 'staysAnyway' | 'countsTokens'> {
+function ofKey(pool: ModelPool): Pick<Gateway, 'poolFor' | 'ownerOf' | 'mostPriority' | 'saltOf' | 'staysAnyway' | 'countsTokens' | 'leaveRunning'> {
   return {
     poolFor: (res) => visibleTo(keyOf(res), pool),
     ownerOf(res) {
@@ -186,6 +196,24 @@ function ofKey(pool: ModelPool): Pick<Gateway, 'poolFor' | 'ownerOf' | 'mostPrio
       return pool.sole && 'keep_alive changes nothing here: this server has a single model, which stays loaded as long as the server runs.';
     },
     countsTokens: (res) => keyOf(res)?.tokensPerDay !== undefined,
+    leaveRunning,
+  };
+}
+
+/**
+ * Ends background work and open streams when their key stops being valid. Runs before any handler.
+ */
+function watchKey(keys: ApiKeys, traffic: Traffic): RequestHandler {
+  const watch = new KeyWatch();
+  return (req, res, next) => {
+    const key = keyOf(res);
+    const reason = reasonOf(req);
+    if (key && (reason instanceof BackgroundRun || reason instanceof IdleWork)) {
+      watch.add(res, { isValid: () => keys.named(key.name, Date.now()) !== undefined, end: () => traffic.cancel(res, keyGone(key.name)) });
+    } else if (key && req.method === 'GET') {
+      watch.add(res, { isValid: () => letIn(keys, req.headers) !== undefined, end: () => res.destroy() });
+    }
+    next();
   };
 }
 

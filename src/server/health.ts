@@ -4,8 +4,9 @@
 // app.
 import type { Request, RequestHandler, Response } from 'express';
 import type { Engine } from '../engine/api.js';
-import type { ModelState } from '../engine/pool-api.js';
+import type { ModelState, PoolModel } from '../engine/pool-api.js';
 import { RecuaError } from '../errors.js';
+import { isStranger } from './access/guard.js';
 import { errorBody, errorHeaders } from './http/error-reply.js';
 import type { Gateway } from './http/gateway.js';
 import { statusOf } from './openai/models.js';
@@ -15,14 +16,16 @@ export function health(gateway: Gateway): RequestHandler {
   return sole ? healthOfOne(gateway, sole) : healthOfSeveral(gateway);
 }
 
-function healthOfOne({ traffic }: Gateway, engine: Engine): RequestHandler {
-  return (_req: Request, res: Response) => {
+function healthOfOne({ traffic, pool }: Gateway, engine: Engine): RequestHandler {
+  return async (_req: Request, res: Response) => {
+    const [only] = await pool.list();
     const state = engine.state;
     const { crashes } = engine;
     const requests = traffic.total;
     res.set('Cache-Control', 'no-store');
     if (state.state === 'failed') {
-      res.status(503).set(errorHeaders(state.error)).json({ status: 'error', model: 'failed', requests, crashes, ...errorBody(state.error) });
+      const error = tellable(state.error, only!, res);
+      res.status(503).set(errorHeaders(error)).json({ status: 'error', model: 'failed', requests, crashes, ...errorBody(error) });
     } else if (state.state === 'closed' || traffic.draining) {
       const stopping = new RecuaError('shutting_down', 'The server is stopping and takes no new work.');
       res.status(503).json({ status: 'stopping', model: state.state === 'ready' ? 'loaded' : 'closed', running: traffic.size, requests, crashes, ...errorBody(stopping) });
@@ -38,7 +41,7 @@ function healthOfOne({ traffic }: Gateway, engine: Engine): RequestHandler {
 function healthOfSeveral({ pool, traffic }: Gateway): RequestHandler {
   return async (_req: Request, res: Response) => {
     const all = await pool.list();
-    const models = Object.fromEntries(all.map(({ id, state }) => [id, statusOf(state)]));
+    const models = Object.fromEntries(all.map((model) => [model.id, statusOf(tellableState(model, res))]));
     const numbers = { running: traffic.size, requests: traffic.total };
     res.set('Cache-Control', 'no-store');
     if (traffic.draining) {
@@ -58,7 +61,7 @@ export const live: RequestHandler = (_req: Request, res: Response) => {
 /** 200 exactly when a balancer should send requests here. */
 export function ready({ pool, traffic }: Gateway): RequestHandler {
   return async (_req: Request, res: Response) => {
-    const states = traffic.draining ? [] : (await pool.list()).map(({ state }) => state);
+    const states = traffic.draining ? [] : (await pool.list()).map((model) => tellableState(model, res));
     res.set('Cache-Control', 'no-store');
     // Models that are not loaded count, since the first request for one loads it.
     if (!traffic.draining && states.some(({ state }) => canServe(state, pool.sole !== undefined))) return void res.json({ status: 'ready' });
@@ -73,4 +76,15 @@ export function ready({ pool, traffic }: Gateway): RequestHandler {
 
 function canServe(state: ModelState['state'], isSole: boolean): boolean {
   return state === 'ready' || (!isSole && (state === 'unloaded' || state === 'sleeping' || state === 'unloading'));
+}
+
+/** The state of a model, with what this client may know about it. */
+function tellableState(model: PoolModel, res: Response): ModelState {
+  const { state } = model;
+  return state.state === 'failed' ? { ...state, error: tellable(RecuaError.fromPlain(state.error), model, res) } : state;
+}
+
+/** Why a model cannot be used holds paths and the file's words, which are not for everybody. */
+function tellable(error: RecuaError, { id }: PoolModel, res: Response): RecuaError {
+  return isStranger(res) ? new RecuaError(error.code, `The model ${id} cannot be loaded; the server's log says why, and so does this route with an API key.`) : error;
 }

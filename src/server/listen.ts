@@ -14,6 +14,7 @@ import { ApiKeys } from './access/api-keys.js';
 import { watchKeys } from './access/key-file.js';
 import { TlsFiles } from './access/tls-files.js';
 import { createApp, type AppOptions } from './app.js';
+import { watchArrivals } from './body/arrival.js';
 import { keepWaiting } from './body/body-reader.js';
 import { corsHeaders } from './access/cors.js';
 import { errorBody } from './http/error-reply.js';
@@ -24,8 +25,8 @@ import { Upgrades } from './http/upgrades.js';
 import { listenLocally } from './local-socket.js';
 
 const limits = {
-  /** For the whole request to arrive. Answers have no timeout here. */
-  requestTimeout: 5 * 60_000,
+  /** See body/arrival, which allows large files more time. Answers have no timeout here. */
+  requestTimeout: 0,
   /** For the headers alone, so that slow clients do not hold sockets. */
   headersTimeout: 80_000,
   /**
@@ -89,6 +90,7 @@ export async function listen(options: ListenOptions): Promise<Listening> {
   });
   // Node would answer 417 without a body.
   server.on('checkExpectation', app);
+  watchArrivals(server, ({ socket }) => answerBrokenHttp(Object.assign(new Error('late'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' }), socket, options.config));
   server.on('clientError', (cause: NodeJS.ErrnoException, socket) => answerBrokenHttp(cause, socket, options.config));
   const url = path === undefined ? await listenOn(server, host, wanted, tls ? 'https' : 'http') : `unix:${await listenLocally(server, path, socketMode)}`;
   const port = path === undefined ? (server.address() as AddressInfo).port : 0;

@@ -133,7 +133,7 @@ export const serverSettings = {
     kind: 'integer', fallback: 10 * secondMs, min: 0, max: 86_400 * secondMs,
     flag: {
       names: ['--drain-timeout'], value: 'seconds', key: 'drainSeconds', unit: secondMs,
-      help: 'Wait this long for running answers when stopping',
+      help: 'Wait this long for answers, uploads and downloads when stopping',
     },
   },
   /**
@@ -188,8 +188,8 @@ export const serverSettings = {
   },
   /**
    * Memory for all request bodies together, in bytes. Each byte of a body counts as 4; requests
-   * beyond the limit get a 503. Default 0: a quarter of V8's heap limit, at most an eighth of the
-   * machine's memory.
+   * beyond the limit get a 503. Replies that clients have not read yet may take as much again.
+   * Default 0: a quarter of V8's heap limit, at most an eighth of the machine's memory.
    */
   bodyMemoryBytes: {
     kind: 'integer', fallback: 0, min: 0, max: 1_048_576 * mebibyte, library: true,

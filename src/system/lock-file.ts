@@ -1,6 +1,7 @@
 // A lock between processes: a file that names its holder. Recua takes over the lock of a dead
 // process immediately. (Existing packages judge by age alone, so a killed holder blocks for
-// seconds; Node has no flock.) Used by downloads, the model store and the managed server.
+// seconds; Node has no flock.) Used by downloads, the model store, the managed server and
+// background responses.
 import { link, mkdir, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { createHash, randomUUID } from 'node:crypto';
 import { dirname } from 'node:path';
@@ -12,6 +13,8 @@ import { readSmallFile } from './small-file.js';
 
 export interface Lock {
   readonly path: string;
+  /** False once somebody has removed the file. */
+  isHeld(): Promise<boolean>;
   /** Idempotent. */
   release(): Promise<void>;
 }
@@ -68,11 +71,13 @@ function hold(path: string, mark: string): Lock {
   }, touchMs);
   timer.unref();
   let released: Promise<void> | undefined;
+  const isHeld = async (): Promise<boolean> => await contents(path) === mark;
   return {
     path,
+    isHeld,
     release: () => (released ??= (async () => {
       clearInterval(timer);
-      if (await contents(path).catch(() => undefined) === mark) await rm(path, { force: true });
+      if (await isHeld().catch(() => false)) await rm(path, { force: true });
     })()),
   };
 }

@@ -1,16 +1,30 @@
 // Reads small files that other processes write: journals, locks, refs. None is trusted: Recua must
-// not follow a link, wait for a pipe, or fill its memory with an endless file.
+// not follow a link, wait for a pipe, or fill its memory with an endless file. Those that a person
+// may have put elsewhere, with a link in their place, are named as such.
 import { constants } from 'node:fs';
 import { open, type FileHandle } from 'node:fs/promises';
 
+/** What has the name is a folder, a pipe or a device. */
+export class NotRegular extends Error {}
+
 const pieceBytes = 64 * 1024;
+const mostLinkedBytes = 16 * 2 ** 20;
 
 /**
  * The text of a file of at most `mostBytes`. Rejects with the system's error if the file cannot be
  * opened (a link: ELOOP), and with its own error if it is not a regular file or is too large.
  */
 export async function readSmallFile(path: string, mostBytes: number): Promise<string> {
-  const file = await openRegular(path);
+  return await readWhole(await openRegular(path), path, mostBytes);
+}
+
+/** The same, of a file that may be a link to another: keys, certificates, aliases. */
+export async function readLinkedFile(path: string, mostBytes = mostLinkedBytes): Promise<string> {
+  return await readWhole(await openRegular(path, true), path, mostBytes);
+}
+
+/** Closes the file. */
+export async function readWhole(file: FileHandle, path: string, mostBytes: number): Promise<string> {
   try {
     const found = await file.stat();
     // Ignore data written meanwhile.
@@ -43,8 +57,11 @@ export async function readFirstLine(path: string, mostBytes: number): Promise<st
   }
 }
 
-async function openRegular(path: string): Promise<FileHandle> {
-  const file = await open(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0) | (constants.O_NOFOLLOW ?? 0));
+/**
+ * Opens for reading; rejects for what is not a regular file, and for a link unless it `follows`.
+ */
+export async function openRegular(path: string, follows = false): Promise<FileHandle> {
+  const file = await open(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0) | (follows ? 0 : constants.O_NOFOLLOW ?? 0));
   try {
     if ((await file.stat()).isFile()) return file;
   } catch (thrown) {
@@ -52,5 +69,5 @@ async function openRegular(path: string): Promise<FileHandle> {
     throw thrown;
   }
   await file.close();
-  throw new Error(`${path} is not a regular file`);
+  throw new NotRegular(`${path} is not a regular file`);
 }

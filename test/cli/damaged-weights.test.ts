@@ -20,8 +20,10 @@ async function damage(path: string): Promise<void> {
 t.test('a file that llama.cpp gives up on is refused with its reason, without a stack trace', async (t) => {
   const path = join(t.testdir(), 'layers.gguf');
   const bytes = readFileSync(builtinPath);
-  const name = 'block_count';
-  bytes.writeUInt32LE(60_000, bytes.indexOf(name) + name.length + 4);
+  const at = bytes.indexOf('llama.rope.dimension_count');
+  // A name of the same length: more layers that predict than there are layers.
+  const length = bytes.write('llama.nextn_predict_layers', at);
+  bytes.writeUInt32LE(60_000, at + length + 4);
   writeFileSync(path, bytes);
   const { code, stderr } = await recua(['run', path, '-p', 'Hello']);
   t.equal(code, 1);

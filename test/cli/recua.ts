@@ -55,12 +55,14 @@ export interface Options {
   bare?: boolean;
   /** Runs another installation. */
   main?: string;
+  /** A command that runs the rest of its command line. */
+  through?: readonly string[];
 }
 
-export function start(args: readonly string[], { cwd = root, env = {}, addressKib, bare = false, main = mainPath }: Options = {}): Running {
+export function start(args: readonly string[], { cwd = root, env = {}, addressKib, bare = false, main = mainPath, through = [] }: Options = {}): Running {
   const plain = [process.execPath, main, ...args] as const;
   const command = bare ? ['env', '-u', 'NODE_OPTIONS', ...plain] as const : plain;
-  const [file, ...rest] = addressKib === undefined ? command : ['sh', '-c', 'ulimit -v "$0" && exec "$@"', String(addressKib), ...command] as const;
+  const [file, ...rest] = addressKib === undefined ? [...through, ...command] as unknown as typeof command : ['sh', '-c', 'ulimit -v "$0" && exec "$@"', String(addressKib), ...command] as const;
   const child = spawn(file, rest, { cwd, env: { ...process.env, XDG_CONFIG_HOME: noConfig, ...withHome(env) }, stdio: 'pipe' });
   let stdout = '';
   let stderr = '';

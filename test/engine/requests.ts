@@ -45,6 +45,9 @@ export interface Outcome {
 export async function openEngine(fake: FakeOptions = {}, more: Partial<EngineOptions> = {}) {
   const addon = fakeAddon(fake);
   const loaded = await load(addon, { ...options, ...more }, () => {}).promise;
+  // Tests count what their requests do, not what the load tried.
+  addon.stats.steps = 0;
+  addon.tokenized.length = 0;
   const outcomes = new Map<number, Outcome>();
   const waiters = new Map<number, (outcome: Outcome) => void>();
   const messages: EngineEvent[][] = [];

@@ -97,6 +97,24 @@ inBothModes('tokens and text go both ways', async (t, load) => {
   t.ok((await model.tokenize("<|im_end|>", { parseSpecial: true })).length < await model.countTokens("<|im_end|>"), "control tokens only where they are asked for");
   t.same(await model.detokenize([]), '');
   for (const wrong of [-1, 1.5, model.info.vocabSize, 2 ** 32, NaN]) t.equal(await codeOf(model.detokenize([wrong])), 'invalid_value', String(wrong));
+  const detached = Int32Array.of(1);
+  structuredClone(detached, { transfer: [detached.buffer] });
+  for (const wrong of [detached, { length: 1e12 }]) t.equal(await codeOf(model.detokenize(wrong as never)), 'invalid_type');
+  for (const wrong of [detached, new Proxy(Int32Array.of(5), {}), Object.create(Int32Array.prototype)]) {
+    t.equal(await codeOf(model.complete(wrong as never)), 'invalid_type', 'neither a Proxy nor a likeness');
+  }
+});
+
+inBothModes('a prompt of tokens is what it was at the call', async (t, load) => {
+  const model = await load(t);
+  const tokens = await model.tokenize('Once upon a time, there was a');
+  const alone = await model.complete(tokens, greedy);
+  const shared = new Int32Array(new SharedArrayBuffer(4 * tokens.length));
+  for (const prompt of [tokens.slice(), (shared.set(tokens), shared)]) {
+    const reply = model.complete(prompt, greedy);
+    prompt.fill(2 ** 30);
+    t.equal((await reply).content, alone.content);
+  }
 });
 
 inBothModes('a model that is not a reranker says so', async (t, load) => {

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { rmSync } from 'node:fs';
+import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { addAlias } from '#recua/models/aliases.js';
 import type { Places } from '#recua/models/places.js';
@@ -86,4 +86,20 @@ t.test('a model pulled while the server runs is found at once, and a removed one
   nowMs = 10_000;
   await t.rejects(find('acme/new'), { code: 'model_not_found' });
   t.equal((await list()).length, 4);
+});
+
+t.test('damaged aliases leave those read before in use, and are reported once', async (t) => {
+  const places = await fill(t.testdir());
+  let nowMs = 0;
+  const warned: string[] = [];
+  const { list, find } = storeModels({ places, now: () => nowMs, warn: (text) => warned.push(text) });
+  t.equal((await find('tiny')).id, 'acme/many-GGUF:Q4_K_M');
+  writeFileSync(join(places.state, 'aliases.json'), '{"a":5}');
+  for (nowMs of [10_000, 20_000]) {
+    t.equal((await list()).length, 4);
+    t.equal((await find('tiny')).id, 'acme/many-GGUF:Q4_K_M');
+  }
+  t.match(warned, [/previous aliases stay in use\. Expected aliases in .*aliases\.json/]);
+  t.equal(warned.length, 1);
+  t.equal((await storeModels({ places }).list()).length, 4, 'a server that starts has none');
 });

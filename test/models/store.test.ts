@@ -113,7 +113,7 @@ t.test('findModel() says what is wrong with an incomplete model', async (t) => {
   await t.rejects(findModel('acme/half', options), { code: 'model_not_found', message: /partly downloaded \(43 %\)\. Pull it again to go on: recua pull acme\/half --file \S+\.gguf$/ });
   await t.rejects(findModel('acme/torn', options), { code: 'model_not_found', message: /3 parts, of which parts 2, 3 are missing.*recua pull acme\/torn/ });
   rmSync(join(folderOf(places.hub, 'acme/solo-GGUF'), 'blobs'), { recursive: true });
-  await t.rejects(findModel('acme/solo-GGUF', options), { code: 'model_not_found', message: /contents are gone: there is no .*blobs/ });
+  await t.rejects(findModel('acme/solo-GGUF', options), { code: 'model_not_found', message: /the file behind it is gone; recua list says which\. Pull it again/ });
   put(places.hub, { repo: 'acme/half', file: 'half-Q8_0.gguf', bytes: model('whole') });
   t.match(await findModel('acme/half', options), { file: 'half-Q8_0.gguf' }, 'the one that is whole is meant');
 });

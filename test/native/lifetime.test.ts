@@ -18,7 +18,7 @@ t.test('200 loads and closes leave memory flat', async (t) => {
       await model.close();
     };
     const residentMiB = () => { gc(); return process.memoryUsage().rss / 2 ** 20; };
-    for (let i = 0; i < 30; i++) await once();
+    for (let i = 0; i < 230; i++) await once();
     const before = residentMiB();
     for (let i = 0; i < 200; i++) await once();
     console.log(residentMiB() - before);`;
@@ -168,4 +168,23 @@ t.test('the addon works from worker threads, which may end at any moment', async
     }`;
   const { status, signal, stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', body], { encoding: 'utf8' });
   t.equal(status, 0, `signal ${signal} ${stderr.slice(0, 500)}`);
+});
+
+t.test('a model may close while a sampler reads what was generated before', async (t) => {
+  const setup = new URL('./setup.js', import.meta.url).href;
+  const body = `
+    const { loadBuiltin } = await import(${JSON.stringify(setup)});
+    const tokens = Int32Array.from({ length: 3_000_000 }, (_, index) => 3 + index % 1300);
+    for (let round = 0; round < 6; round++) {
+      const model = await loadBuiltin();
+      const sampler = await model.createSampler({ temperature: 0.8, repeatPenalty: 1.1, penaltyLastN: 4096, draft: true, seed: 1 }, new Int32Array());
+      const resumed = sampler.resume(tokens, 5).catch(({ code }) => code);
+      await new Promise((resolve) => setTimeout(resolve, 5 + 7 * round));
+      await model.close();
+      await resumed;
+    }
+    console.log('closed');`;
+  const { stdout, stderr, status } = spawnSync(process.execPath, ['--input-type=module', '-e', body], { encoding: 'utf8' });
+  t.equal(stdout, 'closed\n', stderr);
+  t.equal(status, 0);
 });

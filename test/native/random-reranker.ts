@@ -72,8 +72,15 @@ const shapes = {
 
 export const rerankerNames = Object.keys(shapes) as (keyof typeof shapes)[];
 
-/** Without the head and its metadata, it is an embedding model. */
-export async function writeReranker(name: keyof typeof shapes, path: string, { head = true } = {}): Promise<void> {
+interface Changes {
+  /** Without the head and its metadata, it is an embedding model. */
+  head?: boolean;
+  /** Tensors to leave out. */
+  without?: RegExp;
+  more?: Meta[];
+}
+
+export async function writeReranker(name: keyof typeof shapes, path: string, { head = true, without, more = [] }: Changes = {}): Promise<void> {
   const shape: Shape = shapes[name];
   const { readPairs } = await import(new URL('../../bench/random-model.mjs', import.meta.url).href) as { readPairs(path: string): { key: string; bytes: Buffer; length: number }[] };
   const pairs = readPairs(fileURLToPath(new URL(`../../vendor/llama.cpp/models/ggml-vocab-${shape.vocabulary}.gguf`, import.meta.url)))
@@ -83,7 +90,7 @@ export async function writeReranker(name: keyof typeof shapes, path: string, { h
   const tensors: TensorSpec[] = [];
   const data: Buffer[] = [];
   let offset = 0;
-  for (const [tensorName, dimensions] of shape.tensors(vocabulary).filter(([each]) => head || !each.startsWith('cls.'))) {
+  for (const [tensorName, dimensions] of shape.tensors(vocabulary).filter(([each]) => (head || !each.startsWith('cls.')) && !without?.test(each))) {
     const values = new Float32Array(dimensions.reduce((product, n) => product * n, 1));
     const scale = /norm/.test(tensorName) ? 0.1 : 0.3;
     for (let i = 0; i < values.length; i++) values[i] = random() * scale + (/norm\.weight/.test(tensorName) ? 1 : 0);
@@ -94,7 +101,7 @@ export async function writeReranker(name: keyof typeof shapes, path: string, { h
     offset += padded.length;
   }
   const metadata = shape.metadata.filter(([key]) => head || !/pooling_type|classifier|rerank/.test(key));
-  writeFileSync(path, Buffer.concat([gguf({ metadata: [...metadata, ...pairs.map(({ bytes }) => bytes)], tensors }), ...data]));
+  writeFileSync(path, Buffer.concat([gguf({ metadata: [...metadata, ...more, ...pairs.map(({ bytes }) => bytes)], tensors }), ...data]));
 }
 
 /** Repeatable numbers from −1 to 1 (mulberry32). */

@@ -1,10 +1,12 @@
 // Tokens of every vocabulary file in the vendored llama.cpp tree that has expected ones. An .inp
 // file holds texts between lines `__ggml_vocab_test__`, the .out file one line of token ids for
 // each.
-import { existsSync, readFileSync, readdirSync } from 'node:fs';
+import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { loadAddon } from '#recua/addon/addon.js';
+import { gguf, types } from '../models/gguf-bytes.js';
 
 const folder = new URL('../../vendor/llama.cpp/models/', import.meta.url);
 const addon = loadAddon();
@@ -44,4 +46,46 @@ t.test('a long run of one kind of character is just text', async (t) => {
     await model.close();
     t.ok(tokens > 0, `${name}: ${tokens} tokens`);
   }
+});
+
+/** A file of a vocabulary alone. */
+const vocabularyOf = (kind: string, tokens: string[], tokenTypes: number[]): Buffer => gguf({ metadata: [
+  ['general.architecture', types.string, 'llama'],
+  ...['block_count', 'context_length', 'embedding_length', 'feed_forward_length', 'attention.head_count'].map((key): [string, number, number] => [`llama.${key}`, types.u32, 1]),
+  ['llama.attention.layer_norm_rms_epsilon', types.f32, 1e-5],
+  ['tokenizer.ggml.model', types.string, kind],
+  ['tokenizer.ggml.tokens', types.array, tokens, types.string],
+  ['tokenizer.ggml.scores', types.array, tokens.map(() => -1), types.f32],
+  ['tokenizer.ggml.token_type', types.array, tokenTypes, types.i32],
+] });
+
+async function loadVocabulary(t: Test, file: Buffer) {
+  const path = join(t.testdir(), 'vocabulary.gguf');
+  writeFileSync(path, file);
+  const model = await addon.loadModel({ path, gpuLayers: 0, mmap: true, mlock: false, vocabOnly: true }).promise;
+  t.teardown(() => model.close());
+  return model;
+}
+
+const bytes = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'));
+
+t.test('a vocabulary of RWKV without a token for each byte is refused: a text with this byte would be read for ever', async (t) => {
+  const tokens = ['<s>', ...bytes.map((byte) => `\\x${byte}`), 'zz'];
+  const normal = tokens.map(() => 1);
+  const model = await loadVocabulary(t, vocabularyOf('rwkv', tokens, normal));
+  t.same([...await model.tokenize('zzz', false, false)], [257, 0x7a + 1]);
+  for (const byte of ['7a', '0a']) {
+    const lacking = tokens.map((token) => (token === `\\x${byte}` ? 'zzz' : token));
+    await t.rejects(loadVocabulary(t, vocabularyOf('rwkv', lacking, normal)), { code: 'model_unusable', message: /a token for each byte/ });
+  }
+});
+
+t.test('a token of a PLaMo-2 vocabulary that is not UTF-8 or very long breaks nothing', async (t) => {
+  const plamo = (...more: string[]): Buffer => vocabularyOf('plamo2', ['<unk>', ...bytes.map((byte) => `<0x${byte.toUpperCase()}>`), ...more], [2, ...bytes.map(() => 6), ...more.map(() => 1)]);
+  const tail = 'A'.repeat(500);
+  const file = plamo(`z\u0001${tail}`, `z\uFFFD${tail}`);
+  file[file.indexOf(`z\u0001${tail}`) + 1] = 0x80;
+  const model = await loadVocabulary(t, file);
+  t.same([...await model.tokenize('abc z', false, false)], Array.from(Buffer.from('abc z'), (byte) => byte + 1));
+  await t.rejects(loadVocabulary(t, plamo('A'.repeat(8_000))), { code: 'model_unusable', message: /lengths, cubed/ });
 });

@@ -71,10 +71,11 @@ t.test('Now has a row for each answer in progress, and its client notices nothin
 });
 
 t.test('Now shows the server settings, and no secrets', { skip: missing('chromium') }, async (t) => {
-  const { url } = await startApp(t, { apiKey: 'sesame', temperature: 0.25, apiKeyFile: '' });
+  const { url } = await startApp(t, { apiKey: 'sesame', temperature: 0.25, apiKeyFile: '', slotSavePath: t.testdir({}), traces: 'http://me:pass@127.0.0.1:1/' });
   t.equal((await fetch(`${url}/ui/settings`)).status, 401);
   const told = await (await fetch(`${url}/ui/settings`, { headers: { authorization: 'Bearer sesame' } })).text();
-  t.notMatch(told, /sesame/);
+  t.notMatch(told, /sesame|pass@/);
+  t.notOk(told.includes(t.testdirName), 'nor paths');
   t.match(JSON.parse(told).data.find(({ name }: { name: string }) => name === '--api-key'), { value: 'set', isDefault: false });
   const { page, complaints } = await openPage(t, 'chromium', `${url}/#/now`);
   await page.locator('input[type=password]').fill('sesame');

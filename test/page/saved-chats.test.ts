@@ -124,8 +124,13 @@ t.test('a chat of the browser moves to the server and back, with its branches', 
 t.test('a server without --ui-sessions shows no saved chats', { skip: missing('chromium') }, async (t) => {
   const { url } = await startApp(t);
   const { page } = await openPage(t, 'chromium', url);
+  const asked: string[] = [];
+  page.on('request', (request) => void asked.push(new URL(request.url()).pathname));
+  await page.reload();
   await say(page, 'hello');
   await lastAnswer(page);
+  t.ok(asked.includes('/ui/server'));
+  t.notOk(asked.includes('/sessions'), 'a refusal would stand in the console');
   t.equal(await listed(page).count(), 0);
   t.equal(await page.getByRole('button', { name: 'Move to recua chat' }).count(), 0);
 });

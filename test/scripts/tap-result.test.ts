@@ -8,7 +8,7 @@ t.test('countTap() counts the tests of a run by file, not their assertions', (t)
     'TAP version 14', '1..4',
     '# Subtest: dist-test/cli/a.test.js',
     '    # Subtest: adds', '        ok 1 - is 2', '        ok 2 - is 4', '        1..2', '    ok 1 - adds # time=1ms',
-    '    not ok 2 - subtracts', '    ok 3 - multiplies # SKIP not yet', '    ok 4 - roots # TODO later', '    1..4',
+    '        not ok 1 - is 3', '        not ok 2 - is 5', '        1..2', '    not ok 2 - subtracts # time=2ms', '    ok 3 - multiplies # SKIP not yet', '    ok 4 - roots # TODO later', '    1..4',
     'not ok 1 - dist-test/cli/a.test.js # time=2500.5ms',
     '# Subtest: dist-test/b.test.js', '    ok 1 - divides', '    1..1', 'ok 2 - dist-test/b.test.js # time=1.5s',
     'ok 3 - dist-test/page/c.test.js # SKIP no browser',
@@ -16,7 +16,7 @@ t.test('countTap() counts the tests of a run by file, not their assertions', (t)
   ].join('\n')), {
     passed: 3, failed: 1, skipped: 3,
     files: [
-      { name: 'test/cli/a.test.ts', ok: false, passed: 1, failed: 1, skipped: 2, seconds: 2.5005, reasons: ['not yet'] },
+      { name: 'test/cli/a.test.ts', ok: false, passed: 1, failed: 1, skipped: 2, seconds: 2.5005, reasons: ['not yet'], failures: ['subtracts: is 3'] },
       { name: 'test/b.test.ts', ok: true, passed: 1, failed: 0, skipped: 0, seconds: 1.5 },
       { name: 'test/page/c.test.ts', ok: true, passed: 0, failed: 0, skipped: 1, reasons: ['no browser'] },
     ],

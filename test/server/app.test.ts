@@ -7,7 +7,11 @@ t.test('an unknown route is a 404 in the shape of OpenAI', async (t) => {
   const { url } = await startApp(t);
   const res = await fetch(`${url}/v1/nothing`);
   t.equal(res.status, 404);
-  t.match(await res.json(), { error: { code: 'route_not_found', type: 'not_found_error', param: null, message: /GET \/v1\/nothing/ } });
+  t.match(await res.json(), { error: { code: 'route_not_found', type: 'not_found_error', param: null, message: /GET \/v1\/nothing in this API\.$/ } });
+  for (const [path, meant] of [['/v1/chat/completion', '/v1/chat/completions'], ['/v1/v1/chat/completions', '/v1/chat/completions'], ['/v1/embedings', '/v1/embeddings']]) {
+    const { error } = await (await fetch(url + path!, { method: 'POST' })).json() as { error: { message: string } };
+    t.match(error.message, `No route POST ${path} in this API. Did you mean ${meant}?`);
+  }
 });
 
 t.test('a wrong method is a 405 that names the right ones', async (t) => {

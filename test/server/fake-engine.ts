@@ -185,6 +185,7 @@ function unitVector(seed: number): Float32Array {
 class FakeAnswer implements Answer {
   readonly accepted: Promise<{ promptTokens: number; position: number }>;
   readonly finished: Promise<Finish>;
+  used: Answer['used'];
   readonly #engine: FakeEngine;
   readonly #accept = deferred<{ promptTokens: number; position: number }>();
   readonly #finish = deferred<Finish>();
@@ -206,11 +207,13 @@ class FakeAnswer implements Answer {
 
   accept(promptTokens: number, position = 0): void {
     this.#promptTokens = promptTokens;
+    this.used = { promptTokens, completionTokens: 0 };
     this.#accept.resolve({ promptTokens, position });
   }
 
   push(delta: Delta): void {
     if (this.#ended) return;
+    if (delta.soFar) this.used = delta.soFar.usage;
     this.#pending = this.#pending === undefined ? delta : merge(this.#pending, delta);
     this.#wake();
   }

@@ -13,6 +13,47 @@ t.test('a page of another site loads and unloads no model', async (t) => {
   }
 });
 
+/** A request with exactly these lines, as a program or a page that looks like one sends it. */
+async function replyTo(url: string, line: string, ...headers: string[]): Promise<string> {
+  const { hostname, port } = new URL(url);
+  const socket = connect(Number(port), hostname);
+  socket.write([`${line} HTTP/1.1`, ...headers, 'Connection: close', '', ''].join('\r\n'));
+  return await text(socket);
+}
+
+t.test('a page that looks like a program reads no files under a name that its site points here', async (t) => {
+  const { url } = await startApp(t);
+  for (const path of ['/v1/files', '/v1/batches', '/ui/requests', 'http://evil.example/v1/files']) {
+    for (const host of ['evil.example', 'evil.example:8080', 'container', 'a.lan', '127.0.0.1.evil.example', 'localhost.', 'a b']) {
+      t.match(await replyTo(url, `GET ${path}`, `Host: ${host}`), /^HTTP\/1.1 403 [^]*does not answer to the host [^]*--allowed-hosts/, `${path} at ${host}`);
+    }
+    for (const host of ['localhost', '127.0.0.1:1', '[::1]', '10.1.2.3']) t.match(await replyTo(url, `GET ${path}`, `Host: ${host}`), /^HTTP\/1.1 200/, `${path} at ${host}`);
+  }
+  t.match(await replyTo(url, 'GET /v1/models', 'Host: evil.example'), /^HTTP\/1.1 200/, 'models are for all');
+});
+
+t.test('listed names are the server\'s own, also for its page', async (t) => {
+  const { url } = await startApp(t, { allowedHosts: 'models.example.com,.example.org' });
+  t.match(await replyTo(url, 'GET /v1/files', 'Host: models.example.com'), /^HTTP\/1.1 200/);
+  t.match(await replyTo(url, 'GET /v1/files', 'Host: a.example.org', 'Origin: http://a.example.org', 'Sec-Fetch-Site: same-origin'), /^HTTP\/1.1 200/);
+  t.match(await replyTo(url, 'GET /v1/files', 'Host: a.example.org', 'Origin: http://b.example.org'), /^HTTP\/1.1 403/);
+});
+
+t.test('on a network programs may use names that no site can have', async (t) => {
+  const { url } = await startApp(t, { host: '0.0.0.0' });
+  for (const host of ['container:8080', 'box.local', 'box.lan', 'a.b.internal', 'box.home.arpa']) {
+    t.match(await replyTo(url, 'GET /v1/files', `Host: ${host}`), /^HTTP\/1.1 200/, host);
+    t.match(await replyTo(url, 'GET /v1/files', `Host: ${host}`, 'User-Agent: Mozilla/5.0'), /^HTTP\/1.1 403/, `a page at ${host}`);
+  }
+  t.match(await replyTo(url, 'GET /v1/files', 'Host: evil.example'), /^HTTP\/1.1 403/);
+});
+
+t.test('with API keys the key decides, under any name', async (t) => {
+  const { url } = await startApp(t, { apiKey: 'secret' });
+  t.match(await replyTo(url, 'GET /v1/files', 'Host: models.example.com'), /^HTTP\/1.1 401/);
+  t.match(await replyTo(url, 'GET /v1/files', 'Host: models.example.com', 'Authorization: Bearer secret'), /^HTTP\/1.1 200/);
+});
+
 t.test('an address that is no URL is an ordinary one', async (t) => {
   const { url } = await startApp(t);
   const { hostname, port } = new URL(url);

@@ -62,7 +62,8 @@ t.test('nothing is written into a running stream when its client sends bytes tha
 t.test('time limits apply to requests, not to answers', async (t) => {
   const { server } = await startApp(t);
   t.equal(server.timeout, 0, 'a long silent answer is not cut');
-  t.ok(server.headersTimeout > 0 && server.headersTimeout <= server.requestTimeout);
+  t.ok(server.headersTimeout > 0);
+  t.equal(server.requestTimeout, 0, 'bodies have a limit that depends on their speed');
   t.ok(server.keepAliveTimeout >= 65_000, 'longer than proxies keep idle sockets');
 });
 

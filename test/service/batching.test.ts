@@ -59,21 +59,22 @@ t.test('the second turn of a chat evaluates only its new tokens', async (t) => {
 
 t.test('a stream continues while a long prompt is read', async (t) => {
   const { url } = await startService(t, ['--parallel', '2']);
-  const stream = await post(url, '/v1/chat/completions', { messages: [{ role: 'user', content: 'Count to 100' }], stream: true, temperature: 0, ignore_eos: true, max_tokens: 600 });
+  const stream = await post(url, '/v1/chat/completions', { messages: [{ role: 'user', content: 'Count to 100' }], stream: true, temperature: 0, ignore_eos: true, max_tokens: 2500 });
   const reader = stream.body!.getReader();
   await reader.read();
-  let chunksMeanwhile = 0;
+  let eventsMeanwhile = 0;
   let reading = true;
   const pump = (async () => {
     while (reading) {
-      const { done } = await reader.read();
+      const { done, value } = await reader.read();
       if (done) return;
-      chunksMeanwhile++;
+      // On a busy machine, one read gets the events of several steps.
+      eventsMeanwhile += Buffer.from(value).toString().split('data: ').length - 1;
     }
   })();
   await ask(url, 'word '.repeat(1500), { max_tokens: 4 });
   reading = false;
-  t.ok(chunksMeanwhile >= 2, `${chunksMeanwhile} chunks came meanwhile`);
+  t.ok(eventsMeanwhile >= 2, `${eventsMeanwhile} events came meanwhile`);
   await pump;
   await reader.cancel();
 });

@@ -2,6 +2,8 @@
 // of `npm run bench -- cluster`, which shares its parts.
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { setTimeout as wait } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { WebSocket } from 'ws';
@@ -67,6 +69,24 @@ for (const kind of ['haproxy', 'nginx']) {
 
     t.equal((await fetch(`${url}/v1/models`)).status, 401, 'keys are the replicas’ business');
     t.equal((await fetch(`${url}/v1/models`, { headers: { authorization: `Bearer ${key}` } })).status, 200);
+  });
+
+  t.test(`behind ${kind} conversations wait for their own replica while all are full`, { skip: without(kind) }, async (t) => {
+    const replicas = await Promise.all([0, 1].map(async (index) => {
+      const server = createServer((req, res) => void setTimeout(() => res.end(String(index)), req.method === 'POST' ? 150 : 0)).listen(0, '127.0.0.1');
+      t.teardown(() => server.closeAllConnections());
+      t.teardown(() => server.close());
+      await once(server, 'listening');
+      return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
+    }));
+    const url = await balancerOf(t, kind, replicas, { flags: ['--parallel', '1'] });
+    const ask = async (name: number) => (await fetch(`${url}/v1/chat/completions`, { method: 'POST', headers: { 'x-session-id': `conversation ${name}` }, body: '{}' })).text();
+    const names = Array.from({ length: 16 }, (_, index) => index);
+    const homes: string[] = [];
+    for (const name of names) homes.push(await ask(name));
+    t.equal(new Set(homes).size, 2);
+    const crowd = await Promise.all([...names, ...names].map(async (name) => await ask(name) === homes[name]));
+    t.ok(crowd.filter((isHome) => isHome).length >= 25, `${crowd.filter((isHome) => isHome).length} of 32 came home`);
   });
 
   t.test(`behind ${kind} a killed replica loses no request that had not begun`, { skip: without(kind) }, async (t) => {

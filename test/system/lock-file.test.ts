@@ -23,7 +23,9 @@ t.test('one process holds a lock, and the next takes it on release', async (t) =
   t.equal(await tryLock(path), undefined);
   t.equal((await lockHolder(path))?.pid, process.pid);
   const waiting = waitForLock(path, undefined, 5);
+  t.equal(await lock!.isHeld(), true);
   await lock!.release();
+  t.equal(await lock!.isHeld(), false);
   await lock!.release();
   const second = await waiting;
   t.equal(second.path, path);

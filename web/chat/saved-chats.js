@@ -34,8 +34,8 @@ class SavedChats extends Emitter {
 
   async refresh() {
     try {
-      this.list = (await json('sessions', { quietly: true })).data;
-      this.isServed = true;
+      this.isServed = (await json('ui/server', { quietly: true })).sessions;
+      this.list = this.isServed ? (await json('sessions', { quietly: true })).data : [];
     } catch {
       this.isServed = false;
     }

@@ -19,8 +19,9 @@ export async function pick(rows: readonly string[], options?: PickOptions): Prom
 /** The same, but Esc and Ctrl-D resolve to undefined. */
 export async function pick(rows: readonly string[], options: PickOptions & { mayLeave: true }): Promise<number | undefined>;
 export async function pick(rows: readonly string[], { letters = [], what = 'No model was chosen.', mayLeave = false }: PickOptions & { mayLeave?: boolean } = {}): Promise<number | undefined> {
-  const picker = new Picker(rows, letters, what, new Terminal(process.stdin, process.stdout));
+  // Before the list is drawn: a signal must not leave it, and the terminal, as they are.
   const stop = watchSignals();
+  const picker = new Picker(rows, letters, what, new Terminal(process.stdin, process.stdout));
   stop.signal.addEventListener('abort', () => picker.leave(), { once: true });
   picker.mayLeave = mayLeave;
   try {

@@ -5,6 +5,7 @@ import { writeSync } from 'node:fs';
 import { emitKeypressEvents } from 'node:readline';
 import type { Key } from 'node:readline';
 import type { ReadStream, WriteStream } from 'node:tty';
+import { isForeground } from '../terminal/foreground.js';
 
 export type { Key };
 
@@ -17,17 +18,28 @@ export class Terminal {
   readonly #input: ReadStream;
   readonly #output: Output;
   #open = false;
+  #leaving = false;
   #raw = false;
   #lent = false;
+  /** Running while the chat waits for the foreground. */
+  #asking: NodeJS.Timeout | undefined;
   #onKey: (text: string | undefined, key: Key) => void = () => {};
   #onResume: () => void = () => {};
   #onResize: () => void = () => {};
   readonly #restore = () => this.#leaveRaw();
   readonly #continue = () => {
-    // If the chat ended while it was stopped, the terminal belongs to the shell; if it is lent, to
-    // the borrower.
-    if (!this.#open || this.#lent) return;
+    clearTimeout(this.#asking);
+    // If the chat ended, or was told to end, while it was stopped, the terminal belongs to the
+    // shell; if it is lent, to the borrower.
+    if (!this.#open || this.#leaving || this.#lent) return;
+    if (!isForeground()) {
+      // Continued by `bg`, or by `kill`, whose other signal may come after this one. A shell does
+      // not tell a running job that it is in the foreground again.
+      this.#asking = setTimeout(this.#continue, 100);
+      return;
+    }
     this.#enterRaw();
+    this.#input.resume();
     this.#onResume();
   };
   /** The terminal was closed. */
@@ -66,8 +78,14 @@ export class Terminal {
     this.#input.resume();
   }
 
+  /** From here on, the terminal is not taken again once it was given back. */
+  leave(): void {
+    this.#leaving = true;
+  }
+
   close(): void {
     this.#open = false;
+    clearTimeout(this.#asking);
     this.#leaveRaw();
     this.#input.removeListener('keypress', this.#key);
     this.#input.removeListener('end', this.#gone);
@@ -86,11 +104,11 @@ export class Terminal {
   suspend(): void {
     if (process.platform === 'win32') return;
     this.#leaveRaw();
+    // Reading in the background would stop the chat, too.
+    this.#input.pause();
     process.kill(0, 'SIGTSTP');
     // Without job control, nothing was stopped, so go on.
-    setTimeout(() => {
-      if (!this.#raw) this.#continue();
-    }, 50);
+    this.#asking = setTimeout(this.#continue, 50);
   }
 
   /** Lends the terminal, in its original state, to another program until that is done. */
@@ -102,7 +120,7 @@ export class Terminal {
       return await use();
     } finally {
       this.#lent = false;
-      if (this.#open) {
+      if (this.#open && !this.#leaving) {
         this.#enterRaw();
         this.#input.resume();
       }

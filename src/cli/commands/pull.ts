@@ -22,6 +22,7 @@ import { command } from '../command.js';
 import { integer, misuse, on, perCall, text } from '../flags/flags.js';
 import type { Flag, Values } from '../flags/flags.js';
 import { print, say } from '../terminal/output.js';
+import { saySetback } from '../hub-search.js';
 import { listingJson, listingText, machineBytes, planJson, planText, toJson } from '../pull-listing.js';
 import type { HubModel, HubOrigin } from '../pull-listing.js';
 import { watchSignals } from '../terminal/signals.js';
@@ -69,7 +70,7 @@ export const pull = command({
     const [name, ...surplus] = operands;
     if (name === undefined) throw misuse('Expected a repository: recua pull <owner/repo>, such as recua pull owner/repo:Q4_K_M.');
     if (surplus.length > 0) throw misuse(`Expected one repository, got also ${surplus.join(' ')}.`);
-    const hub = await Hub.fromEnvironment();
+    const hub = await Hub.fromEnvironment(process.env, saySetback);
     const request = readRequest(name, values, hub);
     if (request.word === undefined) {
       const useless = (['force', 'dryRun', 'limitRate', 'connections'] as const).find((key) => given.has(key));

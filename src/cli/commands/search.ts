@@ -1,10 +1,10 @@
 // `recua search <words>`: repositories of the hub that have GGUF files and match the words.
-import { Hub, mostFound, type HubRepository } from '../../models/hub/hub.js';
+import { mostFound, type HubRepository } from '../../models/hub/hub.js';
 import { command } from '../command.js';
 import { integer, misuse, on, perCall } from '../flags/flags.js';
+import { searchHub } from '../hub-search.js';
 import { toJson } from '../pull-listing.js';
 import { print, say } from '../terminal/output.js';
-import { watchSignals } from '../terminal/signals.js';
 
 export const search = command({
   name: 'search',
@@ -23,17 +23,12 @@ export const search = command({
   async run({ values, operands }) {
     const words = operands.join(' ').trim();
     if (words === '') throw misuse('Expected words to search for: recua search <words>, like recua search qwen3 4b.');
-    const hub = await Hub.fromEnvironment();
-    const stop = watchSignals();
-    try {
-      const found = (await hub.search(words, stop.signal)).slice(0, values.limit);
-      await print(values.json ? toJson({ query: words, repositories: found.map(({ name, ...numbers }) => ({ repository: name, ...numbers })) }) : await tableOf(found));
-      if (found.length === 0 && !values.json) say(`No repository on ${hub.endpoint} has GGUF files and matches ${JSON.stringify(words)}.`);
-      else if (!values.json) say(`Try: recua pull ${found[0]!.name}`);
-      return 0;
-    } finally {
-      stop.release();
-    }
+    const { found: all, endpoint } = await searchHub(words);
+    const found = all.slice(0, values.limit);
+    await print(values.json ? toJson({ query: words, repositories: found.map(({ name, ...numbers }) => ({ repository: name, ...numbers })) }) : await tableOf(found));
+    if (found.length === 0 && !values.json) say(`No repository on ${endpoint} has GGUF files and matches ${JSON.stringify(words)}.`);
+    else if (!values.json) say(`Try: recua pull ${found[0]!.name}`);
+    return 0;
   },
 });
 

@@ -22,6 +22,7 @@ import { command } from '../command.js';
 import { engineFlags } from '../flags/engine-flags.js';
 import { misuse, on, perCall } from '../flags/flags.js';
 import { settingFlag } from '../flags/setting-flags.js';
+import { saySetback } from '../hub-search.js';
 import { print, tame } from '../terminal/output.js';
 import { parameters, plain } from '../terminal/wording.js';
 
@@ -101,7 +102,7 @@ async function locate(name: string): Promise<string | PartOpener> {
  */
 async function findRemote(name: string, notHere: RecuaError): Promise<PartOpener> {
   try {
-    return await openRemoteModel(name);
+    return await openRemoteModel(name, process.env, saySetback);
   } catch (cause) {
     const { code, message } = RecuaError.from(cause);
     throw new RecuaError(code, `${message}${/[.?]$/.test(message) ? '' : '.'} ${notHere.message.replace(/ To download it: .*/, '')}`, { cause });

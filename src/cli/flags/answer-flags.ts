@@ -5,9 +5,10 @@ import { samplingDefaults } from '../../settings/config.js';
 import type { ChatMessage, ChatRequest, Constraint, Sampling } from '../../engine/protocol.js';
 import { chatTemplates } from '../../models/chat-templates.js';
 import type { TemplateName } from '../../models/chat-templates.js';
+import { readTextFile } from '../../system/given-file.js';
 import { integer, misuse, on, perCall, text } from './flags.js';
 import type { Values } from './flags.js';
-import { readTextFile, settingFlag, settingFlags } from './setting-flags.js';
+import { settingFlag, settingFlags } from './setting-flags.js';
 
 const { maxTokens, temperature } = answerSettings;
 const samplerFlags = settingFlags(samplerSettings);

@@ -10,7 +10,7 @@ import { nearest } from '../../models/names/nearest.js';
 import type { OwnSettings } from '../../models/served/catalogue.js';
 import { Fields } from '../../request/fields.js';
 import { readSettings } from '../../request/setting-fields.js';
-import { readTextFile } from './setting-flags.js';
+import { readTextFile } from '../../system/given-file.js';
 import { configPath } from './settings.js';
 
 /** What the file says about a model. */
@@ -21,6 +21,7 @@ export interface ModelSettings extends OwnSettings {
 }
 
 export interface ModelsFile {
+  path: string;
   /** The folder that relative paths in the file start from. */
   folder: string;
   /** It is the config file: the store is served besides its models. */
@@ -58,7 +59,7 @@ export async function readModelsFile(path: string, configFile = configPath()): P
   const folder = dirname(resolve(path));
   const models = new Map<string, ModelSettings>();
   for (const [name, value] of Object.entries(given)) {
-    models.set(checkName(name, `${path}, key "models"`), await readModel(value, `${path}, model ${JSON.stringify(name)}`, folder));
+    models.set(checkName(name, `${path}, key "models"`), readModel(value, `${path}, model ${JSON.stringify(name)}`, folder));
   }
   if (models.size === 0) throw bad(path, 'expected at least one model in "models"', given);
   refuseTwice(models, path);
@@ -68,7 +69,7 @@ export async function readModelsFile(path: string, configFile = configPath()): P
   if (typeof chosen !== 'string' || !models.has(chosen)) {
     throw bad(`${path}, key "default"`, `expected one of ${[...models.keys()].join(', ')}`, chosen);
   }
-  return { folder, isConfig, default: chosen, models };
+  return { path, folder, isConfig, default: chosen, models };
 }
 
 /** The settings of the model with this name or alias, and its name in the file. */
@@ -77,7 +78,7 @@ export function findSettings(file: ModelsFile, name: string): [id: string, own: 
   return [...file.models].find(([id, { aliases }]) => [id, ...aliases].some(same));
 }
 
-async function readModel(value: unknown, where: string, folder: string): Promise<ModelSettings> {
+function readModel(value: unknown, where: string, folder: string): ModelSettings {
   const given = object(value, where);
   allow(given, known, where);
   const { model, aliases = [], pinned = false } = given;
@@ -92,11 +93,11 @@ async function readModel(value: unknown, where: string, folder: string): Promise
     config: {
       ...config,
       ...(context === undefined ? {} : { contextSize: context }),
-      ...(template === undefined ? {} : { chatTemplate: await readTextFile(resolve(folder, template)) }),
       ...(keepAlive === undefined ? {} : { keepAliveMs: keepAlive * 1_000 }),
     },
     defaults: { ...settings(given, answerSettings, where), sampling: settings(given, samplerSettings, where) },
     pinned,
+    ...(template === undefined ? {} : { templatePath: resolve(folder, template) }),
     ...(group === undefined ? {} : { group }),
   };
 }

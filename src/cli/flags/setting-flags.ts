@@ -1,8 +1,7 @@
 // Builds flags from the tables of settings/, and converts flag values to settings.
-import { readFile } from 'node:fs/promises';
-import { RecuaError } from '../../errors.js';
+import { readFilledFile } from '../../system/given-file.js';
 import type { FlagWords, Setting, Settings, ValueOf, ValuesOf } from '../../settings/kinds.js';
-import { choice, integer, integerOr, off, on, real, text } from './flags.js';
+import { choice, integer, integerOr, misuse, off, on, real, text } from './flags.js';
 import type { Flag } from './flags.js';
 
 type WithFlag = { readonly flag: FlagWords };
@@ -43,7 +42,10 @@ function describe(setting: Setting, words: FlagWords & { fallback: unknown }): F
       if (setting.words) return integerOr(names, help, { ...range, words: setting.words });
       return integer(names, value ?? 'n', help, range);
     }
-    case 'text': return { ...text(names, value ?? 'text', help, fallback as string), ...(words.inline ? { inline: true } : {}), ...(words.secret ? { secret: true } : {}) };
+    case 'text': {
+      const flag = text(names, value ?? 'text', help, fallback as string);
+      return { ...flag, ...(words.inline ? { inline: true } : {}), ...(words.secret ? { secret: true, read: (given) => full(flag, given) } : {}) };
+    }
     case 'choice': return choice(names, help, setting.choices, fallback as string);
     case 'switch': return fallback === true ? off(names, help) : on(names, help);
   }
@@ -56,6 +58,12 @@ export function settingFlags<T extends Settings>(table: T): SettingFlags<T> {
   return Object.fromEntries(flags) as SettingFlags<T>;
 }
 
+/** The variable behind `--api-key "$KEY"` may be unset: nobody means a server without keys. */
+function full({ names: [name], value }: Flag<string>, given: string): string {
+  if (given.trim() === '') throw misuse(`Expected a ${value} behind ${name}, got an empty text.`);
+  return given;
+}
+
 /** Converts flag values to settings: in the settings' units, with file names replaced by texts. */
 export async function settingValues<T extends Settings>(
   table: T, values: FlagValues<T>,
@@ -63,7 +71,7 @@ export async function settingValues<T extends Settings>(
   const given = values as Readonly<Record<string, unknown>>;
   const own = flagged(table).map(async ([key, { flag }]) => {
     const value = given[flag.key ?? key];
-    if (flag.file) return [key, value === '' ? '' : await readNamed(value as string)];
+    if (flag.file) return [key, value === '' ? '' : await readFilledFile(value as string)];
     return [key, flag.unit === undefined ? value : value as number * flag.unit];
   });
   return Object.fromEntries(await Promise.all(own)) as ValuesOf<T>;
@@ -72,21 +80,4 @@ export async function settingValues<T extends Settings>(
 function flagged(table: Settings): [key: string, setting: Setting & WithFlag][] {
   type Flagged = [string, Setting & WithFlag];
   return Object.entries(table).filter((entry): entry is Flagged => entry[1].flag !== undefined);
-}
-
-/** An empty file would count as no file, which is never what the user means. */
-async function readNamed(path: string): Promise<string> {
-  const read = await readTextFile(path);
-  if (read === '') throw new RecuaError('file_unreadable', `${path} is empty.`);
-  return read;
-}
-
-/** A text file named by a flag. */
-export async function readTextFile(path: string): Promise<string> {
-  try {
-    return await readFile(path, 'utf8');
-  } catch (cause) {
-    const { message } = cause as Error;
-    throw new RecuaError('file_unreadable', `${path} cannot be read: ${message}`, { cause });
-  }
 }

@@ -1,7 +1,7 @@
 // Flag values set outside the command line: by `RECUA_*` variables, else by the command's section
 // of the config file, else by the file's general part. call reads them for each command with flags;
 // `recua config` shows them.
-import { readFile } from 'node:fs/promises';
+import { readGivenFile } from '../../system/given-file.js';
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { RecuaError } from '../../errors.js';
@@ -212,7 +212,7 @@ function readJson(flag: Flag<unknown>, value: unknown, where: string): unknown {
 async function contents(path: string, named: boolean): Promise<Record<string, unknown>> {
   let text: string;
   try {
-    text = await readFile(path, 'utf8');
+    text = await readGivenFile(path);
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException;
     if (!named && (code === 'ENOENT' || code === 'ENOTDIR')) return {};

@@ -2,7 +2,7 @@
 // by call.ts.
 import { createInterface } from 'node:readline/promises';
 import { isWhole } from '../../models/cache/cached-models.js';
-import { Hub } from '../../models/hub/hub.js';
+import { searchHub } from '../hub-search.js';
 import { findPlaces } from '../../models/places.js';
 import { scanStore } from '../../models/store.js';
 import type { ListedModel } from '../../models/store.js';
@@ -11,7 +11,6 @@ import { lastModel, modelRow } from '../chat/model-choice.js';
 import { pick } from '../chat/model-picker.js';
 import { say, sayError } from '../terminal/output.js';
 import { plain } from '../terminal/wording.js';
-import { watchSignals } from '../terminal/signals.js';
 import { inLines } from '../chat/word-wrap.js';
 
 type Call = (argv: readonly string[]) => Promise<number>;
@@ -93,11 +92,9 @@ async function getModel(call: Call): Promise<number | undefined> {
 }
 
 async function findRepo(words: string): Promise<string | undefined> {
-  const hub = await Hub.fromEnvironment();
-  const stop = watchSignals();
-  const found = await hub.search(words, stop.signal).finally(() => stop.release());
+  const { found, endpoint } = await searchHub(words);
   if (found.length === 0) {
-    say(`No repository on ${hub.endpoint} has GGUF files and matches ${JSON.stringify(words)}.`);
+    say(`No repository on ${endpoint} has GGUF files and matches ${JSON.stringify(words)}.`);
     return undefined;
   }
   tell('Which repository? The most downloaded come first; Esc goes back.');

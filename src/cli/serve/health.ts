@@ -1,6 +1,7 @@
 // The managed server's own health report over HTTP, for `recua serve`.
 import { wayTo } from '../servers/connection.js';
 import type { Address } from '../servers/connection.js';
+import { runningServers } from '../servers/registry.js';
 
 export interface Health {
   status: 'ok' | 'loading' | 'stopping' | 'error';
@@ -24,7 +25,7 @@ export async function askHealth(address: Address | undefined): Promise<Health | 
   try {
     const { default: fetch } = await import('node-fetch');
     const { base, agent } = wayTo(address);
-    const reply = await fetch(`${base}/health`, { signal: AbortSignal.timeout(answerMs), redirect: 'error', ...(agent ? { agent } : {}) });
+    const reply = await fetch(`${base}/health`, { signal: AbortSignal.timeout(answerMs), redirect: 'error', headers: await ownKey(address), ...(agent ? { agent } : {}) });
     const body = await reply.json() as Record<string, unknown>;
     const status = (['ok', 'loading', 'stopping', 'error'] as const).find((one) => one === body['status']);
     if (status === undefined) return undefined;
@@ -38,6 +39,12 @@ export async function askHealth(address: Address | undefined): Promise<Health | 
   } catch {
     return undefined;
   }
+}
+
+/** Without a key a server does not say why a model failed. */
+async function ownKey({ url }: Address): Promise<Record<string, string>> {
+  const key = (await runningServers()).find((server) => server.url === url)?.key;
+  return key === undefined ? {} : { Authorization: `Bearer ${key}` };
 }
 
 function readModels(value: unknown): Health['models'] {

@@ -1,7 +1,7 @@
 // The model store for HTTP requests that change it: what recua pull, rm and cp do. Paths are not
 // accepted here, and a removal needs the exact name, because nobody can be asked.
 import { RecuaError } from '../../errors.js';
-import { readAliases } from '../../models/aliases.js';
+import { lastingAliases } from '../../models/aliases.js';
 import { carryOut, planRemoval } from '../../models/cache/removal.js';
 import { checkSpace, makePlan } from '../../models/download/download-plan.js';
 import { download, storedBytes } from '../../models/download/download.js';
@@ -11,6 +11,7 @@ import { readModelFile } from '../../models/gguf/model-file.js';
 import { chooseModel, groupModels } from '../../models/hub/gguf-files.js';
 import { Hub } from '../../models/hub/hub.js';
 import type { HubFile } from '../../models/hub/hub.js';
+import { setbackWords } from '../../models/hub/retry.js';
 import { memoryBytesOf, recommend } from '../../models/hub/recommendation.js';
 import { readInventory } from '../../models/lookup.js';
 import { readRepositoryName } from '../../models/names/repository-name.js';
@@ -22,6 +23,8 @@ import type { FoundRepository, GivenName, ModelShelf, OfferedModel, Pull, ShelfM
 import { machineBytes } from '../pull-listing.js';
 
 const connections = 4;
+/** The server says in its log what is wrong with them. */
+const readableAliases = lastingAliases(() => undefined);
 
 export function modelShelf(): ModelShelf {
   return { search, offers, open: openPull, remove, copy, aliases, describe };
@@ -38,22 +41,27 @@ async function offers(repository: string, signal: AbortSignal): Promise<OfferedM
   const models = groupModels((await hub.list(repo, commit, signal)).files).filter(({ kind, files, parts }) => kind === 'model' && files.length === parts);
   const machine = machineBytes();
   const best = recommend(models, machine);
-  const times = (quantization: string): number => models.filter((one) => one.quantization === quantization).length;
+  const times = new Map<string, number>();
+  for (const { quantization } of models) times.set(quantization, (times.get(quantization) ?? 0) + 1);
   const cache = findPlaces().hub;
-  return await Promise.all(models.map(async (model): Promise<OfferedModel> => {
+  const offered: OfferedModel[] = [];
+  // One after the other, since thousands at once would keep the server busy.
+  for (const model of models) {
     const { quantization, sizeBytes, files: [first] } = model;
     const stored = await Promise.all(model.files.map((file) => storedBytes({ cache, repo, revision, commit, file })));
     const memoryBytes = Math.round(memoryBytesOf(model));
-    return {
-      name: quantization !== '' && times(quantization) === 1 ? `${repo}:${quantization}` : `${repo}/${first.path}`,
+    offered.push({
+      name: quantization !== '' && times.get(quantization) === 1 ? `${repo}:${quantization}` : `${repo}/${first.path}`,
       file: first.path, quantization, sizeBytes, storedBytes: stored.reduce((sum, bytes) => sum + bytes, 0), memoryBytes, fits: memoryBytes <= machine, recommended: model === best,
-    };
-  }));
+    });
+  }
+  return offered;
 }
 
 /** Without a quantization, takes the one that recua pull recommends for this machine. */
 async function openPull(name: string, signal: AbortSignal): Promise<Pull> {
-  const hub = await Hub.fromEnvironment();
+  let note = (_text: string): void => undefined;
+  const hub = await Hub.fromEnvironment(process.env, (what, waitMs) => note(setbackWords(what, waitMs)));
   const { repo, revision = 'main', word, file } = readRepositoryName(name, hub.endpoint);
   const commit = await hub.commitOf(repo, revision, signal);
   const { files } = await hub.list(repo, commit, signal);
@@ -66,11 +74,12 @@ async function openPull(name: string, signal: AbortSignal): Promise<Pull> {
   const told = targets.map(({ file: one }) => ({ digest: digestOf(one), totalBytes: one.sizeBytes }));
   return {
     files: told,
-    async run(tell) {
+    async run(tell, noted = () => undefined) {
+      note = noted;
       for (const [index, target] of targets.entries()) {
         const onProgress = (doneBytes: number): void => tell(told[index]!, doneBytes);
         onProgress(0);
-        await download(hub, target, { force: false, connections, signal, onProgress, onPhase: () => undefined, onNote: () => undefined });
+        await download(hub, target, { force: false, connections, signal, onProgress, onPhase: () => undefined, onNote: noted });
         onProgress(target.file.sizeBytes);
       }
       storeChanged();
@@ -83,11 +92,12 @@ function digestOf({ etag, hash }: HubFile): string {
   return `${hash}:${etag}`;
 }
 
-async function remove(name: string): Promise<void> {
+async function remove(name: string, begin?: () => Promise<void>): Promise<void> {
   const inventory = await readInventory(findPlaces());
   const plan = await planRemoval(inventory, [name]);
   const [guess] = plan.guessed;
   if (guess) throw new RecuaError('model_not_found', `There is no model with exactly the name ${name}. Did you mean ${guess.meant}?`, { param: 'model' });
+  if (plan.removals.length > 0) await begin?.();
   await carryOut(plan, inventory);
   storeChanged();
 }
@@ -100,11 +110,11 @@ async function copy(source: string, name: string): Promise<void> {
 }
 
 async function aliases(): Promise<GivenName[]> {
-  return [...await readAliases(findPlaces())].map(([name, { adopted }]) => ({ name, modelStays: adopted ?? false }));
+  return [...await readableAliases(findPlaces())].map(([name, { adopted }]) => ({ name, modelStays: adopted ?? false }));
 }
 
 async function describe(name: string): Promise<ShelfModel | undefined> {
-  const path = name === 'builtin' ? builtinPath : (await findRunnable(await readInventory(findPlaces()), name).catch(() => undefined))?.path;
+  const path = name === 'builtin' ? builtinPath : (await findRunnable(await readInventory(findPlaces(), readableAliases), name).catch(() => undefined))?.path;
   if (path === undefined) return undefined;
   const { parts: [{ metadata }], architecture, parameters, quantization, sizeBytes } = await readModelFile(path);
   return { metadata: Object.fromEntries([...metadata].map(([key, value]) => [key, plainOf(value)])), architecture, parameters, quantization, sizeBytes };

@@ -5,6 +5,7 @@ import { readFile, readdir, readlink } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { promisify } from 'node:util';
 import { RecuaError } from '../../errors.js';
+import { reachable } from '../servers/connection.js';
 
 export interface PortOwner {
   pid: number;
@@ -35,9 +36,9 @@ export async function portOwner(port: number): Promise<PortOwner | undefined> {
 
 /** The name of the model that a Recua server on this port serves; undefined for other programs. */
 async function servedByRecua(host: string, port: number): Promise<string | undefined> {
-  const reachable = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '[::1]' : host.includes(':') ? `[${host}]` : host;
+  const base = reachable(`http://${host.includes(':') ? `[${host}]` : host}:${port}`);
   try {
-    const reply = await fetch(`http://${reachable}:${port}/v1/models`, { signal: AbortSignal.timeout(askMs), redirect: 'error' });
+    const reply = await fetch(`${base}/v1/models`, { signal: AbortSignal.timeout(askMs), redirect: 'error' });
     const { data } = await reply.json() as { data?: { id?: unknown; owned_by?: unknown }[] };
     const first = data?.[0];
     return first?.owned_by === 'recua' && typeof first.id === 'string' ? first.id : undefined;

@@ -35,6 +35,7 @@ import { jsonLine } from '../terminal/log-line.js';
 import { checkContext, showLoading } from '../terminal/model-loading.js';
 import { engineLog, engineLogLevel, LoadingLine, makeLog, say, sayError } from '../terminal/output.js';
 import { aborted } from '../terminal/signals.js';
+import { reachable } from '../servers/connection.js';
 import { registerServer } from '../servers/registry.js';
 import { describePortInUse } from './port-owner.js';
 import { nameAnywhere, severalModels } from './several-models.js';
@@ -102,7 +103,7 @@ function stateFolder({ slotSavePath }: Config): string | undefined {
 
 function severalServing(models: SeveralModels, config: Config): Serving {
   const { maxModels, maxMemoryBytes } = config;
-  const { catalogue, defaultsOf, preload, only, names, devices } = models;
+  const { catalogue, defaultsOf, preload, only, names, devices, onWarning } = models;
   const title = preload.length > 0 ? preload.join(', ') : 'models as they are asked for';
   return {
     record: { name: only?.unlisted[0] ?? only?.id ?? '', path: only?.path ?? '', id: only?.id ?? title, names },
@@ -110,6 +111,7 @@ function severalServing(models: SeveralModels, config: Config): Serving {
     open(output, { logLevel }) {
       // The spare process is not allowed to write where these models keep their conversations.
       dropSpare();
+      onWarning((text) => output.log('warn', text));
       const pool = startPool(catalogue, {
         maxModels, maxMemoryBytes, maxDeviceBytes: deviceBudget(devices), sleep: sleepSettings(config, findPlaces().state), log: engineLog(output.log),
         logLevel: engineLogLevel(logLevel), engines: { stateFolder: stateFolder(config) },
@@ -192,8 +194,8 @@ export async function serve(serving: Serving, config: Config, output: Output, up
         await update({ state: 'running', ...(loaded.offload ? { offload: loaded.offload } : {}) });
         if (socketPath(config.host) === undefined && !isLoopback(config.host) && ownKey === undefined) tell(`Warning: anyone who can reach ${config.host} port ${port} can use this server, because it requires no key (--api-key).`);
         tell(`Recua listens on ${url}`);
-        if (config.ui && !output.quiet && port !== 0) say(`In a browser: ${url}/`);
-        if (!output.quiet) say(`Try: ${pool.sole ? curlLine(url, ownKey !== undefined, config.tlsCert) : `${curlWords(url, config.tlsCert)}/v1/models${keyWords(ownKey !== undefined)}`}`);
+        if (config.ui && !output.quiet && port !== 0) say(`In a browser: ${reachable(url)}/`);
+        if (!output.quiet) say(`Try: ${pool.sole ? curlLine(reachable(url), ownKey !== undefined, config.tlsCert) : `${curlWords(reachable(url), config.tlsCert)}/v1/models${keyWords(ownKey !== undefined)}`}`);
         await aborted(stopped);
       }
       tell(output.quiet ? 'Stopping' : 'Stopping; Ctrl-C again stops at once.');

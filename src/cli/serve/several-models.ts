@@ -7,12 +7,14 @@ import { makeConfig } from '../../settings/config.js';
 import type { Config } from '../../settings/config.js';
 import type { Catalogue } from '../../engine/gateway/catalogue.js';
 import { findGpus } from '../../engine/gateway/survey.js';
+import { RecuaError } from '../../errors.js';
 import { readModelFile } from '../../models/gguf/model-file.js';
-import { makeCatalogue } from '../../models/served/catalogue.js';
+import { makeCatalogue, unusable } from '../../models/served/catalogue.js';
 import { chosenModels, storeModels } from '../../models/served-models.js';
 import { findModel } from '../../models/store.js';
 import type { StoredModel } from '../../models/store.js';
 import type { RequestDefaults } from '../../request/sampling-fields.js';
+import { readFilledFile } from '../../system/given-file.js';
 import { misuse } from '../flags/flags.js';
 import { findSettings } from '../flags/models-file.js';
 import type { ModelSettings, ModelsFile } from '../flags/models-file.js';
@@ -28,6 +30,8 @@ export interface SeveralModels {
   only: StoredModel | undefined;
   /** GPUs that at least one model may use. */
   devices: readonly Device[];
+  /** Says from now on what is wrong with single models, beginning with what is known already. */
+  onWarning(warn: (text: string) => void): void;
 }
 
 export interface SeveralOptions {
@@ -42,38 +46,80 @@ export async function severalModels({ names, file, config }: SeveralOptions): Pr
   const settings = new Map<string, ModelSettings>();
   const chosen: StoredModel[] = [];
   const anywhere: string[] = [];
+  const failures: unknown[] = [];
+  // There is no log yet.
+  const early: string[] = [];
+  let warn = (text: string): void => void early.push(text);
   for (const name of names.length > 0 ? names : file?.models.keys() ?? []) {
-    const { model, own } = await resolve(name, file);
+    const { model, own } = await check(name, file).catch((thrown: unknown) => {
+      if (names.length > 0 || !file) throw thrown;
+      failures.push(thrown);
+      warn(`A model is not served until this is mended: ${(thrown as Error).message}`);
+      return failedModel(thrown, name, file);
+    });
     const other = chosen.find(({ id }) => id.toLowerCase() === model.id.toLowerCase());
     if (other) {
       throw misuse(other.path === model.path
         ? `Expected each model once, got ${model.id} twice.`
         : `Two models would be called ${model.id}: ${other.path} and ${model.path}. Name them in a file: recua api --models FILE`);
     }
-    // A file that is not a model is reported before the server listens.
-    await readModelFile(model.path);
     chosen.push(model);
     if (names.length > 0) anywhere.push(own ? name : nameAnywhere(name, model));
     if (own) settings.set(model.id, own);
   }
   const isWholeStore = names.length === 0 && (file?.isConfig ?? true);
+  if (failures.length > 0 && failures.length === chosen.length && !isWholeStore) throw failures[0];
   const defaultId = names.length > 0 ? chosen[0]!.id : file?.default;
-  const models = isWholeStore ? storeModels({ first: chosen, defaultId }) : chosenModels(chosen, defaultId);
+  const models = isWholeStore ? storeModels({ first: chosen, defaultId, warn: (text) => warn(text) }) : chosenModels(chosen, defaultId);
   const configs = [config, ...[...settings.values()].map((own) => makeConfig({ ...config, ...own.config }))];
   const devices = await findGpus(configs);
   return {
-    catalogue: makeCatalogue({ models, config, settings, devices }),
+    catalogue: makeCatalogue({ models, config, settings, devices, again: (id) => resolve(id, file).then(({ model }) => model, (thrown: unknown) => { throw unusableOf(thrown, id, file!); }) }),
     devices,
     defaultsOf: (id) => settings.get(id)?.defaults ?? {},
     names: anywhere,
     only: chosen.length === 1 && !isWholeStore ? chosen[0] : undefined,
-    preload: names.length > 0 ? chosen.map(({ id }) => id) : chosen.filter(({ id }) => settings.get(id)?.pinned).map(({ id }) => id),
+    preload: names.length > 0 ? chosen.map(({ id }) => id) : chosen.filter(({ id, problem }) => settings.get(id)?.pinned && !problem).map(({ id }) => id),
+    onWarning(then) {
+      for (const text of early.splice(0)) then(text);
+      warn = then;
+    },
   };
 }
 
 /** Makes a path absolute; any other name already means the same in every folder. */
 export function nameAnywhere(name: string, { path }: StoredModel): string {
   return [whole(name), whole(`${name}.gguf`)].includes(path) ? path : name;
+}
+
+/**
+ * A file that is not a model, or a template that cannot be read, is reported before the server
+ * listens, and where it is named.
+ */
+async function check(name: string, file: ModelsFile | undefined): ReturnType<typeof resolve> {
+  try {
+    const found = await resolve(name, file);
+    await readModelFile(found.model.path);
+    if (found.own?.templatePath !== undefined) await readFilledFile(found.own.templatePath);
+    return found;
+  } catch (thrown) {
+    if (!file || !findSettings(file, name)) throw thrown;
+    const { code, message, param } = RecuaError.from(thrown);
+    throw new RecuaError(code, `${file.path}, model ${JSON.stringify(name)}: ${message}`, { param, cause: thrown });
+  }
+}
+
+/** A model of the models file that cannot be used now: the others are served nevertheless. */
+function failedModel(thrown: unknown, name: string, file: ModelsFile): Awaited<ReturnType<typeof resolve>> {
+  const [id, own] = findSettings(file, name)!;
+  const problem = unusableOf((thrown as Error).cause, id, file).toPlain();
+  return { model: { path: '', id, aliases: own.aliases, unlisted: [], createdSeconds: 0, repo: undefined, file: undefined, problem }, own };
+}
+
+/** For clients, as when the model is loaded. */
+function unusableOf(thrown: unknown, name: string, file: ModelsFile): RecuaError {
+  const [id, own] = findSettings(file, name)!;
+  return unusable(thrown, id, whole(file.folder, own.model), ...(own.templatePath === undefined ? [] : [own.templatePath]));
 }
 
 /**

@@ -1,8 +1,7 @@
 // The state file of the managed server, which the server itself writes while it runs. A reader
 // trusts it only after checking that the process it names is still the same process. Written by
 // `recua api --state-file`; read by the commands of `recua serve`.
-import { readFileSync, renameSync } from 'node:fs';
-import { readFile } from 'node:fs/promises';
+import { lstatSync, readFileSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
 import writeFileAtomic from 'write-file-atomic';
 import type { Offload } from '../../engine/protocol.js';
@@ -11,6 +10,7 @@ import { tryLock } from '../../system/lock-file.js';
 import { findPlaces } from '../../models/places.js';
 import { ownIdentity, readIdentity, sameProcess } from '../../system/process-identity.js';
 import type { ProcessIdentity } from '../../system/process-identity.js';
+import { readLinkedFile } from '../../system/small-file.js';
 
 export interface ServerRecord {
   identity: ProcessIdentity;
@@ -67,7 +67,7 @@ function lastOf(record: string): string {
 
 /** The record in a file; undefined if there is none, or if it is not valid. */
 export async function readRecord(path: string): Promise<ServerRecord | undefined> {
-  return parse(await readFile(path, 'utf8').catch(() => ''));
+  return parse(await readLinkedFile(path).catch(() => ''));
 }
 
 /** The record of the running server, or of the last one. */
@@ -114,7 +114,8 @@ export async function register(path: string, facts: Omit<ServerRecord, 'identity
 /** Moves the record of an exited server aside. Another server's record stays. */
 export function retire(path: string, identity: ProcessIdentity): void {
   try {
-    const record = parse(readFileSync(path, 'utf8'));
+    // Reading a pipe might never end.
+    const record = lstatSync(path).isFile() ? parse(readFileSync(path, 'utf8')) : undefined;
     if (record && sameProcess(record.identity, identity)) renameSync(path, lastOf(path));
   } catch { /* Another process did it already. */ }
 }

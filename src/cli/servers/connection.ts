@@ -53,11 +53,14 @@ class PinnedAgent extends HttpsAgent {
   }
 }
 
+/** A server on all addresses is called on the loopback address. */
+export function reachable(url: string): string {
+  return url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:');
+}
+
 /** The base URL for `fetch`, and the agent that connects; undefined means the default agent. */
 export function wayTo({ url, certificate }: Address): { base: string; agent: HttpAgent | undefined } {
   const path = socketPath(url);
   if (path !== undefined) return { base: 'http://localhost', agent: new SocketAgent(path) };
-  // A server on all addresses is called on the loopback address.
-  const base = url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:');
-  return { base, agent: certificate !== undefined && url.startsWith('https:') ? new PinnedAgent(certificate) : undefined };
+  return { base: reachable(url), agent: certificate !== undefined && url.startsWith('https:') ? new PinnedAgent(certificate) : undefined };
 }

@@ -4,12 +4,13 @@
 // api`, and so `recua serve start`, writes the files; commands that call a server read them.
 import { randomBytes } from 'node:crypto';
 import { rmSync } from 'node:fs';
-import { mkdir, open, readdir, rm } from 'node:fs/promises';
+import { mkdir, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { findPlaces } from '../../models/places.js';
 import type { Places } from '../../models/places.js';
 import { lifeOf, ownIdentity, readIdentity } from '../../system/process-identity.js';
 import type { ProcessIdentity } from '../../system/process-identity.js';
+import { openRegular, readWhole } from '../../system/small-file.js';
 
 export interface RunningServer {
   /** As the server reports it; `http://0.0.0.0:8080` for a server on all addresses. */
@@ -83,17 +84,11 @@ async function readLiving(path: string): Promise<RunningServer | undefined> {
 
 /** Reads only files that this user wrote, because prompts are sent to their addresses. */
 async function readOwn(path: string): Promise<string | undefined> {
-  const file = await open(path, 'r').catch(() => undefined);
+  const file = await openRegular(path).catch(() => undefined);
   if (!file) return undefined;
-  try {
-    const { uid, size } = await file.stat();
-    if (size > longestRecordBytes || (process.getuid && uid !== process.getuid())) return undefined;
-    return await file.readFile('utf8');
-  } catch {
-    return undefined;
-  } finally {
-    await file.close();
-  }
+  const { uid } = await file.stat();
+  if (process.getuid && uid !== process.getuid()) return void await file.close();
+  return await readWhole(file, path, longestRecordBytes).catch(() => undefined);
 }
 
 function parse(text: string): Omit<RunningServer, 'pid'> & { identity: ProcessIdentity } | undefined {

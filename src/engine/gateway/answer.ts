@@ -63,6 +63,7 @@ export class DeltaQueue implements AsyncIterable<Delta> {
 export class RunningAnswer extends DeltaQueue implements Answer {
   readonly accepted: Promise<{ promptTokens: number; position: number }>;
   readonly finished: Promise<Finish>;
+  used: Answer['used'];
   #accepted!: Settle<{ promptTokens: number; position: number }>;
   #finished!: Settle<Finish>;
   readonly endThinking: () => void;
@@ -78,10 +79,17 @@ export class RunningAnswer extends DeltaQueue implements Answer {
   }
 
   accept(promptTokens: number, position: number): void {
+    this.used ??= { promptTokens, completionTokens: 0 };
     this.#accepted.resolve({ promptTokens, position });
   }
 
+  override push(delta: Delta): void {
+    if (delta.soFar) this.used = delta.soFar.usage;
+    super.push(delta);
+  }
+
   end(finish: Finish): void {
+    this.used = finish.usage;
     this.#finished.resolve(finish);
     this.stop();
   }

@@ -1,6 +1,7 @@
 // The catalogue of a pool: which models exist, under which names, and how to load each. The command
 // line and the library make it from the model store and the settings. Types only: the pool does not
 // read files.
+import type { PlainError } from '../../errors.js';
 import type { FileChange } from '../pool-api.js';
 import type { EngineOptions } from '../protocol.js';
 
@@ -12,6 +13,8 @@ export interface CatalogueModel {
   readonly aliases: readonly string[];
   /** When its file was made, in seconds since 1970. */
   readonly createdSeconds: number;
+  /** Why it could not be used when the server started; counts until its file is read again. */
+  readonly problem?: PlainError | undefined;
 }
 
 /** How to load a model, from its file and settings as they are now. */

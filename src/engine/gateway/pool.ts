@@ -318,9 +318,9 @@ class EnginePool implements ModelPool {
     }
   }
 
-  #state({ id, engine, known, fraction }: ServedModel): ModelState {
+  #state({ id, engine, known, fraction, model }: ServedModel): ModelState {
     const entry = this.#leases.model(id);
-    if (!entry || this.#closing) return { state: 'unloaded' };
+    if (!entry || this.#closing) return withoutPlan(model);
     if (entry.phase === 'loading') return { state: 'loading', fraction };
     if (entry.phase === 'ready') {
       if (engine?.state.state === 'restarting') return { state: 'loading', fraction };
@@ -337,7 +337,7 @@ class EnginePool implements ModelPool {
     const { id, aliases, createdSeconds } = model;
     const expiresMs = entry?.expiresMs;
     return {
-      id, aliases, createdSeconds, state: served ? this.#state(served) : { state: 'unloaded' }, known: served?.known, fileChange: served?.engine && served.fileChange,
+      id, aliases, createdSeconds, state: served ? this.#state(served) : withoutPlan(model), known: served?.known, fileChange: served?.engine && served.fileChange,
       pinned: entry?.plan.pinned ?? false, leases: entry ? entry.leases.size + entry.waiting.length : 0,
       activity: activityOf(served?.engine, entry?.waiting.length),
       expiresMs: expiresMs === undefined ? undefined : Date.now() + expiresMs - performance.now(),
@@ -352,4 +352,9 @@ function stopping(): RecuaError {
 
 function cancelled(): RecuaError {
   return new RecuaError('cancelled', 'The request was cancelled.');
+}
+
+/** The state of a model whose file the pool has not read. */
+function withoutPlan({ problem }: CatalogueModel): ModelState {
+  return problem ? { state: 'failed', error: problem } : { state: 'unloaded' };
 }

@@ -6,6 +6,7 @@ import type { NativeAddon, NativeContext, StepResult } from '../../addon/addon.j
 import { RecuaError } from '../../errors.js';
 import { Admission } from './admission.js';
 import { stashBudget } from '../stash-budget.js';
+import { ActiveRequests } from './active-requests.js';
 import { Arrivals } from './arrivals.js';
 import { Wakeup } from './wakeup.js';
 import { Decisions, undecided } from './decisions.js';
@@ -43,7 +44,7 @@ export class EngineLoop {
   readonly #plan = new Plan();
   readonly #batch: StepBatch;
   /** Accepted requests without an answer yet, by id; undefined while being prepared. */
-  readonly #active = new Map<number, Generation | undefined>();
+  readonly #active = new ActiveRequests();
   readonly #requests = new Map<Sequence, Generation>();
   readonly #waiting: WaitingQueue;
   /** KV work to do between two steps, and the requests that may still add some. */

@@ -109,7 +109,8 @@ export class Generation {
   /** Called before the end is sent, since the next turn may arrive at once. */
   #remember(): void {
     const { sequence } = this;
-    if (this.#remembered || sequence.generated === 0) return;
+    // All clients' prompts use what is remembered, and the count of their tokens would show it.
+    if (this.#remembered || sequence.generated === 0 || sequence.salt !== '') return;
     this.#remembered = true;
     this.#prepared.remember?.(sequence.tokens.subarray(0, sequence.length));
   }

@@ -6,8 +6,10 @@ import { RecuaError } from '../../errors.js';
 import { notGenerating } from '../capabilities.js';
 import type { Asker, BegunAnswer, ChatRequest, CompletionRequest } from '../protocol.js';
 import { Sequence } from '../planning/sequence.js';
+import { newCancelFlag } from '../prompts/cancel-flag.js';
 import { prepareChat, prepareCompletion, type PreparedPrompt, type Preparing } from '../prompts/chat.js';
-import { takesLong, type PoolShare } from '../prompts/pool-share.js';
+import { hasLargeSampler, PoolShare, takesLong } from '../prompts/pool-share.js';
+import type { ActiveRequests } from './active-requests.js';
 import type { Arrivals } from './arrivals.js';
 import { Generation } from './generation.js';
 import type { LoadedModel } from './loaded.js';
@@ -23,21 +25,25 @@ export interface IntakeHooks {
   done(): void;
 }
 
+/** Prepared requests with large samplers that may wait for a sequence. */
+const mostWaitingLarge = 2;
+
 export class Intake {
   readonly #addon: NativeAddon;
   readonly #loaded: LoadedModel;
-  readonly #active: Map<number, Generation | undefined>;
+  readonly #active: ActiveRequests;
   readonly #arrivals: Arrivals;
   readonly #poolShare: PoolShare;
+  /** Those that run and a few that wait may have large samplers; the others are prepared later. */
+  readonly #largeSamplers: PoolShare;
   readonly #hooks: IntakeHooks;
   /** Whether samplers guess ahead. */
   readonly #guesses: boolean;
   /** Cancel flags of the requests being prepared. */
   readonly #preparing = new Map<number, CancelFlag>();
 
-  /** `active`: the loop's requests without an answer yet; undefined while being prepared. */
   constructor(
-    addon: NativeAddon, loaded: LoadedModel, active: Map<number, Generation | undefined>, arrivals: Arrivals, poolShare: PoolShare, guesses: boolean,
+    addon: NativeAddon, loaded: LoadedModel, active: ActiveRequests, arrivals: Arrivals, poolShare: PoolShare, guesses: boolean,
     hooks: IntakeHooks,
   ) {
     this.#addon = addon;
@@ -45,6 +51,7 @@ export class Intake {
     this.#active = active;
     this.#arrivals = arrivals;
     this.#poolShare = poolShare;
+    this.#largeSamplers = new PoolShare((loaded.context?.sequences ?? 0) + mostWaitingLarge);
     this.#guesses = guesses;
     this.#hooks = hooks;
   }
@@ -73,12 +80,18 @@ export class Intake {
       const waiting = this.#active.size - context.sequences;
       return this.#hooks.fail(id, new RecuaError('queue_full', `The queue is full: ${context.sequences} requests run and ${waiting} wait; try again in a moment.`));
     }
-    const cancelled = new Int32Array(1);
+    const cancelled = newCancelFlag();
     this.#active.set(id, undefined);
     this.#preparing.set(id, cancelled);
     this.#arrivals.came();
-    const leave = takesLong(request) ? await this.#poolShare.enter() : undefined;
+    let leave: (() => void) | undefined;
     try {
+      if (hasLargeSampler(request)) {
+        const end = await this.#largeSamplers.enter();
+        if (!this.#active.has(id)) return end();
+        this.#active.whenEnded(id, end);
+      }
+      leave = takesLong(request) ? await this.#poolShare.enter() : undefined;
       if (!this.#active.has(id)) return;
       const prepared = await prepare({ model, contextSize: context.contextSize, cancelled, guesses: this.#guesses });
       if (begun && begun.tokens.length > 0) await prepared.sampler.resume(begun.tokens, begun.draws);

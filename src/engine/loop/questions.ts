@@ -2,6 +2,7 @@
 // on the pool, and one that nobody waits for any more is not asked. Used by the engine's loop.
 import type { CancelFlag, NativeModel } from '../../addon/addon.js';
 import { RecuaError } from '../../errors.js';
+import { newCancelFlag } from '../prompts/cancel-flag.js';
 import type { PoolShare } from '../prompts/pool-share.js';
 import type { EngineOptions } from '../protocol.js';
 import type { LoadedModel } from './loaded.js';
@@ -19,7 +20,7 @@ export class Questions {
   }
 
   async ask(id: number, takesLong: boolean, question: Question): Promise<unknown> {
-    const cancelled = new Int32Array(1);
+    const cancelled = newCancelFlag();
     this.#asked.set(id, cancelled);
     const leave = takesLong ? await this.#poolShare.enter() : undefined;
     try {

@@ -1,11 +1,12 @@
 // The text work of a step's tokens, done while the next step computes. Used by the engine's loop.
 import type { Pieces } from '../../addon/addon.js';
 import { RecuaError } from '../../errors.js';
+import type { ActiveRequests } from './active-requests.js';
 import type { Generation } from './generation.js';
 import type { Outbox } from './outbox.js';
 
 export class TextWork {
-  readonly #active: Map<number, Generation | undefined>;
+  readonly #active: ActiveRequests;
   readonly #outbox: Outbox;
   readonly #pieces: Pieces;
   readonly #fresh = new Set<Generation>();
@@ -13,7 +14,7 @@ export class TextWork {
   tokens = 0;
 
   /** `active`: the loop's requests; answered ones are removed here. */
-  constructor(active: Map<number, Generation | undefined>, outbox: Outbox, pieces: Pieces) {
+  constructor(active: ActiveRequests, outbox: Outbox, pieces: Pieces) {
     this.#active = active;
     this.#outbox = outbox;
     this.#pieces = pieces;

@@ -4,6 +4,7 @@
 // them.
 import type { CancelFlag, EmbedderOptions, NativeEmbedder, NativeModel } from '../../addon/addon.js';
 import { RecuaError } from '../../errors.js';
+import { newCancelFlag } from '../prompts/cancel-flag.js';
 import { checkTokens } from '../prompts/known-tokens.js';
 import { isLong, type PoolShare } from '../prompts/pool-share.js';
 import type { EmbedRequest, EngineEvent, RerankRequest, Work } from '../protocol.js';
@@ -80,7 +81,7 @@ export class Embeddings {
       this.#fail(id, new RecuaError('queue_full', `${this.#active.size} embedding requests are waiting already; try again in a moment.`));
       return;
     }
-    const cancelled = new Int32Array(1);
+    const cancelled = newCancelFlag();
     this.#active.set(id, cancelled);
     const texts = 'documents' in request ? [request.query, ...request.documents] : request.inputs;
     const leave = isLong(texts) ? await this.#poolShare.enter() : undefined;
@@ -154,7 +155,7 @@ export class Embeddings {
   }
 
   #tooLong(count: number, atLeast: '' | 'at least ', param: string, index: number): RecuaError {
-    const message = `Expected at most ${this.#options.contextSize} tokens in ${param}, got ${atLeast}${count}; split the text or raise the context size.`;
+    const message = `Expected at most ${this.#options.contextSize} tokens in ${param}, got ${atLeast}${count}; split the text or raise the context size (--ctx-size).`;
     return new RecuaError('context_length_exceeded', message, {
       param,
       details: { n_prompt_tokens: count, n_ctx: this.#options.contextSize, index },

@@ -1,7 +1,7 @@
 // Loads a model for the engine: options → native model and context, and the description for the
 // gateway. Called once for each engine, by host or local.
 import { availableParallelism } from 'node:os';
-import type { ChatInput, ContextOptions, EmbedderOptions, NativeModelInfo, ModelLoad, NativeAddon, NativeModel, Pooling } from '../../addon/addon.js';
+import type { ChatInput, ContextOptions, EmbedderOptions, NativeModelInfo, ModelLoad, NativeAddon, NativeContext, NativeModel, Pooling } from '../../addon/addon.js';
 import { RecuaError } from '../../errors.js';
 import { ensureChecked, fingerprintOf } from '../../models/gguf/model-file.js';
 import { turnFile } from '../../system/turn-file.js';
@@ -75,6 +75,7 @@ async function open(addon: NativeAddon, model: NativeModel, wanted: EngineOption
     if (!context && !embedderOptions) {
       throw new RecuaError('model_unusable', `Expected a model that generates or embeds, got ${info.architecture} with pooling ${pooling}.`);
     }
+    await tryOut(model, context);
     if (!canRemoveParts(info)) {
       const why = info.recurrent ? 'This architecture keeps one state per sequence' : 'Sliding-window attention forgets old positions';
       notes.push(`${why}: a prompt can reuse an earlier conversation only as a whole, or up to a checkpoint near the end of its prompt.`);
@@ -117,6 +118,31 @@ async function open(addon: NativeAddon, model: NativeModel, wanted: EngineOption
     await model.close();
     throw error;
   }
+}
+
+/**
+ * Evaluates one token before the model counts as loaded: llama.cpp finds some faults of a file only
+ * then, and may end the process.
+ */
+async function tryOut(model: NativeModel, context: NativeContext | undefined): Promise<void> {
+  let tokens: Int32Array;
+  try {
+    // Some vocabularies have no tokens for rare characters, and llama.cpp fails on them.
+    tokens = await model.tokenize('a \n\u0001é🦙', true, true);
+  } catch (error) {
+    throw new RecuaError('model_unusable', `Expected a vocabulary with tokens for every character, got one that cannot write some (llama.cpp says ${RecuaError.from(error).message}).`);
+  }
+  const unknown = tokens.find((token) => token < 0 || token >= model.info.vocabSize);
+  if (unknown !== undefined) throw new RecuaError('model_unusable', `Expected a vocabulary whose texts are its tokens, got token ${unknown} of ${model.info.vocabSize}.`);
+  if (!context) return;
+  const one = Int32Array.of(0);
+  const step = { tokens: tokens.length > 0 ? tokens.subarray(0, 1) : one, positions: one, sequences: one, outputs: Uint8Array.of(1), rows: 1, samplers: [null] };
+  try {
+    await context.steps(step, 1, () => {});
+  } catch (error) {
+    throw new RecuaError('model_unusable', `The model cannot evaluate a token: ${RecuaError.from(error).message}`);
+  }
+  await context.removeSequence(0, 0, -1);
 }
 
 /**

@@ -207,7 +207,7 @@ function grammarError(error: RecuaError, constraint: Constraint): RecuaError {
 }
 
 function tooLong(count: number, atLeast: '' | 'at least ', contextSize: number, param: string): RecuaError {
-  const message = `Expected a prompt of fewer than ${contextSize} tokens, which is the context, got ${atLeast}${count}; shorten it or raise the context size.`;
+  const message = `Expected a prompt of fewer than ${contextSize} tokens, which is the context, got ${atLeast}${count}; shorten it or raise the context size (--ctx-size).`;
   return new RecuaError('context_length_exceeded', message, { param, details: { n_prompt_tokens: count, n_ctx: contextSize } });
 }
 

@@ -3,6 +3,7 @@
 import { RecuaError } from '../../errors.js';
 import type { Infill } from '../protocol.js';
 import type { Preparing } from './chat.js';
+import { headOf, mostUsed, tailOf } from './known-tokens.js';
 
 /** In training, the name of a repository came first. */
 const repository = 'myproject\n';
@@ -17,10 +18,11 @@ export async function infillTokens({ model, contextSize, cancelled }: Preparing,
   }
   const read = async (text: string, special = false): Promise<number[]> => Array.from(await model.tokenize(text, false, special, { cancelled }));
   const middle = await read(begun, true);
-  const before = await read(prefix);
-  const after = await read(suffix);
+  const mostText = mostUsed(contextSize, model.info);
+  const before = await read(tailOf(prefix, mostText));
+  const after = await read(headOf(suffix, mostText));
   const files: number[] = fimRepository >= 0 ? [fimRepository, ...await read(repository)] : [];
-  for (const { filename, text } of extra) {
+  for (const { filename, text } of lastOf(extra, mostText)) {
     const mark = fimSeparator >= 0 ? [fimSeparator, ...await read(`${filename}\n`)] : await read(separator);
     for (const token of [...mark, ...await read(text)]) files.push(token);
   }
@@ -35,6 +37,17 @@ export async function infillTokens({ model, contextSize, cancelled }: Preparing,
     fimPrefix, ...before.slice(before.length - first), ...middle, fimSuffix, ...after.slice(0, last), fimMiddle,
   ]);
   return { tokens, warnings };
+}
+
+/** The last files, with as many characters as can be used. */
+function lastOf(files: Infill['extra'], most: number): Infill['extra'] {
+  const last: Infill['extra'][number][] = [];
+  for (let left = most, at = files.length - 1; at >= 0 && left > 0; at--) {
+    const { filename, text } = files[at]!;
+    last.unshift({ filename, text: tailOf(text, left) });
+    left -= text.length;
+  }
+  return last;
 }
 
 /** How much of both fits: the prefix gets three quarters, plus what the suffix leaves. */

@@ -1,5 +1,5 @@
 // Checks that token ids in a request are in the model's vocabulary, and that a text is not too long
-// to count or list its tokens. Pure.
+// to count or list its tokens; cuts texts of which only one end is used. Pure.
 import { RecuaError } from '../../errors.js';
 
 /**
@@ -22,4 +22,28 @@ export function checkTokens(tokens: Iterable<number>, vocabSize: number, param: 
       throw new RecuaError('invalid_value', `Expected tokens from 0 to ${vocabSize - 1} in ${param}, got ${token}.`, { param });
     }
   }
+}
+
+/**
+ * Most characters of a text of which only the first or last `tokens` tokens are used: with these
+ * there are always that many, or as many as are worth tokenizing.
+ */
+export function mostUsed(tokens: number, { longestPiece }: { longestPiece: number }): number {
+  return longestPiece === 0 ? mostTokenizedBytes : Math.min(mostTokenizedBytes, tokens * longestPiece);
+}
+
+/** The first characters, without half of a surrogate pair. */
+export function headOf(text: string, most: number): string {
+  return text.slice(0, isHalf(text, most) ? most - 1 : most);
+}
+
+/** The last characters, without half of a surrogate pair. */
+export function tailOf(text: string, most: number): string {
+  const from = Math.max(0, text.length - most);
+  return text.slice(isHalf(text, from) ? from + 1 : from);
+}
+
+/** Whether a cut here would divide a surrogate pair. */
+function isHalf(text: string, at: number): boolean {
+  return at > 0 && /^[\uDC00-\uDFFF]/.test(text.charAt(at));
 }

@@ -12,12 +12,17 @@ const mostAtOnce = 2;
 const longText = 64 * 1024;
 
 export class PoolShare {
+  readonly #mostAtOnce: number;
   readonly #waiting: (() => void)[] = [];
   #running = 0;
 
+  constructor(most = mostAtOnce) {
+    this.#mostAtOnce = most;
+  }
+
   /** Waits for a turn. Resolves to the function that ends it. */
   async enter(): Promise<() => void> {
-    if (this.#running < mostAtOnce) this.#running++;
+    if (this.#running < this.#mostAtOnce) this.#running++;
     else await new Promise<void>((resolve) => this.#waiting.push(resolve));
     return () => {
       const next = this.#waiting.shift();
@@ -29,9 +34,17 @@ export class PoolShare {
 
 /** Whether preparing the request may take longer than other requests should wait. */
 export function takesLong(request: ChatRequest | CompletionRequest): boolean {
-  if (request.constraint.kind !== 'none') return true;
-  if ('prompt' in request) return isLong([request.prompt]);
-  return request.tools !== '' || isLong([JSON.stringify(request.templateKwargs), request.messages]);
+  if (request.constraint.kind !== 'none' || hasLargeSampler(request)) return true;
+  if ('prompt' in request) {
+    const { prefix = '', suffix = '', extra = [] } = request.infill ?? {};
+    return isLong([request.prompt, prefix, suffix, ...extra.flatMap(({ filename, text }) => [filename, text])]);
+  }
+  return request.tools !== '' || isLong([JSON.stringify(request.templateKwargs), request.messages, request.prediction ?? '']);
+}
+
+/** DRY looks for its breakers in every token, and keeps those it finds: megabytes. */
+export function hasLargeSampler({ sampling }: ChatRequest | CompletionRequest): boolean {
+  return sampling.dryMultiplier > 0 && sampling.dryPenaltyLastN !== 0;
 }
 
 export function isLong(texts: readonly { length: number }[]): boolean {

@@ -3,7 +3,7 @@ import type { SamplerOptions } from '../../addon/addon.js';
 import type { ChatRequest, CompletionRequest } from '../protocol.js';
 import { samplerOptions } from '../text/sampling.js';
 import type { Preparing } from './chat.js';
-import { checkTokens } from './known-tokens.js';
+import { checkTokens, headOf, mostUsed } from './known-tokens.js';
 
 /** The sampler's options; text biases become token biases. */
 export async function optionsOf({ model, guesses }: Preparing, { sampling, tells = {} }: ChatRequest | CompletionRequest): Promise<SamplerOptions> {
@@ -22,6 +22,7 @@ export async function optionsOf({ model, guesses }: Preparing, { sampling, tells
 
 /** The prediction's tokens, cut to the context: no answer is longer. */
 export async function predictionOf({ model, contextSize, cancelled }: Preparing, prediction: string): Promise<Int32Array> {
-  const tokens = await model.tokenize(prediction, false, false, { cancelled });
+  const used = headOf(prediction, mostUsed(contextSize, model.info));
+  const tokens = await model.tokenize(used, false, false, { cancelled });
   return tokens.subarray(0, contextSize);
 }

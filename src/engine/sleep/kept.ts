@@ -1,8 +1,9 @@
 // Lists and clears the folder of conversations that outlive servers, by model. For `recua cache`.
-import { readdir, readFile, rm, stat } from 'node:fs/promises';
+import { readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { readSmallFile } from '../../system/small-file.js';
 import { stateEnding } from './room.js';
-import { nameFile } from './sleep-cache.js';
+import { mostNameBytes, nameFile } from './sleep-cache.js';
 
 export interface KeptModel {
   id: string;
@@ -18,7 +19,7 @@ export async function listKept(root: string): Promise<KeptModel[]> {
   const names = await readdir(root).catch(() => []);
   const found = await Promise.all(names.map(async (name) => {
     const folder = join(root, name);
-    const id = await readFile(join(folder, nameFile), 'utf8').catch(() => undefined);
+    const id = await readSmallFile(join(folder, nameFile), mostNameBytes).catch(() => undefined);
     if (id === undefined) return undefined;
     const files = (await readdir(folder)).filter((file) => file.endsWith(stateEnding));
     const stats = await Promise.all(files.map((file) => stat(join(folder, file)).catch(() => undefined)));

@@ -4,10 +4,11 @@
 // process; used by engine/gateway/pool, and by the server of one model.
 import { createHash } from 'node:crypto';
 import { mkdirSync, mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
-import { lstat, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { lstat, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { lifeOf, ownIdentity, readIdentity } from '../../system/process-identity.js';
+import { readSmallFile } from '../../system/small-file.js';
 import type { Log } from '../api.js';
 import type { SleepPlace } from '../protocol.js';
 import { makeRoom, stateEnding } from './room.js';
@@ -37,6 +38,8 @@ export function sleepSettings({ sleepCacheBytes, cacheDiskBytes }: { sleepCacheB
 
 const namePrefix = 'recua-sleep-';
 const ownerName = 'owner';
+/** Of that file, and of the next one. */
+export const mostNameBytes = 64 * 1024;
 /** In a model's subfolder of a lasting folder: the file with the model's name. */
 export const nameFile = 'model';
 /** Default limit: this share of the free disk space, at most `mostBytes`. */
@@ -180,7 +183,7 @@ async function isLeftOver(folder: string): Promise<boolean> {
   const found = await lstat(folder);
   const user = process.getuid?.();
   if (!found.isDirectory() || (user !== undefined && found.uid !== user)) return false;
-  const text = await readFile(join(folder, ownerName), 'utf8').catch(() => '');
+  const text = await readSmallFile(join(folder, ownerName), mostNameBytes).catch(() => '');
   const owner = text === '' ? undefined : readIdentity(JSON.parse(text));
   if (owner) return await lifeOf(owner) === 'dead';
   return Date.now() - (await stat(folder)).mtimeMs > makingMs;

@@ -10,7 +10,7 @@ import { blobPath, makeFolder, partialPlaces, publishBlob, repoFolder, snapshotP
 import type { Hub, HubFile } from '../hub/hub.js';
 import { PartialFile } from './partial-file.js';
 import { notedBytes, removePartial } from './partial-journal.js';
-import { pause } from '../hub/retry.js';
+import { pause, setbackWords } from '../hub/retry.js';
 import type { RateLimit } from './rate-limit.js';
 import { FileChanged, RemoteFile } from '../hub/remote-file.js';
 import { transfer } from './transfer.js';
@@ -141,7 +141,7 @@ async function fetchAndInstall(hub: Hub, blob: string, target: DownloadTarget, o
   const { repo, revision, commit, file } = target;
   const remote = new RemoteFile({
     hub, repo, commit, file,
-    onSetback: (what, waitMs) => options.onNote(`${what}; trying again in ${Math.max(1, Math.round(waitMs / 1000))} s`),
+    onSetback: (what, waitMs) => options.onNote(setbackWords(what, waitMs)),
   });
   let checked = 0;
   const onChecked = (bytes: number) => options.onProgress(checked += bytes);

@@ -44,6 +44,9 @@ export interface PartOpener {
   open(file: string): Promise<ByteSource>;
 }
 
+/** LLAMA_MAX_LAYERS of llama.cpp. */
+const mostLayers = 512;
+
 const partName = /^(.*)-(\d{5})-of-(\d{5})\.gguf$/i;
 
 /** Reads and checks a model, given the path of its file or of its first part. */
@@ -56,6 +59,7 @@ export async function readModelFile(model: string | PartOpener): Promise<ModelFi
   const architecture = text(metadata.get('general.architecture'));
   const ofArchitecture = (key: string) => count(metadata.get(`${architecture}.${key}`));
   const template = metadata.get('tokenizer.chat_template');
+  checkNumbers(first, architecture);
   return {
     parts,
     sizeBytes: parts.reduce((sum, part) => sum + part.sizeBytes, 0),
@@ -73,6 +77,18 @@ export async function readModelFile(model: string | PartOpener): Promise<ModelFi
     hasChatTemplate: template !== undefined && template !== '',
     createdSeconds: typeof model === 'string' ? Math.floor((await stat(model)).mtimeMs / 1000) : 0,
   };
+}
+
+/** llama.cpp ends the process on such numbers: on the first while it loads, on the second later. */
+function checkNumbers({ path, metadata }: Gguf, architecture: string | null): void {
+  for (const [key, value] of metadata) {
+    const number = Number(value);
+    const refuse = (what: string): never => {
+      throw new RecuaError('invalid_gguf', `${path} cannot be used: expected ${key} to be ${what}, got ${number}.`);
+    };
+    if (key === `${architecture}.block_count` && !(number >= 1 && number <= mostLayers)) refuse(`from 1 to ${mostLayers}`);
+    if (/norm(_rms)?_epsilon$/.test(key) && !(number >= 0 && number < Infinity)) refuse('a number from 0');
+  }
 }
 
 /** Files of a model that were checked, as they were then. */

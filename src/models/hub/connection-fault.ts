@@ -10,6 +10,8 @@ type FaultKind =
   | 'refused'
   | 'certificate'
   | 'proxy'
+  /** In a circle, or to no web address. */
+  | 'redirect'
   | 'stalled'
   /** Reset, unreachable, and all other system errors. */
   | 'broken'
@@ -38,9 +40,9 @@ export class ConnectionFault extends Error {
     return new ConnectionFault(certificate ? 'certificate' : kinds[code ?? ''] ?? 'broken', url, reasonOf(code, message), thrown);
   }
 
-  /** Retrying does not change certificates or proxies. */
+  /** Retrying does not change certificates, proxies or redirects. */
   get passing(): boolean {
-    return this.kind !== 'certificate' && this.kind !== 'proxy';
+    return this.kind !== 'certificate' && this.kind !== 'proxy' && this.kind !== 'redirect';
   }
 
   /** `huggingface.co`, and the proxy if there is one. */
@@ -65,6 +67,7 @@ export class ConnectionFault extends Error {
       case 'refused':
       case 'stalled':
       case 'broken':
+      case 'redirect':
       case 'protocol':
         return proxied
           ? 'Check the network and the proxy (HTTPS_PROXY, HTTP_PROXY, NO_PROXY).'

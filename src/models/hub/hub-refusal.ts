@@ -47,8 +47,10 @@ export function refusalError(refusal: Refusal, asked: Asked): RecuaError {
   return new RecuaError('hub_broken', `${endpoint} answered ${status} for ${nameOf(asked)}${quoted(refusal)}; expected 200. Is HF_ENDPOINT the address of a model hub?`);
 }
 
+const dayMs = 86_400_000;
+
 export function rateLimited(endpoint: string, retryAfterMs: number | undefined): RecuaError {
-  const when = retryAfterMs === undefined ? 'in a few minutes' : `in ${Math.max(1, Math.ceil(retryAfterMs / 1000))} seconds`;
+  const when = retryAfterMs === undefined ? 'in a few minutes' : retryAfterMs > dayMs ? 'in more than a day' : `in ${Math.max(1, Math.ceil(retryAfterMs / 1000))} seconds`;
   return new RecuaError('hub_rate_limited', `${endpoint} wants fewer requests (429). Try again ${when}; an access token in HUB_TOKEN may have a higher limit.`);
 }
 

@@ -1,7 +1,6 @@
 // The model hub's API: the commit of a revision, its files, and where their bytes are. Used by pull
 // and by show for remote files, in the command's process. Retries transient failures; other
 // failures become coded errors.
-import { readFile } from 'node:fs/promises';
 import { RecuaError } from '../../errors.js';
 import { parseBounded } from './bounded-json.js';
 import { ConnectionFault } from './connection-fault.js';
@@ -12,6 +11,7 @@ import type { RetryPolicy } from './retry.js';
 import { findPlaces } from '../places.js';
 import { hubEndpoint } from '../names/repository-name.js';
 import { checkCommit, checkEtag, checkRepo, checkRepoFile, checkRevision } from '../names/safe-names.js';
+import { readLinkedFile } from '../../system/small-file.js';
 import { request } from './web-request.js';
 import type { WebAnswer, WebRequest } from './web-request.js';
 
@@ -61,6 +61,11 @@ const longestShownName = 800;
 /** Unknown hosts and refused ports rarely recover. */
 const attemptsUnreachable = 2;
 const attemptsOtherwise = 4;
+/** Before a download has begun, nobody waits longer than this because the hub asks for it. */
+const longestListingWaitMs = 60_000;
+
+/** Told before each pause: what went wrong, and how long the pause is. */
+export type OnSetback = (what: string, waitMs: number) => void;
 
 /** A repository in search results. */
 export interface HubRepository {
@@ -78,20 +83,23 @@ export class Hub {
   readonly token: string | undefined;
   readonly offline: boolean;
   readonly retry: RetryPolicy;
+  readonly #onSetback: OnSetback;
 
-  constructor({ endpoint, token, offline, retry }: { endpoint: string; token: string | undefined; offline: boolean; retry: RetryPolicy }) {
+  constructor({ endpoint, token, offline, retry, onSetback = () => undefined }: { endpoint: string; token: string | undefined; offline: boolean; retry: RetryPolicy; onSetback?: OnSetback | undefined }) {
     this.endpoint = endpoint;
     this.token = token;
     this.offline = offline;
     this.retry = retry;
+    this.#onSetback = onSetback;
   }
 
-  static async fromEnvironment(environment: Environment = process.env): Promise<Hub> {
+  static async fromEnvironment(environment: Environment = process.env, onSetback?: OnSetback): Promise<Hub> {
     return new Hub({
       endpoint: hubEndpoint(environment),
       token: await findToken(environment),
       offline: /^(1|on|yes|true)$/i.test(environment['HF_HUB_OFFLINE'] ?? ''),
       retry: retryPolicy(environment),
+      onSetback,
     });
   }
 
@@ -192,7 +200,7 @@ export class Hub {
   }
 
   async #json(url: URL, asked: Pick<Asked, 'repo' | 'revision'>, time: ReadingTime, signal: AbortSignal | undefined): Promise<{ value: unknown; next: URL | undefined }> {
-    const answer = await this.#ask(url, {}, asked, signal);
+    const answer = await this.#ask(url, {}, asked, signal, Math.min(longestListingWaitMs, this.retry.longestRetryAfterMs));
     let text: string;
     try {
       text = await readText(answer, longestReplyBytes, time);
@@ -209,21 +217,25 @@ export class Hub {
   }
 
   /** Requests data from the hub itself, with a few retries. */
-  async #ask(url: URL, options: Pick<WebRequest, 'method' | 'stayHere'>, asked: Pick<Asked, 'repo' | 'revision' | 'file'>, signal: AbortSignal | undefined): Promise<WebAnswer> {
+  async #ask(url: URL, options: Pick<WebRequest, 'method' | 'stayHere'>, asked: Pick<Asked, 'repo' | 'revision' | 'file'>, signal: AbortSignal | undefined, longestWaitMs = this.retry.longestRetryAfterMs): Promise<WebAnswer> {
     for (let failures = 1; ; failures++) {
       let waitMs = delayMs(this.retry, failures);
+      let what: string;
       try {
         const answer = await this.request(url, { ...options, token: this.token, signal }, asked.repo);
         if (answer.leftFor || answer.status === 200) return answer;
         const refusal = await this.refusalOf(answer);
         waitMs = Math.max(waitMs, refusal.retryAfterMs ?? 0);
         const passing = answer.status === 429 || answer.status >= 500;
-        if (!passing || failures >= attemptsOtherwise || waitMs > this.retry.longestRetryAfterMs) throw refusalError(refusal, this.askedOf(asked));
+        if (!passing || failures >= attemptsOtherwise || (refusal.retryAfterMs ?? 0) > longestWaitMs) throw refusalError(refusal, this.askedOf(asked));
+        what = answer.status === 429 ? `${url.host} wants fewer requests (429)` : `${url.host} answered ${answer.status}`;
       } catch (thrown) {
         if (!(thrown instanceof ConnectionFault)) throw thrown;
         const attempts = thrown.kind === 'name' || thrown.kind === 'refused' ? attemptsUnreachable : attemptsOtherwise;
         if (!thrown.passing || failures >= attempts) throw thrown.toError();
+        what = `${thrown.place}: ${thrown.message}`;
       }
+      this.#onSetback(what, waitMs);
       await pause(waitMs, signal);
     }
   }
@@ -238,7 +250,7 @@ async function findToken(environment: Environment): Promise<string | undefined> 
   const { tokenFile } = findPlaces(environment);
   for (const [source, given] of [
     ['HUB_TOKEN', environment['HUB_TOKEN']], ['HF_TOKEN', environment['HF_TOKEN']],
-    [tokenFile, await readFile(tokenFile, 'utf8').catch(() => undefined)],
+    [tokenFile, await readLinkedFile(tokenFile).catch(() => undefined)],
   ] as const) {
     const token = given?.trim() ?? '';
     if (token === '') continue;

@@ -4,7 +4,7 @@
 // transfer.ts and remote-model.ts.
 import { RecuaError } from '../../errors.js';
 import { ConnectionFault } from './connection-fault.js';
-import type { Hub, HubFile, Location } from './hub.js';
+import type { Hub, HubFile, Location, OnSetback } from './hub.js';
 import { refusalError, rateLimited } from './hub-refusal.js';
 import { delayMs, pause } from './retry.js';
 import type { WebAnswer } from './web-request.js';
@@ -36,7 +36,7 @@ export interface RemoteFileOptions {
   commit: string;
   file: HubFile;
   /** Called with the reason and the pause before each retry. */
-  onSetback?: (what: string, waitMs: number) => void;
+  onSetback?: OnSetback;
 }
 
 export class RemoteFile {
@@ -44,7 +44,7 @@ export class RemoteFile {
   readonly #hub: Hub;
   readonly #repo: string;
   readonly #commit: string;
-  readonly #onSetback: (what: string, waitMs: number) => void;
+  readonly #onSetback: OnSetback;
   #location: Promise<Location> | undefined;
   /** Etag of the first piece; all other pieces from the same host must have the same. */
   #etag: { host: string; value: string } | undefined;

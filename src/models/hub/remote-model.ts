@@ -4,7 +4,7 @@ import { RecuaError } from '../../errors.js';
 import type { ByteSource } from '../gguf/byte-source.js';
 import { chooseModel, groupModels } from './gguf-files.js';
 import { Hub } from './hub.js';
-import type { HubFile } from './hub.js';
+import type { HubFile, OnSetback } from './hub.js';
 import { NoRanges, RemoteFile } from './remote-file.js';
 import { readRepositoryName } from '../names/repository-name.js';
 
@@ -21,8 +21,8 @@ type Environment = Readonly<Record<string, string | undefined>>;
  * Finds `owner/repo`, `owner/repo:Q4_K_M` or `owner/repo/file.gguf` on the hub, without reading the
  * file yet.
  */
-export async function openRemoteModel(name: string, environment: Environment = process.env): Promise<RemoteModelFiles> {
-  const hub = await Hub.fromEnvironment(environment);
+export async function openRemoteModel(name: string, environment: Environment = process.env, onSetback?: OnSetback): Promise<RemoteModelFiles> {
+  const hub = await Hub.fromEnvironment(environment, onSetback);
   const { repo, revision = 'main', word, file: path } = readRepositoryName(name, hub.endpoint);
   const wanted = word ?? path;
   const commit = await hub.commitOf(repo, revision);

@@ -54,3 +54,8 @@ export function readRetryAfter(header: string | null, now = Date.now()): number 
   const ms = /^\s*\d+\s*$/.test(header) ? Number(header) * 1000 : Date.parse(header) - now;
   return Number.isFinite(ms) ? Math.max(0, ms) : undefined;
 }
+
+/** For the user, before such a wait. */
+export function setbackWords(what: string, waitMs: number): string {
+  return `${what}; trying again in ${Math.max(1, Math.round(waitMs / 1000))} s`;
+}

@@ -66,11 +66,11 @@ export async function request(address: URL, options: WebRequest): Promise<WebAns
     const next = readLocation(location, url);
     if (!next) {
       answer.discard();
-      throw new ConnectionFault('protocol', url, 'it redirects to an invalid web address');
+      throw new ConnectionFault('redirect', url, 'it redirects to an invalid web address');
     }
     if (redirects === mostRedirects) {
       answer.discard();
-      throw new ConnectionFault('protocol', url, `it redirects more than ${mostRedirects} times`);
+      throw new ConnectionFault('redirect', url, `it redirects more than ${mostRedirects} times`);
     }
     const leaves = next.host !== url.host || (url.protocol === 'https:' && next.protocol === 'http:');
     if (leaves && stayHere) return { ...answer, leftFor: next };
@@ -81,10 +81,12 @@ export async function request(address: URL, options: WebRequest): Promise<WebAns
   }
 }
 
+/** Undefined if it is no web address, or holds a user name, which no request may contain. */
 function readLocation(location: string, base: URL): URL | undefined {
   if (!URL.canParse(location, base.href)) return undefined;
   const url = new URL(location, base);
-  return url.protocol === 'http:' || url.protocol === 'https:' ? url : undefined;
+  const hasName = url.username !== '' || url.password !== '';
+  return (url.protocol === 'http:' || url.protocol === 'https:') && !hasName ? url : undefined;
 }
 
 /** One request and its answer, with a stall timeout. */

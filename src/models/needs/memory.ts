@@ -35,11 +35,6 @@ export interface MemoryNeed {
 
 /** A context's cells come in multiples of this. */
 const cellStep = 256;
-/**
- * More than llama.cpp accepts: llama.cpp rejects a file that claims more; the estimate must still
- * end.
- */
-const mostLayers = 1024;
 
 /**
  * Exact: weights, and the KV cache of models in which every layer attends (llama.cpp keeps the
@@ -114,7 +109,7 @@ function shapeOf(model: ModelFile): Shape {
     || metadata.has(`${model.architecture}.shortconv.l_cache`);
   const interval = number('full_attention_interval');
   const kvHeads = value('attention.head_count_kv') ?? value('attention.head_count');
-  const layers = Array.from({ length: Math.min(model.layers, mostLayers) }, (_, index): Layer => {
+  const layers = Array.from({ length: model.layers }, (_, index): Layer => {
     const ofLayer = interval > 0 && (index + 1) % interval !== 0 ? 0 : itemOf(kvHeads, index) ?? heads;
     // A list of head counts with a 0 shows which layers are recurrent; without one, all may be.
     return { keyWidth: ofLayer * keyLength, valueWidth: ofLayer * valueLength, recurrent: isRecurrent && (ofLayer === 0 || !saysWhich(kvHeads, interval)) };

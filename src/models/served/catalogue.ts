@@ -6,10 +6,11 @@ import type { Catalogue } from '../../engine/gateway/catalogue.js';
 import { RecuaError } from '../../errors.js';
 import type { RequestDefaults } from '../../request/sampling-fields.js';
 import { makeConfig, type Config } from '../../settings/config.js';
+import { readFilledFile } from '../../system/given-file.js';
 import { changeOf, checkedFiles, readModelFile } from '../gguf/model-file.js';
 import { engineOptions } from '../needs/engine-options.js';
 import type { ServedModels } from '../served-models.js';
-import { markUsed } from '../store.js';
+import { markUsed, type StoredModel } from '../store.js';
 import { foreseePlacement } from './placement.js';
 
 /** One model's own settings, which override the server's. */
@@ -19,6 +20,8 @@ export interface OwnSettings {
   /** Request defaults. */
   defaults: Partial<RequestDefaults>;
   pinned: boolean;
+  /** A file with the chat template, which is read before each load. */
+  templatePath?: string;
   /** At most one model of a group is loaded. */
   group?: string | undefined;
 }
@@ -31,19 +34,22 @@ export interface CatalogueParts {
   settings: ReadonlyMap<string, OwnSettings>;
   /** GPUs as they are without any of these models; empty if no model wants one. */
   devices: readonly Device[];
+  /** Looks again for a model that could not be used when the server started. */
+  again?: (id: string) => Promise<StoredModel>;
 }
 
-export function makeCatalogue({ models, config, settings, devices }: CatalogueParts): Catalogue {
+export function makeCatalogue({ models, config, settings, devices, again }: CatalogueParts): Catalogue {
   return {
     list: () => models.list(),
     find: (name) => models.find(name),
     changeOf: ({ options: { checked = [] } }) => changeOf(checked),
     async plan({ id }) {
-      const stored = await models.find(id);
-      const file = await readModelFile(stored.path).catch((thrown: unknown) => refuse(thrown, id, stored.path));
+      const found = await models.find(id);
+      const stored = found.problem && again ? await again(id) : found;
+      const file = await readModelFile(stored.path).catch((thrown: unknown) => { throw unusable(thrown, id, stored.path); });
       await markUsed(stored);
       const own = settings.get(id);
-      const ownConfig = makeConfig({ ...config, ...own?.config, model: stored.path });
+      const ownConfig = makeConfig({ ...config, ...own?.config, ...await templateOf(own, id), model: stored.path });
       const { keepAliveMs } = ownConfig;
       return {
         options: engineOptions(stored.path, ownConfig, file),
@@ -57,9 +63,15 @@ export function makeCatalogue({ models, config, settings, devices }: CataloguePa
   };
 }
 
-/** Tells a client what is wrong with a model's file, but not its path on this machine. */
-function refuse(thrown: unknown, id: string, path: string): never {
+async function templateOf(own: OwnSettings | undefined, id: string): Promise<Partial<Config>> {
+  const path = own?.templatePath;
+  if (path === undefined) return {};
+  return { chatTemplate: await readFilledFile(path).catch((thrown: unknown) => { throw unusable(thrown, id, path); }) };
+}
+
+/** Tells a client what is wrong with a model's files, but not their paths on this machine. */
+export function unusable(thrown: unknown, id: string, ...paths: string[]): RecuaError {
   const error = RecuaError.from(thrown);
-  const message = error.message.replaceAll(dirname(path) + sep, '');
-  throw new RecuaError(error.code, `${id} cannot be loaded: ${message}`, { param: 'model', cause: thrown });
+  const message = paths.reduce((text, path) => text.replaceAll(dirname(path) + sep, ''), error.message);
+  return new RecuaError(error.code, `${id} cannot be loaded: ${message}`, { param: 'model', cause: thrown });
 }

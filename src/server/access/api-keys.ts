@@ -1,11 +1,15 @@
 // The API keys of a server, read from the settings. Keys are kept only as hashes and compared in
 // constant time. Pure.
 import { createHash, timingSafeEqual } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
 import { describe } from '../../request/fields.js';
 import { RecuaError } from '../../errors.js';
 
 export interface ApiKey {
-  /** Shown in the log instead of the key. Keys with the same name share limits and files. */
+  /**
+   * Shown in the log instead of the key. Keys with the same name are one user's: they have the same
+   * rights, and share limits and files.
+   */
   readonly name: string;
   /** May change the server for everybody: which models it has and which are loaded. */
   readonly admin: boolean;
@@ -66,7 +70,9 @@ export class ApiKeys {
     const twice = entries.find(({ hash }, i) => entries.findIndex((other) => other.hash.equals(hash)) < i);
     if (twice) throw unusable(`the key ${describe(twice.name)} is listed twice`);
     if (entries.length === 0 && (keys !== '' || file !== '')) throw unusable('there is no key');
-    return new ApiKeys(entries.length > 0 && own !== undefined ? [...entries, entryOf(own, '', 'own')] : entries);
+    const all = entries.length > 0 && own !== undefined ? [...entries, entryOf(own, '', 'own')] : entries;
+    refuseUnequal(all);
+    return new ApiKeys(all);
   }
 
   /**
@@ -79,7 +85,7 @@ export class ApiKeys {
     this.#entries = next.#entries;
   }
 
-  /** A key of that name that has not expired. */
+  /** A key of that name that has not expired. All of them have the same rights. */
   named(name: string, nowMs: number): ApiKey | undefined {
     return this.#entries.find((entry) => entry.name === name && nowMs < entry.expiresMs);
   }
@@ -96,6 +102,20 @@ export class ApiKeys {
     for (const entry of this.#entries) if (timingSafeEqual(entry.hash, hash)) found = entry;
     return found && nowMs < found.expiresMs ? found : undefined;
   }
+}
+
+/** What a user started goes on with any key of that name. */
+function refuseUnequal(entries: readonly Entry[]): void {
+  for (const entry of entries) {
+    const first = entries.find(({ name }) => name === entry.name)!;
+    const other = known.find((field) => !isDeepStrictEqual(rights(first)[field], rights(entry)[field]));
+    if (other !== undefined) throw unusable(`two keys named ${describe(entry.name)} differ in ${other}; keys with one name must have the same rights and limits`);
+  }
+}
+
+/** By the names of the fields of the key file. */
+function rights({ admin, models, requestsPerMinute, tokensPerDay, concurrency, priority, cacheSalt }: ApiKey): Readonly<Record<string, unknown>> {
+  return { admin, models, requests_per_minute: requestsPerMinute, tokens_per_day: tokensPerDay, concurrency, priority, cache_salt: cacheSalt ?? false };
 }
 
 function fileEntries(text: string): Entry[] {

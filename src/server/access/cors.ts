@@ -25,6 +25,8 @@ export function cors(visitors: Visitors): RequestHandler {
     // `*` would not cover Authorization.
     const asked = req.headers['access-control-request-headers'];
     res.set('Access-Control-Allow-Headers', asked ?? 'Content-Type, Authorization');
+    // Listed pages may also delete files and write sessions; any page may only do the usual.
+    if (!visitors.allowsAll) res.set('Access-Control-Allow-Methods', 'GET, POST, PUT, DELETE, OPTIONS');
     res.set('Access-Control-Max-Age', String(preflightSeconds));
     res.vary('Access-Control-Request-Headers');
     res.status(204).end();

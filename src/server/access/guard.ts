@@ -5,6 +5,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { NextFunction, Request, RequestHandler, Response } from 'express';
 import { RecuaError } from '../../errors.js';
 import type { ApiKey, ApiKeys } from './api-keys.js';
+import { keyGone } from './key-watch.js';
 
 /** `askedBy`: name of the key, for requests that the server makes to itself. */
 export function readKey(keys: ApiKeys, askedBy: (req: Request) => string | undefined): RequestHandler {
@@ -13,6 +14,7 @@ export function readKey(keys: ApiKeys, askedBy: (req: Request) => string | undef
     const given = keys.areAsked && inner === undefined ? presented(req.headers) : undefined;
     if (inner !== undefined) res.locals['apiKey'] = keys.named(inner, Date.now());
     else if (given !== undefined) res.locals['apiKey'] = keys.find(given, Date.now());
+    res.locals['isStranger'] = keys.areAsked && keyOf(res) === undefined;
     next();
   };
 }
@@ -33,7 +35,7 @@ export function requireKey(keys: ApiKeys, isInner: (req: Request) => boolean, as
   return (req: Request, res: Response, next: NextFunction) => {
     if (!keys.areAsked || keyOf(res)) return next();
     const name = askedBy(req);
-    if (name !== undefined) throw new RecuaError('invalid_api_key', `The API key ${name}, with which this request was started, has expired or was removed.`);
+    if (name !== undefined) throw keyGone(name);
     if (isInner(req)) return next();
     res.set('WWW-Authenticate', 'Bearer realm="recua"');
     throw new RecuaError('invalid_api_key', presented(req.headers) === undefined
@@ -52,6 +54,11 @@ export function presented(headers: IncomingHttpHeaders): string | undefined {
 /** The key of the request; undefined if the server requires none. */
 export function keyOf(res: Response): ApiKey | undefined {
   return res.locals['apiKey'] as ApiKey | undefined;
+}
+
+/** The server requires a key, and the request has none: only open routes answer it. */
+export function isStranger(res: Response): boolean {
+  return res.locals['isStranger'] !== false;
 }
 
 /**

@@ -51,14 +51,19 @@ export class Limits {
     };
   }
 
-  /** Counts a running request until its response closes. */
+  /** Counts a running request until its response closes, or another request counts instead. */
   #run(key: ApiKey, res: Response): void {
+    let isCounted = true;
     this.#running.set(key.name, this.#runningOf(key) + 1);
-    res.once('close', () => {
+    const leave = (): void => {
+      if (!isCounted) return;
+      isCounted = false;
       const running = this.#runningOf(key) - 1;
       if (running > 0) this.#running.set(key.name, running);
       else this.#running.delete(key.name);
-    });
+    };
+    res.locals['leaveRunning'] = leave;
+    res.once('close', leave);
   }
 
   #tokensLeftOf({ name, tokensPerDay }: ApiKey): number {
@@ -102,6 +107,11 @@ export class Limits {
     bucket.atMs = nowMs;
     return bucket;
   }
+}
+
+/** From now on this request does not count as running. */
+export function leaveRunning(res: Response): void {
+  (res.locals['leaveRunning'] as (() => void) | undefined)?.();
 }
 
 /** In OpenAI's headers. */

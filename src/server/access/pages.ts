@@ -1,21 +1,36 @@
 // Any web page may send requests to a model, as the specification says (see cors). But routes that
 // list or change data on disk refuse pages of other sites: a browser on this machine could
 // otherwise let them read uploaded files or download models. Programs are not restricted: whoever
-// can reach the server may use it. If the server has API keys, the key decides instead.
+// can reach the server may use it. But they must address it by a name that is known to be its own:
+// a page whose site points its name at this machine (DNS rebinding) can look like a program. If the
+// server has API keys, the key decides instead.
+import type { IncomingHttpHeaders } from 'node:http';
 import type { NextFunction, Request, RequestHandler, Response } from 'express';
+import { describe } from '../../request/fields.js';
 import { RecuaError } from '../../errors.js';
+import type { ApiKeys } from './api-keys.js';
 import { adminOnly, keyOf } from './guard.js';
-import { isLoopback, isOwnName } from './visitors.js';
+import { isLoopback, nameOf, type Visitors } from './visitors.js';
 import { isRemote } from './peer.js';
 
 /** Origins of programs that embed a browser; no web page has such an origin. */
 const programs = /^(app|file|tauri|vscode-webview|vscode-file):$/;
 
+type Refusal = (headers: IncomingHttpHeaders) => RecuaError | undefined;
+
+/** Express middleware, mounted by app before all routes: lets refusePages know the server. */
+export function watchPages(visitors: Visitors, keys: ApiKeys): RequestHandler {
+  const refusal: Refusal = (headers) => (keys.areAsked ? undefined : refusalOf(headers, visitors));
+  return (_req, res, next) => {
+    res.locals['pageRefusal'] = refusal;
+    next();
+  };
+}
+
 /** Express middleware. */
 export function refusePages(req: Request, res: Response, next: NextFunction): void {
-  if (!keyOf(res) && isForeignPage(req.headers)) {
-    throw new RecuaError('client_refused', "Only programs, and pages opened at localhost or at the server's IP address, may use this route.");
-  }
+  const refusal = (res.locals['pageRefusal'] as Refusal)(req.headers);
+  if (refusal) throw refusal;
   next();
 }
 
@@ -53,16 +68,20 @@ export function isBrowser({ origin, 'user-agent': agent = '', 'sec-fetch-site': 
   return origin !== undefined || site !== undefined || agent.startsWith('Mozilla/');
 }
 
-function isForeignPage(headers: Request['headers']): boolean {
-  const { origin, host = '', 'sec-fetch-site': site } = headers;
-  if (!isBrowser(headers)) return false;
+function refusalOf(headers: IncomingHttpHeaders, visitors: Visitors): RecuaError | undefined {
+  const { origin, host, 'sec-fetch-site': site } = headers;
   const from = origin === undefined ? undefined : addressOf(origin);
-  if (from && programs.test(from.protocol)) return false;
+  if (from && programs.test(from.protocol)) return undefined;
+  const isPage = isBrowser(headers);
+  // HTTP/1.0, which no browser speaks.
+  if (host === undefined && !isPage) return undefined;
   // The owner of any other name could point it at this machine.
-  const own = addressOf(`http://${host}`)?.hostname;
-  if (own === undefined || !isOwnName(own)) return true;
-  if (origin === undefined) return site === 'cross-site';
-  return from === undefined || (from.hostname !== own && !isLoopback(from.hostname));
+  if (!visitors.knows(host ?? '', isPage)) {
+    return new RecuaError('client_refused', `This route does not answer to the host ${describe(host ?? '')}, because any site could point a name at this server. If the name is yours, add it to --allowed-hosts, or use API keys.`);
+  }
+  const own = nameOf(host ?? '');
+  const isForeign = origin === undefined ? site === 'cross-site' : from === undefined || (from.hostname !== own && !isLoopback(from.hostname));
+  return isForeign ? new RecuaError('client_refused', 'Only programs, and pages of this server or of localhost, may use this route.') : undefined;
 }
 
 function addressOf(text: string): URL | undefined {

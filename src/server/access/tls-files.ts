@@ -1,9 +1,10 @@
 // The server's certificate and key, from files that are reloaded when they change. If the new files
 // do not match each other, the previous pair stays in use.
 import { createPrivateKey, X509Certificate, type KeyObject } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
 import { createSecureContext } from 'node:tls';
 import { RecuaError } from '../../errors.js';
+import { readGivenFile } from '../../system/given-file.js';
+import { readLinkedFile } from '../../system/small-file.js';
 import { watchFiles } from '../../system/watched-files.js';
 
 export interface TlsPaths {
@@ -43,7 +44,7 @@ export class TlsFiles {
     if (tlsCert === '' && tlsKey === '') return undefined;
     if (tlsCert === '' || tlsKey === '') throw unusable(`expected --tls-cert and --tls-key together, got only --tls-${tlsKey === '' ? 'cert' : 'key'}`);
     const paths = { tlsCert, tlsKey };
-    return new TlsFiles(paths, await readPair(paths), log);
+    return new TlsFiles(paths, await readPair(paths, readGivenFile), log);
   }
 
   /** Options for `tls.createServer`. */
@@ -58,9 +59,10 @@ export class TlsFiles {
 
   /** Calls `changed` when there is a new pair. Returns a function that stops watching. */
   watch(changed: () => void): () => void {
-    return watchFiles([this.#paths.tlsCert, this.#paths.tlsKey], async () => {
+    const tellStuck = (): void => this.#log('warn', `The previous certificate stays in use. The system does not answer for ${this.#paths.tlsCert} or ${this.#paths.tlsKey}: changes of the files have no effect.`);
+    return watchFiles([this.#paths.tlsCert, this.#paths.tlsKey], tellStuck, async () => {
       try {
-        const pair = await readPair(this.#paths);
+        const pair = await readPair(this.#paths, readLinkedFile);
         if (pair.cert === this.#pair.cert && pair.key === this.#pair.key) return;
         this.#pair = pair;
       } catch (thrown) {
@@ -78,9 +80,9 @@ export class TlsFiles {
   }
 }
 
-async function readPair({ tlsCert, tlsKey }: TlsPaths): Promise<TlsPair> {
-  const cert = await readPem(tlsCert, '--tls-cert');
-  const key = await readPem(tlsKey, '--tls-key');
+async function readPair({ tlsCert, tlsKey }: TlsPaths, read: (path: string) => Promise<string>): Promise<TlsPair> {
+  const cert = await readPem(tlsCert, '--tls-cert', read);
+  const key = await readPem(tlsKey, '--tls-key', read);
   const own = readCertificate(cert, tlsCert);
   if (!own.checkPrivateKey(readKey(key, tlsKey))) throw unusable(`the key in ${tlsKey} does not belong to the first certificate in ${tlsCert}, which must be the server's own`);
   try {
@@ -91,10 +93,10 @@ async function readPair({ tlsCert, tlsKey }: TlsPaths): Promise<TlsPair> {
   return { cert, key, fingerprint: own.fingerprint256, expiresMs: Date.parse(own.validTo) };
 }
 
-async function readPem(path: string, flag: string): Promise<string> {
+async function readPem(path: string, flag: string, read: (path: string) => Promise<string>): Promise<string> {
   let text: string;
   try {
-    text = await readFile(path, 'utf8');
+    text = await read(path);
   } catch (cause) {
     throw new RecuaError('file_unreadable', `${path}, the file of ${flag}, cannot be read: ${(cause as Error).message}`, { cause });
   }

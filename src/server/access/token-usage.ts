@@ -4,6 +4,7 @@
 import { mkdir } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import writeFileAtomic from 'write-file-atomic';
+import { RecuaError } from '../../errors.js';
 import { waitForLock } from '../../system/lock-file.js';
 import { readSmallFile } from '../../system/small-file.js';
 
@@ -93,7 +94,7 @@ export class TokenUsage {
           this.add(name, tokens);
         }
       }
-      if (!this.#isTold) this.#tell(`Token counts of API keys are kept in memory only: ${(cause as Error).message}`);
+      if (!this.#isTold) this.#tell(`Token counts of API keys are kept in memory only: ${RecuaError.logText(cause)}`);
       this.#isTold = true;
     }
   }

@@ -9,10 +9,13 @@ import { RecuaError } from '../../errors.js';
 
 /** Allows everything. */
 const all = '*';
+/** Names of private networks, which no site can have. */
+const privateName = /^[^.]+$|\.(local|internal|lan|home\.arpa)$/;
 
 export class Visitors {
   readonly #origins: ReadonlySet<string>;
   readonly #hosts: readonly string[];
+  readonly #isOnNetwork: boolean;
 
   /**
    * Comma-separated lists; `*` allows all. `host` is the address it listens on. Throws
@@ -21,6 +24,7 @@ export class Visitors {
   constructor({ corsOrigins, allowedHosts, host }: { corsOrigins: string; allowedHosts: string; host: string }) {
     this.#origins = new Set(listed(corsOrigins).map(originOf));
     this.#hosts = [...listed(allowedHosts).map(hostOf), host.toLowerCase()];
+    this.#isOnNetwork = !isLoopback(host) && host !== '::1';
   }
 
   /** Value of `Access-Control-Allow-Origin`; undefined for no header. */
@@ -44,11 +48,25 @@ export class Visitors {
     return new RecuaError('client_refused', `This server does not answer to the host ${describe(host)}; add the name to --allowed-hosts.`);
   }
 
+  /**
+   * Nobody else can point the name in this `Host` header at this machine, or it is listed (`*`
+   * lists no name). For programs that includes names of private networks, such as those of
+   * containers, if the server listens there: whoever can give such names reaches it anyway.
+   */
+  knows(host: string, isPage: boolean): boolean {
+    return this.#allowsHost(host) || (!isPage && this.#isOnNetwork && privateName.test(nameOf(host)));
+  }
+
   #allowsHost(host: string): boolean {
-    const name = URL.canParse(`http://${host}`) ? new URL(`http://${host}`).hostname : '';
+    const name = nameOf(host);
     if (isOwnName(name)) return true;
     return this.#hosts.some((one) => (one.startsWith('.') ? name.endsWith(one) : name === one));
   }
+}
+
+/** The name or address in a `Host` header; '' if there is none. */
+export function nameOf(host: string): string {
+  return URL.canParse(`http://${host}`) ? new URL(`http://${host}`).hostname : '';
 }
 
 /** Names that nobody else can point at this machine: IP addresses and the machine's own names. */

@@ -16,13 +16,14 @@ export function readMessages(body: Fields): { messages: ChatMessage[]; sources: 
   const messages = body.array('messages', maxMessages);
   if (messages === undefined) throw wrongType('messages', 'an array of messages', undefined);
   if (messages.length === 0) throw wrongValue('messages', 'at least one message', messages);
-  const read: ChatMessage[] = [];
+  // As in Anthropic's API, consecutive turns of the assistant are one. Joined at the end, since
+  // there may be thousands.
+  const turns: ChatMessage[][] = [];
   const sources: string[] = [];
   const add = (message: ChatMessage, source: string): void => {
-    const before = read.at(-1);
-    // As in Anthropic's API, consecutive turns of one side are merged.
-    if (before?.role === 'assistant' && message.role === 'assistant') return join(before, message);
-    read.push(message);
+    const before = turns.at(-1);
+    if (message.role === 'assistant' && before?.[0]!.role === 'assistant') return void before.push(message);
+    turns.push([message]);
     sources.push(source);
   };
   const system = readSystem(body);
@@ -31,16 +32,21 @@ export function readMessages(body: Fields): { messages: ChatMessage[]; sources: 
     const source = `messages[${index}]`;
     for (const one of readMessage(Fields.of(message, source))) add(one, source);
   });
-  return { messages: read, sources };
+  return { messages: turns.map(joined), sources };
 }
 
-function join(turn: ChatMessage, more: ChatMessage): void {
-  const texts = [turn, more].flatMap(({ content }) => (typeof content !== 'string' || content === '' ? [] : [content]));
-  const calls = [...turn.tool_calls ?? [], ...more.tool_calls ?? []];
-  const reasoning = (turn.reasoning_content ?? '') + (more.reasoning_content ?? '');
-  turn.content = texts.length === 0 && calls.length > 0 ? null : texts.join('\n');
-  if (calls.length > 0) turn.tool_calls = calls;
-  if (reasoning !== '') turn.reasoning_content = reasoning;
+function joined(turns: readonly ChatMessage[]): ChatMessage {
+  const [first] = turns;
+  if (turns.length === 1) return first!;
+  const texts = turns.flatMap(({ content }) => (typeof content !== 'string' || content === '' ? [] : [content]));
+  const calls = turns.flatMap(({ tool_calls: own = [] }) => own);
+  const reasoning = turns.map(({ reasoning_content: own = '' }) => own).join('');
+  return {
+    role: 'assistant',
+    content: texts.length === 0 && calls.length > 0 ? null : texts.join('\n'),
+    ...(reasoning === '' ? {} : { reasoning_content: reasoning }),
+    ...(calls.length === 0 ? {} : { tool_calls: calls }),
+  };
 }
 
 function readSystem(body: Fields): ChatMessage | undefined {

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import writeFileAtomic from 'write-file-atomic';
 import { RecuaError } from '../../errors.js';
 import { readSmallFile } from '../../system/small-file.js';
+import { DamagedFiles } from '../kept/damaged-files.js';
 import { keepingError, type KeptFolder } from '../kept/kept-folder.js';
 import { keyIn, withKeyFirst } from '../kept/key-in.js';
 import { everyone, type Owner } from '../kept/owner.js';
@@ -62,16 +63,18 @@ export function isOver({ status }: Batch): boolean {
 export class BatchStore {
   readonly #kept: KeptFolder;
   readonly #most: number;
+  readonly #damaged: DamagedFiles;
 
-  constructor(kept: KeptFolder, most = mostBatches) {
+  constructor(kept: KeptFolder, most = mostBatches, warn: (text: string) => void = () => undefined) {
     this.#kept = kept;
     this.#most = most;
+    this.#damaged = new DamagedFiles('batch', warn);
   }
 
   async put(record: BatchRecord): Promise<void> {
     const path = await this.#pathOf(record.batch.id, described);
     await writeFileAtomic(path, withKeyFirst(record), { mode: 0o600, fsync: false }).catch((thrown: unknown) => {
-      throw keepingError(thrown, path);
+      throw keepingError(thrown);
     });
   }
 
@@ -109,12 +112,19 @@ export class BatchStore {
     }
   }
 
-  /** Gives the batch its own copy of the requests, in case the uploaded file is deleted. */
-  async takeInput(id: string, path: string): Promise<void> {
+  /**
+   * Gives the batch its own copy of the requests, in case the uploaded file is deleted; false if
+   * that has happened already.
+   */
+  async takeInput(id: string, path: string): Promise<boolean> {
     const own = await this.inputOf(id);
-    await link(path, own).catch(() => copyFile(path, own)).catch((thrown: unknown) => {
-      throw keepingError(thrown, own);
-    });
+    try {
+      await link(path, own).catch(() => copyFile(path, own));
+      return true;
+    } catch (thrown) {
+      if ((thrown as NodeJS.ErrnoException).code === 'ENOENT') return false;
+      throw keepingError(thrown);
+    }
   }
 
   async inputOf(id: string): Promise<string> {
@@ -135,9 +145,13 @@ export class BatchStore {
   }
 
   async #read(id: string): Promise<BatchRecord | undefined> {
+    const path = await this.#pathOf(id, described);
     try {
-      return JSON.parse(await readSmallFile(await this.#pathOf(id, described), mostRecordBytes)) as BatchRecord;
-    } catch {
+      const record: unknown = JSON.parse(await readSmallFile(path, mostRecordBytes));
+      if (isRecord(record, id)) return record;
+      throw new Error('it does not have the fields of a batch');
+    } catch (thrown) {
+      this.#damaged.skip(path, thrown);
       return undefined;
     }
   }
@@ -145,4 +159,16 @@ export class BatchStore {
 
 export function notFound(id: string): RecuaError {
   return new RecuaError('batch_not_found', `There is no batch ${id.slice(0, 80)}.`);
+}
+
+const moments = ['in_progress_at', 'finalizing_at', 'completed_at', 'failed_at', 'expired_at', 'cancelling_at', 'cancelled_at'] as const satisfies readonly Moment[];
+const statuses: readonly unknown[] = ['validating', 'failed', 'in_progress', 'finalizing', 'completed', 'expired', 'cancelling', 'cancelled'] satisfies readonly Batch['status'][];
+
+function isRecord(value: unknown, id: string): value is BatchRecord {
+  const { batch, outputId, errorId, by, outputSeconds } = (value ?? {}) as Partial<Record<keyof BatchRecord, unknown>>;
+  const { request_counts: counts, errors, ...one } = (batch ?? {}) as Partial<Batch>;
+  const texts = [outputId, errorId, one.endpoint, one.input_file_id, one.completion_window, by ?? ''];
+  const numbers = [one.created_at, one.expires_at, counts?.total, counts?.completed, counts?.failed, outputSeconds ?? 0, ...moments.map((name) => (one[name] === null ? 0 : one[name]))];
+  return one.id === id && statuses.includes(one.status) && texts.every((text) => typeof text === 'string') && numbers.every((number) => Number.isFinite(number))
+    && (errors === null || Array.isArray(errors?.data)) && typeof one.metadata === 'object';
 }

@@ -3,7 +3,7 @@ import type { Request, RequestHandler, Response } from 'express';
 import { RecuaError } from '../../errors.js';
 import { readAll } from '../exchange/admission.js';
 import type { Dialect } from '../exchange/dialect.js';
-import { FileStore } from '../files/file-store.js';
+import { fileNotFound, FileStore } from '../files/file-store.js';
 import { pageOf } from '../http/page.js';
 import { refusePages } from '../access/pages.js';
 import { Query } from '../http/query.js';
@@ -22,10 +22,10 @@ const mostPage = 100;
 export const batches: Dialect = {
   before: [refusePages],
   routes(gateway) {
-    const store = new BatchStore(gateway.kept);
+    const store = new BatchStore(gateway.kept, undefined, (text) => gateway.log('warn', text));
     const files = new FileStore(gateway.kept);
     const queue = new BatchQueue({ gateway, store, files, idle: new Idle(gateway.traffic, Math.min(gateway.config.parallel, mostLines)) });
-    if (gateway.kept.has('batches')) queue.resume().catch((thrown: unknown) => gateway.log('debug', `Batches cannot be resumed: ${RecuaError.from(thrown).message}`));
+    if (gateway.kept.has('batches')) queue.resume().catch((thrown: unknown) => gateway.log('warn', `Batches cannot be resumed: ${RecuaError.logText(thrown)}`));
     const shown = async (record: BatchRecord): Promise<BatchRecord> => {
       const working = queue.find(record.batch.id);
       if (working) return working;
@@ -44,15 +44,19 @@ export const batches: Dialect = {
       const { asked, told } = readAll(req, readBatch);
       const record: BatchRecord = owner.name === undefined ? asked : { ...asked, by: owner.name };
       const { id, input_file_id: input } = record.batch;
-      if (queue.isFullFor(owner.name)) throw new RecuaError('queue_full', 'Too many batches are waiting; try again when some have ended, or cancel some.');
-      await files.get(input, owner, 'input_file_id');
-      await store.forgetOldest();
-      await store.takeInput(id, await files.pathOf(input));
-      await store.put(record);
-      // A snapshot, since the batch may start before the reply is written.
-      const taken = structuredClone(record.batch);
-      queue.add(id, owner.name);
-      res.json({ ...taken, ...told });
+      const giveUpPlace = queue.place(owner.name);
+      try {
+        await files.get(input, owner, 'input_file_id');
+        await store.forgetOldest();
+        if (!await store.takeInput(id, await files.pathOf(input))) throw fileNotFound(input, 'input_file_id');
+        await store.put(record);
+        // A snapshot, since the batch may start before the reply is written.
+        const taken = structuredClone(record.batch);
+        queue.add(id, owner.name);
+        res.json({ ...taken, ...told });
+      } finally {
+        giveUpPlace();
+      }
     };
     return [
       {

@@ -1,9 +1,13 @@
 // Files of JSON lines. Reading handles an incomplete last line. Writing is atomic per line, even if
 // the process is killed.
 import { open, type FileHandle } from 'node:fs/promises';
+import { setImmediate } from 'node:timers/promises';
+import { openRegular } from '../../system/small-file.js';
 
 const pieceBytes = 1 << 20;
 const lineFeed = 0x0a;
+/** A piece may have a million lines: the other work of the process gets its turn in between. */
+const linesPerTurn = 1_000;
 
 export interface Line {
   offset: number;
@@ -16,12 +20,13 @@ export interface Line {
 
 /** Yields each line; of lines longer than `mostBytes` only the beginning. */
 export async function* linesOf(path: string, mostBytes: number): AsyncGenerator<Line> {
-  const file = await open(path, 'r');
+  const file = await openRegular(path);
   try {
     let offset = 0;
     let length = 0;
     let pieces: Buffer[] = [];
     let held = 0;
+    let count = 0;
     const take = (part: Buffer): void => {
       length += part.length;
       if (held >= mostBytes) return;
@@ -44,6 +49,7 @@ export async function* linesOf(path: string, mostBytes: number): AsyncGenerator<
         take(piece.subarray(from, at));
         from = at + 1;
         yield line(true);
+        if (++count % linesPerTurn === 0) await setImmediate();
       }
       take(piece.subarray(from, bytesRead));
     }

@@ -34,6 +34,8 @@ export class BatchQueue {
   readonly #waiting: Waiting[] = [];
   /** Batches that cannot run before some time, by id. */
   readonly #later = new Map<string, { timer: NodeJS.Timeout; by: string | undefined }>();
+  /** Places of batches that are being created. */
+  readonly #arriving = new Set<Pick<Waiting, 'by'>>();
   /** The number of the last turn of each key. */
   readonly #lastTurns = new Map<string | undefined, number>();
   #turns = 0;
@@ -58,10 +60,18 @@ export class BatchQueue {
     for (const { batch, by } of left.reverse()) this.add(batch.id, by);
   }
 
-  /** Whether no batch of the key named `by` can be added. */
-  isFullFor(by: string | undefined): boolean {
-    const all = [...this.#waiting, ...this.#later.values()];
-    return all.length >= mostWaiting || (by !== undefined && all.filter((one) => one.by === by).length >= mostWaitingOfKey);
+  /**
+   * Reserves a place for another batch of the key named `by`, until the result is called.
+   * @throws RecuaError `queue_full`
+   */
+  place(by: string | undefined): () => void {
+    const all = [...this.#waiting, ...this.#later.values(), ...this.#arriving];
+    if (all.length >= mostWaiting || (by !== undefined && all.filter((one) => one.by === by).length >= mostWaitingOfKey)) {
+      throw new RecuaError('queue_full', 'Too many batches are waiting; try again when some have ended, or cancel some.');
+    }
+    const place = { by };
+    this.#arriving.add(place);
+    return () => void this.#arriving.delete(place);
   }
 
   add(id: string, by: string | undefined): void {
@@ -82,19 +92,27 @@ export class BatchQueue {
       return this.#work.record;
     }
     const { store } = this.#places;
-    const elsewhere = new RecuaError('invalid_value', `The batch ${id} is running on another server; only that one can cancel it.`);
-    if (!this.#take(id)) throw elsewhere;
+    const isOwn = this.#take(id);
     const entry = { id, by: record.by };
     let lock: Lock | undefined;
     try {
       lock = await tryLock(await store.lockOf(id));
-      if (!lock) throw elsewhere;
+      if (!lock) throw new RecuaError('invalid_value', `The batch ${id} is running on another server; only that one can cancel it.`);
+      if (!isOwn) {
+        // Of a server that may have ended, or that may just have finished it.
+        const now = await store.get(id);
+        if (isOver(now.batch)) {
+          await lock.release();
+          return now;
+        }
+        record = now;
+      }
       record.batch.status = 'cancelling';
       record.batch.cancelling_at = Math.floor(Date.now() / 1_000);
       await store.put(record);
     } catch (thrown) {
       await lock?.release().catch(() => undefined);
-      this.#addLater(entry, this.#times.lockedMs);
+      if (isOwn) this.#addLater(entry, this.#times.lockedMs);
       throw thrown;
     }
     const answer = structuredClone(record);
@@ -165,8 +183,7 @@ export class BatchQueue {
   }
 
   #logError(id: string, thrown: unknown): void {
-    const { code, message } = RecuaError.from(thrown);
-    this.#places.gateway.log('error', `${id} ${code}: ${message}`);
+    this.#places.gateway.log('error', `${id} ${RecuaError.from(thrown).code}: ${RecuaError.logText(thrown)}`);
   }
 
   #addLater({ id, by }: Waiting, ms: number): void {

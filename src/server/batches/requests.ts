@@ -9,6 +9,8 @@ import type { BatchProblem } from './batch-store.js';
 
 /** OpenAI's limit. */
 const mostRequests = 50_000;
+/** Blank lines included: one after each request. */
+const mostLines = 2 * mostRequests;
 const mostProblems = 100;
 const mostIdLength = 512;
 
@@ -21,13 +23,20 @@ export interface BatchRequest {
   length: number;
 }
 
-export async function checkRequests(path: string, endpoint: string, mostBytes: number): Promise<{ requests: BatchRequest[]; problems: BatchProblem[] }> {
+/** Rejects with the signal's reason once it aborts. */
+export async function checkRequests(path: string, endpoint: string, mostBytes: number, signal: AbortSignal): Promise<{ requests: BatchRequest[]; problems: BatchProblem[] }> {
   const requests: BatchRequest[] = [];
   const problems: BatchProblem[] = [];
   const known = new Set<string>();
   let number = 0;
+  signal.throwIfAborted();
   for await (const { bytes, length, offset } of linesOf(path, mostBytes)) {
+    signal.throwIfAborted();
     number++;
+    if (number > mostLines) {
+      problems.push({ code: 'invalid_value', message: `Expected at most ${mostLines} lines, with blank ones.`, param: 'input_file_id', line: number });
+      break;
+    }
     if (length <= mostBytes && bytes.toString().trim() === '') continue;
     try {
       if (length > mostBytes) throw new RecuaError('body_too_large', `Expected lines of at most ${mostBytes} bytes, got one of ${length}.`);

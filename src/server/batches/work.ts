@@ -2,9 +2,10 @@
 // are done. Lines are written atomically. A killed process only loses the requests in progress,
 // which run again later, and no line is written twice.
 import { randomBytes } from 'node:crypto';
-import { open, rm, stat, type FileHandle } from 'node:fs/promises';
+import { rm, stat, type FileHandle } from 'node:fs/promises';
 import { setTimeout as wait } from 'node:timers/promises';
 import { RecuaError } from '../../errors.js';
+import { openRegular } from '../../system/small-file.js';
 import type { FileStore } from '../files/file-store.js';
 import type { Gateway } from '../http/gateway.js';
 import { IdleWork, type InnerReply } from '../http/inner.js';
@@ -94,35 +95,52 @@ export class BatchWork {
   }
 
   async #run(): Promise<void> {
-    const { batch, outputId, errorId } = this.record;
-    const { store, files, gateway } = this.#places;
+    const { batch } = this.record;
+    const { store, gateway } = this.#places;
     if (batch.status === 'cancelling') {
       this.#cancelled = true;
       this.stop();
     }
     const path = await store.inputOf(batch.id);
-    const { requests, problems } = await checkRequests(path, batch.endpoint, gateway.config.bodyLimitBytes);
+    const checked = await checkRequests(path, batch.endpoint, gateway.config.bodyLimitBytes, this.#stop.signal).catch((thrown: unknown) => {
+      if (this.#stop.signal.aborted) return undefined;
+      throw thrown;
+    });
+    if (!checked) return await this.#concludeUnchecked();
+    const { requests, problems } = checked;
     if (problems.length > 0) {
       batch.errors = { object: 'list', data: problems };
       await this.#enter('failed');
       return await store.dropInput(batch.id);
     }
-    const done = new Set<string>();
-    this.#output = await openLines(await files.pathOf(outputId), done);
-    const completed = done.size;
-    this.#errors = await openLines(await files.pathOf(errorId), done);
-    batch.request_counts = { total: requests.length, completed, failed: done.size - completed };
+    const done = await this.#openResults(requests.length);
     this.#isCounted = true;
-    const input = await open(path, 'r');
+    const input = await openRegular(path);
     try {
       if (batch.status === 'validating') await this.#enter('in_progress');
       await this.#all(requests.filter(({ customId }) => !done.has(customId)), input);
       if (this.#cancelled || (!this.#stop.signal.aborted && this.resumesAtMs === undefined)) await this.#conclude();
     } finally {
       await input.close();
-      await this.#output.close();
-      await this.#errors.close();
+      await this.#closeResults();
     }
+  }
+
+  /** Returns the requests that have a result. */
+  async #openResults(total: number): Promise<Set<string>> {
+    const { batch, outputId, errorId } = this.record;
+    const { files } = this.#places;
+    const done = new Set<string>();
+    this.#output = await openLines(await files.pathOf(outputId), done);
+    const completed = done.size;
+    this.#errors = await openLines(await files.pathOf(errorId), done);
+    batch.request_counts = { total, completed, failed: done.size - completed };
+    return done;
+  }
+
+  async #closeResults(): Promise<void> {
+    await this.#output?.close();
+    await this.#errors?.close();
   }
 
   /** Runs as many lines at once as `idle` has slots. */
@@ -183,7 +201,7 @@ export class BatchWork {
         await (failed ? this.#errors : this.#output)!.add(value);
         break;
       } catch (thrown) {
-        this.#places.gateway.log('warn', `${this.record.batch.id} is waiting because its answers cannot be written: ${RecuaError.from(thrown).message}`);
+        this.#places.gateway.log('warn', `${this.record.batch.id} is waiting because its answers cannot be written: ${RecuaError.logText(thrown)}`);
         await wait(pauseMs, undefined, { signal: this.#stop.signal }).catch(() => undefined);
         if (this.#stop.signal.aborted) return;
       }
@@ -201,9 +219,18 @@ export class BatchWork {
     await this.#places.store.dropInput(batch.id);
   }
 
+  /** Stopped before its requests are known. A cancelled batch is over without them. */
+  async #concludeUnchecked(): Promise<void> {
+    if (!this.#cancelled) return;
+    await this.#openResults(this.record.batch.request_counts.total);
+    await this.#closeResults();
+    await this.#conclude();
+  }
+
   /** For errors of the batch itself, such as unusable files. The answers so far are kept. */
-  async fail({ code, message }: Pick<BatchProblem, 'code' | 'message'>): Promise<void> {
+  async fail({ code, message: told }: Pick<BatchProblem, 'code' | 'message'>): Promise<void> {
     const { batch } = this.record;
+    const message = code === 'internal_error' ? 'The server met an internal error; its log has the details under the id of the batch.' : told;
     this.#resumesAtMs = undefined;
     batch.errors = { object: 'list', data: [{ code, message, param: null, line: null }] };
     await this.#publish().catch(() => undefined);

@@ -76,7 +76,7 @@ function requireJson(req: Request, _res: Response, next: NextFunction): void {
   next();
 }
 
-export function hasBody({ headers }: Request): boolean {
+export function hasBody({ headers }: Pick<Request, 'headers'>): boolean {
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
 }
 

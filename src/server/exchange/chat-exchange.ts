@@ -3,6 +3,7 @@
 // or loading the model, takes long, they are sent earlier, and later failures are messages of the
 // stream. A load balancer can ask to hold the headers until the first piece: as long as it has
 // received nothing, it can send the request to another server.
+import { setMaxListeners } from 'node:events';
 import type { RequestHandler, Response } from 'express';
 import type { Answer, Engine, Finish, Released } from '../../engine/api.js';
 import type { Lease } from '../../engine/pool-api.js';
@@ -107,6 +108,8 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
     this.#writerOf(id).computedBy?.(model);
     const released = this.#dialect.keepsBody ? () => undefined : afterAll(lendBody(this.#res), prompts.flat().length);
     const either = AbortSignal.any([signal, this.#failed.signal]);
+    // Each of its answers listens.
+    setMaxListeners(0, either);
     if (prompts.some(([request]) => request && 'thoughts' in request && request.thoughts?.control)) this.#controlled = [];
     const salt = this.#gateway.saltOf(this.#res);
     this.#start = (request) => {
@@ -211,19 +214,16 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
   async #all(sink: Sink, ended?: (finish: Finish, index: number) => void): Promise<Finish[]> {
     const { meter } = factsOf(this.#res);
     const { begunMs = [] } = factsOf(this.#res);
-    const spent = (factsOf(this.#res).spent ??= []);
+    const answers = (factsOf(this.#res).answers ??= []);
     const follow = async (answer: Answer, index: number, begun?: () => void): Promise<Finish> => {
       const followed = this.#gateway.running.follow(String(this.#res.getHeader('x-request-id')), this.#model);
-      answer.accepted.then(({ promptTokens }) => {
-        followed.accepted(promptTokens);
-        spent[index] = promptTokens;
-      }, () => undefined);
+      answers.push(answer);
+      answer.accepted.then(({ promptTokens }) => followed.accepted(promptTokens), () => undefined);
       let beforeMs: number | undefined;
       let end: Finish;
       try {
         for await (const told of answer) {
           followed.add(told);
-          if (told.soFar) spent[index] = told.soFar.usage.promptTokens + told.soFar.usage.completionTokens;
           const delta = this.#wanted(told);
           if (!delta) continue;
           begun?.();

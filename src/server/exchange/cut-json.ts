@@ -8,9 +8,14 @@ export function argumentsOf(text: string): { value: Record<string, unknown>; isW
   return whole ? { value: whole, isWhole: true } : { value: objectOf(completed(text)) ?? {}, isWhole: false };
 }
 
+/** A number too large for JavaScript becomes the largest: JSON would write Infinity as null. */
+function bounded(_key: string, value: unknown): unknown {
+  return value === Infinity ? Number.MAX_VALUE : value === -Infinity ? -Number.MAX_VALUE : value;
+}
+
 function objectOf(text: string): Record<string, unknown> | undefined {
   try {
-    const value = JSON.parse(text) as unknown;
+    const value = JSON.parse(text, bounded) as unknown;
     return isObject(value) ? value : undefined;
   } catch {
     return undefined;

@@ -1,8 +1,6 @@
 // OpenAI's files: maps paths to routes. Mounted by app.
-import { createReadStream } from 'node:fs';
 import { pipeline } from 'node:stream/promises';
 import type { Request } from 'express';
-import { wrongValue } from '../../request/fields.js';
 import type { Dialect } from '../exchange/dialect.js';
 import { refusePages } from '../access/pages.js';
 import { Query } from '../http/query.js';
@@ -15,8 +13,8 @@ const mostPage = 10_000;
 
 export const files: Dialect = {
   before: [refusePages],
-  routes({ kept, traffic, ownerOf }) {
-    const store = new FileStore(kept);
+  routes({ kept, traffic, ownerOf, log }) {
+    const store = new FileStore(kept, undefined, (text) => log('warn', text));
     const idOf = (req: Request): string => String(req.params['id']);
     return [
       {
@@ -31,8 +29,7 @@ export const files: Dialect = {
         also: {
           method: 'post', about: about.upload, bodiless: true,
           async handler(req, res) {
-            traffic.admit();
-            res.json(await upload(req, res, store, ownerOf(res)));
+            res.json(await upload(req, res, store, ownerOf(res), traffic.enter(res, 'transfer')));
           },
         },
       },
@@ -43,13 +40,19 @@ export const files: Dialect = {
       {
         method: 'get', paths: ['/v1/files/:id/content', '/files/:id/content'], about: about.content,
         async handler(req, res) {
+          const signal = traffic.enter(res, 'transfer');
           const { id, bytes } = await store.get(idOf(req), ownerOf(res));
-          const from = createReadStream(await store.pathOf(id), bytes === 0 ? {} : { end: bytes - 1 });
+          const file = await store.open(id);
           // Keeps browsers from showing an uploaded file as a page of this server.
           res.set({ 'Content-Type': 'application/octet-stream', 'Content-Length': String(bytes), 'X-Content-Type-Options': 'nosniff', 'Content-Disposition': 'attachment' });
+          if (req.method === 'HEAD') {
+            await file.close();
+            return void res.end();
+          }
+          const from = file.createReadStream(bytes === 0 ? {} : { end: bytes - 1 });
           // A client that disconnects early is not an error.
-          await pipeline(from, res).catch((cause: unknown) => {
-            if (!res.destroyed) throw wrongValue('id', 'a file that can be read', (cause as Error).message);
+          await pipeline(from, res, { signal }).catch((cause: unknown) => {
+            if (!res.destroyed) throw cause;
           });
         },
       },

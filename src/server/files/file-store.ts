@@ -1,11 +1,12 @@
 // Files that clients upload and that batches write: the bytes, and a small file of metadata, which
 // is written last. Private to the user; several servers may share the folder.
 import { randomBytes } from 'node:crypto';
-import { readdir, rename, rm, stat } from 'node:fs/promises';
+import { readdir, rename, rm, stat, type FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
 import writeFileAtomic from 'write-file-atomic';
 import { RecuaError } from '../../errors.js';
-import { readSmallFile } from '../../system/small-file.js';
+import { openRegular, readSmallFile } from '../../system/small-file.js';
+import { DamagedFiles } from '../kept/damaged-files.js';
 import { keepingError, type KeptFolder } from '../kept/kept-folder.js';
 import { keyIn } from '../kept/key-in.js';
 import type { Owner } from '../kept/owner.js';
@@ -40,6 +41,13 @@ export const fileBounds = { files: 10_000, bytes: 16 * 2 ** 30, fileBytes: 2 ** 
 /** Part of all files and bytes that one API key may have, so that others find room. */
 const shareOfKey = 0.5;
 
+interface Amount {
+  files: number;
+  bytes: number;
+}
+
+const nothing: Amount = { files: 0, bytes: 0 };
+
 /** The space reserved for one upload. */
 export interface Room {
   bytes: number;
@@ -56,12 +64,16 @@ export interface Draft {
 export class FileStore {
   readonly #kept: KeptFolder;
   readonly #bounds: typeof fileBounds;
-  /** Bytes reserved for running uploads, by the name of the key. */
-  readonly #promised = new Map<string | undefined, number>();
+  readonly #damaged: DamagedFiles;
+  /** What is reserved for running uploads, by the name of the key. */
+  readonly #promised = new Map<string | undefined, Amount>();
+  /** The last reservation: one after the other, so that no two get the same room. */
+  #reserving: Promise<unknown> = Promise.resolve();
 
-  constructor(kept: KeptFolder, bounds = fileBounds) {
+  constructor(kept: KeptFolder, bounds = fileBounds, warn: (text: string) => void = () => undefined) {
     this.#kept = kept;
     this.#bounds = bounds;
+    this.#damaged = new DamagedFiles('file', warn);
   }
 
   /**
@@ -69,26 +81,33 @@ export class FileStore {
    * @throws RecuaError `disk_full` if there are too many files or bytes, of all or of that key
    */
   async room(by: string | undefined, mostBytes = Infinity): Promise<Room> {
-    const [all, own] = [await this.#held(), by === undefined ? undefined : await this.#heldBy(by)];
-    // From here to the promise in one turn, so that two uploads do not get the same room.
-    const { files, bytes: most, fileBytes } = this.#bounds;
-    const bytes = all.bytes + sum(this.#promised.values());
-    if (all.files >= files) throw new RecuaError('disk_full', `There are ${all.files} files, which is the limit; delete some.`);
-    if (bytes >= most) throw new RecuaError('disk_full', `All files together have ${bytes} bytes, over the limit of ${most}; delete some.`);
-    const allowed = Math.min(fileBytes, most - bytes, own ? this.#leftOf(by!, own) : Infinity);
-    const promised = Math.min(allowed, mostBytes);
-    this.#promise(by, promised);
-    return { bytes: allowed, release: () => this.#promise(by, -promised) };
+    const room = this.#reserving.then(() => this.#reserve(by, mostBytes));
+    this.#reserving = room.catch(() => undefined);
+    return await room;
   }
 
-  #promise(by: string | undefined, bytes: number): void {
-    const promised = (this.#promised.get(by) ?? 0) + bytes;
-    if (promised > 0) this.#promised.set(by, promised);
+  async #reserve(by: string | undefined, mostBytes: number): Promise<Room> {
+    // First, since an upload that completes meanwhile must count at least once.
+    const [promised, promisedToKey] = [sum(this.#promised.values()), this.#promised.get(by) ?? nothing];
+    const held = sum([await this.#held(), promised]);
+    const own = by === undefined ? undefined : sum([await this.#heldBy(by), promisedToKey]);
+    const { files, bytes: most, fileBytes } = this.#bounds;
+    if (held.files >= files) throw new RecuaError('disk_full', `There are ${held.files} files, which is the limit; delete some.`);
+    if (held.bytes >= most) throw new RecuaError('disk_full', `All files together have ${held.bytes} bytes, over the limit of ${most}; delete some.`);
+    const allowed = Math.min(fileBytes, most - held.bytes, own ? this.#leftOf(by!, own) : Infinity);
+    const bytes = Math.min(allowed, mostBytes);
+    this.#promise(by, { files: 1, bytes });
+    return { bytes: allowed, release: () => this.#promise(by, { files: -1, bytes: -bytes }) };
+  }
+
+  #promise(by: string | undefined, more: Amount): void {
+    const promised = sum([this.#promised.get(by) ?? nothing, more]);
+    if (promised.files > 0) this.#promised.set(by, promised);
     else this.#promised.delete(by);
   }
 
   /** What is on the disk. Removes uploads that a server left when it ended. */
-  async #held(): Promise<{ files: number; bytes: number }> {
+  async #held(): Promise<Amount> {
     const folder = await this.#folder();
     const held = { files: 0, bytes: 0 };
     for (const name of await readdir(folder)) {
@@ -101,8 +120,7 @@ export class FileStore {
       held.bytes += found.size;
       if (name.endsWith(described)) held.files++;
     }
-    held.bytes += sum((await this.#inputs()).map(({ bytes }) => bytes));
-    return held;
+    return sum([held, ...(await this.#inputs()).map(({ bytes }) => ({ files: 0, bytes }))]);
   }
 
   /** Requests of batches whose file was deleted meanwhile. */
@@ -118,20 +136,19 @@ export class FileStore {
   }
 
   /** What the key named `by` has on the disk. */
-  async #heldBy(by: string): Promise<{ files: number; bytes: number }> {
+  async #heldBy(by: string): Promise<Amount> {
     const own = await this.list({ name: by, has: (one) => one === by });
     const inputs = (await this.#inputs()).filter((one) => one.by === by);
-    return { files: own.length, bytes: sum([...own, ...inputs].map((file) => file.bytes)) };
+    return sum([...own.map(({ bytes }) => ({ files: 1, bytes })), ...inputs.map(({ bytes }) => ({ files: 0, bytes }))]);
   }
 
   /**
    * The bytes that the key named `by` may add.
    * @throws RecuaError `disk_full`
    */
-  #leftOf(by: string, held: { files: number; bytes: number }): number {
-    const bytes = held.bytes + (this.#promised.get(by) ?? 0);
+  #leftOf(by: string, { files, bytes }: Amount): number {
     const [mostFiles, mostBytes] = [Math.ceil(this.#bounds.files * shareOfKey), Math.ceil(this.#bounds.bytes * shareOfKey)];
-    if (held.files >= mostFiles) throw new RecuaError('disk_full', `The API key ${by} has ${held.files} files, which is the limit for one key; delete some.`);
+    if (files >= mostFiles) throw new RecuaError('disk_full', `The API key ${by} has ${files} files, which is the limit for one key; delete some.`);
     if (bytes >= mostBytes) throw new RecuaError('disk_full', `The files of the API key ${by} have ${bytes} bytes, over the limit of ${mostBytes} for one key; delete some.`);
     return mostBytes - bytes;
   }
@@ -159,21 +176,32 @@ export class FileStore {
       await writeFileAtomic(path + described, JSON.stringify(by === undefined ? file : { ...file, by }), { mode: 0o600, fsync: false });
       return file;
     } catch (thrown) {
-      throw keepingError(thrown, path);
+      throw keepingError(thrown);
     }
   }
 
   /** Path of the file's bytes, whether it exists or not. */
   async pathOf(id: string): Promise<string> {
-    if (!idForm.test(id)) throw notFound(id);
+    if (!idForm.test(id)) throw fileNotFound(id);
     return join(await this.#folder(), id);
+  }
+
+  /**
+   * The file's bytes, to be closed by the caller.
+   * @throws RecuaError `file_not_found`
+   */
+  async open(id: string): Promise<FileHandle> {
+    const path = await this.pathOf(id);
+    return await openRegular(path).catch((thrown: NodeJS.ErrnoException) => {
+      throw thrown.code === 'ENOENT' ? fileNotFound(id) : keepingError(thrown);
+    });
   }
 
   /** @throws RecuaError `file_not_found` */
   async get(id: string, owner: Owner, param?: string): Promise<FileObject> {
-    if (!idForm.test(id)) throw notFound(id, param);
+    if (!idForm.test(id)) throw fileNotFound(id, param);
     const file = await this.#read(await this.#folder(), id + described, owner);
-    if (!file) throw notFound(id, param);
+    if (!file) throw fileNotFound(id, param);
     return file;
   }
 
@@ -206,27 +234,45 @@ export class FileStore {
   }
 
   async #read(folder: string, name: string, owner: Owner): Promise<FileObject | undefined> {
-    const text = await readSmallFile(join(folder, name), mostDescriptionBytes).catch(() => '');
-    let file: FileObject;
-    let by: string | undefined;
+    const path = join(folder, name);
+    let read: Described;
     try {
-      ({ by, ...file } = JSON.parse(text) as Described);
-    } catch {
+      read = parse(await readSmallFile(path, mostDescriptionBytes), name.slice(0, -described.length));
+    } catch (thrown) {
+      this.#damaged.skip(path, thrown);
       return undefined;
     }
+    const { by, ...file } = read;
     if (file.expires_at === undefined || file.expires_at > nowSeconds()) return owner.has(by) ? file : undefined;
     await this.#drop(folder, file.id);
     return undefined;
   }
 }
 
+/** Throws for what this store did not write. */
+function parse(text: string, expectedId: string): Described {
+  const value = JSON.parse(text) as Partial<Described> | null;
+  const { id, bytes, created_at: made, expires_at: expires, filename, purpose, by } = value ?? {};
+  const isWhole = id === expectedId && isCount(bytes) && isCount(made) && (expires === undefined || isCount(expires))
+    && typeof filename === 'string' && typeof purpose === 'string' && (by === undefined || typeof by === 'string');
+  if (!isWhole) throw new Error('it does not have the fields of a file');
+  return value as Described;
+}
+
+function isCount(value: unknown): boolean {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
+}
+
 export function newFileId(): string {
   return `file-${randomBytes(24).toString('hex')}`;
 }
 
-function sum(values: Iterable<number>): number {
-  let all = 0;
-  for (const value of values) all += value;
+function sum(amounts: Iterable<Amount>): Amount {
+  const all = { ...nothing };
+  for (const { files, bytes } of amounts) {
+    all.files += files;
+    all.bytes += bytes;
+  }
   return all;
 }
 
@@ -234,6 +280,6 @@ function nowSeconds(): number {
   return Math.floor(Date.now() / 1_000);
 }
 
-function notFound(id: string, param?: string): RecuaError {
+export function fileNotFound(id: string, param?: string): RecuaError {
   return new RecuaError('file_not_found', `There is no file ${id.slice(0, 80)}: it was never uploaded here, was deleted, or has expired.`, { param });
 }

@@ -21,6 +21,7 @@ export const operations = {
   },
   upload: {
     id: 'uploadFile', topic, summary: 'Upload a file of up to 512 MiB.',
+    about: 'It may take over five minutes if it arrives at 64 KiB a second or more, on average.',
     body: {
       form: {
         type: 'object',

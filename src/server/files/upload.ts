@@ -23,7 +23,7 @@ const mostFrameBytes = 2 ** 20;
 export const shortestSeconds = 3_600;
 export const longestSeconds = 2_592_000;
 
-export async function upload(req: Request, res: Response, store: FileStore, { name: by }: Owner): Promise<FileObject & { warnings?: string[] }> {
+export async function upload(req: Request, res: Response, store: FileStore, { name: by }: Owner, signal: AbortSignal): Promise<FileObject & { warnings?: string[] }> {
   const type = req.headers['content-type'] ?? '';
   if (!/^multipart\/form-data\b/i.test(type)) {
     throw new RecuaError('unsupported_media_type', `Expected a form with a file (multipart/form-data), got Content-Type ${describe(type)}.`);
@@ -34,7 +34,7 @@ export async function upload(req: Request, res: Response, store: FileStore, { na
   try {
     if (declared !== Infinity && declared > mostBytes + mostFrameBytes) throw tooLarge(mostBytes);
     letSend(req, res);
-    const { fields, filename } = await new Form(req, draft.path, mostBytes).read();
+    const { fields, filename } = await new Form(req, draft.path, mostBytes, signal).read();
     const purpose = fields.word('purpose', purposes);
     if (purpose === undefined) throw wrongType('purpose', `one of ${purposes.join(', ')}`, undefined);
     if (filename === undefined) throw wrongType('file', 'a file', undefined);
@@ -44,7 +44,7 @@ export async function upload(req: Request, res: Response, store: FileStore, { na
     return warnings.length === 0 ? file : { ...file, warnings };
   } catch (thrown) {
     await rm(draft.path, { force: true });
-    throw keepingError(thrown, 'The folder of files');
+    throw keepingError(thrown);
   } finally {
     release();
   }
@@ -56,16 +56,18 @@ class Form {
   readonly #req: Request;
   readonly #path: string;
   readonly #mostBytes: number;
+  readonly #signal: AbortSignal;
   readonly #fields: Record<string, string> = {};
   #filename: string | undefined;
   #file: Readable | undefined;
   #sink: WriteStream | undefined;
   #writing: Promise<void> = Promise.resolve();
 
-  constructor(req: Request, path: string, mostBytes: number) {
+  constructor(req: Request, path: string, mostBytes: number, signal: AbortSignal) {
     this.#req = req;
     this.#path = path;
     this.#mostBytes = mostBytes;
+    this.#signal = signal;
   }
 
   async read(): Promise<{ fields: Fields; filename: string | undefined }> {
@@ -122,6 +124,9 @@ class Form {
         if (!req.readableEnded) reject(new RecuaError('cancelled', 'The client went away while its file was being received.'));
       };
       req.once('close', gone).once('error', gone);
+      const stopped = (): void => reject(RecuaError.from(this.#signal.reason));
+      this.#signal.addEventListener('abort', stopped, { once: true });
+      if (this.#signal.aborted) stopped();
       if (req.destroyed) gone();
       req.pipe(parser);
     });

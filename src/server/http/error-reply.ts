@@ -57,8 +57,9 @@ export function logError(log: Log, res: Response, error: RecuaError): void {
   // The message may quote the request, and the client has it: the request's log line has the code.
   if (error.status < 500) return;
   const id = String(res.getHeader('x-request-id'));
+  const isOfDisk = error.code === 'store_unwritable' || error.code === 'disk_full';
   if (error.code === 'internal_error') log('error', `${id} ${error.code}: ${rootStack(error)}`, { request_id: id, error: error.code });
-  else log('warn', `${id} ${error.code}: ${error.message}`, { request_id: id, error: error.code });
+  else log('warn', `${id} ${error.code}: ${isOfDisk ? RecuaError.logText(error) : error.message}`, { request_id: id, error: error.code });
 }
 
 export function errorHandler(log: Log): ErrorRequestHandler {

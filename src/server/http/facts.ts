@@ -1,7 +1,7 @@
 // Facts about one request: numbers and the server's own names, but no text of the request. Routes
 // note them as they learn them; request-log and server/metrics read them when the response closes.
 import type { Response } from 'express';
-import type { Finish } from '../../engine/api.js';
+import type { Answer, Finish } from '../../engine/api.js';
 import type { Sampling } from '../../engine/protocol.js';
 import type { ErrorCode, RecuaError } from '../../errors.js';
 
@@ -49,8 +49,8 @@ export interface Facts {
   meter?: Meter;
   /** Milliseconds until the first piece of an answer. */
   firstMs?: number;
-  /** Tokens of each answer so far, including its prompt. */
-  spent?: number[];
+  /** Each answer, which knows how many tokens it and its prompt took, read or not. */
+  answers?: Pick<Answer, 'used'>[];
   promptTokens?: number;
   completionTokens?: number | undefined;
   cachedTokens?: number;
@@ -69,8 +69,9 @@ export function factsOf(res: Response): Facts {
 
 /** All its tokens, of prompts and answers, even if it was cut off. */
 export function tokensOf(res: Response): number {
-  const { promptTokens, completionTokens = 0, spent = [] } = factsOf(res);
-  return promptTokens === undefined ? spent.reduce((sum, one) => sum + (one ?? 0), 0) : promptTokens + completionTokens;
+  const { promptTokens, completionTokens = 0, answers = [] } = factsOf(res);
+  if (promptTokens !== undefined) return promptTokens + completionTokens;
+  return answers.reduce((sum, { used }) => sum + (used ? used.promptTokens + used.completionTokens : 0), 0);
 }
 
 /** Notes the settings of the first answer; the others differ only in their seeds. */

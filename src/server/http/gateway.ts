@@ -47,6 +47,8 @@ export interface Gateway {
   readonly staysAnyway: (res: Response) => string | undefined;
   /** Whether its tokens must be counted while they are generated. */
   readonly countsTokens: (res: Response) => boolean;
+  /** This request only watches one of the server's own, which counts as running in its stead. */
+  readonly leaveRunning: (res: Response) => void;
   readonly running: RunningAnswers;
   readonly log: Log;
 }

@@ -9,8 +9,10 @@ export interface PulledFile {
 
 export interface Pull {
   readonly files: readonly PulledFile[];
-  /** Downloads the files; `told` reports the bytes that each has so far. */
-  run(told: (file: PulledFile, doneBytes: number) => void): Promise<void>;
+  /**
+   * Downloads the files; `told` reports the bytes that each has so far, `noted` why it takes long.
+   */
+  run(told: (file: PulledFile, doneBytes: number) => void, noted?: (text: string) => void): Promise<void>;
 }
 
 /** A repository of the hub with models. */
@@ -53,8 +55,8 @@ export interface ModelShelf {
   offers(repository: string, signal: AbortSignal): Promise<readonly OfferedModel[]>;
   /** Finds a model at the hub; nothing is downloaded yet. */
   open(name: string, signal: AbortSignal): Promise<Pull>;
-  /** Removes only an exact match of the name. */
-  remove(name: string): Promise<void>;
+  /** Removes only an exact match of the name. Awaits `begin` before files are. */
+  remove(name: string, begin?: () => Promise<void>): Promise<void>;
   /** A second name; no bytes are copied. */
   copy(source: string, name: string): Promise<void>;
   /** Names given by users. */

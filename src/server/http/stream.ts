@@ -61,6 +61,8 @@ export class Stream {
       'X-Accel-Buffering': 'no',
     });
     this.#res.flushHeaders();
+    // The answer to HEAD ends here, however long the stream would be.
+    if (this.#res.req.method === 'HEAD') return this.end();
     if (ping.afterMs <= 0 || this.#res.destroyed) return;
     this.#timer = setTimeout(() => {
       if (this.#clogged) this.#timer?.refresh();

@@ -1,6 +1,8 @@
-// The running requests. A stop lets them complete; a client that disconnects ends its own. Made by
-// app; routes enter their requests, listen drains them. Gateway process.
-import type { Response } from 'express';
+// The running requests. A stop lets them complete; a client that disconnects ends its own, and one
+// that reads nothing is disconnected. Made by app; routes enter their requests, listen drains them.
+// Gateway process.
+import type { Socket } from 'node:net';
+import type { Request, RequestHandler, Response } from 'express';
 import { RecuaError } from '../../errors.js';
 import { IdleWork, reasonOf } from './inner.js';
 
@@ -11,16 +13,50 @@ const stalledClientMs = 2 * 60_000;
 /** The same while the server stops: the answer may be complete, and only the client slow. */
 const stalledWhileStoppingMs = 1_000;
 
+/**
+ * `line`: of a batch. `transfer`: of a file, which computes nothing, so that batches go on beside
+ * it.
+ */
+type Work = 'answer' | 'line' | 'transfer';
+
+/** How often in that time it is checked. */
+const looksPerStall = 24;
+
+interface Progress {
+  sent: string | undefined;
+  /** When `sent` was first seen. */
+  sinceMs: number;
+}
+
+/** Node's own, of a socket. */
+interface Handle {
+  writeQueueSize?: number;
+  _parent?: Handle;
+}
+
+interface Running {
+  controller: AbortController;
+  work: Work;
+}
+
 export class Traffic {
-  readonly #running = new Map<Response, AbortController>();
+  readonly #patienceMs: number;
+  /** All responses that are not flushed yet, also those of requests that do no work. */
+  readonly #open = new Map<Response, Progress>();
+  #looking: NodeJS.Timeout | undefined;
+  readonly #running = new Map<Response, Running>();
   readonly #whenIdle: (() => void)[] = [];
-  #lines = 0;
   #watch: () => void = () => undefined;
   readonly #whenDraining: (() => unknown)[] = [];
   /** Other work that ends with a stop. */
   #stopping: Promise<unknown> = Promise.resolve();
   #draining = false;
   #total = 0;
+
+  /** `patienceMs`: how long a client may read nothing of its reply. */
+  constructor(patienceMs = stalledClientMs) {
+    this.#patienceMs = patienceMs;
+  }
 
   /** Requests that began work since the start, including failed ones. */
   get total(): number {
@@ -31,13 +67,20 @@ export class Traffic {
     return this.#draining;
   }
 
+  /** Running requests except transfers. */
   get size(): number {
-    return this.#running.size;
+    return this.people + this.#count('line');
   }
 
-  /** Running requests except lines of batches. */
+  /** Running requests except transfers and lines of batches. */
   get people(): number {
-    return this.#running.size - this.#lines;
+    return this.#count('answer');
+  }
+
+  #count(work: Work): number {
+    let count = 0;
+    for (const one of this.#running.values()) if (one.work === work) count++;
+    return count;
   }
 
   /** Calls `watch` when one of these arrives or leaves. Takes a single listener. */
@@ -59,26 +102,20 @@ export class Traffic {
    * Holds a request until its response is flushed or its client is gone. The signal aborts when the
    * work is no longer useful. The response must have its socket: see turns.
    */
-  enter(res: Response): AbortSignal {
+  enter(res: Response, work: Work = reasonOf(res.req) instanceof IdleWork ? 'line' : 'answer'): AbortSignal {
     this.admit();
     const controller = new AbortController();
-    this.#running.set(res, controller);
-    const isLine = reasonOf(res.req) instanceof IdleWork;
-    if (isLine) this.#lines++;
-    else this.#watch();
+    this.#running.set(res, { controller, work });
+    if (work === 'answer') this.#watch();
     const leave = (): void => {
       if (!this.#running.delete(res)) return;
-      if (isLine) this.#lines--;
-      else this.#watch();
+      if (work === 'answer') this.#watch();
       if (!res.writableFinished) controller.abort(new RecuaError('cancelled', 'The client went away before the answer was complete.'));
       if (this.#running.size === 0) for (const resolve of this.#whenIdle.splice(0)) resolve();
     };
     // A socket that closed while the body was parsed has already emitted 'close'.
     if (res.destroyed || res.socket?.destroyed) leave();
-    else {
-      res.once('close', leave);
-      this.#watchReader(res);
-    }
+    else res.once('close', leave);
     return controller.signal;
   }
 
@@ -89,34 +126,58 @@ export class Traffic {
 
   /** Ends the work of a request, which fails with `reason`. */
   cancel(res: Response, reason: RecuaError): void {
-    this.#running.get(res)?.abort(reason);
+    this.#running.get(res)?.controller.abort(reason);
   }
 
   /** Refuses new requests from now on, and stops waiting for clients that read nothing. */
   drain(): void {
     this.#draining = true;
     this.#stopping = Promise.allSettled(this.#whenDraining.map((listener) => listener()));
-    for (const res of this.#running.keys()) res.setTimeout(this.#stalledMs);
+    clearTimeout(this.#looking);
+    this.#look();
   }
 
   get #stalledMs(): number {
-    return this.#draining ? stalledWhileStoppingMs : stalledClientMs;
+    return this.#draining ? stalledWhileStoppingMs : this.#patienceMs;
   }
 
-  /** Closes the connection if data is pending and the client reads none of it for too long. */
-  #watchReader(res: Response): void {
-    // Node's socket timer restarts with each byte that the kernel accepts.
-    res.setTimeout(this.#stalledMs, () => {
-      if (res.socket && res.socket.writableLength > 0) res.destroy();
-      // The client waits for the server, not the other way around. The timer has fired, so it must
-      // be set again.
-      else res.setTimeout(this.#stalledMs);
-    });
+  /**
+   * Closes the connection if data is pending and the client reads none of it for too long. Express
+   * middleware, for every request: the response must have its socket, see turns.
+   */
+  readonly watchReader: RequestHandler = (req: Request, res: Response, next) => {
+    // More parts of the server wait for the end than the ten that Node takes for a leak.
+    res.setMaxListeners(20);
+    // The server itself reads the others.
+    if (reasonOf(req) === undefined) {
+      this.#open.set(res, { sent: undefined, sinceMs: performance.now() });
+      res.once('close', () => this.#open.delete(res));
+      this.#looking ??= this.#lookLater();
+    }
+    next();
+  };
+
+  #lookLater(): NodeJS.Timeout {
+    return setTimeout(this.#look, this.#stalledMs / looksPerStall).unref();
   }
+
+  /**
+   * Not left to the timer of the socket, which restarts with each byte that the client sends, and
+   * may take twice as long to see that a large write stalls.
+   */
+  readonly #look = (): void => {
+    const nowMs = performance.now();
+    for (const [res, progress] of this.#open) {
+      const sent = sentBy(res.socket);
+      if (sent === undefined || sent !== progress.sent) Object.assign(progress, { sent, sinceMs: nowMs });
+      else if (nowMs - progress.sinceMs >= this.#stalledMs) res.destroy();
+    }
+    this.#looking = this.#open.size > 0 ? this.#lookLater() : undefined;
+  };
 
   /** Ends all running requests with `shutting_down`. */
   cancelAll(): void {
-    for (const controller of this.#running.values()) {
+    for (const { controller } of this.#running.values()) {
       controller.abort(new RecuaError('shutting_down', 'The server stopped before the answer was complete.'));
     }
   }
@@ -129,6 +190,14 @@ export class Traffic {
     await Promise.race([late, Promise.all([empty, this.#stopping])]);
     clearTimeout(timer);
   }
+}
+
+/** Changes with each byte that the kernel takes; undefined if none waits for it. */
+function sentBy(socket: Socket | null): string | undefined {
+  if (!socket || socket.writableLength === 0) return undefined;
+  // Node has no public property for the rest of a write in progress. Below TLS is another handle.
+  const { _handle: handle } = socket as unknown as { _handle?: Handle | null };
+  return `${socket.bytesWritten - socket.writableLength} ${handle?.writeQueueSize} ${handle?._parent?.writeQueueSize}`;
 }
 
 /**

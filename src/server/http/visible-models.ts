@@ -8,7 +8,7 @@ export function visibleTo(key: ApiKey | undefined, pool: ModelPool): ModelPool {
   if (!allowed) return pool;
   const isAllowed = ({ id, aliases }: PoolModel): boolean => [id, ...aliases].some((name) => allowed.includes(name));
   const find = async (name: string | undefined): Promise<PoolModel> => {
-    const model = await pool.find(name);
+    const model = await pool.find(name).catch((thrown: unknown) => { throw withoutOthers(thrown, key.name, allowed); });
     // The key file may also use names that the model does not list.
     if (isAllowed(model) || (name !== undefined && allowed.includes(name))) return model;
     throw new RecuaError('client_refused', `The API key ${key.name} may use ${allowed.join(', ')}, but not ${name === undefined || name === '' ? 'the default model, which a request without a model uses' : model.id}.`, { param: 'model' });
@@ -25,4 +25,14 @@ export function visibleTo(key: ApiKey | undefined, pool: ModelPool): ModelPool {
     }),
     close: (drainMs) => pool.close(drainMs),
   };
+}
+
+/**
+ * The pool's words about a missing, unknown or ambiguous name list models that the key may not use.
+ */
+function withoutOthers(thrown: unknown, key: string, allowed: readonly string[]): unknown {
+  if (!(thrown instanceof RecuaError) || thrown.param !== 'model') return thrown;
+  const what = thrown.code === 'invalid_type' ? 'Expected the name of a model for model, got none, and this server has no default one'
+    : thrown.code === 'ambiguous_model' ? 'This name means several models' : 'There is no such model here';
+  return new RecuaError(thrown.code, `${what}. The API key ${key} may use ${allowed.join(', ')}.`, { param: 'model', cause: thrown });
 }

@@ -34,7 +34,7 @@ export class KeptFolder {
     } catch (thrown) {
       // The next call tries again, since the cause may be gone then.
       this.#root = undefined;
-      throw keepingError(thrown, this.#parent ?? tmpdir());
+      throw keepingError(thrown);
     }
   }
 
@@ -48,7 +48,8 @@ export class KeptFolder {
     });
     const found = await lstat(root);
     if (!found.isDirectory() || (user !== undefined && found.uid !== user)) {
-      throw new RecuaError('store_unwritable', `${root} is not a folder of this user, so the server cannot store data there; remove it.`);
+      const cause = new Error(`${root} is not a folder of this user; remove it`);
+      throw new RecuaError('store_unwritable', 'The server cannot store data, because its folder is not one of its user; its log says which.', { cause });
     }
     if (user !== undefined && (found.mode & 0o077) !== 0) await chmod(root, 0o700);
     return root;
@@ -68,9 +69,15 @@ async function temporary(): Promise<string> {
   return root;
 }
 
-/** An error of the file system → a RecuaError. */
-export function keepingError(thrown: unknown, path: string): RecuaError {
+/**
+ * An error of the file system → a RecuaError whose message has no paths, since clients get it.
+ * Those are in its cause, for the log.
+ */
+export function keepingError(thrown: unknown): RecuaError {
+  if (thrown instanceof RecuaError) return thrown;
   const error = RecuaError.from(thrown);
-  if (error.code !== 'internal_error' || (thrown as NodeJS.ErrnoException).code === undefined) return error;
-  return new RecuaError('store_unwritable', `${path} cannot be used: ${error.message}.`, { cause: thrown });
+  const { code } = thrown as NodeJS.ErrnoException;
+  if (error.code === 'disk_full') return new RecuaError('disk_full', 'The server has no room left on its disk.', { cause: thrown });
+  if (error.code !== 'internal_error' || code === undefined) return error;
+  return new RecuaError('store_unwritable', `The server cannot read or write what it stores (${code}); its log says which file.`, { cause: thrown });
 }

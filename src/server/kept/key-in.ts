@@ -1,5 +1,5 @@
 // The API key that a file of JSON belongs to, without parsing the file: writers put `by` first.
-import { open } from 'node:fs/promises';
+import { openRegular } from '../../system/small-file.js';
 
 /** Longer than `{"by":"` and the name of any key. */
 const mostBytes = 128;
@@ -11,7 +11,7 @@ export function withKeyFirst(value: { by?: string | undefined }): string {
 
 /** The name of the key; undefined if the file has none or cannot be read. */
 export async function keyIn(path: string): Promise<string | undefined> {
-  const file = await open(path).catch(() => undefined);
+  const file = await openRegular(path).catch(() => undefined);
   try {
     const head = Buffer.alloc(mostBytes);
     const read = await file?.read(head, 0, mostBytes, 0);

@@ -10,10 +10,12 @@ import { readSampling } from '../../request/sampling-fields.js';
 import { boundTold, readGenerateMs, readTelling } from '../../request/telling-fields.js';
 import { readTokens } from '../../request/tokens.js';
 import type { ChatAsked, ChatContext } from '../exchange/dialect.js';
-import { allowed, foreign, readCount, readMaxTokens, readSlot, readStop, refuse, refuseAll, times } from '../openai/answer-fields.js';
+import { allowed, boundAnswers, foreign, readCount, readMaxTokens, readSlot, readStop, refuse, refuseAll, times } from '../openai/answer-fields.js';
 
 const maxPrompts = 128;
 const maxFields = 100;
+/** Characters that all answers of a request may repeat of it. */
+const mostEchoed = 32 * 2 ** 20;
 
 export interface NativeBody extends ChatAsked {
   /** Answers per prompt. */
@@ -65,8 +67,12 @@ function readAround(body: Fields, { defaults, model }: ChatContext, prompts: Pic
   const maxTokens = readMaxTokens(body, 0) ?? defaults.maxTokens;
   const stop = readStop(body);
   const count = readCount(body);
+  boundAnswers(prompts.length, count);
   boundTold(tells, prompts.length * count, maxTokens, model.contextSize);
   const common = { constraint, sampling, maxTokens, stop, ...readGenerateMs(body), ...readPriority(body), ...(Object.keys(asked).length > 0 ? { tells: asked } : {}) };
+  const settings = { sampling, maxTokens, stop, stream, probs: tells.logprobs ?? 0, grammar: constraint.kind === 'grammar' ? constraint.grammar : '' };
+  const responseFields = (body.array('response_fields', maxFields) ?? []).map((name, index) => checkName(name, `response_fields[${index}]`, 100));
+  if (responseFields.length === 0 || responseFields.some((name) => /^(prompt|generation_settings)(\/|$)/.test(name))) boundEchoes(texts, settings, count);
   return {
     prompts: prompts.map((prompt) => times<CompletionRequest>({ ...prompt, ...common }, count)),
     stream,
@@ -74,10 +80,22 @@ function readAround(body: Fields, { defaults, model }: ChatContext, prompts: Pic
     warnings: readSlot(body),
     tells,
     returnTokens,
-    responseFields: (body.array('response_fields', maxFields) ?? []).map((name, index) => checkName(name, `response_fields[${index}]`, 100)),
+    responseFields,
     texts,
-    settings: { sampling, maxTokens, stop, stream, probs: tells.logprobs ?? 0, grammar: constraint.kind === 'grammar' ? constraint.grammar : '' },
+    settings,
   };
+}
+
+/** Each answer repeats its prompt and the settings. */
+function boundEchoes(texts: NativeBody['texts'], { grammar, stop, sampling }: NativeBody['settings'], count: number): void {
+  if (texts.length * count === 1) return;
+  const own = texts.reduce((sum, text = '') => sum + text.length, 0);
+  const common = grammar.length + JSON.stringify([stop, sampling.logitBias, sampling.drySequenceBreakers ?? []]).length;
+  const characters = count * (own + texts.length * common);
+  if (characters <= mostEchoed) return;
+  throw new RecuaError('invalid_value',
+    `Expected at most ${mostEchoed} characters of prompts and settings, which each answer repeats, got ${characters} in all; ask for fewer answers, or only for their content: "response_fields": ["content"].`,
+    { param: 'n' });
 }
 
 /** A string, tokens, or an array of these; a string may be inside an object. */

@@ -41,7 +41,9 @@ export function slotFiles({ poolFor, config, traffic }: Gateway): RequestHandler
         return void res.json({ id_slot: id, warnings });
       }
       const path = join(resolve(config.slotSavePath), filename!);
-      if (action === 'restore') await stat(path).catch(() => { throw new RecuaError('file_not_found', `There is no saved state ${JSON.stringify(filename)}.`, { param: 'filename' }); });
+      const found = await stat(path).catch(() => undefined);
+      if (found && !found.isFile()) throw wrongValue('filename', 'the name of a file, not of a folder or a pipe', filename);
+      if (action === 'restore' && !found) throw new RecuaError('file_not_found', `There is no saved state ${JSON.stringify(filename)}.`, { param: 'filename' });
       const { tokens, sizeBytes, reason } = action === 'save' ? await lease.engine.saveState(path) : await lease.engine.restoreState(path);
       if (reason !== undefined) throw new RecuaError('invalid_value', `The state cannot be restored: ${reason.replace(path, filename!)}`, { param: 'filename' });
       const ms = Math.round((performance.now() - startMs) * 1_000) / 1_000;

@@ -13,12 +13,11 @@ const roles = ['system', 'user', 'assistant', 'tool'] as const;
 export function readMessages(body: Fields): ChatMessage[] {
   const messages = body.array('messages', maxMessages);
   if (messages === undefined) throw wrongType('messages', 'an array of messages', undefined);
-  /** Calls without a result so far. Ollama's results only have the name of the tool, no id. */
-  const open: { name: string; id: string }[] = [];
+  const open = new OpenCalls();
   return messages.map((message, index) => readMessage(Fields.of(message, `messages[${index}]`), open));
 }
 
-function readMessage(fields: Fields, open: { name: string; id: string }[]): ChatMessage {
+function readMessage(fields: Fields, open: OpenCalls): ChatMessage {
   const role = fields.word('role', roles);
   if (role === undefined) throw wrongType(fields.param('role'), 'a role', undefined);
   if ((fields.array('images', maxMessages) ?? []).length > 0) {
@@ -27,14 +26,13 @@ function readMessage(fields: Fields, open: { name: string; id: string }[]): Chat
   const content = fields.string('content') ?? '';
   if (role === 'tool') {
     const name = fields.string('tool_name') ?? fields.string('name');
-    const at = Math.max(0, open.findIndex((call) => call.name === name));
-    const id = fields.string('tool_call_id') ?? open.splice(at, 1)[0]?.id;
+    const id = fields.string('tool_call_id') ?? open.take(name);
     return { role, content, ...(name ? { name } : {}), ...(id ? { tool_call_id: id } : {}) };
   }
   if (role !== 'assistant') return { role, content };
   const reasoning = fields.string('thinking');
   const calls = readCalls(fields);
-  open.push(...calls.map(({ id, function: { name } }) => ({ id, name })));
+  for (const { id, function: { name } } of calls) open.add(name, id);
   return {
     role,
     // By the null, templates distinguish "only called tools" from "said nothing".
@@ -42,6 +40,48 @@ function readMessage(fields: Fields, open: { name: string; id: string }[]): Chat
     ...(reasoning ? { reasoning_content: reasoning } : {}),
     ...(calls.length === 0 ? {} : { tool_calls: calls }),
   };
+}
+
+interface OpenCall {
+  id: string;
+  isAnswered: boolean;
+}
+
+/** Each call is looked at once: there may be a million. */
+class CallQueue {
+  readonly calls: OpenCall[] = [];
+  #next = 0;
+
+  /** The oldest call without a result. */
+  take(): OpenCall | undefined {
+    while (this.#next < this.calls.length) {
+      const call = this.calls[this.#next++]!;
+      if (call.isAnswered) continue;
+      call.isAnswered = true;
+      return call;
+    }
+    return undefined;
+  }
+}
+
+/** Calls without a result so far. Ollama's results only have the name of the tool, no id. */
+class OpenCalls {
+  readonly #all = new CallQueue();
+  readonly #ofName = new Map<string, CallQueue>();
+
+  add(name: string, id: string): void {
+    const call = { id, isAnswered: false };
+    this.#all.calls.push(call);
+    const own = this.#ofName.get(name) ?? new CallQueue();
+    this.#ofName.set(name, own);
+    own.calls.push(call);
+  }
+
+  /** Id of the oldest call of that tool, or else of any. */
+  take(name: string | undefined): string | undefined {
+    const own = name === undefined ? undefined : this.#ofName.get(name);
+    return (own?.take() ?? this.#all.take())?.id;
+  }
 }
 
 function readCalls(fields: Fields): NonNullable<ChatMessage['tool_calls']> {

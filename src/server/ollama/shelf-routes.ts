@@ -6,6 +6,7 @@ import { wrongType, type Fields } from '../../request/fields.js';
 import { readAll } from '../exchange/admission.js';
 import { logError } from '../http/error-reply.js';
 import type { Gateway } from '../http/gateway.js';
+import { keyOf } from '../access/guard.js';
 import { refusePages, refuseRemote } from '../access/pages.js';
 import type { ModelShelf, Pull } from '../http/shelf.js';
 import { ndjson, Stream } from '../http/stream.js';
@@ -34,12 +35,13 @@ export function shelfRoutes(gateway: Gateway): Record<'pull' | 'copy' | 'remove'
       res.json({ status: 'success', ...told });
     }),
     copy: guarded(readCopy, async ({ source, destination }, shelf, res) => {
+      await mayUse(gateway, res, source);
       await shelf.copy(source, destination);
       res.status(200).end();
     }),
     remove: guarded(readRemove, async (name, shelf, res) => {
-      await unload(gateway, name);
-      await shelf.remove(name);
+      await mayUse(gateway, res, name);
+      await shelf.remove(name, () => unload(gateway, name));
       res.status(200).end();
     }),
   };
@@ -60,7 +62,7 @@ async function tell({ config, log }: Gateway, pull: Pull, res: Response, signal:
       toldMs = nowMs;
       const { digest, totalBytes } = file;
       send({ status: `pulling ${digest.replace(/^.*:/, '').slice(0, 12)}`, digest, total: totalBytes, completed: doneBytes });
-    });
+    }, (status) => send({ status }));
     for (const status of ['verifying sha256 digest', 'writing manifest', 'success']) send({ status });
   } catch (thrown) {
     const error = failureOf(thrown, signal);
@@ -68,6 +70,11 @@ async function tell({ config, log }: Gateway, pull: Pull, res: Response, signal:
     send(errorBody(error));
   }
   stream.end();
+}
+
+/** Refuses a key that is limited to other models. */
+async function mayUse({ poolFor }: Gateway, res: Response, name: string): Promise<void> {
+  if (keyOf(res)?.models) await poolFor(res).find(name);
 }
 
 /** Unloads the model before it is deleted, except on a server with a single model. */

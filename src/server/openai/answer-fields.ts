@@ -5,7 +5,8 @@ import { RecuaError } from '../../errors.js';
 import { conflict } from '../../request/constraint-fields.js';
 import { checkName, describe, int32Max, wrongType, wrongValue, type Fields } from '../../request/fields.js';
 
-const maxAnswers = 128;
+const maxPerPrompt = 128;
+const maxAnswers = 1_024;
 const maxStops = 16;
 const maxStopLength = 1_024;
 
@@ -27,9 +28,15 @@ function readMost(body: Fields, name: string, least: 0 | 1): number | undefined 
   return most === -1 ? int32Max : most;
 }
 
+/** `count`: answers per prompt. */
+export function boundAnswers(prompts: number, count: number): void {
+  if (prompts * count <= maxAnswers) return;
+  throw new RecuaError('invalid_value', `Expected at most ${maxAnswers} answers, got a request for ${count} for each of ${prompts} prompts; send several requests.`, { param: 'n' });
+}
+
 /** OpenAI's `n`, or llama-server's `n_cmpl`. */
 export function readCount(body: Fields): number {
-  const range = { min: 1, max: maxAnswers };
+  const range = { min: 1, max: maxPerPrompt };
   const [count, same] = [body.integer('n', range), body.integer('n_cmpl', range)];
   return count ?? same ?? 1;
 }

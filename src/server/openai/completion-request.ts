@@ -10,7 +10,7 @@ import { readSampling } from '../../request/sampling-fields.js';
 import { boundTold, maxTopLogprobs, readGenerateMs, readTelling } from '../../request/telling-fields.js';
 import type { ChatAsked, ChatContext } from '../exchange/dialect.js';
 import { readConstraint } from '../../request/constraint-fields.js';
-import { allowed, foreign, readCount, readMaxTokens, readSlot, readStop, refuseAll, times } from './answer-fields.js';
+import { allowed, boundAnswers, foreign, readCount, readMaxTokens, readSlot, readStop, refuseAll, times } from './answer-fields.js';
 
 const maxPrompts = 128;
 const maxCandidates = 128;
@@ -36,6 +36,7 @@ export function readCompletionRequest(body: Fields, { defaults, model }: ChatCon
   const stream = body.boolean('stream') ?? false;
   const wanted = readCount(body);
   const count = readCandidates(body, wanted, stream);
+  boundAnswers(prompts.length, count);
   const echo = body.boolean('echo') ?? false;
   const suffix = body.string('suffix') ?? '';
   const tells = readTelling(body, readLogprobs(body), model.vocabSize, stream);

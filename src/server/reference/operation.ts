@@ -73,7 +73,7 @@ export const inferenceErrors: readonly ErrorCode[] = [
 export const chatErrors: readonly ErrorCode[] = [...inferenceErrors, 'unsupported_content', 'invalid_grammar', 'invalid_schema', 'invalid_messages', 'chat_unsupported', 'no_token_left'];
 
 /** Errors of routes that take a body, in addition to `routeErrors`. */
-export const bodyErrors: readonly ErrorCode[] = ['invalid_json', 'invalid_type', 'invalid_value', 'body_too_large', 'unsupported_media_type', 'request_timeout', 'body_memory_full', 'rate_limit_exceeded'];
+export const bodyErrors: readonly ErrorCode[] = ['invalid_json', 'invalid_type', 'invalid_value', 'body_too_large', 'unsupported_media_type', 'request_timeout', 'rate_limit_exceeded'];
 
 /** Errors of any route. */
-export const routeErrors: readonly ErrorCode[] = ['invalid_api_key', 'method_not_allowed', 'shutting_down', 'internal_error'];
+export const routeErrors: readonly ErrorCode[] = ['invalid_api_key', 'method_not_allowed', 'shutting_down', 'body_memory_full', 'internal_error'];

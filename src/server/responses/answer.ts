@@ -50,6 +50,8 @@ export class ResponseWriter implements AnswerWriter {
   #sequence: number;
   /** The item in progress, and the call that it belongs to. */
   #open: Item | undefined;
+  /** Of tokens that wait for their text, as halves of a character do. */
+  readonly #textless: WireTold[] = [];
   #openCall: number | undefined;
   /** Usage so far, if the engine reports it. */
   #usage: Usage | undefined;
@@ -86,7 +88,7 @@ export class ResponseWriter implements AnswerWriter {
     const frames: Frame[] = [];
     if (reasoning) frames.push(...this.#enter('reasoning', () => reasoningItem(this.#itemId('rs'), '', 'in_progress')), ...this.#text('reasoning_text', reasoning));
     if (content) frames.push(...this.#enter('message', () => messageItem(this.#itemId('msg'), '', 'in_progress')), ...this.#text('output_text', content, this.#logprobs(tokens)));
-    else this.#add(this.#logprobs(tokens));
+    else this.#textless.push(...this.#logprobs(tokens));
     for (const call of toolCalls ?? []) {
       const name = call.name ?? '';
       const isCustom = this.#asked.customTools.includes(name);
@@ -213,13 +215,10 @@ export class ResponseWriter implements AnswerWriter {
     const item = this.#open!;
     if (item.type !== 'message' && item.type !== 'reasoning') return [];
     item.content[0].text += delta;
-    this.#add(logprobs);
-    return [this.#event(`response.${kind}.delta`, { ...this.#at(item), content_index: 0, delta, ...(kind === 'output_text' ? { logprobs } : {}) })];
-  }
-
-  /** Adds to the open message. Tokens without text appear in its last event. */
-  #add(logprobs: readonly WireTold[]): void {
-    if (this.#open?.type === 'message') this.#open.content[0].logprobs.push(...logprobs);
+    if (item.type === 'reasoning') return [this.#event(`response.${kind}.delta`, { ...this.#at(item), content_index: 0, delta })];
+    const all = [...this.#textless.splice(0), ...logprobs];
+    item.content[0].logprobs.push(...all);
+    return [this.#event(`response.${kind}.delta`, { ...this.#at(item), content_index: 0, delta, logprobs: all })];
   }
 
   #logprobs(tokens: readonly ToldToken[]): WireTold[] {
@@ -230,10 +229,10 @@ export class ResponseWriter implements AnswerWriter {
   #leave(status: 'completed' | 'incomplete'): Frame[] {
     const item = this.#open;
     if (!item) return [];
+    const frames = item.type === 'message' && this.#textless.length > 0 ? this.#text('output_text', '') : [];
     this.#open = undefined;
     item.status = status;
     const at = this.#at(item);
-    const frames: Frame[] = [];
     if (item.type === 'message' || item.type === 'reasoning') {
       const [part] = item.content;
       frames.push(

@@ -6,7 +6,7 @@ import type { Gateway } from '../http/gateway.js';
 import type { TraceHeaders } from '../http/inner.js';
 import type { Frame } from '../http/stream.js';
 import { weighJson } from '../../request/json-weight.js';
-import { ownIdentity } from '../../system/process-identity.js';
+import type { Lock } from '../../system/lock-file.js';
 import type { Beginning } from './answer.js';
 import type { Owner } from '../kept/owner.js';
 import type { ResponseStore, StoredResponse, WireResponse } from './store.js';
@@ -28,6 +28,11 @@ export class BackgroundRun implements Beginning {
   readonly input: readonly object[];
   readonly previous: string | undefined;
   readonly by: string | undefined;
+  /** Held until the end is stored. */
+  mark: Lock | undefined;
+  /** Resolves when its own request has passed the limits of its key, and counts as running. */
+  readonly begun: Promise<void>;
+  #begin: () => void = () => undefined;
   #bytes: number;
   readonly #events: Frame[] = [];
   readonly #abort = new AbortController();
@@ -46,6 +51,7 @@ export class BackgroundRun implements Beginning {
     this.previous = previous;
     this.by = by;
     this.#now = () => response;
+    this.begun = new Promise((resolve) => (this.#begin = resolve));
     for (const type of ['response.created', 'response.queued']) this.tell({ event: type, data: { type, sequence_number: this.sequence, response } });
   }
 
@@ -77,6 +83,10 @@ export class BackgroundRun implements Beginning {
 
   get isWritten(): boolean {
     return this.#isWritten;
+  }
+
+  begin(): void {
+    this.#begin();
   }
 
   follow(now: () => WireResponse): void {
@@ -172,13 +182,13 @@ export class BackgroundRuns {
   }
 
   /**
-   * Stores it as queued and starts it.
+   * Stores it as queued and starts it. `itemBytes`: size of the items that the body refers to.
    * @throws RecuaError `queue_full`; the errors of storing
    */
-  async start(stored: StoredResponse, body: object, trace?: TraceHeaders): Promise<BackgroundRun> {
+  async start(stored: StoredResponse, body: object, itemBytes = 0, trace?: TraceHeaders): Promise<BackgroundRun> {
     const text = JSON.stringify({ ...body, stream: true });
-    // The text, what it echoes, and its own request.
-    const held = 4 * text.length + 2 * weighJson(Buffer.from(text), 'The request');
+    // The text with the items, what it echoes, and its own request.
+    const held = 4 * (text.length + itemBytes) + 2 * weighJson(Buffer.from(text), 'The request');
     const unfinished = [...this.#runs.values()].filter(({ ended }) => !ended);
     const bytes = unfinished.reduce((sum, run) => sum + run.bytes, 0);
     if (unfinished.length >= mostUnfinished || (unfinished.length > 0 && bytes + held > mostUnfinishedBytes)) {
@@ -192,13 +202,28 @@ export class BackgroundRuns {
     const run = new BackgroundRun(stored, held);
     this.#runs.set(stored.response.id, run);
     try {
-      await this.#store.put({ ...stored, owner: await ownIdentity() });
+      run.mark = await this.#store.mark(stored.response.id);
+      await this.#store.put(stored);
     } catch (thrown) {
       this.drop(stored.response.id);
+      await run.mark?.release();
       throw thrown;
     }
     void this.#work(run, text, trace);
     return run;
+  }
+
+  /**
+   * Stores its end, and forgets a response that another server has deleted.
+   * @throws RecuaError `response_not_found`; the errors of storing
+   */
+  async save(run: BackgroundRun, stored: StoredResponse): Promise<void> {
+    try {
+      await this.#store.replace({ ...stored, by: run.by }, run.mark!);
+    } catch (thrown) {
+      if (RecuaError.from(thrown).code === 'response_not_found') this.drop(run.response.id);
+      throw thrown;
+    }
   }
 
   async #work(run: BackgroundRun, body: string, trace?: TraceHeaders): Promise<void> {
@@ -213,6 +238,7 @@ export class BackgroundRuns {
     if (run.isWritten) await run.settled();
     if (!run.ended) this.#fail(run, failure);
     await this.#keep(run);
+    await run.mark?.release().catch(() => undefined);
     run.close();
     this.#forget();
   }
@@ -231,7 +257,9 @@ export class BackgroundRuns {
   async #keep(run: BackgroundRun): Promise<void> {
     const { status } = run.now;
     if (status === 'completed' || status === 'incomplete') return;
-    await this.#store.put(run.ended!).catch((thrown: unknown) => this.#gateway.log('warn', `${run.response.id} is not stored: ${RecuaError.from(thrown).message}`));
+    await this.save(run, run.ended!).catch((thrown: unknown) => {
+      if (RecuaError.from(thrown).code !== 'response_not_found') this.#gateway.log('warn', `${run.response.id} is not stored: ${RecuaError.logText(thrown)}`);
+    });
   }
 
   #forget(): void {

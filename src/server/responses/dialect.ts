@@ -17,7 +17,7 @@ import type { Earlier } from './items.js';
 import { operations as about } from './operations.js';
 import { readResponseRequest } from './response-request.js';
 import { cancelStored, inputItems, removeStored, showStored } from './stored-routes.js';
-import { ResponseStore } from './store.js';
+import { ResponseStore, type StoredResponse } from './store.js';
 
 const dayMs = 86_400_000;
 
@@ -32,6 +32,10 @@ const paths = (rest: string): string[] => [`/v1/responses${rest}`, `/responses${
 function routesOver(gateway: Gateway, store: ResponseStore): readonly Route[] {
   const runs = new BackgroundRuns(gateway, store);
   const keeps = gateway.config.responseDays > 0;
+  const put = async (stored: StoredResponse, run?: BackgroundRun): Promise<void> => await (run ? runs.save(run, stored) : store.put(stored)).catch((thrown: unknown) => {
+    if (RecuaError.from(thrown).code !== 'response_not_found') gateway.log('warn', `${stored.response.id} is not stored: ${RecuaError.logText(thrown)}`);
+    throw thrown;
+  });
   const answering = ({ name: by }: Owner, earlier: Earlier, run?: BackgroundRun, conversation?: Conversation): ChatDialect<ResponseAsked> => ({
     operation: 'chat',
     framing: sse,
@@ -40,7 +44,7 @@ function routesOver(gateway: Gateway, store: ResponseStore): readonly Route[] {
       const { request, ...asked } = readResponseRequest(body, context, earlier, keeps);
       return { ...asked, prompts: [[request]] };
     },
-    writer: (asked, model) => new ResponseWriter(asked, model, (stored) => store.put({ ...stored, by }), run, conversation && ((stored) => conversation.remember(earlier.before, stored))),
+    writer: (asked, model) => new ResponseWriter(asked, model, (stored) => put({ ...stored, by }, run), run, conversation && ((stored) => conversation.remember(earlier.before, stored))),
   });
   const places = { gateway, store, runs };
   return [
@@ -49,11 +53,12 @@ function routesOver(gateway: Gateway, store: ResponseStore): readonly Route[] {
       async handler(req, res, next) {
         const reason = reasonOf(req);
         const run = reason instanceof BackgroundRun ? reason : undefined;
+        run?.begin();
         const conversation = reason instanceof Conversation ? reason : undefined;
         const asked = conversation?.asks(req.body);
         if (asked === 'nothing') return void res.status(204).end();
         const owner = gateway.ownerOf(res);
-        const earlier = await readEarlier(req, res, store, owner, conversation);
+        const earlier = await readEarlier(places, req, res, conversation);
         if (conversation && asked === 'preparation') return await prepare(places, req, res, earlier, conversation);
         if (!run && await startRun(places, req, res, earlier)) return;
         await chatRoute(gateway, answering(owner, earlier, run, conversation))(req, res, next);
@@ -63,7 +68,7 @@ function routesOver(gateway: Gateway, store: ResponseStore): readonly Route[] {
     {
       method: 'post', paths: paths('/input_tokens'), about: about.count,
       async handler(req, res, next) {
-        const earlier = await readEarlier(req, res, store, gateway.ownerOf(res));
+        const earlier = await readEarlier(places, req, res);
         const count = renderRoute(gateway, (body, context) => readResponseRequest(body, context, earlier, keeps), ({ tokenCount }) => (
           { object: 'response.input_tokens', input_tokens: tokenCount }
         ));

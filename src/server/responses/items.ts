@@ -23,9 +23,11 @@ export interface Earlier {
   before: readonly object[];
   /** Items of stored responses, by id. */
   items: ReadonlyMap<string, object>;
+  /** The size that the items have as JSON, each as often as the request refers to it. */
+  itemBytes: number;
 }
 
-export const nothingEarlier: Earlier = { before: [], items: new Map() };
+export const nothingEarlier: Earlier = { before: [], items: new Map(), itemBytes: 0 };
 
 /** Ids of items that are given only by id. */
 export function referencesOf(input: unknown): string[] {

@@ -1,14 +1,15 @@
 // Stores responses that later requests retrieve or continue from: one file each, private to the
 // user. The first line has the response, the second its input, which may be long and is rarely
 // wanted. Keeps the newest ones, up to a limit of bytes and age; past it, the API key with the most
-// bytes loses its oldest. Several servers may share the folder. Made by dialect.
+// bytes loses its oldest. Several servers may share the folder: the one that generates a background
+// response holds a mark beside its file. Made by dialect.
 import { readdir, rm, stat } from 'node:fs/promises';
 import { setImmediate } from 'node:timers/promises';
 import { join } from 'node:path';
 import writeFileAtomic from 'write-file-atomic';
 import { RecuaError } from '../../errors.js';
-import type { ProcessIdentity } from '../../system/process-identity.js';
-import { readFirstLine, readSmallFile } from '../../system/small-file.js';
+import { lockHolder, tryLock, type Lock } from '../../system/lock-file.js';
+import { NotRegular, readFirstLine, readSmallFile } from '../../system/small-file.js';
 import { keepingError, type KeptFolder } from '../kept/kept-folder.js';
 import { keyIn, withKeyFirst } from '../kept/key-in.js';
 import type { Owner } from '../kept/owner.js';
@@ -50,12 +51,17 @@ export interface StoredResponse {
   lastEvent?: number | undefined;
   /** Name of the API key that it belongs to. */
   by?: string | undefined;
-  /** The process that generates it. */
-  owner?: ProcessIdentity | undefined;
+}
+
+export type StoredHead = Omit<StoredResponse, 'input'>;
+
+export function isUnfinished({ status }: WireResponse): boolean {
+  return status === 'queued' || status === 'in_progress';
 }
 
 const idForm = /^resp_[0-9a-f]{48}$/;
 const ending = '.json';
+const markEnding = '.running';
 
 export class ResponseStore {
   readonly #kept: KeptFolder;
@@ -78,9 +84,69 @@ export class ResponseStore {
       // The file is atomic. Losing it in a power failure is not worth waiting for a sync.
       await writeFileAtomic(path, `${withKeyFirst(head)}\n${JSON.stringify(input)}`, { mode: 0o600, fsync: false });
     } catch (thrown) {
-      throw keepingError(thrown, path);
+      throw keepingError(thrown);
     }
     if (this.#writes++ % this.#bounds.writes === 0) this.#sweeping = this.#sweeping.then(() => this.#sweep(folder)).catch(() => undefined);
+  }
+
+  /**
+   * Takes the mark of a background response. Whoever holds it generates the response, and may
+   * replace its file.
+   * @throws RecuaError `disk_full`, `store_unwritable`
+   */
+  async mark(id: string): Promise<Lock> {
+    const mark = await this.#tryMark(id);
+    if (!mark) throw new RecuaError('internal_error', `The response ${id} is being generated twice.`);
+    return mark;
+  }
+
+  /**
+   * Replaces a stored response, unless it was deleted. A deletion removes the mark before the file,
+   * so that one of the two checks finds that out, or the file is removed after it was replaced.
+   * @throws RecuaError `response_not_found`, `disk_full`, `store_unwritable`
+   */
+  async replace(stored: StoredResponse, mark: Lock): Promise<void> {
+    const { id } = stored.response;
+    if (!await mark.isHeld() || !await this.#exists(id)) throw notFound(id);
+    await this.put(stored);
+    if (await mark.isHeld()) return;
+    await rm(await this.#pathOf(id, ending), { force: true });
+    throw notFound(id);
+  }
+
+  /**
+   * The response without its input. A response in progress whose server has ended becomes failed.
+   * @throws RecuaError `response_not_found`, `disk_full`, `store_unwritable`
+   */
+  async current(id: string, owner: Owner): Promise<StoredHead> {
+    const head = await this.head(id, owner);
+    if (!isUnfinished(head.response) || await lockHolder(await this.#pathOf(id, markEnding))) return head;
+    const mark = await this.#tryMark(id);
+    if (!mark) return head;
+    try {
+      const stored = await this.get(id, owner);
+      // Its server may have stored the end just before it gave up the mark.
+      if (!isUnfinished(stored.response)) return stored;
+      const error = { code: 'shutting_down', message: 'The server ended before the response was complete.' };
+      const failed: StoredResponse = { ...stored, response: { ...stored.response, status: 'failed', error } };
+      await this.replace(failed, mark);
+      return failed;
+    } finally {
+      await mark.release();
+    }
+  }
+
+  async #tryMark(id: string): Promise<Lock | undefined> {
+    const path = await this.#pathOf(id, markEnding);
+    return await tryLock(path).catch((thrown: unknown) => { throw keepingError(thrown); });
+  }
+
+  async #exists(id: string): Promise<boolean> {
+    return await stat(await this.#pathOf(id, ending)).then((found) => found.isFile(), () => false);
+  }
+
+  async #pathOf(id: string, which: string): Promise<string> {
+    return join(await this.#kept.of('responses'), id + which);
   }
 
   /**
@@ -103,9 +169,9 @@ export class ResponseStore {
   }
 
   /** The response without its input. */
-  async head(id: string, owner: Owner, param?: string): Promise<Omit<StoredResponse, 'input'>> {
+  async head(id: string, owner: Owner, param?: string): Promise<StoredHead> {
     const text = idForm.test(id) ? await this.#read(id, true) : undefined;
-    const head = text === undefined ? undefined : parsed(text) as Omit<StoredResponse, 'input'> | undefined;
+    const head = text === undefined ? undefined : parsed(text) as StoredHead | undefined;
     if (!head || !owner.has(head.by)) throw notFound(id, param);
     return head;
   }
@@ -114,9 +180,9 @@ export class ResponseStore {
   async history(id: string, owner: Owner, hold: (bytes: number) => void): Promise<object[]> {
     const steps: StoredResponse[] = [];
     for (let next: string | undefined = id; next !== undefined; next = steps.at(-1)!.previous) {
-      const step: StoredResponse = await this.get(next, owner, 'previous_response_id', hold).catch((thrown: unknown) => { throw next === id ? thrown : parentGone(thrown, id); });
-      const { status } = step.response;
-      if (status === 'queued' || status === 'in_progress') {
+      const found: StoredResponse = await this.get(next, owner, 'previous_response_id', hold).catch((thrown: unknown) => { throw next === id ? thrown : parentGone(thrown, id); });
+      const step: StoredResponse = isUnfinished(found.response) ? { ...await this.current(next, owner), input: found.input } : found;
+      if (isUnfinished(step.response)) {
         throw new RecuaError('invalid_value', `The response ${next} is still in progress: wait until it is complete, or cancel it.`, { param: 'previous_response_id' });
       }
       steps.push(step);
@@ -128,10 +194,11 @@ export class ResponseStore {
   /** @throws RecuaError `response_not_found` */
   async remove(id: string, owner: Owner): Promise<object> {
     await this.head(id, owner);
-    const path = idForm.test(id) ? join(await this.#kept.of('responses'), id + ending) : undefined;
-    if (path === undefined) throw notFound(id);
+    const path = await this.#pathOf(id, ending);
+    // Before the file: see `replace`.
+    await rm(await this.#pathOf(id, markEnding), { force: true });
     await rm(path).catch((cause: NodeJS.ErrnoException) => {
-      throw cause.code === 'ENOENT' ? notFound(id) : keepingError(cause, path);
+      throw cause.code === 'ENOENT' ? notFound(id) : keepingError(cause);
     });
     return { id, object: 'response.deleted', deleted: true };
   }
@@ -143,13 +210,13 @@ export class ResponseStore {
 
   /** `head`: only the first line. */
   async #read(id: string, head = false): Promise<string | undefined> {
-    const path = join(await this.#kept.of('responses'), id + ending);
+    const path = await this.#pathOf(id, ending);
     try {
       if (Date.now() - (await stat(path)).mtimeMs > this.#bounds.ageMs) return undefined;
       return head ? await readFirstLine(path, mostFileBytes) : await readSmallFile(path, mostFileBytes);
     } catch (cause) {
-      if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-      throw keepingError(cause, path);
+      if (cause instanceof NotRegular || (cause as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+      throw keepingError(cause);
     }
   }
 
@@ -163,7 +230,7 @@ export class ResponseStore {
       if (!state) continue;
       const ageMs = nowMs - state.mtimeMs;
       if (ageMs > (name.endsWith(ending) ? this.#bounds.ageMs : draftMs)) await rm(path, { force: true });
-      else found.push({ path, ageMs, bytes: state.size });
+      else if (name.includes(ending)) found.push({ path, ageMs, bytes: state.size });
     }
     let bytes = found.reduce((sum, one) => sum + one.bytes, 0);
     if (bytes <= this.#bounds.bytes) return;

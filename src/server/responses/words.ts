@@ -9,7 +9,7 @@ import { readResponseRequest } from './response-request.js';
 const partType: FieldWords = { text: 'Only text is supported. Ignored for reasoning.', is: [{ type: 'string', enum: ['input_text', 'output_text', 'text', 'refusal', 'reasoning_text'] }] };
 
 const item: Words = {
-  type: '`message`, `reasoning`, `function_call`, `custom_tool_call` and their outputs, or `item_reference`. If omitted, the item is a message.',
+  type: '`message`, `reasoning`, `function_call`, `custom_tool_call` and their outputs, or `item_reference`, which has only the `id` of a stored item. If omitted, the item is a message.',
   role: 'For a message: role of the speaker; `developer` means `system`.',
   content: { text: 'For a message: the text, or a list of its parts. For reasoning: a list of parts.', is: ['string', 'array'] },
   'content[].type': partType,
@@ -34,7 +34,7 @@ const fields: Words = {
   ...admissionWords,
   ...streamWords,
   instructions: 'System message to put before the input.',
-  previous_response_id: 'The stored response to continue from.',
+  previous_response_id: 'The stored response to continue from. Items that a request refers to, in this way or by `item_reference`, may have as many bytes together as a body (`--body-limit`).',
   store: { text: 'Store the response, so that later requests can retrieve it or continue from it.', default: true },
   background: { text: 'Reply at once with `status: "queued"` and generate the answer without the client; `stream: true` streams its events.', default: false },
   max_output_tokens: "Most tokens of the answer. The default is the server's (`--max-tokens`).",

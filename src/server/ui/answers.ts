@@ -7,7 +7,7 @@ import { configSettings, defaults, type Config } from '../../settings/config.js'
 import type { Setting } from '../../settings/kinds.js';
 import { machineMemory } from '../../system/machine-memory.js';
 import type { Gateway } from '../http/gateway.js';
-import { refusePages, refuseRemote } from '../access/pages.js';
+import { refuseOthers, refusePages, refuseRemote } from '../access/pages.js';
 import { searchOf } from '../http/query.js';
 import type { RecentRequests } from '../http/recent.js';
 import type { ModelShelf } from '../http/shelf.js';
@@ -19,7 +19,7 @@ export type Answers = ReadonlyMap<string, RequestHandler>;
 
 /** Each handler refuses by throwing. */
 export function answersFor(gateway: Gateway, recent: RecentRequests, needsKey: RequestHandler): Answers {
-  const { config, running, shelf } = gateway;
+  const { config, running, shelf, savedChats } = gateway;
   const guarded = (handler: (req: Request, res: Response) => unknown): RequestHandler => async (req, res) => {
     needsKey(req, res, () => undefined);
     refusePages(req, res, () => undefined);
@@ -29,7 +29,8 @@ export function answersFor(gateway: Gateway, recent: RecentRequests, needsKey: R
   // Changes with each start, so that the page knows whether its answer can still exist.
   const server = { id: randomUUID() };
   return new Map<string, RequestHandler>([
-    ['server', guarded((_req, res) => res.json(server))],
+    // Whether this client may use the saved chats: asking them for it would fill its console.
+    ['server', guarded((req, res) => res.json({ ...server, sessions: savedChats !== undefined && isLetThrough(refuseOthers, req, res) }))],
     ['requests', guarded((_req, res) => res.json({ object: 'list', data: recent.all }))],
     ['running', guarded((_req, res) => res.json({ data: running.all, totals: running.totals }))],
     ['settings', guarded((_req, res) => res.json({ data: shownSettings(config), memory: machineMemory() }))],
@@ -41,6 +42,15 @@ export function answersFor(gateway: Gateway, recent: RecentRequests, needsKey: R
       res.json(await askHub(shelf, req, res));
     })],
   ]);
+}
+
+function isLetThrough(middleware: RequestHandler, req: Request, res: Response): boolean {
+  try {
+    middleware(req, res, () => undefined);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 async function askHub(shelf: ModelShelf, req: Request, res: Response): Promise<object> {
@@ -66,8 +76,8 @@ interface ShownSetting {
   help: string;
 }
 
-/** Settings that are paths, which the page does not reveal. */
-const places: readonly string[] = ['model', 'models', 'apiKeyFile', 'logFile', 'chatTemplate', 'tlsCert', 'tlsKey'];
+/** Values that the page does not reveal: paths, and addresses that may have a password. */
+const places: readonly (string | undefined)[] = ['model', 'file', 'folder', 'url'];
 
 /** All settings of the server that have a flag. */
 function shownSettings(config: Readonly<Config>): ShownSetting[] {
@@ -75,7 +85,7 @@ function shownSettings(config: Readonly<Config>): ShownSetting[] {
     if (!flag) return [];
     const value: unknown = config[key as keyof Config];
     const isDefault = value === defaults[key as keyof Config];
-    const isHidden = flag.secret || flag.file || places.includes(key);
+    const isHidden = flag.secret || flag.file || places.includes(flag.value) || String(value).startsWith('unix:');
     const shown = isHidden ? (value === '' ? 'not set' : 'set')
       : kind === 'switch' ? (value ? 'on' : 'off')
         : typeof value === 'number' && flag.unit !== undefined ? String(value / flag.unit)

@@ -6,7 +6,7 @@ import { Pty } from '../pty.js';
 import type { PtyOptions } from '../pty.js';
 
 /** The part of tap's test object that is used here. */
-interface Test {
+export interface Test {
   testdir(): string;
   teardown(handler: () => void | Promise<void>): void;
 }
@@ -46,8 +46,11 @@ export function readSaved(home: string, name?: string): { system: string; templa
   return JSON.parse(readFileSync(join(home, 'sessions', name === undefined ? sessionFiles(home)[0]! : `${name}.json`), 'utf8'));
 }
 
+export function childrenOf(pid: number): number[] {
+  return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').map(Number);
+}
+
 /** The engine process of a chat or a server. */
 export function engineOf(pid: number): number {
-  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').map(Number);
-  return children.find((child) => readFileSync(`/proc/${child}/cmdline`, 'utf8').includes('engine'))!;
+  return childrenOf(pid).find((child) => readFileSync(`/proc/${child}/cmdline`, 'utf8').includes('engine'))!;
 }

@@ -8,7 +8,8 @@ import { fileURLToPath } from 'node:url';
 import { writeSession } from '#recua/cli/chat/sessions/session.js';
 import { Pty } from '../pty.js';
 import { mainPath } from '../recua.js';
-import { always, endless, engineOf, openChat, readSaved } from './chats.js';
+import { always, childrenOf, endless, engineOf, openChat, readSaved } from './chats.js';
+import type { Test } from './chats.js';
 
 const thinking = [
   '--chat-template-file', fileURLToPath(new URL('../../../vendor/llama.cpp/models/templates/Qwen-Qwen3-0.6B.jinja', import.meta.url)),
@@ -180,16 +181,31 @@ t.test('closing the terminal ends the chat in order', async (t) => {
   t.equal(readdirSync(join(chat.home, 'sessions')).length, 2);
 });
 
-/** A shell with a chat that was stopped with a half-typed message. */
-async function stoppedChat(t: Parameters<typeof openChat>[0]): Promise<Pty> {
-  const shell = new Pty(['--norc', '--noprofile', '-i'], { program: 'bash', env: { SERVICE_HOME: t.testdir(), PS1: 'sh$ ', BASH_SILENCE_DEPRECATION_WARNING: '1' } });
+/** A shell with a chat that waits for a message; wide, since the shell repeats long commands. */
+async function shellWithChat(t: Test, flags = ''): Promise<Pty & { home: string }> {
+  const home = t.testdir();
+  const shell = new Pty(['--norc', '--noprofile', '-i'], { program: 'bash', columns: 250, env: { SERVICE_HOME: home, PS1: 'sh$ ', BASH_SILENCE_DEPRECATION_WARNING: '1' } });
   t.teardown(() => shell.dispose());
   await shell.until(/sh\$/);
-  shell.type(`'${process.execPath}' '${mainPath}' chat builtin --threads 1\r`);
+  shell.type(`'${process.execPath}' '${mainPath}' chat builtin --threads 1 ${flags}\r`);
   await shell.prompt();
+  return Object.assign(shell, { home });
+}
+
+/** A shell with a chat that was stopped with a half-typed message. */
+async function stoppedChat(t: Test): Promise<Pty> {
+  const shell = await shellWithChat(t);
   shell.type('a draft\x1a');
   await shell.until(/Stopped/);
   return shell;
+}
+
+/** Does something that must end the stopped chat, and waits for its end. */
+async function endStopped(shell: Pty, act: () => void): Promise<void> {
+  const chat = childrenOf(shell.pid)[0]!;
+  act();
+  for (let tries = 0; tries < 300 && existsSync(`/proc/${chat}`); tries++) await wait(100);
+  if (existsSync(`/proc/${chat}`)) throw new Error(`The chat did not end. The screen:\n${shell.text()}`);
 }
 
 t.test('Ctrl-Z gives the shell its terminal, and fg continues the chat', async (t) => {
@@ -208,15 +224,51 @@ t.test('Ctrl-Z gives the shell its terminal, and fg continues the chat', async (
   await shell.ended;
 });
 
+t.test('a stopped chat works on in the background, takes signals, and fg shows it again', async (t) => {
+  const shell = await stoppedChat(t);
+  shell.type('bg\r');
+  await shell.until(/builtin --threads 1 +&/);
+  // Long enough for a chat that takes the terminal to be stopped by that.
+  await wait(500);
+  shell.type('jobs\r');
+  await shell.until(/Running/);
+  shell.type('fg\r');
+  await shell.until(() => shell.cursor().line === '> a draft', 'the draft again');
+  shell.type('!\x1a');
+  await shell.until(/Stopped[^]*Stopped/);
+  const chat = childrenOf(shell.pid)[0]!;
+  process.kill(chat, 'SIGCONT');
+  await wait(500);
+  await endStopped(shell, () => process.kill(chat, 'SIGTERM'));
+  shell.type('exit\r');
+  await shell.ended;
+});
+
 t.test('a chat that is ended while stopped leaves the terminal to the shell', async (t) => {
   const shell = await stoppedChat(t);
-  shell.type('kill %1; wait; echo ended; stty -a | grep -o -w -e icanon -e -icanon\r');
-  await shell.until(/\nended[^]*icanon/);
+  await endStopped(shell, () => shell.type('kill %1\r'));
+  shell.type('stty -a | grep -o -w -e icanon -e -icanon\r');
+  await shell.until(/\n-?icanon/);
   t.match(shell.text(), /\nicanon/);
   t.equal(shell.raw.lastIndexOf('\x1b[?2004l') > shell.raw.indexOf('a draft'), true);
   shell.type('exit\r');
   await shell.ended;
 });
+
+for (const [how, end] of [
+  ['kill', (shell: Pty) => shell.type('kill %1\r')],
+  ['the closing of the terminal', (shell: Pty) => shell.hangUp()],
+] as const) {
+  t.test(`a chat stopped in an answer and ended by ${how} saves what came`, async (t) => {
+    const shell = await shellWithChat(t, endless.map((flag) => `'${flag}'`).join(' '));
+    shell.type('go\r');
+    await shell.until(/> go\n[a-z]{5}/);
+    shell.type('\x1a');
+    await shell.until(/Stopped/);
+    await endStopped(shell, () => end(shell));
+    t.match(readSaved(shell.home).messages[1], { ended: 'stopped' });
+  });
+}
 
 t.test('a chat leaves no process behind', async (t) => {
   const chat = await openChat(t);

@@ -2,7 +2,7 @@ import t from 'tap';
 import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { once } from 'node:events';
-import { copyFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
 import { gguf, sound } from '../../models/gguf-bytes.js';
@@ -92,7 +92,9 @@ t.test('api warns when other machines can reach it, and only then', async (t) =>
     const running = start(['api', 'builtin', ...small, '--host', host]);
     await served(running);
     running.child.kill('SIGINT');
-    t.equal(/Warning: anyone who can reach 0\.0\.0\.0 port \d+ can use this server/.test((await running.ended).stderr), warns, host);
+    const { stderr } = await running.ended;
+    t.equal(/Warning: anyone who can reach 0\.0\.0\.0 port \d+ can use this server/.test(stderr), warns, host);
+    t.match(stderr, /In a browser: http:\/\/(127\.0\.0\.1|localhost):\d+\/\n[^]*http:\/\/(127\.0\.0\.1|localhost):\d+\/v1/, 'an address to open');
   }
 });
 
@@ -185,6 +187,28 @@ t.test('api without a model serves every model of the store, and loads one on de
   t.match(await (await ask({ model: 'acme/toys' })).json(), { error: { code: 'model_not_found', message: /Did you mean "acme\/toy"/ } });
   running.child.kill('SIGINT');
   t.match(await running.ended, { code: 0, stdout: '' });
+});
+
+t.test('api serves the store although its aliases are damaged', async (t) => {
+  const home = makeHome(t);
+  mkdirSync(join(home.folder, 'models', 'recua'), { recursive: true });
+  writeFileSync(join(home.folder, 'models', 'recua', 'aliases.json'), '{"a":5}');
+  const running = start(['api', ...small], { env: home.env });
+  const url = await served(running);
+  for (const path of ['/health', '/v1/models', '/ui/aliases', '/api/tags']) t.equal((await fetch(url + path)).status, 200, path);
+  await running.saw(/Expected aliases in .*aliases\.json, got something else/);
+  running.child.kill('SIGINT');
+  t.match(await running.ended, { code: 0 });
+});
+
+t.test('api serves the models of a file although one of them is damaged', async (t) => {
+  const folder = t.testdir({ 'page.gguf': '<html>', 'models.json': JSON.stringify({ models: { page: { model: 'page.gguf' }, good: { model: 'builtin' } } }) });
+  const running = start(['api', '--models', join(folder, 'models.json'), ...small]);
+  const url = await served(running);
+  await running.saw(/not served until this is mended: .*models\.json, model "page"/);
+  t.match(await (await fetch(`${url}/health`)).json(), { status: 'ok', models: { page: { value: 'failed', reason: { code: 'invalid_gguf' } }, good: { value: 'unloaded' } } });
+  running.child.kill('SIGINT');
+  t.match(await running.ended, { code: 0 });
 });
 
 t.test('api serves a file whose path has spaces and non-ASCII letters', async (t) => {

@@ -131,7 +131,7 @@ t.test('flagWord() reproduces the flag that was read', (t) => {
   for (const { command, path } of allPlaces(all)) {
     for (const [key, flag] of Object.entries(command.flags)) {
       if (flag.fallback === undefined) continue;
-      const values = flag.value === '' ? [true, false] : [flag.fallback];
+      const values = flag.value === '' ? [true, false] : [flag.fallback === '' ? 'x' : flag.fallback];
       for (const value of values) {
         const text = flagWord(flag, value);
         if (flag.value !== '' && typeof value !== 'string' && typeof value !== 'number') continue;

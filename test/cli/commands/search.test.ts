@@ -1,6 +1,6 @@
 import t from 'tap';
 import { FakeHub, modelBytes, type FakeRepo } from '../../models/fake-hub.js';
-import { recua } from '../recua.js';
+import { recua, start } from '../recua.js';
 
 const repos: FakeRepo[] = ['owner/tiny-GGUF', 'owner/other', 'gates/Tiny-2-GGUF'].map((name, at) => ({
   name, files: [{ path: 'tiny-Q4_K_M.gguf', bytes: modelBytes(1_000) }], ...(at === 2 ? { privacy: 'gated' as const } : {}),
@@ -29,4 +29,19 @@ t.test('search reports what is missing: words, a sane limit, the hub', async (t)
   t.match(await recua(['search', 'tiny', '--limit', '0'], '', { env }), { code: 2, stderr: /--limit/ });
   t.match(await recua(['search', 'tiny'], '', { env: { ...env, HF_HUB_OFFLINE: '1' } }), { code: 1, stderr: /offline/i });
   t.match(await recua(['search', 'tiny'], '', { env: { ...env, HF_ENDPOINT: 'http://127.0.0.1:1' } }), { code: 1, stderr: /127\.0\.0\.1:1/ });
+});
+
+t.test('search says that the hub makes it wait, and Ctrl-C stops it', async (t) => {
+  const hub = await FakeHub.start(t, repos);
+  hub.onApi = (_request, response) => {
+    response.writeHead(429, { 'Retry-After': '50' }).end();
+    return true;
+  };
+  const running = start(['search', 'tiny'], { env: hub.environment(t.testdir()) });
+  await running.saw(/wants fewer requests \(429\); trying again in 50 s\./);
+  running.child.kill('SIGINT');
+  const { code, stderr } = await running.ended;
+  t.equal(code, 130);
+  t.match(stderr, /Stopped\.\n$/);
+  t.notMatch(stderr, /\n {4}at /, 'no stack');
 });

@@ -11,7 +11,7 @@ const session = (message: string) => writeSession({
 });
 
 t.test('sessions lists, shows, exports and removes saved chats', async (t) => {
-  const home = t.testdir({ sessions: { 'one.json': session('First?'), 'my two.json': session('Second?'), 'one.kv': 'x', 'bad.json': '{' } });
+  const home = t.testdir({ sessions: { 'one.json': session('First?'), 'my two.json': session('Second?'), 'one.kv': 'x', 'bad.json': '{', 'dir.json': {} } });
   const run = (...args: string[]) => recua(['sessions', ...args], '', { env: { SERVICE_HOME: home }, cwd: home });
   const list = await run('list');
   t.match(list, { code: 0, stderr: '', stdout: /^one +\d{4}-\d\d-\d\d \d\d:\d\d +1 exchange with builtin$/m });
@@ -30,6 +30,9 @@ t.test('sessions lists, shows, exports and removes saved chats', async (t) => {
   t.match(await run('rm', 'one', 'nothing'), { code: 1, stderr: /There is no saved chat nothing/ });
   t.ok(existsSync(join(home, 'sessions', 'one.json')), 'all or none');
   t.match(await run('rm', 'one', 'bad'), { code: 0 });
+  const refused = await run('rm', 'dir');
+  t.match(refused, { code: 1, stderr: /The saved chat .*dir\.json cannot be removed/ });
+  t.notMatch(refused.stderr, /\n {4}at /, 'no stack');
   for (const file of ['one.json', 'one.kv', 'bad.json']) t.notOk(existsSync(join(home, 'sessions', file)), file);
   t.ok(existsSync(join(home, 'sessions', 'my two.json')));
 });

@@ -87,7 +87,7 @@ t.test('show says what fits if the requested context does not', async (t) => {
   writeFileSync(path, gguf({
     ...sound, metadata: [
       ...sound.metadata!.filter((one) => !Buffer.isBuffer(one)).filter(([key]) => key !== 'llama.context_length' && key !== 'llama.block_count'),
-      ['llama.context_length', types.u32, 2 ** 30], ['llama.block_count', types.u32, 1000], ['llama.attention.head_count', types.u32, 1], ['llama.attention.key_length', types.u32, 4096], ['llama.attention.value_length', types.u32, 4096],
+      ['llama.context_length', types.u32, 2 ** 30], ['llama.block_count', types.u32, 512], ['llama.attention.head_count', types.u32, 1], ['llama.attention.key_length', types.u32, 8192], ['llama.attention.value_length', types.u32, 8192],
     ] as Meta[],
   }));
   const { stdout } = await recua(['show', path, '-c', '0']);

@@ -1,6 +1,8 @@
 import t from 'tap';
 import { parseArguments } from '#recua/cli/flags/arguments.js';
 import { choice, integer, off, on, real, text } from '#recua/cli/flags/flags.js';
+import { settingFlag } from '#recua/cli/flags/setting-flags.js';
+import { configSettings } from '#recua/settings/config.js';
 
 const flags = {
   layers: integer(['--gpu-layers', '-ngl'], 'n', '', { fallback: 0, min: -1, max: 100 }),
@@ -39,6 +41,11 @@ t.test('readArguments() takes a value after an equals sign or, for a number, rig
 t.test('readArguments() reads switches, and the last value of a repeated flag', (t) => {
   t.match(read('--no-mmap', '-j', '-n', '1', '-n', '2'), { values: { mmap: false, json: true, maxTokens: 2 } });
   t.match(read('--json', '--json'), { values: { json: true } });
+  t.end();
+});
+
+t.test('an empty key is refused', (t) => {
+  for (const empty of ['', ' ']) t.throws(() => settingFlag(configSettings.apiKey).read(empty), { code: 'invalid_usage', message: /a key behind --api-key, got an empty text/ });
   t.end();
 });
 

@@ -83,3 +83,48 @@ t.test('models of the config file have their own settings, and the rest of the s
   t.equal((await others.find('builtin')).id, 'builtin');
   t.match(await others.plan(await others.find('builtin')), { options: { contextSize: 512 } });
 });
+
+t.test('a template of the models file is read before each load', async (t) => {
+  const folder = t.testdir({
+    'models.json': JSON.stringify({ models: { own: { model: 'builtin', template: 'own.jinja', pinned: true }, good: { model: 'builtin' } } }),
+  });
+  const template = join(folder, 'own.jinja');
+  const file = await readModelsFile(join(folder, 'models.json'));
+  const { catalogue, preload, onWarning } = await severalModels({ ...none, file, names: [] });
+  const warned: string[] = [];
+  onWarning((text) => warned.push(text));
+  t.match(warned, [/models\.json, model "own": .*own\.jinja cannot be read: ENOENT/]);
+  t.strictSame(preload, [], 'the others are served');
+  t.notOk(JSON.stringify((await catalogue.list()).map(({ problem }) => problem)).includes(folder), 'clients are not told of folders');
+  const plan = async () => await catalogue.plan(await catalogue.find('own'));
+  await t.rejects(plan(), { code: 'file_unreadable', message: /^own cannot be loaded: own\.jinja cannot be read/ });
+  writeFileSync(template, '');
+  await t.rejects(plan(), { code: 'file_unreadable', message: 'own cannot be loaded: own.jinja is empty.' }, 'the model\'s own template does not replace it');
+  for (const text of ['{{ messages }}', '{{ bos_token }}']) {
+    writeFileSync(template, text);
+    t.match(await plan(), { options: { chatTemplate: text } });
+  }
+});
+
+t.test('a model of the models file that cannot be used is failed, and the others are served', async (t) => {
+  const folder = t.testdir({
+    'page.gguf': '<html>',
+    'models.json': JSON.stringify({ models: { page: { model: 'page.gguf', pinned: true }, late: { model: 'late.gguf', aliases: ['soon'] }, good: { model: 'builtin' } } }),
+    'none.json': JSON.stringify({ models: { page: { model: 'page.gguf' }, late: { model: 'late.gguf' } } }),
+  });
+  const file = await readModelsFile(join(folder, 'models.json'));
+  const { catalogue, preload, onWarning } = await severalModels({ ...none, file, names: [] });
+  const warned: string[] = [];
+  onWarning((text) => warned.push(text));
+  t.match(warned, [/models\.json, model "page": .*page\.gguf/, /models\.json, model "late": There is no model late\.gguf/]);
+  t.strictSame(preload, []);
+  t.match(await catalogue.list(), [{ id: 'page', problem: { code: 'invalid_gguf' } }, { id: 'late', problem: { code: 'model_not_found' } }, { id: 'good', problem: undefined }]);
+  t.notOk(JSON.stringify((await catalogue.list()).map(({ problem }) => problem)).includes(t.testdirName), 'clients are not told of folders');
+  t.match(await catalogue.plan(await catalogue.find('good')), { options: { modelPath: builtinPath } });
+  await t.rejects(catalogue.plan(await catalogue.find('page')), { code: 'invalid_gguf' });
+  await t.rejects(catalogue.plan(await catalogue.find('soon')), { code: 'model_not_found', message: /^late cannot be loaded: There is no model late\.gguf/ });
+  await t.rejects(severalModels({ ...none, file: await readModelsFile(join(folder, 'none.json')), names: [] }), { code: 'invalid_gguf', message: /none\.json, model "page"/ });
+  copyFileSync(builtinPath, join(folder, 'late.gguf'));
+  t.match(await catalogue.plan(await catalogue.find('soon')), { options: { modelPath: join(folder, 'late.gguf') } }, 'its file is there now');
+  await t.rejects(severalModels({ ...none, file, names: ['good', 'page'] }), { code: 'invalid_gguf', message: /models\.json, model "page"/ }, 'operands must all be right');
+});

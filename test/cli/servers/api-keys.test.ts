@@ -54,6 +54,21 @@ t.test('unusable keys end the start', async (t) => {
   t.match(await recua(['api', 'builtin', '--api-key-file', `${folder}/none`], '', { env }), { code: 1, stderr: /none cannot be read/ });
 });
 
+t.test('keys, template and config may come from pipes, which are read once', { skip: process.platform === 'win32' && 'has no such pipes' }, async (t) => {
+  const { folder, env } = makeHome(t);
+  writeFileSync(`${folder}/start.sh`, 'exec "$@" --api-key-file <(sleep 0.2; echo sesame) --chat-template-file <(echo "{{ messages[0].content }}")');
+  const server = start(['api', 'builtin', ...small], { env, through: ['bash', `${folder}/start.sh`] });
+  t.teardown(async () => {
+    server.child.kill('SIGKILL');
+    await server.ended;
+  });
+  const url = (await server.saw(/Recua listens on (http:\/\/\S+)/))[1]!;
+  t.equal((await fetch(`${url}/v1/models`, { headers: { 'x-api-key': 'sesame' } })).status, 200);
+  server.child.kill('SIGTERM');
+  t.match(await server.ended, { code: 0 });
+  t.notMatch(server.stderr(), /previous API keys/);
+});
+
 t.test('a key removed from the file opens nothing, without a restart; the day\'s tokens stay counted over one', async (t) => {
   const { folder, env } = makeHome(t);
   const file = `${folder}/keys.json`;

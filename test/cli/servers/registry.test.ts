@@ -1,11 +1,12 @@
 import t from 'tap';
+import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { registerServer, runningServers } from '#recua/cli/servers/registry.js';
 import { findPlaces } from '#recua/models/places.js';
 import { ownIdentity } from '#recua/system/process-identity.js';
 import { makeHome, until } from '../home.js';
-import { start } from '../recua.js';
+import { recua, start } from '../recua.js';
 
 const small = ['--port', '0', '-c', '512', '--threads', '1', '--parallel', '1'];
 
@@ -46,6 +47,15 @@ t.test('leftovers of a dead server are removed, and never believed', async (t) =
   put('elsewhere.json', { ...record, identity: { ...identity, machine: 'another-host boot' } });
   t.strictSame(await runningServers(places), []);
   t.strictSame(readdirSync(folder), ['elsewhere.json'], 'one of another machine may live there');
+});
+
+t.test('a pipe in place of a record is not waited for', { skip: process.platform === 'win32' && 'has no such pipes' }, async (t) => {
+  const { env } = makeHome(t);
+  const places = findPlaces(env);
+  mkdirSync(join(places.state, 'servers'), { recursive: true });
+  execFileSync('mkfifo', [join(places.state, 'servers', 'x.json'), join(places.state, 'aliases.json')]);
+  t.strictSame(await runningServers(places), []);
+  t.match(await recua(['list'], '', { env }), { code: 1, stderr: /aliases\.json cannot be read: .* is not a regular file/ });
 });
 
 t.test('recua api registers itself, and a killed one is forgotten', async (t) => {

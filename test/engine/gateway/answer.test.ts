@@ -31,6 +31,17 @@ t.test('a waiting reader gets each delta, and the end', async (t) => {
   t.equal(await answer.finished, finish);
 });
 
+t.test('the tokens so far count, read or not', async (t) => {
+  const answer = new RunningAnswer(() => {});
+  t.equal(answer.used, undefined);
+  answer.accept(3, 0);
+  t.strictSame(answer.used, { promptTokens: 3, completionTokens: 0 });
+  for (const completionTokens of [1, 2]) answer.push({ content: 'x', soFar: { usage: { promptTokens: 3, cachedTokens: 0, completionTokens }, timings: finish.timings } });
+  t.match(answer.used, { promptTokens: 3, completionTokens: 2 });
+  answer.end(finish);
+  t.equal(answer.used, finish.usage);
+});
+
 t.test('text that came before an error is read before the error', async (t) => {
   const answer = new RunningAnswer(() => t.fail('not abandoned'));
   answer.push({ content: 'half' });

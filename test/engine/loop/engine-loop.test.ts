@@ -21,6 +21,14 @@ t.test('one completion ends with its usage, timings and seed', async (t) => {
   await closeClean(t, open);
 });
 
+t.test('a request that cannot even begin fails, and no other', async (t) => {
+  const open = await openEngine();
+  const bad = open.complete({ ...completion('x'), prompt: null as never });
+  t.match((await bad.done).end, { kind: 'error', error: { code: 'internal_error' } });
+  t.equal((await open.complete(completion('hello', { constraint: say('good day') })).done).content, 'good day');
+  await closeClean(t, open);
+});
+
 t.test('maxTokens and the context end an answer with length', async (t) => {
   const open = await openEngine({}, { contextSize: 20 });
   const few = await open.complete(completion('~', { maxTokens: 3 })).done;
@@ -257,6 +265,16 @@ t.test('tokens from before a sampler failed in the same step are delivered', asy
   t.ok(open.addon.stats.guessed > 5);
   await closeClean(t, open);
   await closeClean(t, one);
+});
+
+t.test('a chat with a salt is not remembered', async (t) => {
+  const open = await openEngine();
+  for (const [salt, remembered] of [['of-ann', 0], [undefined, 1]] as const) {
+    const asker = { client: 'ann', priority: 0, ...(salt === undefined ? {} : { salt }) };
+    t.match((await open.chat(chat('hello', { asker, maxTokens: 3 })).done).end, { kind: 'done' });
+    t.equal(open.addon.remembered.length, remembered);
+  }
+  await open.engine.close();
 });
 
 t.test('more conversations than sequences can all be continued, as far as their memory goes', async (t) => {

@@ -1,4 +1,5 @@
 import t from 'tap';
+import { newCancelFlag } from '#recua/engine/prompts/cancel-flag.js';
 import { prepareChat, type AnswerParser, type PreparedPrompt } from '#recua/engine/prompts/chat.js';
 import type { EngineEvent } from '#recua/engine/protocol.js';
 import { Generation } from '#recua/engine/loop/generation.js';
@@ -9,7 +10,7 @@ import { chat, openEngine } from '../requests.js';
 async function answering(generateMs: number | undefined, parser?: AnswerParser, tells: PreparedPrompt['tells'] = {}) {
   const { loaded, engine } = await openEngine();
   const { model, pieces } = loaded;
-  const prepared: PreparedPrompt = await prepareChat({ model, contextSize: 2_000, cancelled: new Int32Array(1), guesses: false }, '', chat('x', generateMs === undefined ? {} : { generateMs }));
+  const prepared: PreparedPrompt = await prepareChat({ model, contextSize: 2_000, cancelled: newCancelFlag(), guesses: false }, '', chat('x', generateMs === undefined ? {} : { generateMs }));
   const sequence = new Sequence(prepared.tokens, 1_000, 2_000);
   const request = new Generation(1, sequence, { ...prepared, ...(parser ? { parser } : {}), tells: { ...prepared.tells, ...tells } }, 0);
   sequence.join(0, 0);

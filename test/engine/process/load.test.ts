@@ -1,5 +1,12 @@
-// engine/process/load: whether ggml copies weights into its own layouts.
-import t from 'tap';
+// engine/process/load: whether ggml copies weights into its own layouts, and what is tried before a
+// model counts as loaded.
+import t, { type Test } from 'tap';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { RecuaError } from '#recua/errors.js';
+import { startEngine } from '#recua/engine/gateway/client.js';
+import { builtinPath } from '#recua/models/store.js';
+import { options } from '../requests.js';
 import { repacks } from '#recua/engine/process/load.js';
 
 const addon = (best: string, features: Record<string, string> = {}) => ({
@@ -25,4 +32,35 @@ t.test('otherwise ggml copies them', (t) => {
   t.equal(repacks(addon('avx512', { AMX_INT8: '1' }), auto, onCpu), true);
   t.equal(repacks(addon('avx512'), auto, { gpuLayers: 5, devices: ['CUDA0'] }), true);
   t.end();
+});
+
+/** Loads a copy of a model in which the bytes behind `mark` are others. */
+async function loadChanged(t: Test, folder: string, path: string, mark: string, change: (bytes: Buffer) => void) {
+  const bytes = readFileSync(path);
+  const at = bytes.indexOf(mark);
+  t.ok(at > 0, mark);
+  change(bytes.subarray(at));
+  const changed = join(folder, 'changed.gguf');
+  writeFileSync(changed, bytes);
+  const engine = startEngine({ ...options, modelPath: changed });
+  t.teardown(() => engine.close());
+  return await engine.ready().then(() => undefined, (error: RecuaError) => error);
+}
+
+t.test('a model that ends the process with its first token does not count as loaded', async (t) => {
+  const norm = 'output_norm.weight';
+  const folder = t.testdir();
+  t.equal(await loadChanged(t, folder, builtinPath, norm, () => {}), undefined);
+  // Its type, behind its one dimension, becomes I32, with which ggml cannot multiply.
+  const error = await loadChanged(t, folder, builtinPath, norm, (bytes) => bytes.writeUInt32LE(26, norm.length + 12));
+  t.match(error, { code: 'model_unusable', message: /died while loading/ });
+});
+
+t.test('a vocabulary that cannot write every text is refused', async (t) => {
+  const { writeRandomModel } = await import(new URL('../../../bench/random-model.mjs', import.meta.url).href) as { writeRandomModel(name: string, path: string): void };
+  const folder = t.testdir();
+  const path = join(folder, 'spm.gguf');
+  writeRandomModel('rows256', path);
+  t.equal(await loadChanged(t, folder, path, '<0xF0>', () => {}), undefined);
+  t.match(await loadChanged(t, folder, path, '<0xF0>', (bytes) => bytes.write('<0xf0>')), { code: 'model_unusable', message: /tokens for every character/ });
 });

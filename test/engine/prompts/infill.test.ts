@@ -2,6 +2,7 @@
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import type { NativeModel } from '#recua/addon/addon.js';
+import { newCancelFlag } from '#recua/engine/prompts/cancel-flag.js';
 import { infillTokens } from '#recua/engine/prompts/infill.js';
 import type { Infill } from '#recua/engine/protocol.js';
 import { addon } from '../../native/setup.js';
@@ -11,7 +12,7 @@ const vocabulary = (name: string) => addon.loadModel({
 }).promise;
 
 async function fill(model: NativeModel, infill: Infill, begun = '', contextSize = 1_000) {
-  const { tokens, warnings } = await infillTokens({ model, contextSize, cancelled: new Int32Array(1), guesses: false }, infill, begun, 10);
+  const { tokens, warnings } = await infillTokens({ model, contextSize, cancelled: newCancelFlag(), guesses: false }, infill, begun, 10);
   return { tokens, warnings, text: Buffer.from(await model.detokenize(tokens, true)).toString() };
 }
 
@@ -51,5 +52,24 @@ t.test('code that does not fit is cut far from the gap, and reported', async (t)
 t.test('a model without marks is refused', async (t) => {
   const model = await vocabulary('gpt-2');
   await t.rejects(fill(model, infill), { code: 'infill_unsupported' });
+  await model.close();
+});
+
+t.test('of megabytes of code, only what may fit is tokenized', async (t) => {
+  const model = await vocabulary('starcoder');
+  let longest = 0;
+  const watched = {
+    info: model.info,
+    detokenize: (tokens, special) => model.detokenize(tokens, special),
+    tokenize(text, ...more) {
+      longest = Math.max(longest, text.length);
+      return model.tokenize(text, ...more);
+    },
+  } as NativeModel;
+  const code = (bytes: number): Infill => ({ prefix: 'x = 1; '.repeat(bytes / 7), suffix: ' y = 2;'.repeat(bytes / 7), extra: [{ filename: 'lost.py', text: 'z' }, { filename: 'a.py', text: 'a = 3\n'.repeat(bytes / 6) }] });
+  const { tokens, text, warnings } = await fill(watched, code(4_200_000), '', 100);
+  t.ok(longest <= 100 * model.info.longestPiece && longest < 1_000_000, `${longest} characters`);
+  const shorter = await fill(model, code(42_000), '', 100);
+  t.same([text, tokens, warnings], [shorter.text, shorter.tokens, shorter.warnings]);
   await model.close();
 });

@@ -1,7 +1,7 @@
 // Long work leaves a part of the pool to short work.
 import t from 'tap';
 import { isLong, PoolShare, takesLong } from '#recua/engine/prompts/pool-share.js';
-import { chat, completion, openEngine, say, turn } from '../requests.js';
+import { chat, completion, openEngine, sampling, say, turn } from '../requests.js';
 
 t.test('two tasks run at once, the others in order of arrival', async (t) => {
   const share = new PoolShare();
@@ -26,6 +26,9 @@ t.test('many characters, grammars, schemas and tools count as long', async (t) =
   t.ok(takesLong(chat('x'.repeat(70_000))));
   t.ok(takesLong({ ...chat('hello'), templateKwargs: { text: 'x'.repeat(70_000) } }));
   t.ok(takesLong(completion('hello', { constraint: say('hello') })));
+  t.ok(takesLong({ ...chat('hello'), prediction: 'x'.repeat(70_000) }));
+  for (const infill of [{ prefix: 'x'.repeat(70_000), suffix: '', extra: [] }, { prefix: '', suffix: '', extra: [{ filename: 'a', text: 'x'.repeat(70_000) }] }]) t.ok(takesLong(completion('', { infill })));
+  t.ok(takesLong(completion('hello', { sampling: { ...sampling, dryMultiplier: 1 } })));
   t.ok(isLong(Array.from({ length: 700 }, () => 'x'.repeat(100))));
 });
 
@@ -71,4 +74,34 @@ t.test('grammars, schemas and tools that compile slowly delay no other request',
   t.strictSame(ended.slice(6), Array.from({ length: 6 }, () => 'slow done'));
   await open.engine.close();
   t.strictSame(open.addon.violations, []);
+});
+
+t.test('large samplers are made only for requests that run or are next', async (t) => {
+  const open = await openEngine({}, { parallel: 1 });
+  const { model } = open.loaded;
+  const createSampler = model.createSampler.bind(model);
+  const living = new Set<number>();
+  let most = 0;
+  let made = 0;
+  model.createSampler = async (options, prompt) => {
+    const sampler = await createSampler(options, prompt);
+    const id = made++;
+    living.add(id);
+    most = Math.max(most, living.size);
+    const close = sampler.close.bind(sampler);
+    sampler.close = () => {
+      living.delete(id);
+      close();
+    };
+    return sampler;
+  };
+  const dry = { sampling: { ...sampling, dryMultiplier: 1 }, maxTokens: 3 };
+  const all = Array.from({ length: 10 }, (_, at) => open.complete(completion(`prompt ${at}`, dry)));
+  const plain = open.complete(completion('another', { maxTokens: 3 }));
+  open.engine.cancel(all[8]!.id);
+  const ends = await Promise.all([...all, plain].map(async ({ done }) => (await done).end.kind));
+  t.strictSame(ends, ['done', 'done', 'done', 'done', 'done', 'done', 'done', 'done', 'error', 'done', 'done']);
+  t.equal(made, 10, 'none for the one that left');
+  t.ok(most <= 4, `${most} of 10 at once: one runs, two wait, and one without DRY`);
+  await open.engine.close();
 });

@@ -73,7 +73,7 @@ export default kind<Case>({
         try {
           await subject.model.applyChatTemplate({
             messages: JSON.stringify(messages), tools: has ? tools : '', toolChoice: 'auto', jsonSchema: '', grammar: '', addGenerationPrompt: true, enableThinking: true,
-            templateKwargs: Object.fromEntries(Object.entries(kwargs).map(([key, value]) => [key, JSON.stringify(value)])), template: editedText(template, edits) || ' ',
+            templateSeconds: 1, templateKwargs: Object.fromEntries(Object.entries(kwargs).map(([key, value]) => [key, JSON.stringify(value)])), template: editedText(template, edits) || ' ',
           });
           return 'accepted';
         } catch (thrown) {

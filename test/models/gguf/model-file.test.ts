@@ -21,6 +21,20 @@ t.test('readModelFile() names the most common type if the file names no quantiza
   t.match(await readModelFile(path), { quantization: 'F32', architecture: '', vocabSize: 0, hasChatTemplate: false });
 });
 
+t.test('numbers on which llama.cpp would end the process are refused', async (t) => {
+  const path = join(t.testdir(), 'bad.gguf');
+  const others = sound.metadata!.filter(([key]) => key !== 'llama.block_count');
+  for (const [key, type, value] of [
+    ['llama.block_count', types.u32, 0], ['llama.block_count', types.u32, 513], ['llama.block_count', types.u32, 4_294_967_295],
+    ['llama.attention.layer_norm_rms_epsilon', types.f32, -1], ['llama.attention.layer_norm_epsilon', types.f32, NaN], ['llama.attention.group_norm_epsilon', types.f32, Infinity],
+  ] satisfies Meta[]) {
+    writeFileSync(path, gguf({ ...sound, metadata: [...others, [key, type, value]] }));
+    await t.rejects(readModelFile(path), { code: 'invalid_gguf', message: `expected ${key} to be` }, `${key} ${value}`);
+  }
+  writeFileSync(path, gguf({ ...sound, metadata: [...sound.metadata!, ['llama.posnet.block_count', types.u32, 0]] }));
+  t.equal((await readModelFile(path)).layers, 2, 'other parts of a model may have no layers');
+});
+
 function part(index: number, total: number, tensors = 2): Buffer {
   const split: Meta[] = [['split.no', types.u16, index], ['split.count', types.u16, total], ['split.tensors.count', types.i32, tensors]];
   const own = sound.tensors![index]! as { offset: number };

@@ -83,6 +83,7 @@ t.test('redirects on the hub are followed, relative ones too, but not forever', 
     if (url.pathname.includes('/old/')) response.writeHead(307, { Location: url.pathname.replace('/old/', '/owner/') + url.search }).end();
     else if (url.pathname.includes('/loop/')) response.writeHead(302, { Location: url.pathname }).end();
     else if (url.pathname.includes('/odd/')) response.writeHead(302, { Location: 'file:///etc/passwd' }).end();
+    else if (url.pathname.includes('/named/')) response.writeHead(302, { Location: `http://ann:secret@${url.host}/` }).end();
     else return false;
     return true;
   };
@@ -90,7 +91,11 @@ t.test('redirects on the hub are followed, relative ones too, but not forever', 
   const moved = await pull(hub, folder, ['old/gated:Q8_0'], { HUB_TOKEN: 'member' });
   t.equal(moved.code, 0, moved.stderr);
   t.match((await pull(hub, folder, ['loop/model'])).stderr, /cannot be reached: it redirects more than 10 times/);
-  t.match((await pull(hub, folder, ['odd/model'])).stderr, /it redirects to an invalid web address/);
+  for (const repo of ['odd', 'named']) {
+    const before = hub.requests.length;
+    t.match((await pull(hub, folder, [`${repo}/model`])).stderr, /it redirects to an invalid web address/, repo);
+    t.equal(hub.requests.length - before, 1, 'such a redirect is not tried again');
+  }
 });
 
 t.test('a busy or broken hub is retried, but not forever', async (t) => {
@@ -114,6 +119,7 @@ t.test('a busy or broken hub is retried, but not forever', async (t) => {
     left = 2;
     const result = await pull(hub, folder, ['owner/model']);
     t.equal(result.code, 0, `${name}: ${result.stderr}`);
+    t.equal(result.stderr.match(/; trying again in \d+ s\.$/gm)?.length, 2, 'each wait is announced');
     asked = 0;
     left = Infinity;
     const given = await pull(hub, folder, ['owner/model']);
@@ -122,10 +128,12 @@ t.test('a busy or broken hub is retried, but not forever', async (t) => {
     t.match(given.stderr, /wants fewer requests \(429\)\. Try again in 1 seconds|failed: it answered 503 for owner\/model@main\. Try again later|cannot be reached: the connection was cut/);
   }
   asked = 0;
-  fault = (response) => response.writeHead(429, { 'Retry-After': '3600' }).end();
+  fault = (response) => response.writeHead(429, { 'Retry-After': '61' }).end();
   const later = await pull(hub, folder, ['owner/model']);
-  t.match(later.stderr, /wants fewer requests \(429\)\. Try again in 3600 seconds/);
-  t.equal(asked, 1, 'an hour is not waited for');
+  t.match(later.stderr, /wants fewer requests \(429\)\. Try again in 61 seconds/);
+  t.equal(asked, 1, 'more than a minute is not waited for');
+  fault = (response) => response.writeHead(429, { 'Retry-After': '9'.repeat(23) }).end();
+  t.match((await pull(hub, folder, ['owner/model'])).stderr, /Try again in more than a day/);
 });
 
 t.test('invalid answers are reported as such', async (t) => {

@@ -8,6 +8,7 @@ import { renderChat } from '#recua/engine/prompts/chat.js';
 import { Fields } from '#recua/request/fields.js';
 import { readChatRequest } from '#recua/server/openai/chat-request.js';
 import type { NativeModel } from '#recua/addon/addon.js';
+import { newCancelFlag } from '#recua/engine/prompts/cancel-flag.js';
 import { makeConfig } from '#recua/settings/config.js';
 import { templateFiles, templateOf, vocabulary } from './exact-history.js';
 
@@ -44,7 +45,7 @@ t.test('every template turns bodies into the prompts of llama-server', async (t)
       if ((i + j) % 3 > 0) continue;
       const expected = await reference(model, template, body).catch((error: Error) => error);
       const { request } = readChatRequest(Fields.of(structuredClone(body)), { defaults: makeConfig({}), model: { vocabSize: 1_000_000, contextSize: 1_000_000 } });
-      const got = await renderChat(model, template, request, new Int32Array(1)).then(({ prompt }) => prompt, (error: Error) => error);
+      const got = await renderChat(model, template, request, newCancelFlag()).then(({ prompt }) => prompt, (error: Error) => error);
       if (expected instanceof Error) t.ok(got instanceof Error, `${file}, ${name}: both are refused`);
       else t.equal(got, expected, `${file}, ${name}`);
       if (!(expected instanceof Error)) compared++;
@@ -58,7 +59,7 @@ t.test('as in llama-server, earlier thoughts stay, and some templates think only
   t.teardown(() => model.close());
   const prompt = async (file: string, body: Body): Promise<string> => {
     const { request } = readChatRequest(Fields.of(structuredClone(body)), { defaults: makeConfig({}), model: { vocabSize: 1_000_000, contextSize: 1_000_000 } });
-    return (await renderChat(model, templateOf(file), request, new Int32Array(1))).prompt;
+    return (await renderChat(model, templateOf(file), request, newCancelFlag())).prompt;
   };
   const thoughts = corpus['thoughts']!;
   t.match(await prompt('GLM-4.7-Flash.jinja', thoughts), '<think>Clouds…</think>It rains.');

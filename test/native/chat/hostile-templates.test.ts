@@ -1,18 +1,21 @@
-// Chat templates from a model file are limited in steps, text and depth, with error messages, and a
+// Chat templates from a model file are limited in time, text and depth, with error messages, and a
 // plain chat works after them.
 import t from 'tap';
+import { readFileSync } from 'node:fs';
+import { newCancelFlag } from '#recua/engine/prompts/cancel-flag.js';
 import { chatPrompt, loadBuiltin } from '../setup.js';
 
 const rounds = (body: string): string => `{% set ns = namespace(x="a", y=[]) %}{% for i in range(100000) %}${body}{% endfor %}`;
-const hostile: [what: string, template: string, why: RegExp][] = [
-  ['loops in loops', '{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}', /steps/],
+const hostile: [what: string, template: string, why: RegExp, seconds?: number][] = [
+  ['loops in loops', '{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}', /allowed time/],
   ['a range without end', '{{ range(1000000000000) | length }}', /range of more than 100000/],
   ['a range of impossible numbers', '{{ range(0, 9223372036854775807, 9223372036854775806) | length }}', /impossible numbers/],
   ['a macro that calls itself', '{% macro m(x) %}{{ m(x) }}{% endmacro %}{{ m(1) }}', /nests too deep/],
-  ['a text that doubles', rounds('{% set ns.x = ns.x + ns.x %}'), /more text/],
-  ['a list that doubles', rounds('{% set ns.y = ns.y + ns.y + [1] %}'), /steps/],
-  ['a repeated text', '{{ "a" * 1000000000 }}', /steps|more text/],
-  ['a replacement that grows', rounds('{% set ns.x = ns.x.replace("a", "aaaaaaaaaa") %}'), /more text|steps/],
+  ['a text that doubles', rounds('{% set ns.x = ns.x + ns.x %}'), /more memory/, 30],
+  ['a list that doubles', rounds('{% set ns.y = ns.y + ns.y + [1] %}'), /more memory/, 30],
+  ['lists that add up', rounds('{% set x = range(99999) | list %}'), /allowed time/],
+  ['a repeated text', '{{ "a" * 1000000000 }}', /allowed time|more memory/],
+  ['a replacement that grows', rounds('{% set ns.x = ns.x.replace("a", "aaaaaaaaaa") %}'), /more memory|allowed time/],
   ['an indent of gigabytes', '{{ "a" | indent(2000000000) }}', /indents/],
   ['JSON that is indented by gigabytes', '{{ [1] | tojson(indent=2000000000) }}', /indents/],
   ['a list within itself', '{% set x = [] %}{% set y = x.append(x) %}{{ x | tojson }}', /nests too deep/],
@@ -22,6 +25,14 @@ const hostile: [what: string, template: string, why: RegExp][] = [
   ['a long sum', `{{ 1${' + 1'.repeat(50_000)} }}`, /does not compile/],
   ['blocks in blocks', `${'{% if 1 %}'.repeat(5_000)}${'{% endif %}'.repeat(5_000)}`, /does not compile/],
   ['a division by nothing', '{{ 5 is divisibleby(0) }}', /divides by 0/],
+  ['a remainder of nothing', '{{ 5 % 0 }}', /divides by 0/],
+  ['wide tuples in wide tuples', `{% set a = (${'1, '.repeat(200)}1) %}{% set b = (${'a, '.repeat(200)}a) %}`, /tuples of more than 10000 values/],
+  ['a long list searched again and again', '{% set all = range(90000) | list %}{% for i in range(100000) %}{{ "x" in all }}{% endfor %}', /allowed time/],
+  ['lists that lose a value while a loop unpacks them', '{% set a = ["x", "y"] %}{% for x, y in [a, a] %}{% set z = a.pop() %}{% endfor %}', /Too few items to unpack/],
+  ['a list within itself that is printed', '{% set x = [] %}{% set y = x.append(x) %}{{ x }}', /prints lists within lists/],
+  ['a deep list that is printed', `${rounds('{% set ns.y = [ns.y] %}').replaceAll('100000', '5000')}{{ ns.y }}`, /prints lists within lists/],
+  ['a list of one list twice, again and again, that is printed', `{% set ns = namespace(y=[1]) %}{% for i in range(60) %}{% set ns.y = [ns.y, ns.y] %}{% endfor %}{{ ns.y }}`, /allowed time|more memory/],
+  ['a text of a million parts that is trimmed', '{{ (" " * 1000000) | trim }}', /allowed time/],
 ];
 /** These end normally, but once crashed the process. */
 const sound: [what: string, template: string][] = [
@@ -35,8 +46,8 @@ t.test('hostile chat templates terminate, and say why', async (t) => {
   const model = await loadBuiltin();
   t.teardown(() => model.close());
   const plain = await chatPrompt(model, 'Hi');
-  for (const [what, template, why] of hostile) await t.rejects(chatPrompt(model, 'Hi', { template }), { message: why }, what);
-  for (const [what, template] of sound) t.match(await chatPrompt(model, 'Hi', { template }).then(({ prompt }) => prompt, (error: Error) => error.message), /^(x|1000|1c)$|steps/, what);
+  for (const [what, template, why, templateSeconds = 1] of hostile) await t.rejects(chatPrompt(model, 'Hi', { template, templateSeconds }), { message: why }, what);
+  for (const [what, template] of sound) t.match(await chatPrompt(model, 'Hi', { template, templateSeconds: 2 }).then(({ prompt }) => prompt, (error: Error) => error.message), /^(x|1000|1c)$|allowed time/, what);
   t.equal((await chatPrompt(model, 'Hi')).prompt, plain.prompt);
 });
 
@@ -46,4 +57,35 @@ t.test('a long conversation stays within the limits of a template', async (t) =>
   const messages = JSON.stringify(Array.from({ length: 5_000 }, (_, i) => ({ role: i % 2 === 0 ? 'user' : 'assistant', content: `Message ${i}. ${'word '.repeat(50)}` })));
   const { prompt } = await chatPrompt(model, '', { messages });
   t.match(prompt, /Message 4998/);
+});
+
+t.test('templates that look through all messages for each message take a long chat', async (t) => {
+  const model = await loadBuiltin();
+  t.teardown(() => model.close());
+  const messages = JSON.stringify(Array.from({ length: 500 }, (_, i) => (i % 2 === 0
+    ? { role: 'user', content: `Message ${i}.` }
+    : { role: 'assistant', content: `Answer ${i}.` })));
+  for (const name of ['google-gemma-4-31B-it', 'openai-gpt-oss-120b', 'deepseek-ai-DeepSeek-V3.2']) {
+    const template = readFileSync(new URL(`../../../vendor/llama.cpp/models/templates/${name}.jinja`, import.meta.url), 'utf8');
+    t.match((await chatPrompt(model, '', { messages, template })).prompt, /Answer 499/, name);
+  }
+});
+
+t.test('the error of a template says in one line what is wrong, and where', async (t) => {
+  const model = await loadBuiltin();
+  t.teardown(() => model.close());
+  for (const [template, why] of [
+    ['{% for %}', /^The chat template does not compile: [^\n]*Unexpected token: %}/],
+    ['{{ messages | nofilter }}', /^[^\n]*Unknown \(built-in\) filter 'nofilter' for type Array \(at line 1, column 13\)$/],
+  ] as const) await t.rejects(chatPrompt(model, 'Hi', { template }), { message: why });
+});
+
+t.test('a template that takes long can be cancelled', async (t) => {
+  const model = await loadBuiltin();
+  t.teardown(() => model.close());
+  const cancelled = newCancelFlag();
+  const template = '{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}';
+  const rendered = chatPrompt(model, 'Hi', { template, cancelled });
+  setTimeout(() => { cancelled[0] = 1; }, 50);
+  await t.rejects(rendered, { code: 'cancelled' });
 });

@@ -4,6 +4,7 @@ import { createHook } from 'node:async_hooks';
 import { readFile } from 'node:fs/promises';
 import t from 'tap';
 import type { NativeModel, PrepareInput } from '#recua/addon/addon.js';
+import { newCancelFlag } from '#recua/engine/prompts/cancel-flag.js';
 import { chatPrompt, contextOptions, generate, loadBuiltin } from '../setup.js';
 
 let model: NativeModel;
@@ -94,7 +95,9 @@ t.test('each part is refused with its own code', async (t) => {
   await rejects({ template: '{% for %}' }, 'chat_unsupported');
   await rejects({ jsonSchema: '{"type":"nonsense"}' }, 'invalid_schema');
   await rejects({ grammar: 'root ::= nothing' }, 'invalid_grammar');
-  await rejects({ cancelled: Int32Array.of(1) }, 'cancelled');
+  const cancelled = newCancelFlag();
+  cancelled[0] = 1;
+  await rejects({ cancelled }, 'cancelled');
 });
 
 t.test('a begun answer that cannot become the required call is refused as such', async (t) => {

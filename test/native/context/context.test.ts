@@ -1,6 +1,8 @@
+import { join } from 'node:path';
 import t from 'tap';
 import type { NativeContext, NativeModel } from '#recua/addon/addon.js';
-import { contextOptions, generate, loadBuiltin, step } from '../setup.js';
+import { addon, contextOptions, generate, loadBuiltin, step } from '../setup.js';
+import { writeMamba } from '../zero-mamba.js';
 
 let model: NativeModel;
 let context: NativeContext;
@@ -79,6 +81,58 @@ t.test('a copied, a cut and a restored sequence continue like the original', asy
   for (let at = 0; at < sizeBytes; at += 1000) context.writeStash(later, at, state.subarray(at, at + 1000));
   t.equal(await context.unstashSequence(later, 2, shared), true);
   t.same(await generate(context, sampler, rest, 8, 2, shared), original, 'saved and loaded');
+});
+
+t.test('a stash whose bytes were tampered with is refused, and breaks nothing', async (t) => {
+  const context = await model.createContext(contextOptions({ sequences: 2 }));
+  t.teardown(() => context.close());
+  const sampler = () => model.createSampler({ temperature: 0 }, new Int32Array());
+  const prompt = await model.tokenize('The llamas walk over the mountains, and then', true, false);
+  const expected = await generate(context, await sampler(), prompt, 5);
+  const { id, sizeBytes } = await context.stashSequence(0);
+  const sound = new Uint8Array(sizeBytes);
+  context.readStash(id, 0, sound);
+  // llama.cpp writes, after a header of 12 bytes, the number of cells, and of each its position.
+  const cells = new DataView(sound.buffer).getInt32(12, true);
+  t.equal(cells, prompt.length + 4);
+  const tampered = async (change: (view: DataView) => void, length = cells): Promise<boolean> => {
+    const bytes = sound.slice();
+    change(new DataView(bytes.buffer));
+    const stash = context.createStash(sizeBytes);
+    context.writeStash(stash, 0, bytes);
+    const taken = await context.unstashSequence(stash, 1, length);
+    await context.dropStash(stash);
+    return taken;
+  };
+  t.equal(await tampered(() => {}), true);
+  for (const count of [-1, 2 ** 31 - 1, -(2 ** 31), 100_000]) t.equal(await tampered((view) => view.setInt32(12, count, true)), false, `${count} cells`);
+  for (const position of [-1, 2 ** 31 - 1, 400]) t.equal(await tampered((view) => view.setInt32(16, position, true)), false, `a cell at ${position}`);
+  t.equal(await tampered(() => {}, cells + 1), false, 'fewer tokens than it is said to have');
+  t.same(await generate(context, await sampler(), prompt, 5, 1), expected, 'the sequence is empty and works');
+});
+
+t.test('so is one of a recurrent model: a sequence has one cell', async (t) => {
+  const path = join(t.testdir(), 'mamba.gguf');
+  writeMamba(path);
+  const recurrent = await addon.loadModel({ path, gpuLayers: 0, mmap: false, mlock: false }).promise;
+  t.teardown(() => recurrent.close());
+  const context = await recurrent.createContext(contextOptions({ sequences: 4 }));
+  await step(context, [{ sequence: 0, from: 0, tokens: [1, 2, 3, 4, 5], sampler: null }]);
+  const { id, sizeBytes } = await context.stashSequence(0);
+  const sound = Buffer.alloc(sizeBytes);
+  context.readStash(id, 0, sound);
+  // After a header of 8 bytes: the number of cells, and of each its position and 4 bytes.
+  t.equal(sound.readInt32LE(8), 1);
+  const taken = async (cells: number): Promise<boolean> => {
+    const bytes = Buffer.concat([sound.subarray(0, 8), Buffer.of(cells, 0, 0, 0), ...Array<Buffer>(cells).fill(sound.subarray(12, 20)), sound.subarray(20)]);
+    const stash = context.createStash(bytes.length);
+    context.writeStash(stash, 0, bytes);
+    const result = await context.unstashSequence(stash, 1, 5);
+    await context.dropStash(stash);
+    return result;
+  };
+  for (const cells of [2, 4, 0]) t.equal(await taken(cells), false, `${cells} cells`);
+  t.equal(await taken(1), true);
 });
 
 t.test('readStash() and writeStash() stay within their stash', async (t) => {

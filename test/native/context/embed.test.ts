@@ -1,6 +1,9 @@
 import t from 'tap';
-import { addon, loadBuiltin } from '../setup.js';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { types, type Meta } from '../../models/gguf-bytes.js';
+import { writeReranker } from '../random-reranker.js';
+import { addon, loadBuiltin } from '../setup.js';
 
 const length = (vector: Float32Array) => Math.hypot(...vector);
 const cosine = (a: Float32Array, b: Float32Array) => a.reduce((sum, x, i) => sum + x * b[i]!, 0);
@@ -38,4 +41,21 @@ t.test('pooling none is refused', async (t) => {
 t.test('a vocabulary without weights gives no context', async (t) => {
   const path = fileURLToPath(new URL('../../../vendor/llama.cpp/models/ggml-vocab-gpt-2.gguf', import.meta.url));
   await t.rejects(addon.loadModel({ path, gpuLayers: 0, mmap: true, mlock: false }).promise, { code: 'model_unusable' });
+});
+
+t.test('a model whose vectors or scores have other sizes than its metadata says is refused', async (t) => {
+  const path = join(t.testdir(), 'misstated.gguf');
+  const open = async (pooling: 'mean' | 'rank', changes: Parameters<typeof writeReranker>[2]): Promise<void> => {
+    await writeReranker('bert', path, changes);
+    const model = await addon.loadModel({ path, gpuLayers: 0, mmap: false, mlock: false }).promise;
+    await model.createEmbedder({ ...options, pooling }).finally(() => model.close());
+  };
+  const wrong = (got: number) => ({ code: 'model_unusable', message: new RegExp(`as the metadata says, got ${got} from the tensors`) });
+  const size = (values: number): Meta[] => [['bert.embedding_length_out', types.u32, values]];
+  const labels = (count: number): Meta[] => [['bert.classifier.output_labels', types.array, Array.from({ length: count }, (_, i) => `label ${i}`), types.string]];
+  await open('mean', { head: false, more: size(64) });
+  for (const values of [16, 100_000]) await t.rejects(open('mean', { head: false, more: size(values) }), wrong(64), `vectors of ${values}`);
+  await open('rank', {});
+  await open('rank', { more: labels(1) });
+  for (const count of [1, 1000]) await t.rejects(open('rank', { without: /^cls\.output/, more: labels(count) }), wrong(64), `a head without its last part, ${count} labels`);
 });

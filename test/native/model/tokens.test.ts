@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { loadAddon } from '#recua/addon/addon.js';
+import { newCancelFlag } from '#recua/engine/prompts/cancel-flag.js';
 import { release, root } from '../fake-backend.js';
 
 const folder = join(root, 'vendor', 'llama.cpp', 'models');
@@ -44,11 +45,21 @@ t.test('a text full of bytes without a token of their own is, too', async (t) =>
 t.test('tokenizing ends when its caller gives up', async (t) => {
   const model = await vocabulary('qwen2');
   t.teardown(() => model.close());
-  await t.rejects(model.tokenize('a', true, true, { cancelled: Int32Array.of(1) }), { code: 'cancelled' });
-  const cancelled = new Int32Array(1);
+  const given = newCancelFlag();
+  given[0] = 1;
+  await t.rejects(model.tokenize('a', true, true, { cancelled: given }), { code: 'cancelled' });
+  const cancelled = newCancelFlag();
   const long = model.tokenize('<|im_end|>a'.repeat(200_000), false, true, { cancelled });
   cancelled[0] = 1;
   await t.rejects(long, { code: 'cancelled' });
+});
+
+t.test('a flag whose memory could be taken away while a task reads it is refused', async (t) => {
+  const model = await vocabulary('qwen2');
+  t.teardown(() => model.close());
+  for (const cancelled of [new Int32Array(1), new Int32Array(new SharedArrayBuffer(0))]) {
+    await t.rejects(model.tokenize('a', true, true, { cancelled }), { code: 'invalid_argument', message: /SharedArrayBuffer/ });
+  }
 });
 
 t.test('no control token begins in literal text', async (t) => {

@@ -1,6 +1,8 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import t from 'tap';
 import type { NativeContext, NativeModel, SamplerOptions } from '#recua/addon/addon.js';
-import { chatPrompt, contextOptions, generate, loadBuiltin, step } from '../setup.js';
+import { addon, builtin, chatPrompt, contextOptions, generate, loadBuiltin, step } from '../setup.js';
 
 let model: NativeModel;
 let context: NativeContext;
@@ -118,6 +120,25 @@ t.test('samplers by name draw as in llama.cpp, in any order', async (t) => {
   for (const samplers of [['infill'], ['adaptive_p'], ['temperature', 'temperature'], ['dry', 'xtc', 'penalties']]) t.equal((await draw({ samplers, adaptiveTarget: 0.3 })).length, 12, samplers.join());
   t.equal((await draw({ dynatempRange: 0.5, dynatempExponent: 1.5 })).length, 12);
   t.strictSame(await draw({ samplers: ['top_k'], topK: 1, minKeep: 1 }), await draw({ temperature: 0 }));
+});
+
+t.test('the sampler infill works in a model without an end token', async (t) => {
+  const bytes = readFileSync(builtin);
+  for (const key of ['tokenizer.ggml.eos_token_id', 'tokenizer.ggml.eot_token_id']) bytes.writeUInt32LE(2 ** 32 - 1, bytes.indexOf(key) + key.length + 4);
+  // The tokenizers of GPT-2 and Llama have an end token by default; llama.cpp finds others by text.
+  bytes.write('bert', bytes.indexOf('gpt2', bytes.indexOf('tokenizer.ggml.model')));
+  const tokens = bytes.indexOf('tokenizer.ggml.tokens');
+  for (const text of ['<|im_end|>', '<|endoftext|>']) bytes.write('x', bytes.indexOf(text, tokens));
+  const path = join(t.testdir({ 'endless.gguf': bytes }), 'endless.gguf');
+  const endless = await addon.loadModel({ path, gpuLayers: 0, mmap: true, mlock: false }).promise;
+  t.equal(endless.info.eosToken, -1);
+  const context = await endless.createContext(contextOptions());
+  const prompt = await endless.tokenize('abc', true, false);
+  // So hot that no token is likely, which means the end.
+  const sampler = await endless.createSampler({ temperature: 50, topK: 250, samplers: ['top_k', 'temperature', 'infill'], seed: 1 }, prompt);
+  t.equal((await generate(context, sampler, prompt, 3)).length, 3);
+  await context.close();
+  await endless.close();
 });
 
 t.test('a prediction changes only how fast its tokens come', async (t) => {

@@ -1,6 +1,9 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import t from 'tap';
 import type { NativeContext, NativeModel, SamplerOptions } from '#recua/addon/addon.js';
-import { chatPrompt, contextOptions, generate, loadBuiltin, step } from '../setup.js';
+import { text } from '../../models/gguf-bytes.js';
+import { addon, builtin, chatPrompt, contextOptions, generate, loadBuiltin, step } from '../setup.js';
 
 let model: NativeModel;
 let context: NativeContext;
@@ -121,4 +124,31 @@ t.test('a row that has no token left fails with the reason, and the process surv
   }
   await t.rejects(model.createSampler({ temperature: 0, ignoreEos: true, grammar: 'root ::= "a" [b-d]{2}' }, new Int32Array()), { code: 'invalid_grammar', message: /come to an end, which ignore_eos excludes/ });
   (await model.createSampler({ temperature: 0, ignoreEos: true, grammar: 'root ::= "a"+' }, new Int32Array())).close();
+});
+
+/** The embedded model, one of whose tokens is 60,000 spaces and letters that align the file. */
+async function writeLongToken(path: string, token: number): Promise<void> {
+  const { readPairs } = await import(new URL('../../../bench/random-model.mjs', import.meta.url).href) as { readPairs(path: string): { key: string; bytes: Buffer }[] };
+  const { key, bytes } = readPairs(builtin).find((pair) => pair.key === 'tokenizer.ggml.tokens')!;
+  const file = readFileSync(builtin);
+  const lengthAt = (at: number) => Number(file.readBigUInt64LE(at));
+  let at = file.indexOf(bytes) + 8 + key.length + 16;
+  for (let i = 0; i < token; i++) at += 8 + lengthAt(at);
+  const long = text('Ġ'.repeat(60_000) + 'a'.repeat(lengthAt(at) % 32));
+  writeFileSync(path, Buffer.concat([file.subarray(0, at), long, file.subarray(at + 8 + lengthAt(at))]));
+}
+
+t.test('a very long token is just text while a grammar waits for its trigger', async (t) => {
+  // Patterns use stack for each character that they read at once.
+  const path = join(t.testdir(), 'long.gguf');
+  const token = 1300;
+  await writeLongToken(path, token);
+  const long = await addon.loadModel({ path, gpuLayers: 0, mmap: false, mlock: false }).promise;
+  t.teardown(() => long.close());
+  const template = readFileSync(new URL('../../../vendor/llama.cpp/models/templates/openai-gpt-oss-120b.jinja', import.meta.url), 'utf8');
+  const tools = JSON.stringify([{ type: 'function', function: { name: 'f', description: 'x', parameters: { type: 'object', properties: { a: { type: 'string' } } } } }]);
+  const chat = await chatPrompt(long, 'Hello', { template, tools });
+  t.equal(chat.grammarLazy, true);
+  const sampler = await long.createSampler({ temperature: 0, shape: chat.shape, logitBias: [{ token, bias: 100 }] }, new Int32Array());
+  t.same(await generate(await long.createContext(contextOptions()), sampler, Int32Array.of(1, 2, 3), 2), [token, token]);
 });

@@ -43,7 +43,7 @@ t.test('a guest changes nothing for others, and a page with a key is no stranger
     t.match(await refused.text(), /The API key ann may use models/);
     t.not((await post(`${url}${path}`, { model: 'small' }, bearer('owner'))).status, 403);
   }
-  t.equal((await fetch(`${url}/v1/files`, { headers: foreign })).status, 403);
+  t.equal((await fetch(`${url}/v1/files`, { headers: foreign })).status, 401);
   t.equal((await fetch(`${url}/v1/files`, { headers: { ...foreign, ...bearer('guest') } })).status, 200);
 });
 

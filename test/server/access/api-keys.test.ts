@@ -16,8 +16,9 @@ t.test('keys are read from the setting, from lines and from JSON', (t) => {
   t.strictSame(['one', 'two', 'three', 'four', 'five', ''].map((key) => several.find(key, now)?.name), ['key 1', 'key 2', 'key 1 of the file', 'key 2 of the file', undefined, undefined]);
   t.ok(several.find('one', now)!.admin);
   const hash = createHash('sha256').update('hashed').digest('hex');
-  const json = read('', JSON.stringify({ keys: [{ name: 'ann', key: 'plain' }, { name: 'bob', sha256: hash, admin: true }, { key: 'old', expires: '2026-05-31' }, { key: 'young', expires: '2026-06-02' }] }), 'own');
+  const json = read('', JSON.stringify({ keys: [{ name: 'ann', key: 'plain' }, { name: 'bob', sha256: hash, admin: true }, { key: 'old', expires: '2026-05-31' }, { key: 'young', expires: '2026-06-02' }, { name: 'ann', key: 'next', expires: '2026-06-02' }] }), 'own');
   t.match(json.find('plain', now), { name: 'ann', admin: false });
+  t.match(json.find('next', now), { name: 'ann', admin: false }, 'a second key of the same user');
   t.match(json.find('hashed', now), { name: 'bob', admin: true });
   t.equal(json.find('old', now), undefined, 'it has expired');
   t.ok(json.find('young', now));
@@ -40,6 +41,8 @@ t.test('an invalid key is refused at once, and never repeated', (t) => {
     ['', '[{"key":"a","admin":"yes"}]', /neither true nor false/],
     ['', '[{"key":"a","expires":"tomorrow"}]', /is not a date/],
     ['', '[{"key":"a","name":"<b>"}]', /the name of keys\[0\]/],
+    ['', '[{"key":"a","name":"x","models":["m"]},{"key":"b","name":"x","models":["n"]}]', /two keys named "x" differ in models;/],
+    ['', '[{"key":"a","name":"x"},{"key":"b","name":"x","tokens_per_day":1}]', /two keys named "x" differ in tokens_per_day;/],
   ] as const) {
     t.throws(() => read(keys, file), { code: 'invalid_usage', message }, String(message));
   }

@@ -1,13 +1,14 @@
 // Key files: what they may contain, what is refused, and changes while the server runs.
+import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { renameSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import t from 'tap';
 import { RecuaError } from '#recua/errors.js';
 import { ApiKeys } from '#recua/server/access/api-keys.js';
-import { FakeEngine } from '../fake-engine.js';
-import { ownFolder, startApp, until } from '../app-under-test.js';
+import { FakeEngine, hang } from '../fake-engine.js';
+import { hello, ownFolder, post, startApp, until } from '../app-under-test.js';
 
 const read = (file: string): ApiKeys => ApiKeys.read({ keys: '', file });
 
@@ -67,4 +68,53 @@ t.test('keys come and go without a restart, and an invalid file changes nothing'
     t.strictSame([await status('a'), await status('b')], [401, 200], String(why));
   }
   t.notOk(logged.some((line) => /"key"/.test(line)));
+});
+
+t.test('what a key started in the background, and its open streams, end with the key', async (t) => {
+  const file = join(ownFolder(t), 'keys.json');
+  const put = (...names: string[]): void => {
+    writeFileSync(`${file}.new`, JSON.stringify(names.map((name) => ({ name, key: name }))));
+    renameSync(`${file}.new`, file);
+  };
+  put('ann', 'bob');
+  const { url, engine } = await startApp(t, { apiKeyFile: readFileSync(file, 'utf8') }, new FakeEngine(), { keyFile: file });
+  engine.script = hang;
+  const as = (key: string): Record<string, string> => ({ 'x-api-key': key });
+  const start = async (key: string): Promise<string> => ((await (await post(`${url}/v1/responses`, { input: 'x', background: true }, as(key))).json()) as { id: string }).id;
+  const stateOf = async (id: string, key: string): Promise<unknown> => await (await fetch(`${url}/v1/responses/${id}`, { headers: as(key) })).json();
+  const own = await start('ann');
+  const other = await start('bob');
+  const leave = new AbortController();
+  t.teardown(() => leave.abort());
+  void post(url + '/v1/chat/completions', { ...hello, stream: true }, as('ann'), leave.signal).catch(() => undefined);
+  await until(() => engine.running.size === 3);
+  engine.acceptAfter = new Promise(() => undefined);
+  const waiting = await start('ann');
+  const [events, otherEvents] = await Promise.all(['ann', 'bob'].map((key) => fetch(`${url}/models/sse`, { headers: as(key), signal: leave.signal })));
+  let isOpen = true;
+  void otherEvents!.text().catch(() => undefined).finally(() => (isOpen = false));
+
+  put('bob');
+  await t.rejects(events!.text(), 'the stream of events is cut off');
+  await until(() => engine.running.size === 2);
+  t.match(await stateOf(other, 'bob'), { status: 'in_progress' });
+  t.ok(isOpen);
+  put('ann', 'bob');
+  for (let status = 401; status === 401;) ({ status } = await fetch(`${url}/v1/models`, { headers: as('ann') }));
+  for (const id of [own, waiting]) t.match(await stateOf(id, 'ann'), { status: 'failed', error: { code: 'invalid_api_key', message: /The API key ann, .* was removed/ } });
+});
+
+t.test('a pipe in place of the file is reported, and the file after it counts', { skip: process.platform === 'win32' && 'has no such pipes' }, async (t) => {
+  const file = join(ownFolder(t), 'keys');
+  writeFileSync(file, 'first');
+  const app = await startApp(t, { apiKeyFile: 'first' }, new FakeEngine(), { keyFile: file });
+  const statusOf = async (key: string): Promise<number> => (await fetch(`${app.url}/v1/models`, { headers: { 'x-api-key': key } })).status;
+  rmSync(file);
+  execFileSync('mkfifo', [file]);
+  await until(() => app.logged.some((line) => /warn The previous API keys stay in use\. .*keys is not a regular file/.test(line)));
+  t.equal(await statusOf('first'), 200);
+  rmSync(file);
+  writeFileSync(file, 'second');
+  await until(() => app.logged.some((line) => line.includes('were read again')));
+  t.strictSame([await statusOf('first'), await statusOf('second')], [401, 200]);
 });

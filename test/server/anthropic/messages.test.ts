@@ -4,6 +4,8 @@ import Anthropic from '@anthropic-ai/sdk';
 import t, { type Test } from 'tap';
 import type { ChatMessage, Delta } from '#recua/engine/protocol.js';
 import { RecuaError } from '#recua/errors.js';
+import { Fields } from '#recua/request/fields.js';
+import { readMessages } from '#recua/server/anthropic/messages.js';
 import { post, startApp, type AppUnderTest } from '../app-under-test.js';
 import { messagesOf } from '../fake-engine.js';
 
@@ -55,6 +57,34 @@ t.test('a conversation with tools reaches the engine in order', async (t) => {
   t.strictSame(messagesOf(request!), expected);
   t.match(request, { toolChoice: 'required', parallelToolCalls: false, maxTokens: 10 });
   t.strictSame(JSON.parse(request!.tools), [{ type: 'function', function: { name: tool.name, description: tool.description, parameters: tool.input_schema } }]);
+});
+
+t.test('thousands of turns of the assistant become one, each text written once', (t) => {
+  const count = 2_000;
+  const turns = Array.from({ length: count }, (_, index) => ({
+    role: 'assistant',
+    content: [{ type: 'thinking', thinking: `${index};`, signature: '' }, { type: 'text', text: 'x'.repeat(100) }, { type: 'tool_use', id: `t${index}`, name: 'f', input: {} }],
+  }));
+  let letters = 0;
+  const { join } = Array.prototype;
+  Array.prototype.join = function (this: unknown[], between?: string) {
+    const text = join.call(this, between);
+    letters += text.length;
+    return text;
+  };
+  let read: ReturnType<typeof readMessages>;
+  try {
+    read = readMessages(Fields.of({ messages: [...messages, ...turns] }));
+  } finally {
+    Array.prototype.join = join;
+  }
+  const [, turn, ...rest] = read.messages;
+  t.strictSame([rest, read.sources], [[], ['messages[0]', 'messages[1]']]);
+  t.equal((turn!.content as string).length, count * 101 - 1);
+  t.match(turn!.reasoning_content, /^0;1;2;.*;1999;$/s);
+  t.strictSame(turn!.tool_calls!.map(({ id }) => id), turns.map((_, index) => `t${index}`));
+  t.ok(letters < count * 250, `${letters} letters were joined`);
+  t.end();
 });
 
 t.test('a named tool is the only one offered, and none offers none', async (t) => {

@@ -1,5 +1,5 @@
 // OpenAI's batches with the official client, over the fake engine.
-import { appendFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { appendFileSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import OpenAI, { toFile } from 'openai';
@@ -10,6 +10,8 @@ import { readBatch } from '#recua/server/batches/batch-request.js';
 import { BatchStore, type BatchRecord } from '#recua/server/batches/batch-store.js';
 import { Idle } from '#recua/server/batches/idle.js';
 import { BatchQueue } from '#recua/server/batches/queue.js';
+import { linesOf } from '#recua/server/batches/lines.js';
+import { checkRequests } from '#recua/server/batches/requests.js';
 import { FileStore } from '#recua/server/files/file-store.js';
 import type { Gateway } from '#recua/server/http/gateway.js';
 import type { InnerReply } from '#recua/server/http/inner.js';
@@ -107,6 +109,42 @@ t.test('a file that is not a list of requests fails as a whole', async (t) => {
     t.match(batch, { status: 'failed', errors: { data: [{ code, param }] } }, what);
   }
   t.equal(started.app.engine.requests.length, 0);
+});
+
+t.test('blank lines count, and the process does other work between them', async (t) => {
+  const path = join(ownFolder(t), 'blank');
+  writeFileSync(path, Buffer.alloc(2 ** 20, '\n'));
+  let turns = 0;
+  const count = (): void => {
+    turns++;
+    turn = setImmediate(count);
+  };
+  let turn = setImmediate(count);
+  t.teardown(() => clearImmediate(turn));
+  const { requests, problems } = await checkRequests(path, chat, 1_000, new AbortController().signal);
+  t.strictSame(requests, []);
+  t.match(problems, [{ code: 'invalid_value', message: /at most 100000 lines/, param: 'input_file_id', line: 100_001 }]);
+  const seen = { turn: -1, lines: 0, most: 0 };
+  for await (const _line of linesOf(path, 1_000)) {
+    seen.lines = turns === seen.turn ? seen.lines + 1 : 1;
+    seen.turn = turns;
+    seen.most = Math.max(seen.most, seen.lines);
+  }
+  t.ok(seen.most <= 1_000, `${seen.most} lines in one turn`);
+  const stop = new AbortController();
+  const checking = checkRequests(path, chat, 1_000, stop.signal);
+  setImmediate(() => stop.abort(new Error('stopped')));
+  await t.rejects(checking, { message: 'stopped' });
+});
+
+t.test('a batch that waits is cancelled without reading its file', async (t) => {
+  const { store, queue } = ownQueue(t, BatchStore, {});
+  const record = readBatch(Fields.of({ input_file_id: 'x', endpoint: chat, completion_window: '24h' }));
+  const { id } = record.batch;
+  await store.put(record);
+  await queue.cancel(record);
+  while ((await store.get(id)).batch.status === 'cancelling') await new Promise((resolve) => setTimeout(resolve, 5));
+  t.match((await store.get(id)).batch, { status: 'cancelled', errors: null, request_counts: { total: 0 }, output_file_id: null });
 });
 
 t.test('a file may begin with a byte order mark', async (t) => {
@@ -266,6 +304,21 @@ t.test('of two servers over one folder one works on a batch', async (t) => {
   t.equal(two.app.engine.requests.length, 1);
 });
 
+t.test('a batch of a server that ended is cancelled at another one that began before it was made', async (t) => {
+  const keepIn = ownFolder(t);
+  const two = await start(t, keepIn);
+  await two.client.batches.list();
+  const one = await start(t, keepIn);
+  one.app.engine.script = hang;
+  const { id } = await create(one, [line('a')]);
+  await until(() => one.app.engine.running.size === 1);
+  await t.rejects(two.client.batches.cancel(id), { status: 400, message: /another server/ });
+  await one.app.close(0);
+  t.match(await two.client.batches.cancel(id), { status: /^cancell/ });
+  t.match(await ended(two.client, id), { status: 'cancelled' });
+  t.equal(two.app.engine.requests.length, 0);
+});
+
 t.test('a batch with a line that is nested without end fails at once, leaves nothing, and holds up no other', async (t) => {
   const started = await start(t);
   const deep = `{"custom_id":"a","method":"POST","url":"${chat}","body":{"x":${'['.repeat(20_000)}${']'.repeat(20_000)}}}`;
@@ -278,6 +331,45 @@ t.test('a batch with a line that is nested without end fails at once, leaves not
   t.equal((await ended(started.client, next.id)).status, 'completed');
   // A batch ends before the copy of its requests is deleted.
   await until(() => !readdirSync(join(started.folder, 'batches')).some((name) => name.endsWith('.input')));
+});
+
+t.test('a file that is deleted while its batch is created is not found', async (t) => {
+  const { client, folder } = await start(t);
+  const { id } = await client.files.create({ file: await toFile(Buffer.from(jsonl([line('a')])), 'in.jsonl'), purpose: 'batch' });
+  // The description goes first, but the batch may have read it before.
+  rmSync(join(folder, 'files', id));
+  await t.rejects(client.batches.create({ input_file_id: id, endpoint: chat, completion_window: '24h' }), { status: 404, code: 'file_not_found', param: 'input_file_id' });
+  await t.rejects(client.files.content(id), { status: 404, code: 'file_not_found' });
+});
+
+t.test('errors of the disk name paths in the log, not to clients', async (t) => {
+  const { client, folder, app } = await start(t);
+  const { id } = await client.files.create({ file: await toFile(Buffer.from(jsonl([line('a')])), 'in.jsonl'), purpose: 'batch' });
+  rmSync(join(folder, 'batches'), { recursive: true });
+  writeFileSync(join(folder, 'batches'), '');
+  const error = await client.batches.create({ input_file_id: id, endpoint: chat, completion_window: '24h' }).then(() => undefined, (thrown: unknown) => thrown as Error);
+  t.match(error, { status: 500, code: 'store_unwritable' });
+  t.notMatch(error!.message, folder);
+  t.ok(app.logged.some((text) => text.includes(join(folder, 'batches'))), app.logged.join('\n'));
+});
+
+t.test('batches that are created at the same time do not exceed the limits', async (t) => {
+  const app = await startApp(t, { apiKeyFile: JSON.stringify({ keys: [{ name: 'ann', key: 'a' }, { name: 'bob', key: 'b' }] }) }, new FakeEngine(), { keepIn: ownFolder(t) });
+  // No batch starts meanwhile.
+  app.engine.script = hang;
+  const busy = new AbortController();
+  t.teardown(() => busy.abort());
+  post(`${app.url}${chat}`, { messages: [{ role: 'user', content: 'x' }] }, { authorization: 'Bearer b' }, busy.signal).catch(() => undefined);
+  await until(() => app.engine.running.size === 1);
+  const createdBy = async (apiKey: string): Promise<number> => {
+    const client = new OpenAI({ baseURL: `${app.url}/v1`, apiKey, maxRetries: 0 });
+    const { id } = await client.files.create({ file: await toFile(Buffer.from(jsonl([line('a')])), 'in.jsonl'), purpose: 'batch' });
+    const all = await Promise.allSettled(Array.from({ length: 60 }, () => client.batches.create({ input_file_id: id, endpoint: chat, completion_window: '24h' })));
+    for (const one of all) if (one.status === 'rejected') t.match(one.reason, { status: 429, code: 'queue_full' });
+    return all.filter(({ status }) => status === 'fulfilled').length;
+  };
+  // One of them runs and so does not wait; it may run before the last is created.
+  for (const key of ['a', 'b']) t.match(await createdBy(key), /^5[01]$/, key);
 });
 
 t.test("metadata keeps to OpenAI's limits", async (t) => {
@@ -385,6 +477,27 @@ t.test('a batch waits while the disk is full, and loses nothing', async (t) => {
   t.match(batch, { request_counts: { completed: 3 }, errors: null });
   const path = await files.pathOf(batch.output_file_id!);
   t.equal(readFileSync(path, 'utf8').trim().split('\n').length, 3);
+});
+
+t.test('a damaged record is no batch, hides no other, and is reported once', async (t) => {
+  const started = await start(t);
+  const { client, app, folder } = started;
+  const [good, bad] = [await create(started, [line('a')]), await create(started, [line('b')])];
+  for (const { id } of [good, bad]) await ended(client, id);
+  const path = join(folder, 'batches', `${bad.id}.json`);
+  // The server may still write the record of a batch that has ended, until it gives back the lock.
+  while (existsSync(path.replace('.json', '.lock'))) await new Promise((resolve) => setTimeout(resolve, 10));
+  const record = JSON.parse(readFileSync(path, 'utf8')) as BatchRecord;
+  const { batch } = record;
+  for (const wrong of [{}, null, [], { ...record, batch: null }, { ...record, outputId: 5 }, { ...record, batch: { ...batch, created_at: 'x' } }, { ...record, batch: { ...batch, id: good.id } },
+    { ...record, batch: { ...batch, status: 'x' } }, { ...record, batch: { ...batch, request_counts: null } }, { ...record, batch: { ...batch, errors: {} } }]) {
+    writeFileSync(path, JSON.stringify(wrong));
+    t.strictSame((await client.batches.list()).data.map(({ id }) => id), [good.id], JSON.stringify(wrong));
+    await t.rejects(client.batches.retrieve(bad.id), { status: 404, code: 'batch_not_found' });
+  }
+  t.equal(app.logged.filter((text) => /^warn A batch is left out, because its record .* is damaged: it does not have the fields of a batch$/.test(text)).length, 1);
+  writeFileSync(path, JSON.stringify(record));
+  t.equal((await client.batches.list()).data.length, 2, 'a mended one is back');
 });
 
 t.test('with too many batches, the key that has the most loses its oldest', async (t) => {

@@ -9,6 +9,7 @@ t.test('arguments that were cut off keep their complete part', async (t) => {
   ];
   for (const [text, value] of cases) t.strictSame(argumentsOf(text), { value, isWhole: false }, text);
   t.strictSame(argumentsOf('{"a":[1]}'), { value: { a: [1] }, isWhole: true });
+  t.strictSame(argumentsOf('{"a":[9e999,-9e999]}').value, { a: [Number.MAX_VALUE, -Number.MAX_VALUE] }, 'JSON has no Infinity');
 });
 
 t.test('wherever an object is cut, the rest is an object', async (t) => {

@@ -2,7 +2,7 @@
 import { pbkdf2 as pbkdf2WithCallback } from 'node:crypto';
 import { once } from 'node:events';
 import { readdirSync, statSync, writeFileSync } from 'node:fs';
-import { connect } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import OpenAI, { toFile } from 'openai';
@@ -33,13 +33,38 @@ t.test('a file is uploaded, listed, returned and deleted, across restarts', asyn
   await before.app.close(0);
   const { client, folder } = await start(t, keepIn);
   t.strictSame(await client.files.retrieve(file.id), file);
+  const warnings: string[] = [];
+  const note = (warning: Error): void => void warnings.push(warning.message);
+  process.on('warning', note);
   t.equal(await (await client.files.content(file.id)).text(), text);
+  process.off('warning', note);
+  t.strictSame(warnings, []);
   t.strictSame((await client.files.list()).data, [file]);
   if (process.platform !== 'win32') for (const name of readdirSync(folder)) t.equal(statSync(join(folder, name)).mode & 0o777, 0o600);
   t.match(await client.files.delete(file.id), { id: file.id, deleted: true });
   await t.rejects(client.files.retrieve(file.id), { status: 404, code: 'file_not_found' });
   await t.rejects(client.files.content(file.id), { status: 404, code: 'file_not_found' });
   t.strictSame(readdirSync(folder), []);
+});
+
+t.test('a damaged record is no file, hides no other, and is reported once', async (t) => {
+  const { client, folder, app } = await start(t);
+  const [good, bad] = [await send(client, 'good'), await send(client, 'bad')];
+  const path = join(folder, `${bad.id}.json`);
+  for (const record of ['{', 'null', '5', '{}', { ...bad, bytes: -5 }, { ...bad, bytes: '5' }, { ...bad, filename: 5 }, { ...bad, created_at: null }, { ...bad, id: '../x' }, { ...bad, expires_at: 'x' }]) {
+    const text = typeof record === 'string' ? record : JSON.stringify(record);
+    writeFileSync(path, text);
+    t.strictSame((await client.files.list()).data, [good], text);
+    await t.rejects(client.files.content(bad.id), { status: 404, code: 'file_not_found' }, text);
+  }
+  t.equal(app.logged.filter((text) => text.startsWith(`warn A file is left out, because its record ${path} is damaged: `)).length, 1);
+});
+
+t.test('HEAD of a file has its size and no bytes', async (t) => {
+  const { client, app } = await start(t);
+  const { id } = await send(client, 'abc');
+  const { status, headers } = await fetch(`${app.url}/v1/files/${id}/content`, { method: 'HEAD' });
+  t.match([status, headers.get('content-length')], [200, '3']);
 });
 
 t.test('files are listed in pages, of one purpose on request', async (t) => {
@@ -92,7 +117,7 @@ t.test('an invalid upload is refused and leaves nothing', async (t) => {
 t.test('a client that goes away during an upload leaves nothing', async (t) => {
   const { app, folder } = await start(t);
   const socket = connect(app.port, '127.0.0.1').on('error', () => undefined);
-  socket.write(`POST /v1/files HTTP/1.1\r\nHost: x\r\nContent-Type: multipart/form-data; boundary=b\r\nContent-Length: 1000000\r\n\r\n${(purpose + part('name="file"; filename="f"', 'x'.repeat(100_000))).replaceAll('\n', '\r\n')}`);
+  socket.write(`POST /v1/files HTTP/1.1\r\nHost: localhost\r\nContent-Type: multipart/form-data; boundary=b\r\nContent-Length: 1000000\r\n\r\n${(purpose + part('name="file"; filename="f"', 'x'.repeat(100_000))).replaceAll('\n', '\r\n')}`);
   await until(() => files(folder).length === 1);
   socket.destroy();
   await until(() => files(folder).length === 0);
@@ -104,7 +129,7 @@ t.test('an upload whose connection ends because of the bytes after it takes no r
   const { body } = form(`${purpose}${file}--b--\n`);
   for (let count = 0; count < 40; count++) {
     const socket = connect(app.port, '127.0.0.1').on('error', () => undefined).resume();
-    socket.write(`POST /v1/files HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: multipart/form-data; boundary=b\r\nTransfer-Encoding: chunked\r\n\r\n${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\nand more`);
+    socket.write(`POST /v1/files HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: multipart/form-data; boundary=b\r\nTransfer-Encoding: chunked\r\n\r\n${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\nand more`);
     await once(socket, 'close');
   }
   await until(() => !files(folder).some((name) => name.endsWith('.part')));
@@ -157,7 +182,7 @@ t.test('foreign pages are refused; programs and own pages are not', async (t) =>
   });
   const browser = { 'User-Agent': 'Mozilla/5.0' };
   t.equal(await ask({}), 200);
-  t.equal(await ask({ Host: 'models.lan' }), 200, 'a program calls it as it likes');
+  t.equal(await ask({ Host: 'models.lan' }), 403, 'a name that another could point here');
   t.equal(await ask({ ...browser, Origin: 'http://localhost:3000' }), 200);
   t.equal(await ask({ ...browser, Origin: 'app://obsidian.md', Host: 'localhost' }), 200);
   const strangers: Record<string, string>[] = [
@@ -173,7 +198,7 @@ t.test('each file, all files together and their number are limited', async (t) =
   await send(client, 'x'.repeat(1_000));
   const kept = new KeptFolder(keepIn);
   t.equal((await new FileStore(kept, { files: 2, bytes: 10_000, fileBytes: 500 }).room(undefined)).bytes, 500);
-  const store = new FileStore(kept, { files: 2, bytes: 2_000, fileBytes: 500 });
+  const store = new FileStore(kept, { files: 3, bytes: 2_000, fileBytes: 500 });
   const first = await store.room(undefined);
   t.ok((await store.room(undefined)).bytes < 500, 'what arrives at the same time counts');
   first.release();
@@ -183,7 +208,7 @@ t.test('each file, all files together and their number are limited', async (t) =
 
 t.test('one key takes at most half of the room', async (t) => {
   const kept = new KeptFolder(ownFolder(t));
-  const store = new FileStore(kept, { files: 4, bytes: 2_000, fileBytes: 900 });
+  const store = new FileStore(kept, { files: 6, bytes: 2_000, fileBytes: 900 });
   const add = async (by: string, bytes: number): Promise<void> => {
     const draft = await store.draft();
     writeFileSync(draft.path, 'x'.repeat(bytes));
@@ -197,7 +222,24 @@ t.test('one key takes at most half of the room', async (t) => {
   room.release();
   t.equal((await store.room('ann', 0)).bytes, 700);
   await add('ann', 1);
-  await t.rejects(store.room('ann'), { code: 'disk_full', message: /The API key ann has 2 files/ });
+  await t.rejects(store.room('ann'), { code: 'disk_full', message: /The API key ann has 3 files/ });
+});
+
+t.test('uploads at the same time do not exceed the number of files', async (t) => {
+  const store = new FileStore(new KeptFolder(ownFolder(t)), { files: 10, bytes: 2_000, fileBytes: 10 });
+  const send = async (index: number): Promise<number> => {
+    const by = index % 2 === 0 ? 'ann' : undefined;
+    const room = await store.room(by, 1);
+    const draft = await store.draft();
+    writeFileSync(draft.path, 'x');
+    await store.publish(draft, { filename: 'a', purpose: 'batch', expires_at: undefined, by });
+    room.release();
+    return index;
+  };
+  const sent = await Promise.allSettled(Array.from({ length: 40 }, (_, index) => send(index)));
+  const done = sent.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
+  t.equal(done.length, 10);
+  t.equal(done.filter((index) => index % 2 === 0).length, 5, 'half of the key');
 });
 
 t.test('the requests of a batch whose file was deleted take room', async (t) => {
@@ -226,4 +268,64 @@ t.test('unknown fields of the form are named', async (t) => {
   t.match(await misspelled.json(), { error: { code: 'unknown_parameter', message: /did you mean expires_after\[anchor\]/ } });
   const other = await ask({ colour: 'red' });
   t.match(await other.json(), { object: 'file', warnings: [/Not fields of this request, and ignored: "colour"/] });
+});
+
+interface Transfer<Result> {
+  socket: Socket;
+  /** When the connection has closed. */
+  all: Promise<Result>;
+}
+
+/** A slow download that has begun; resolves to its length. */
+async function beginDownload(t: Test, { port }: AppUnderTest, id: string): Promise<Transfer<number>> {
+  const socket = connect(port, '127.0.0.1');
+  t.teardown(() => socket.destroy());
+  socket.write(`GET /v1/files/${id}/content HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n`);
+  let length = 0;
+  socket.on('data', (data) => {
+    length += data.length;
+    socket.pause();
+    setTimeout(() => socket.resume(), 2);
+  });
+  const all = once(socket, 'close').then(() => length);
+  await once(socket, 'data');
+  return { socket, all };
+}
+
+const { body: whole, headers: formHeaders } = form(`${purpose}${part('name="file"; filename="f"', 'x'.repeat(30_000))}--b--\n`);
+const lastPart = whole.slice(-10);
+
+/** An upload that lacks `lastPart`; resolves to its reply. */
+async function beginUpload(t: Test, { port }: AppUnderTest, folder: string): Promise<Transfer<string>> {
+  const socket = connect(port, '127.0.0.1');
+  t.teardown(() => socket.destroy());
+  socket.write(`POST /v1/files HTTP/1.1\r\nHost: localhost\r\nContent-Type: ${formHeaders['content-type']}\r\nContent-Length: ${whole.length}\r\n\r\n${whole.slice(0, -lastPart.length)}`);
+  let reply = '';
+  socket.on('data', (data) => (reply += data.toString()));
+  await until(() => readdirSync(folder).some((name) => name.endsWith('.part')));
+  return { socket, all: once(socket, 'close').then(() => reply) };
+}
+
+t.test('a stop lets downloads and uploads complete', async (t) => {
+  const { client, app, folder } = await start(t);
+  const { id } = await send(client, 'x'.repeat(32 * 1024 * 1024));
+  const download = await beginDownload(t, app, id);
+  const upload = await beginUpload(t, app, folder);
+  const closing = app.close(60 * 60_000);
+  await t.rejects(client.files.content(id), { status: 503, code: 'shutting_down' }, 'no new ones');
+  t.ok(await Promise.race([download.all, closing.then(() => 0)]) > 32 * 1024 * 1024);
+  upload.socket.write(lastPart);
+  await closing;
+  t.match(await upload.all, /^HTTP\/1.1 200 .*"object":"file"/s);
+});
+
+t.test('a stop ends downloads and uploads when its time is over', async (t) => {
+  const { client, app, folder } = await start(t);
+  const { id } = await send(client, 'x'.repeat(32 * 1024 * 1024));
+  const download = await beginDownload(t, app, id);
+  const upload = await beginUpload(t, app, folder);
+  await app.close(0);
+  t.match(await upload.all, /^HTTP\/1.1 503 .*"code":"shutting_down"/s);
+  t.ok(await download.all < 32 * 1024 * 1024);
+  t.strictSame(readdirSync(folder).filter((name) => name.endsWith('.part')), []);
 });

@@ -89,3 +89,24 @@ t.test('props wait for no model', async (t) => {
   engine.state = { state: 'loading', fraction: 0.5 };
   t.match(await json(await fetch(`${url}/props`)), { error: { code: 'model_loading' } });
 });
+
+t.test('a request asks for a bounded number of answers, which repeat a bounded text', async (t) => {
+  const { url } = await startRealApp(t);
+  const prompts = Array.from({ length: 128 }, () => 'x');
+  const param = 'n';
+  for (const path of ['/completion', '/v1/completions']) {
+    const refused = await post(url + path, { prompt: prompts, n: 9, max_tokens: 1 });
+    t.match([refused.status, await json(refused)], [400, { error: { code: 'invalid_value', param, message: /at most 1024 answers, got a request for 9 for each of 128 prompts/ } }], path);
+  }
+  const grammar = `root ::= "a" # ${'x'.repeat(1_000_000)}`;
+  const asked = { prompt: 'x', grammar, n_predict: 1, n: 40 };
+  const refused = await post(`${url}/completion`, asked);
+  t.match([refused.status, await json(refused)], [400, { error: { code: 'invalid_value', param, message: /"response_fields": \["content"\]/ } }]);
+  const warnings: string[] = [];
+  const note = (warning: Error): void => void warnings.push(warning.message);
+  process.on('warning', note);
+  t.equal((await post(`${url}/completion`, { ...asked, response_fields: ['content'] })).status, 200);
+  process.off('warning', note);
+  t.strictSame(warnings, [], 'of too many listeners');
+  t.equal((await post(`${url}/completion`, { ...asked, n: 2 })).status, 200);
+});

@@ -1,5 +1,5 @@
 // The computed state of a conversation is saved to a file and restored, also in another server.
-import { readdirSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { startLocalEngine } from '#recua/engine/in-process/local.js';
@@ -44,11 +44,13 @@ t.test('bad names, files and actions are refused', async (t) => {
   t.match(await act('?action=save', {}), { status: 400, error: { param: 'filename' } });
   for (const action of ['', '?action=', '?action=explode']) t.match(await act(action, { filename: 'x' }), { status: 400, error: { param: 'action' } }, action);
   t.match(await act('?action=restore', { filename: 'none' }), { status: 404, error: { code: 'file_not_found', param: 'filename' } });
+  mkdirSync(join(folder, 'dir'));
+  for (const action of ['save', 'restore']) t.match(await act(`?action=${action}`, { filename: 'dir' }), { status: 400, error: { param: 'filename', message: /not of a folder/ } }, action);
   writeFileSync(join(folder, 'junk'), 'this is no state');
   const refused = await act('?action=restore', { filename: 'junk' });
   t.equal(refused.status, 400);
   t.notMatch(JSON.stringify(refused), folder, 'where files lie is not told');
-  t.strictSame(readdirSync(folder), ['junk']);
+  t.strictSame(readdirSync(folder), ['dir', 'junk']);
 });
 
 t.test('foreign pages, guests and servers without a folder save nothing', async (t) => {

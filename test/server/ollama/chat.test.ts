@@ -30,6 +30,18 @@ t.test('a conversation with tools reaches the engine; results find their calls b
   t.match(a, { role: 'tool', content: 'of a', tool_call_id: assistant.tool_calls![0]!.id });
 });
 
+t.test('a result belongs to the oldest open call of its tool, or else to the oldest of all', async (t) => {
+  const { app } = await start(t);
+  const call = (name: string, id: string): object => ({ id, function: { name, arguments: {} } });
+  const result = (name?: string): object => ({ role: 'tool', content: 'x', ...(name === undefined ? {} : { tool_name: name }) });
+  const messages = [
+    { role: 'assistant', tool_calls: [call('a', '1'), call('b', '2'), call('a', '3'), call('c', '4')] },
+    ...['b', 'unknown', 'a', undefined, 'a'].map(result), { role: 'user', content: 'y' },
+  ];
+  t.equal((await post(`${app.url}/api/chat`, { messages, stream: false })).status, 200);
+  t.strictSame(messagesOf(app.engine.requests[0]!).slice(1, 6).map(({ tool_call_id: id }) => id), ['2', '1', '3', '4', undefined]);
+});
+
 t.test('thoughts, text and calls come whole and streamed alike', async (t) => {
   const { client, app } = await start(t);
   app.engine.script = async function* () {

@@ -1,13 +1,14 @@
 // Ollama's pull, delete and copy with its official client, against `recua api` and a fake hub.
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { networkInterfaces } from 'node:os';
 import { connect } from 'node:net';
+import { join } from 'node:path';
 import { Ollama } from 'ollama';
 import t, { type Test } from 'tap';
 import { root, start } from '../../cli/recua.js';
 import { commit, FakeHub, sha256, type FakeFile } from '../../models/fake-hub.js';
 import { isAbsent, isInstalled, snapshotOf } from '../../models/hub-pull.js';
-import { post, startApp } from '../app-under-test.js';
+import { ownFolder, post, startApp } from '../app-under-test.js';
 
 const bytes = readFileSync(`${root}/builtin/builtin.gguf`);
 const file: FakeFile = { path: 'model-Q8_0.gguf', bytes };
@@ -58,7 +59,12 @@ t.test('a model is pulled with its progress, shown, copied, used and deleted', a
   t.equal((await post(`${url}/api/copy`, { source: '/etc/passwd', destination: 'x' })).status, 404);
   t.equal((await post(`${url}/api/copy`, { source: name, destination: '../x' })).status, 400);
   await t.rejects(client.delete({ model: 'owner/mode' }), { status_code: 404, message: /model/ });
+  const states = async (): Promise<unknown[]> => (await client.ps()).models.map((model) => model.name);
+  t.strictSame(await states(), ['owner/model']);
+  await t.rejects(client.delete({ model: 'MINE' }), { status_code: 404, message: /MINE/ });
+  t.strictSame(await states(), ['owner/model'], 'what is not deleted stays loaded');
   await client.delete({ model: 'mine:latest' });
+  t.strictSame(await states(), ['owner/model'], 'nor does a model that only loses a name');
   t.ok(existsSync(snapshotOf(folder, file.path, 'owner/model', commit)), 'a second name goes alone');
   await client.delete({ model: name });
   t.ok(isAbsent(folder, file));
@@ -78,6 +84,34 @@ t.test('a model that the hub does not have is an error, before the first line', 
   t.match(text.trim().split('\n').map((line) => JSON.parse(line) as object).at(-1), { error: /./, code: /./ });
 });
 
+t.test('a stream of a pull says why it waits for the hub', async (t) => {
+  const { client, hub } = await startServer(t);
+  let refusals = 0;
+  hub.onBytes = ({ response }) => {
+    if (refusals++ > 0) return false;
+    response.writeHead(429, { 'Retry-After': '0' }).end();
+    return true;
+  };
+  const said: string[] = [];
+  for await (const { status } of await client.pull({ model: 'owner/model:Q8_0', stream: true })) said.push(status);
+  t.ok(said.some((status) => /wants fewer requests \(429\); trying again in \d+ s$/.test(status)), said.join('\n'));
+  t.equal(said.at(-1), 'success');
+});
+
+t.test('a key for some models names and deletes no others', async (t) => {
+  const keys = join(ownFolder(t), 'keys.json');
+  writeFileSync(keys, JSON.stringify([{ key: 'all', admin: true }, { key: 'some', admin: true, models: ['builtin'] }]));
+  const { url, folder } = await startServer(t, ['--api-key-file', keys]);
+  const ask = async (method: string, path: string, body: object, key: string): Promise<number> => (
+    (await fetch(url + path, { method, headers: { 'content-type': 'application/json', authorization: `Bearer ${key}` }, body: JSON.stringify(body) })).status
+  );
+  t.equal(await ask('POST', '/api/pull', { model: 'owner/model:Q8_0', stream: false }, 'all'), 200);
+  t.equal(await ask('POST', '/api/copy', { source: 'owner/model', destination: 'mine' }, 'some'), 403);
+  t.equal(await ask('DELETE', '/api/delete', { model: 'owner/model' }, 'some'), 403);
+  t.ok(isInstalled(folder, file));
+  t.equal(await ask('DELETE', '/api/delete', { model: 'owner/model' }, 'all'), 200);
+});
+
 t.test('only clients on this machine, and no foreign pages, change the store', async (t) => {
   const { url, hub, port } = await startServer(t, ['--host', '0.0.0.0']);
   const asked = hub.requests.length;
@@ -93,7 +127,7 @@ t.test('only clients on this machine, and no foreign pages, change the store', a
         resolve(data.toString().split(' ')[1]);
         socket.destroy();
       });
-      socket.write('POST /api/pull HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 35\r\n\r\n{"model":"owner/model:Q8_0"}       ');
+      socket.write('POST /api/pull HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 35\r\n\r\n{"model":"owner/model:Q8_0"}       ');
     });
     t.equal(status, '403', 'from another address');
   }

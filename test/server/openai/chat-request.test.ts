@@ -59,7 +59,7 @@ t.test('sampling fields reach the engine', async (t) => {
     presence_penalty: -0.5, dry_multiplier: 0.8, dry_base: 2, dry_allowed_length: 3, dry_penalty_last_n: 50, xtc_probability: 0.5, xtc_threshold: 0.2,
     mirostat: 2, mirostat_tau: 4, mirostat_eta: 0.2, seed: 7, logit_bias: { 5: -100, 99: 1.5, no: false }, ignore_eos: true,
     dynatemp_range: 0.3, dynatemp_exponent: 2, adaptive_target: 0.5, adaptive_decay: 0.8, min_keep: 3, min_tokens: 9, samplers: ['Top-K', 'typical_p', 'minp'],
-    dry_sequence_breakers: ['\n'],
+    dry_sequence_breakers: ['\n', '\n'],
   }).request;
   t.same(sampling, {
     temperature: 0.2, topK: 5, topP: 0.5, minP: 0.1, typicalP: 0.9, topNSigma: 1, repeatPenalty: 1.1, penaltyLastN: 32, frequencyPenalty: 0.5,
@@ -200,6 +200,9 @@ t.test('every wrong type, range or combination is refused by name', async (t) =>
     [{ adaptive_target: 1.5 }, 'invalid_value', 'adaptive_target'], [{ n: 129 }, 'invalid_value', 'n'], [{ n_cmpl: 0 }, 'invalid_value', 'n_cmpl'],
     [{ n_indent: 4 }, 'unsupported_parameter', 'n_indent'], [{ min_keep: -3 }, 'invalid_value', 'min_keep'],
     [{ samplers: ['top_k', 'top_q'] }, 'invalid_value', 'samplers[1]'], [{ samplers: 'kz' }, 'invalid_value', 'samplers'], [{ samplers: 5 }, 'invalid_type', 'samplers'],
+    [{ samplers: ['top_k', 'top-k'] }, 'invalid_value', 'samplers'], [{ samplers: ['infill'] }, 'invalid_value', 'samplers'], [{ samplers: ['infill', 'top_k'], top_k: 40 }, 'invalid_value', 'samplers'],
+    [{ samplers: ['top_k', 'infill'], top_k: 257 }, 'invalid_value', 'samplers'], [{ samplers: 'ki', top_k: 0 }, 'invalid_value', 'samplers'],
+    [{ dry_multiplier: 1, dry_sequence_breakers: Array.from({ length: 17 }, (_, at) => `${at}`) }, 'invalid_value', 'dry_sequence_breakers'],
     [{ samplers: ['constructor'] }, 'invalid_value', 'samplers[0]'], [{ dynatemp_range: -1 }, 'invalid_value', 'dynatemp_range'], [{ min_tokens: 1.5 }, 'invalid_type', 'min_tokens'],
     [{ reasoning_budget_tokens: -2 }, 'invalid_value', 'reasoning_budget_tokens'], [{ thinking_budget_tokens: '0' }, 'invalid_type', 'thinking_budget_tokens'],
     [{ reasoning_format: 'none' }, 'unsupported_parameter', 'reasoning_format'], [{ parse_tool_calls: false }, 'unsupported_parameter', 'parse_tool_calls'],

@@ -219,7 +219,7 @@ t.test('hostile requests for probabilities get an answer or a 400, and cancelled
   }
   for (const body of [
     { prediction: { type: 'content', content: 'x '.repeat(50_000) } }, { min_tokens: 2 ** 31 - 1 }, { min_keep: 2 ** 31 - 1 }, { dynatemp_range: 100, dynatemp_exponent: -100 }, { samplers: ['temperature'], temperature: 0 },
-    { samplers: ['adaptive_p'], adaptive_target: 1 }, { samplers: ['infill', 'infill', 'infill'] }, { logit_bias: [] }, { samplers: ['typ_p', 'xtc'], xtc_probability: 1, xtc_threshold: 0, typical_p: 0 },
+    { samplers: ['adaptive_p'], adaptive_target: 1 }, { samplers: ['top_k', 'infill'], top_k: 40 }, { logit_bias: [] }, { samplers: ['typ_p', 'xtc'], xtc_probability: 1, xtc_threshold: 0, typical_p: 0 },
     { post_sampling_probs: true, n_probs: 100, mirostat: 2 }, { post_sampling_probs: true, n_probs: 5, mirostat: 1 }, { top_logprobs: 20, logprobs: true, n: 8 },
   ]) {
     const response = await post(`${url}/v1/chat/completions`, { messages, max_tokens: 3, ...body });

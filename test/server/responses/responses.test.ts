@@ -175,6 +175,37 @@ t.test('earlier turns of a conversation count as memory of its body', async (t) 
   t.equal(statuses.at(-1), 413);
 });
 
+t.test('items that a request refers to count as often as it does, like a body', async (t) => {
+  const app = await startApp(t, { bodyLimitBytes: 100_000 });
+  const ask = async (body: object, path = '/v1/responses'): Promise<[number, any]> => {
+    const response = await post(app.url + path, { max_output_tokens: 1, ...body });
+    return [response.status, await response.json()];
+  };
+  app.engine.script = async function* () {
+    yield { content: 'short' };
+  };
+  const input = 'word '.repeat(8_000);
+  const [, { id }] = await ask({ input });
+  const item = { type: 'item_reference', id: `in_${id.slice('resp_'.length)}0000` };
+  const tooLarge = (param: string): object => ({ error: { code: 'body_too_large', param, message: /more than 100000 bytes together/ } });
+  t.equal((await ask({ input: [item, item] }))[0], 200);
+  for (const path of ['/v1/responses', '/v1/responses/input_tokens']) t.match(await ask({ input: [item, item, item] }, path), [413, tooLarge('input')]);
+  t.match(await ask({ input: [item, item, item], background: true }), [413, tooLarge('input')]);
+  const [, second] = await ask({ input, previous_response_id: id });
+  t.equal((await ask({ input: 'x', previous_response_id: second.id }))[0], 200);
+  t.match(await ask({ input: [item], previous_response_id: second.id }), [413, tooLarge('input')]);
+  const [, third] = await ask({ input, previous_response_id: second.id });
+  t.match(await ask({ input: 'x', previous_response_id: third.id }), [413, tooLarge('previous_response_id')]);
+});
+
+t.test('each copy of an item that a request refers to counts as memory of its body', async (t) => {
+  const app = await startApp(t, { bodyMemoryBytes: 600_000 });
+  const { id } = (await (await post(`${app.url}/v1/responses`, { input: 'word '.repeat(4_000), max_output_tokens: 1 })).json()) as { id: string };
+  const references = (count: number): object => ({ input: Array.from({ length: count }, () => ({ type: 'item_reference', id: `in_${id.slice('resp_'.length)}0000` })), max_output_tokens: 1 });
+  t.equal((await post(`${app.url}/v1/responses`, references(4))).status, 200);
+  t.match(await (await post(`${app.url}/v1/responses`, references(8))).json(), { error: { code: 'body_too_large', message: /more memory than there is for all bodies/ } });
+});
+
 t.test('a body counts until its response has ended, since the response repeats it', async (t) => {
   const app = await startApp(t, { bodyMemoryBytes: 600_000 });
   app.engine.script = hang;

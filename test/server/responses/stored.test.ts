@@ -1,12 +1,11 @@
 // Responses that outlive their request: on the disk, in the background, and streamed again. Over
 // the fake engine.
-import { mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import OpenAI from 'openai';
 import t, { type Test } from 'tap';
 import type { Gateway } from '#recua/server/http/gateway.js';
 import { KeptFolder } from '#recua/server/kept/kept-folder.js';
-import { everyone, type Owner } from '#recua/server/kept/owner.js';
 import { BackgroundRun, BackgroundRuns } from '#recua/server/responses/background.js';
 import { ResponseStore, type WireResponse } from '#recua/server/responses/store.js';
 import type { Config } from '#recua/settings/config.js';
@@ -85,8 +84,12 @@ t.test('ids cannot lead elsewhere', async (t) => {
 t.test('a damaged file is not a response', async (t) => {
   const { client, folder } = await start(t);
   const { id } = await client.responses.create(ask);
-  writeFileSync(join(folder, `${id}.json`), '{"response":');
+  const path = join(folder, `${id}.json`);
+  writeFileSync(path, '{"response":');
   await t.rejects(client.responses.retrieve(id), { status: 404, code: 'response_not_found' });
+  rmSync(path);
+  mkdirSync(path);
+  await t.rejects(client.responses.retrieve(id), { status: 404, code: 'response_not_found' }, 'nor is a folder');
 });
 
 t.test('an answer that cannot be stored is returned, and says so', async (t) => {
@@ -225,11 +228,12 @@ t.test('the number and size of waiting background responses are limited', async 
   t.ok(all.some(({ status }) => status === 429) && all.filter(({ status }) => status === 200).length >= 100, 'by number');
   const gateway = { inner: { ask: () => new Promise(() => undefined) } } as unknown as Gateway;
   const runs = new BackgroundRuns(gateway, new ResponseStore(new KeptFolder(ownFolder(t))));
-  const begin = async (digit: string): Promise<unknown> => (
-    await runs.start({ response: { id: `resp_${digit.repeat(48)}`, status: 'queued' } as WireResponse, input: [] }, { input: 'x'.repeat(2 ** 26) })
+  const begin = async (digit: string, inputBytes: number, itemBytes: number): Promise<unknown> => (
+    await runs.start({ response: { id: `resp_${digit.repeat(48)}`, status: 'queued' } as WireResponse, input: [] }, { input: 'x'.repeat(inputBytes) }, itemBytes)
   );
-  t.ok(await begin('a'));
-  await t.rejects(begin('b'), { code: 'queue_full' }, 'by size');
+  t.ok(await begin('a', 2 ** 20, 0));
+  await t.rejects(begin('b', 2 ** 26, 0), { code: 'queue_full' }, 'by size');
+  await t.rejects(begin('b', 1, 2 ** 26), { code: 'queue_full' }, 'by the size of the items that they refer to');
 });
 
 t.test('log probabilities in events count as what they take', (t) => {
@@ -302,22 +306,6 @@ t.test('a stored response streams as if it were being made', async (t) => {
   await t.rejects(client.responses.retrieve(id, { starting_after: 4 } as object), { status: 400, code: 'invalid_value', param: 'starting_after' });
 });
 
-t.test('a response that a killed server was making has failed', async (t) => {
-  const { client, folder } = await start(t);
-  const { id } = await client.responses.create({ ...ask, background: true });
-  await ended(client, id);
-  const file = (name: string): string => join(folder, `${name}.json`);
-  const stored = headIn(file(id));
-  const left = `resp_${'0'.repeat(48)}`;
-  const owner = { pid: 2 ** 22 - 3, started: 'long ago', machine: 'nowhere' };
-  const write = (machine: string): void => writeFileSync(file(left), JSON.stringify({ ...stored, response: { ...stored.response, id: left, status: 'in_progress', output: [] }, owner: { ...owner, machine } }) + '\n[]');
-  write('nowhere');
-  t.equal((await client.responses.retrieve(left)).status, 'in_progress', 'it may live on another machine');
-  const { ownIdentity } = await import('#recua/system/process-identity.js');
-  write((await ownIdentity()).machine);
-  t.match(await client.responses.retrieve(left), { status: 'failed', error: { code: 'shutting_down' } });
-});
-
 t.test('a response is read without its input, which may be long', async (t) => {
   const { client, folder } = await start(t);
   const { id } = await client.responses.create(ask);
@@ -329,50 +317,7 @@ t.test('a response is read without its input, which may be long', async (t) => {
   await t.rejects(client.responses.inputItems.list(id), { status: 404, code: 'response_not_found' }, 'but nothing is made up for an input that is damaged');
 });
 
-t.test('the store keeps to its limits of size and age', async (t) => {
-  const folder = ownFolder(t);
-  const store = new ResponseStore(new KeptFolder(folder), { bytes: 1_400, ageMs: 60_000, writes: 1 });
-  const idOf = (digit: string): string => `resp_${digit.repeat(48)}`;
-  const place = join(folder, readKept(folder), 'responses');
-  const put = async (digit: string, ageSeconds: number): Promise<void> => {
-    await store.put({ response: { id: idOf(digit), status: 'completed', output: [{ text: 'x'.repeat(500) }] } as unknown as WireResponse, input: [] });
-    const then = Date.now() / 1_000 - ageSeconds;
-    utimesSync(join(place, `${idOf(digit)}.json`), then, then);
-    await store.settled();
-  };
-  for (const [digit, age] of [['a', 50], ['b', 40], ['c', 30]] as const) await put(digit, age);
-  await t.rejects(store.get(idOf('a'), everyone), { code: 'response_not_found' }, 'the oldest gave way');
-  t.ok(await store.get(idOf('c'), everyone));
-  const old = Date.now() / 1_000 - 61;
-  utimesSync(join(place, `${idOf('b')}.json`), old, old);
-  await t.rejects(store.get(idOf('b'), everyone), { code: 'response_not_found' }, 'too old, and not yet swept');
-});
-
-t.test('a full store takes from the key that has the most', async (t) => {
-  const folder = ownFolder(t);
-  const store = new ResponseStore(new KeptFolder(folder), { bytes: 2_500, writes: 1 });
-  const idOf = (index: number): string => `resp_${String(index).padStart(48, '0')}`;
-  const owner = (name: string): Owner => ({ name, has: (by) => by === name });
-  const put = async (index: number, by: string): Promise<void> => {
-    await store.put({ response: { id: idOf(index), status: 'completed', output: [{ text: 'x'.repeat(300) }] } as unknown as WireResponse, input: [], by });
-    const then = Date.now() / 1_000 - 100 + index;
-    utimesSync(join(folder, readKept(folder), 'responses', `${idOf(index)}.json`), then, then);
-    await store.settled();
-  };
-  await put(0, 'ann');
-  for (let index = 1; index < 12; index++) await put(index, 'bob');
-  t.ok(await store.get(idOf(0), owner('ann')), 'the oldest of all is kept');
-  t.ok(await store.get(idOf(11), owner('bob')));
-  await t.rejects(store.get(idOf(1), owner('bob')), { code: 'response_not_found' });
-});
-
 /** The first line of a stored response. */
 function headIn(path: string): { response: WireResponse } {
   return JSON.parse(readFileSync(path, 'utf8').split('\n')[0]!) as { response: WireResponse };
-}
-
-function readKept(folder: string): string {
-  const name = process.getuid ? `kept-${process.getuid()}` : 'kept';
-  mkdirSync(join(folder, name, 'responses'), { recursive: true, mode: 0o700 });
-  return name;
 }

@@ -1,8 +1,9 @@
 // Messages of earlier chats, for the arrow keys: a private file with one JSON string per line. The
 // oldest are dropped.
-import { appendFile, mkdir, readFile } from 'node:fs/promises';
+import { appendFile, mkdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import writeFileAtomic from 'write-file-atomic';
+import { readLinkedFile } from '../../../system/small-file.js';
 
 const most = 1000;
 /** Longer messages are not kept on disk, only in memory while the chat runs. */
@@ -21,7 +22,7 @@ export class History {
   static async open(stateFolder: string | undefined): Promise<History> {
     if (stateFolder === undefined) return new History(undefined, []);
     const path = join(stateFolder, 'chat-history.jsonl');
-    const text = await readFile(path, 'utf8').catch(() => '');
+    const text = await readLinkedFile(path).catch(() => '');
     const entries = text.split('\n').flatMap(readEntry);
     const kept = entries.slice(-most);
     if (entries.length > most * 2) await writeFileAtomic(path, kept.map(asLine).join(''), { mode: 0o600 }).catch(() => undefined);

@@ -100,6 +100,7 @@ export class LineInput implements Input {
 
   leave(): void {
     this.#over = true;
+    this.#terminal.leave();
     this.#settle({ kind: 'leave', code: stopCode() });
   }
 

@@ -1,12 +1,13 @@
 // The folder of saved chats: names ↔ files, listing, reading, writing, removing. Next to NAME.json
 // there may be NAME.kv, the model's KV cache, and NAME.json.lock while a chat has it open. Used by
 // the chat and by the sessions command.
-import { chmod, mkdir, readFile, readdir, rename, rm, stat } from 'node:fs/promises';
+import { chmod, mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import writeFileAtomic from 'write-file-atomic';
 import { RecuaError } from '../../../errors.js';
 import { misuse, quote } from '../../flags/flags.js';
 import { nearest } from '../../../models/names/nearest.js';
+import { readLinkedFile } from '../../../system/small-file.js';
 import type { Exchange } from './conversation.js';
 import { graphemes } from '../input/editor.js';
 import { readSession, writeSession } from './session.js';
@@ -20,6 +21,8 @@ export interface SavedFile {
 
 const ending = '.json';
 const longestName = 100;
+/** Chats hold text only. */
+const mostBytes = 2 ** 29;
 
 export function pathOf(folder: string, name: string): string {
   return join(folder, `${name}${ending}`);
@@ -99,16 +102,10 @@ export async function exists(path: string): Promise<boolean> {
 }
 
 export async function loadSession(path: string): Promise<Session> {
-  const text = await readRegular(path).catch((cause: unknown) => {
+  const text = await readLinkedFile(path, mostBytes).catch((cause: unknown) => {
     throw new RecuaError('file_unreadable', `The saved chat ${path} cannot be read: ${(cause as Error).message}`, { cause });
   });
   return readSession(text, path);
-}
-
-/** Reading a pipe might never end. */
-async function readRegular(path: string): Promise<string> {
-  if (!(await stat(path)).isFile()) throw new Error('it is not a regular file');
-  return await readFile(path, 'utf8');
 }
 
 /** Writes the file atomically, readable only by the user. */
@@ -128,8 +125,12 @@ export async function makeSessionFolder(folder: string): Promise<void> {
 }
 
 export async function removeSession(path: string): Promise<void> {
-  await rm(path);
-  await rm(kvPathOf(path), { force: true });
+  try {
+    await rm(path);
+    await rm(kvPathOf(path), { force: true });
+  } catch (cause) {
+    throw new RecuaError('file_unreadable', `The saved chat ${path} cannot be removed: ${(cause as Error).message}`, { cause });
+  }
 }
 
 /** Renames a saved chat. The new name must be free. */

@@ -1,0 +1,19 @@
+// Warns of stored files that are damaged, once for each, since stores read them again and again.
+export class DamagedFiles {
+  readonly #what: string;
+  readonly #warn: (text: string) => void;
+  readonly #told = new Set<string>();
+
+  /** @param what what such a file describes: "batch" */
+  constructor(what: string, warn: (text: string) => void) {
+    this.#what = what;
+    this.#warn = warn;
+  }
+
+  /** The file is left out. One that was deleted meanwhile is not damaged. */
+  skip(path: string, thrown: unknown): void {
+    if ((thrown as NodeJS.ErrnoException).code === 'ENOENT' || this.#told.has(path)) return;
+    this.#told.add(path);
+    this.#warn(`A ${this.#what} is left out, because its record ${path} is damaged: ${(thrown as Error).message}`);
+  }
+}

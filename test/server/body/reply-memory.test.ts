@@ -1,0 +1,83 @@
+import { EventEmitter, once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import type { Response } from 'express';
+import t from 'tap';
+import { ReplyMemory } from '#recua/server/body/reply-memory.js';
+import { FakeEngine } from '../fake-engine.js';
+import { ownFolder, post, startApp } from '../app-under-test.js';
+
+const kib = 1_024;
+
+class FakeResponse extends EventEmitter {
+  destroyed = false;
+
+  destroy(): void {
+    this.destroyed = true;
+    this.emit('close');
+  }
+}
+
+const response = (): FakeResponse & Response => new FakeResponse() as unknown as FakeResponse & Response;
+
+t.test('unread replies never hold more memory than there is, nor those of one client more than half', (t) => {
+  const memory = new ReplyMemory(1_000 * kib);
+  const [one, two, three, four] = [response(), response(), response(), response()];
+  memory.hold(one, 'ann', 400 * kib);
+  t.throws(() => memory.hold(two, 'ann', 200 * kib), { code: 'body_memory_full' });
+  memory.hold(two, 'bob', 400 * kib);
+  t.throws(() => memory.hold(three, 'cat', 300 * kib), { code: 'body_memory_full' });
+  memory.hold(three, 'cat', 200 * kib);
+  memory.hold(four, 'ann', 64 * kib);
+  t.equal(memory.usedBytes, 1_000 * kib, 'small ones are free');
+  memory.hold(one, 'ann', 10);
+  t.equal(memory.usedBytes, 600 * kib + 10, 'what was read is free again');
+  for (const res of [one, two, three]) res.destroy();
+  t.equal(memory.usedBytes, 0);
+  memory.hold(one, 'ann', 5_000 * kib);
+  t.equal(memory.usedBytes, 5_000 * kib, 'a large one has it all');
+  t.throws(() => memory.hold(two, 'bob', 70 * kib), { code: 'body_memory_full' });
+  t.end();
+});
+
+t.test('replies that have been held for long give way, the largest of the client first', (t) => {
+  const memory = new ReplyMemory(1_000 * kib, 0);
+  const [small, large, others, next] = [response(), response(), response(), response()];
+  memory.hold(others, 'bob', 400 * kib);
+  memory.hold(small, 'ann', 200 * kib);
+  memory.hold(large, 'ann', 300 * kib);
+  memory.hold(next, 'ann', 300 * kib);
+  t.strictSame([others, small, large].map(({ destroyed }) => destroyed), [false, false, true]);
+  t.equal(memory.usedBytes, 900 * kib);
+  t.end();
+});
+
+t.test('a client that asks for large replies and reads none gets 503 in the end, until they are read', async (t) => {
+  const keepIn = ownFolder(t);
+  const size = 8 * kib * kib;
+  const { port, url } = await startApp(t, { bodyMemoryBytes: 5 * size }, new FakeEngine(), { keepIn });
+  const reply = await post(`${url}/v1/responses`, { input: 'x'.repeat(size) });
+  const { id } = await reply.json() as { id: string };
+  const head = `GET /v1/responses/${id}/input_items HTTP/1.1\r\nHost: x\r\n\r\n`;
+  const ask = (): Socket => {
+    const socket = connect(port, '127.0.0.1').on('error', () => undefined);
+    t.teardown(() => socket.destroy());
+    socket.write(head);
+    return socket;
+  };
+  const sockets = Array.from({ length: 5 }, ask);
+  const heads = await Promise.all(sockets.map(async (socket) => {
+    const [first] = await once(socket, 'data') as [Buffer];
+    socket.pause();
+    return first.toString('latin1', 0, 12);
+  }));
+  t.strictSame(heads.sort(), ['HTTP/1.1 200', 'HTTP/1.1 200', 'HTTP/1.1 503', 'HTTP/1.1 503', 'HTTP/1.1 503']);
+  t.equal((await fetch(`${url}/v1/models`)).status, 200, 'small replies');
+  for (const socket of sockets) socket.destroy();
+  let status = 503;
+  while (status === 503) {
+    const next = await fetch(`${url}/v1/responses/${id}/input_items`);
+    await next.arrayBuffer();
+    ({ status } = next);
+  }
+  t.equal(status, 200);
+});

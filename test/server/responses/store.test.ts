@@ -1,0 +1,161 @@
+// Where responses are stored: the limits of the folder, and several servers that share it. Over the
+// fake engine.
+import { mkdirSync, readdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { KeptFolder } from '#recua/server/kept/kept-folder.js';
+import { everyone, type Owner } from '#recua/server/kept/owner.js';
+import { ResponseStore, type WireResponse } from '#recua/server/responses/store.js';
+import { ownIdentity } from '#recua/system/process-identity.js';
+import { ownFolder, post, startApp, until, type AppUnderTest } from '../app-under-test.js';
+import { FakeEngine } from '../fake-engine.js';
+
+const serve = (t: Test, keepIn: string): Promise<AppUnderTest> => startApp(t, {}, new FakeEngine(), { keepIn });
+const folderIn = (keepIn: string): string => join(keepIn, readKept(keepIn), 'responses');
+
+async function get(app: AppUnderTest, id: string, method = 'GET', rest = ''): Promise<[number, any]> {
+  const response = await fetch(`${app.url}/v1/responses/${id}${rest}`, { method });
+  return [response.status, await response.json()];
+}
+
+/** The answer of an engine that ends when it is told. */
+function held(app: AppUnderTest): () => void {
+  let go!: () => void;
+  const told = new Promise<void>((resolve) => (go = resolve));
+  app.engine.script = async function* () {
+    yield { content: 'begun' };
+    await told;
+  };
+  return go;
+}
+
+t.test('a response that a killed server was making has failed', async (t) => {
+  const keepIn = ownFolder(t);
+  const app = await serve(t, keepIn);
+  const id = `resp_${'0'.repeat(48)}`;
+  const file = join(folderIn(keepIn), `${id}.json`);
+  const mark = join(folderIn(keepIn), `${id}.running`);
+  const { machine } = await ownIdentity();
+  /** A response of a process that is gone or not visible here, and touched its mark then. */
+  const leave = (where: string | undefined, secondsAgo: number): void => {
+    const response = { id, status: 'in_progress', background: true, output: [] };
+    writeFileSync(file, `${JSON.stringify({ response })}\n[{"role":"user","content":"before"}]`);
+    if (where === undefined) return;
+    writeFileSync(mark, JSON.stringify({ pid: 2 ** 22 - 3, started: 'long ago', machine: where }));
+    const then = Date.now() / 1_000 - secondsAgo;
+    utimesSync(mark, then, then);
+  };
+  const failed = { status: 'failed', error: { code: 'shutting_down' } };
+  const goOn = async (): Promise<number> => (await post(`${app.url}/v1/responses`, { input: 'go on', previous_response_id: id })).status;
+  leave('nowhere', 30);
+  t.match(await get(app, id), [200, { status: 'in_progress' }], 'it may live on another machine');
+  t.match(await get(app, id, 'POST', '/cancel'), [400, { error: { message: /by another server/ } }]);
+  t.equal(await goOn(), 400);
+  leave('nowhere', 61);
+  t.match(await get(app, id), [200, failed], 'nobody has touched the mark for a minute');
+  t.strictSame(readdirSync(folderIn(keepIn)), [`${id}.json`]);
+  t.match(JSON.parse(readFileSync(file, 'utf8').split('\n')[0]!), { response: failed });
+  leave('nowhere', 61);
+  t.match(await get(app, id, 'POST', '/cancel'), [200, failed]);
+  leave('nowhere', 61);
+  t.equal(await goOn(), 200);
+  leave(machine, 0);
+  t.match(await get(app, id), [200, failed], 'its process is gone');
+  leave(undefined, 0);
+  t.match(await get(app, id), [200, failed], 'nobody makes it');
+});
+
+t.test('while a server makes a response, others see that', async (t) => {
+  const keepIn = ownFolder(t);
+  const [one, other] = [await serve(t, keepIn), await serve(t, keepIn)];
+  const go = held(one);
+  const { id } = await (await post(`${one.url}/v1/responses`, { input: 'x', background: true })).json() as WireResponse;
+  await until(() => one.engine.running.size === 1);
+  t.match(await get(other, id), [200, { status: 'queued' }]);
+  t.match(await get(other, id, 'POST', '/cancel'), [400, { error: { message: /by another server/ } }]);
+  go();
+  await until(() => !readdirSync(folderIn(keepIn)).includes(`${id}.running`));
+  t.match(await get(other, id), [200, { status: 'completed' }]);
+});
+
+t.test('a response that is deleted on another server than makes it is gone for good', async (t) => {
+  const keepIn = ownFolder(t);
+  const [one, other] = [await serve(t, keepIn), await serve(t, keepIn)];
+  for (const fails of [false, true]) {
+    const go = held(one);
+    if (fails) {
+      const { script } = one.engine;
+      one.engine.script = async function* (request, signal) {
+        yield* script(request, signal);
+        throw new Error('broken');
+      };
+    }
+    const { id } = await (await post(`${one.url}/v1/responses`, { input: 'x', background: true })).json() as WireResponse;
+    await until(() => one.engine.running.size === 1);
+    t.match(await get(other, id, 'DELETE'), [200, { deleted: true }]);
+    const stream = await fetch(`${one.url}/v1/responses/${id}?stream=true`);
+    go();
+    t.match(await stream.text(), fails ? /response.failed/ : /The response is not stored: There is no response/);
+    for (const app of [one, other]) t.equal((await get(app, id))[0], 404);
+    t.strictSame(readdirSync(folderIn(keepIn)), []);
+  }
+});
+
+t.test('a deletion wins over a save that has begun', async (t) => {
+  const keepIn = ownFolder(t);
+  const store = new ResponseStore(new KeptFolder(keepIn));
+  const stored = { response: { id: `resp_${'0'.repeat(48)}`, status: 'queued' } as WireResponse, input: [] };
+  const { id } = stored.response;
+  const mark = await store.mark(id);
+  await store.put(stored);
+  const put = store.put.bind(store);
+  store.put = async (late) => {
+    await store.remove(id, everyone);
+    await put(late);
+  };
+  await t.rejects(store.replace(stored, mark), { code: 'response_not_found' });
+  t.strictSame(readdirSync(folderIn(keepIn)), []);
+});
+
+t.test('the store keeps to its limits of size and age', async (t) => {
+  const folder = ownFolder(t);
+  const store = new ResponseStore(new KeptFolder(folder), { bytes: 1_400, ageMs: 60_000, writes: 1 });
+  const idOf = (digit: string): string => `resp_${digit.repeat(48)}`;
+  const place = join(folder, readKept(folder), 'responses');
+  const put = async (digit: string, ageSeconds: number): Promise<void> => {
+    await store.put({ response: { id: idOf(digit), status: 'completed', output: [{ text: 'x'.repeat(500) }] } as unknown as WireResponse, input: [] });
+    const then = Date.now() / 1_000 - ageSeconds;
+    utimesSync(join(place, `${idOf(digit)}.json`), then, then);
+    await store.settled();
+  };
+  for (const [digit, age] of [['a', 50], ['b', 40], ['c', 30]] as const) await put(digit, age);
+  await t.rejects(store.get(idOf('a'), everyone), { code: 'response_not_found' }, 'the oldest gave way');
+  t.ok(await store.get(idOf('c'), everyone));
+  const old = Date.now() / 1_000 - 61;
+  utimesSync(join(place, `${idOf('b')}.json`), old, old);
+  await t.rejects(store.get(idOf('b'), everyone), { code: 'response_not_found' }, 'too old, and not yet swept');
+});
+
+t.test('a full store takes from the key that has the most', async (t) => {
+  const folder = ownFolder(t);
+  const store = new ResponseStore(new KeptFolder(folder), { bytes: 2_500, writes: 1 });
+  const idOf = (index: number): string => `resp_${String(index).padStart(48, '0')}`;
+  const owner = (name: string): Owner => ({ name, has: (by) => by === name });
+  const put = async (index: number, by: string): Promise<void> => {
+    await store.put({ response: { id: idOf(index), status: 'completed', output: [{ text: 'x'.repeat(300) }] } as unknown as WireResponse, input: [], by });
+    const then = Date.now() / 1_000 - 100 + index;
+    utimesSync(join(folder, readKept(folder), 'responses', `${idOf(index)}.json`), then, then);
+    await store.settled();
+  };
+  await put(0, 'ann');
+  for (let index = 1; index < 12; index++) await put(index, 'bob');
+  t.ok(await store.get(idOf(0), owner('ann')), 'the oldest of all is kept');
+  t.ok(await store.get(idOf(11), owner('bob')));
+  await t.rejects(store.get(idOf(1), owner('bob')), { code: 'response_not_found' });
+});
+
+function readKept(folder: string): string {
+  const name = process.getuid ? `kept-${process.getuid()}` : 'kept';
+  mkdirSync(join(folder, name, 'responses'), { recursive: true, mode: 0o700 });
+  return name;
+}

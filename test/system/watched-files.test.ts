@@ -1,0 +1,15 @@
+// The watcher of files that others write while the server runs.
+import t from 'tap';
+import { join } from 'node:path';
+import { watchFiles } from '#recua/system/watched-files.js';
+import { until } from '../cli/home.js';
+
+t.test('a look that never ends is reported, once', async (t) => {
+  const path = join(t.testdir({ file: '' }), 'file');
+  let stuck = 0;
+  const stop = watchFiles([path], () => void stuck++, () => new Promise(() => { /* Never. */ }), 2);
+  await until(() => stuck > 0);
+  await new Promise((resolve) => setTimeout(resolve, 100));
+  stop();
+  t.equal(stuck, 1);
+});
