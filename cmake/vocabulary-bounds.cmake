@@ -16,6 +16,13 @@ recua_behind("token_matcher.insert((const char *) text.data(), text.size(), id);
             }
         }")
 
+# RWKV and T5: a tree with a node for each byte of a token; making and freeing it takes a function
+# call for each, and threads have as little as 512 KiB of stack.
+recua_behind("void insert(const char * key, size_t len, int32_t value = 0) {" "
+        if (len > 1024) {
+            throw std::runtime_error(\"expected tokens of at most 1024 bytes, got \" + std::to_string(len));
+        }")
+
 # PLaMo-2: a token that is not UTF-8 may count as longer than the rest of the text. And all parts of
 # all ends of each token are looked up, so 1,000 characters in one take some seconds.
 recua_behind("int32_t piece_length = table_[p][TABLE_PIECE_LENGTH];" "if (i + piece_length > static_cast<int32_t>(data_len)) continue;")

@@ -80,6 +80,14 @@ t.test('a vocabulary of RWKV without a token for each byte is refused: a text wi
   }
 });
 
+t.test('a vocabulary of RWKV with a token that would need megabytes of stack is refused', async (t) => {
+  const tokens = ['<s>', ...bytes.map((byte) => `\\x${byte}`), 'z'.repeat(1_000)];
+  const model = await loadVocabulary(t, vocabularyOf('rwkv', tokens, tokens.map(() => 1)));
+  t.same([...await model.tokenize('z'.repeat(1_000), false, false)], [257]);
+  const longer = [...tokens, 'z'.repeat(1_000_000)];
+  await t.rejects(loadVocabulary(t, vocabularyOf('rwkv', longer, longer.map(() => 1))), { code: 'model_unusable', message: /at most 1024 bytes, got 1000000/ });
+});
+
 t.test('a token of a PLaMo-2 vocabulary that is not UTF-8 or very long breaks nothing', async (t) => {
   const plamo = (...more: string[]): Buffer => vocabularyOf('plamo2', ['<unk>', ...bytes.map((byte) => `<0x${byte.toUpperCase()}>`), ...more], [2, ...bytes.map(() => 6), ...more.map(() => 1)]);
   const tail = 'A'.repeat(500);
