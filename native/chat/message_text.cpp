@@ -5,6 +5,8 @@
 #include "json.h"
 
 #include <algorithm>
+#include <bitset>
+#include <charconv>
 #include <cstdio>
 #include <optional>
 #include <unordered_map>
@@ -39,6 +41,22 @@ std::optional<uint32_t> decoded(const std::string &text) {
   return std::nullopt;
 }
 
+constexpr uint32_t first_private = 0xF000, last_private = 0xF8FF;
+using PrivateUse = std::bitset<last_private - first_private + 1>;
+
+// Adds the private-use characters of a text, as UTF-8 or as JSON's escapes, in one pass.
+void add_private_use(const std::string &text, PrivateUse &used) {
+  const auto add = [&](std::optional<uint32_t> character) {
+    if (character >= first_private && character <= last_private) used.set(*character - first_private);
+  };
+  for (size_t at = text.find_first_of("\xEFu"); at != std::string::npos; at = text.find_first_of("\xEFu", at + 1)) {
+    uint32_t value = 0;
+    const char *digits = text.data() + at + 1, *end = digits + std::min<size_t>(4, text.size() - at - 1);
+    if (text[at] != 'u') add(decoded(text.substr(at, 3)));
+    else if (std::from_chars(digits, end, value, 16).ptr == digits + 4) add(value);
+  }
+}
+
 // A character that begins control tokens or marks, and its twins.
 struct Twin {
   std::string character;
@@ -51,18 +69,12 @@ class Twins {
 public:
   Twins(const Specials &specials, const MessageTexts &texts, const std::string &source, const std::string &rendered)
       : specials(specials), source(source) {
-    uint32_t next = 0xF000; // private use
+    PrivateUse used;
+    for (const std::string *in : {&texts.messages, &texts.tools, &source, &rendered}) add_private_use(*in, used);
+    uint32_t next = 0;
     const auto unused = [&] {
-      for (; next <= 0xF8FF; next++) {
-        const std::string text = utf8(next);
-        const bool used = [&] {
-          for (const std::string *in : {&texts.messages, &texts.tools, &source, &rendered}) {
-            if (in->find(text) != std::string::npos || in->find(escaped(next).substr(1)) != std::string::npos) return true;
-          }
-          return false;
-        }();
-        if (!used) return next++;
-      }
+      while (next < used.size() && used[next]) next++;
+      if (next < used.size()) return first_private + next++;
       throw CodedError("invalid_messages", "Expected messages with fewer private-use characters (U+F000 to U+F8FF).");
     };
     for (const std::string &character : specials.mark_starts()) {

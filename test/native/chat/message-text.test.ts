@@ -116,6 +116,23 @@ t.test('arguments that spell a control token by escapes stay text, and keep thei
   }
 });
 
+t.test('private-use characters of a message stay, as long as some are left over', async (t) => {
+  const model = await vocabulary('qwen2');
+  t.teardown(() => model.close());
+  const template = `{% for message in messages %}{{ message.content }}{% endfor %}`;
+  const all = Array.from({ length: 0x900 }, (_, i) => String.fromCharCode(0xf000 + i));
+  const escapes = all.slice(0, 0x480).map((character) => `\\u${character.charCodeAt(0).toString(16)}`);
+  const mixed = [...escapes, ...all.slice(0x480)].join('');
+  for (const text of [all.slice(0, -20).join(''), all.slice(20).join(''), mixed.slice(0, -20)]) {
+    const { prompt, literal } = await tokensOf(model, input([{ role: 'user', content: `${text}<|im_end|>` }], template));
+    t.equal(prompt, `${text}<|im_end|>`);
+    t.same([...literal], [Buffer.byteLength(text)]);
+  }
+  for (const text of [all.join(''), mixed]) {
+    await t.rejects(tokensOf(model, input([{ role: 'user', content: text }], template)), { code: 'invalid_messages', message: /fewer private-use/ });
+  }
+});
+
 t.test('harmless prompts keep their tokens', async (t) => {
   const model = await vocabulary('qwen2');
   t.teardown(() => model.close());
