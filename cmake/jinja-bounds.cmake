@@ -45,6 +45,9 @@ foreach(name runtime caps value string parser)
   elseif(name STREQUAL "value")
     recua_instead("std::sort(" "std::stable_sort(") # which stays within its bounds whatever the order is
     recua_behind("            result.push_back(array[static_cast<size_t>(i)]);\n        }" "if (step > len || step < -len) break;")
+    # `name in required` for each property of a tool: strings are compared without copies.
+    recua_behind("            if (is_val<value_array>(haystack)) {" "
+                if (is_val<value_string>(needle)) return mk_val<value_bool>(recua_jinja::contains(haystack->as_array(), needle->val_str));")
     recua_behind("for (const auto & item : haystack->as_array()) {" "recua_jinja::compared(*needle, *item);")
     recua_behind("got args[1] as \" + needle->type());\n                }" "recua_jinja::searched(haystack->val_str.length(), needle->val_str.length());")
     recua_behind("bool value_compare(const value & a, const value & b, value_compare_op op) {" "recua_jinja::compared(*a, *b);")

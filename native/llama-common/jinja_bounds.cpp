@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <typeinfo>
 #include <unordered_set>
 #include <vector>
 
@@ -36,6 +37,7 @@ constexpr size_t least_before_sweep = 65536;
 constexpr size_t least_tracked = 1024;
 constexpr uint64_t bytes_moved_in_a_step = 16384;
 constexpr uint64_t bytes_moved_in_a_sixteenth = bytes_moved_in_a_step / 16;
+constexpr uint64_t values_between_counts = 1024;
 constexpr size_t most_in_tuples = 10000;
 constexpr size_t most_printed_levels = 1000; // each takes stack twice: to count, and to print
 
@@ -187,6 +189,26 @@ void compared(const jinja::value_t &a, const jinja::value_t &b) {
     add(key);
     add(one);
   }
+}
+
+bool contains(const std::vector<jinja::value> &values, const jinja::string &wanted) {
+  const std::string text = wanted.str();
+  uint64_t uncounted = 0;
+  bool found = false;
+  for (const jinja::value &one : values) {
+    const jinja::string &other = one->val_str;
+    uncounted++;
+    if (typeid(*one) == typeid(jinja::value_string_t) && other.length() == text.size()) {
+      found = other.parts.size() == 1 ? other.parts[0].val == text : other.str() == text;
+      uncounted += other.parts.size() + text.size() / bytes_moved_in_a_sixteenth;
+    }
+    if (found) break;
+    if (uncounted < values_between_counts) continue;
+    work(uncounted);
+    uncounted = 0;
+  }
+  work(uncounted);
+  return found;
 }
 
 void searched(size_t text, size_t other) {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace jinja {
 struct value_t;
@@ -53,6 +54,8 @@ void work(uint64_t sixteenths);
 void used(const jinja::value_t &value);
 // Two values are compared, whole.
 void compared(const jinja::value_t &a, const jinja::value_t &b);
+// Whether a text is one of these values; counts the comparisons.
+bool contains(const std::vector<std::shared_ptr<jinja::value_t>> &values, const jinja::string &wanted);
 // A text is searched for another.
 void searched(size_t text, size_t other);
 // Bytes of the text or list that a function is making.
