@@ -230,12 +230,14 @@ export interface CompletionRequest {
 
 export interface EmbedRequest {
   inputs: (string | Int32Array)[];
+  asker?: Asker;
 }
 
 /** A reranker reads the query with each of the documents. */
 export interface RerankRequest {
   query: string;
   documents: string[];
+  asker?: Asker;
 }
 
 /** How an answer ended: by itself, at a limit, or with tool calls. */

@@ -106,12 +106,12 @@ export async function openEngine(fake: FakeOptions = {}, more: Partial<EngineOpt
     },
     ask: (takesLong: boolean, question: Parameters<EngineLoop['ask']>[2]) => {
       const { id, done } = track();
-      engine.ask(id, takesLong, question);
+      engine.ask(id, { takesLong }, question);
       return { id, done };
     },
-    embed: (inputs: (string | Int32Array)[]) => {
+    embed: (inputs: (string | Int32Array)[], client?: string) => {
       const { id, done } = track();
-      engine.embed(id, { inputs });
+      engine.embed(id, { inputs, ...(client === undefined ? {} : { asker: { client, priority: 0 } }) });
       return { id, done };
     },
   };

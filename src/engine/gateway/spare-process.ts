@@ -9,6 +9,7 @@ import { confine, type Launch } from '../confinement/launch.js';
 import { suffices, type Needs } from '../confinement/rules.js';
 import { refusedEnvironment } from '../../addon/refused.js';
 import { knownRefused } from '../proof/prove.js';
+import { poolSize } from '../../system/thread-pool.js';
 import { spinCount } from '../../system/open-mp.js';
 
 /** The default entry; tests pass another. */
@@ -36,7 +37,7 @@ function forkEntry(entry: string, launch: Launch | undefined, refused = refusedE
   // execArgv: the engine must not inherit the gateway's flags (--inspect, loaders). stdout is
   // piped, since the gateway's own stdout carries data.
   const how = launch ? { execPath: launch.program, execArgv: [...launch.arguments, ...engineFlags] } : { execArgv: engineFlags };
-  return fork(entry, [], { ...how, serialization: 'advanced', env: { ...process.env, ...withoutStack, ...spinCount(), ...refused }, stdio: ['ignore', 'pipe', 'pipe', 'ipc'] });
+  return fork(entry, [], { ...how, serialization: 'advanced', env: { ...process.env, ...withoutStack, ...spinCount(), ...poolSize(), ...refused }, stdio: ['ignore', 'pipe', 'pipe', 'ipc'] });
 }
 
 /**

@@ -14,7 +14,7 @@ import { notPooled } from '../capabilities.js';
 import { Embeddings } from '../pooled/embeddings.js';
 import { canRemoveParts, type LoadedModel } from './loaded.js';
 import { PoolShare } from '../prompts/pool-share.js';
-import { Questions, type Question } from './questions.js';
+import { Questions, type Asked, type Question } from './questions.js';
 import { PrefixCache } from '../planning/prefix.js';
 import type { BegunAnswer, ChatRequest, CompletionRequest, EmbedRequest, EngineStatus, RerankRequest, SavedState } from '../protocol.js';
 import type { Generation } from './generation.js';
@@ -84,7 +84,7 @@ export class EngineLoop {
     const poolShare = new PoolShare();
     this.#questions = new Questions(loaded, poolShare);
     this.#intake = new Intake(addon, loaded, this.#active, this.#arrivals, poolShare, partial && options.specType !== 'none', {
-      makeRoom: (asker) => this.#waiting.giveWay(asker),
+      waiting: this.#waiting,
       join: (request) => this.#join(request),
       fail: (id, error) => this.#fail(id, error),
       done: () => this.#stir(),
@@ -118,8 +118,8 @@ export class EngineLoop {
   }
 
   /** Asks the model itself, e.g. to tokenize; the result is the request's answer. */
-  ask(id: number, takesLong: boolean, question: Question): void {
-    void this.#outbox.answer(id, this.#questions.ask(id, takesLong, question));
+  ask(id: number, asked: Asked, question: Question): void {
+    void this.#outbox.answer(id, this.#questions.ask(id, asked, question));
   }
 
   /**

@@ -5,6 +5,7 @@ import type { CancelFlag, NativeAddon } from '../../addon/addon.js';
 import { RecuaError } from '../../errors.js';
 import { notGenerating } from '../capabilities.js';
 import type { Asker, BegunAnswer, ChatRequest, CompletionRequest } from '../protocol.js';
+import { anyone } from '../planning/fair-order.js';
 import { Sequence } from '../planning/sequence.js';
 import { newCancelFlag } from '../prompts/cancel-flag.js';
 import { prepareChat, prepareCompletion, type PreparedPrompt, type Preparing } from '../prompts/chat.js';
@@ -13,11 +14,12 @@ import type { ActiveRequests } from './active-requests.js';
 import type { Arrivals } from './arrivals.js';
 import { Generation } from './generation.js';
 import type { LoadedModel } from './loaded.js';
+import { gaveWay, type WaitingQueue } from './waiting-queue.js';
 
 /** What the loop does with requests. */
 export interface IntakeHooks {
-  /** The queue is full: returns whether another request gave its place to one of this client. */
-  makeRoom(asker: Asker | undefined): boolean;
+  /** Prepared requests that wait for a sequence. */
+  waiting: WaitingQueue;
   /** Queues a prepared request. */
   join(request: Generation): void;
   fail(id: number, error: RecuaError): void;
@@ -39,8 +41,8 @@ export class Intake {
   readonly #hooks: IntakeHooks;
   /** Whether samplers guess ahead. */
   readonly #guesses: boolean;
-  /** Cancel flags of the requests being prepared. */
-  readonly #preparing = new Map<number, CancelFlag>();
+  /** The requests being prepared, in order of arrival. */
+  readonly #preparing = new Map<number, { cancelled: CancelFlag; client: string }>();
 
   constructor(
     addon: NativeAddon, loaded: LoadedModel, active: ActiveRequests, arrivals: Arrivals, poolShare: PoolShare, guesses: boolean,
@@ -51,7 +53,7 @@ export class Intake {
     this.#active = active;
     this.#arrivals = arrivals;
     this.#poolShare = poolShare;
-    this.#largeSamplers = new PoolShare((loaded.context?.sequences ?? 0) + mostWaitingLarge);
+    this.#largeSamplers = new PoolShare((loaded.context?.sequences ?? 0) + mostWaitingLarge, 0);
     this.#guesses = guesses;
     this.#hooks = hooks;
   }
@@ -66,7 +68,24 @@ export class Intake {
 
   /** Stops preparing a request that nobody waits for. */
   cancel(id: number): void {
-    this.#preparing.get(id)?.fill(1);
+    this.#preparing.get(id)?.cancelled.fill(1);
+  }
+
+  /**
+   * Makes room in a full queue for a request of this client: gives up the last request of the
+   * client with the most that wait or are being prepared, if that one has at least two more.
+   * Returns whether it did.
+   */
+  #makeRoom({ client }: Asker = anyone): boolean {
+    const counts = this.#hooks.waiting.byClient();
+    for (const { client: of } of this.#preparing.values()) counts.set(of, (counts.get(of) ?? 0) + 1);
+    const [greediest, most] = [...counts].reduce((best, one) => (one[1] > best[1] ? one : best), ['', 0]);
+    if (most < (counts.get(client) ?? 0) + 2) return false;
+    const [last] = [...this.#preparing].findLast(([id, { client: of }]) => of === greediest && this.#active.has(id)) ?? [];
+    if (last === undefined) return this.#hooks.waiting.giveWay(greediest);
+    this.cancel(last);
+    this.#hooks.fail(last, gaveWay());
+    return true;
   }
 
   async #start(
@@ -76,22 +95,24 @@ export class Intake {
     const { context, model, options } = this.#loaded;
     const refusal = notGenerating(this.#loaded.description);
     if (refusal || !context) return this.#hooks.fail(id, refusal ?? new RecuaError('closed', 'The model is closed.'));
-    if (this.#active.size >= context.sequences + options.queueSize && !this.#hooks.makeRoom(request.asker)) {
+    if (this.#active.size >= context.sequences + options.queueSize && !this.#makeRoom(request.asker)) {
       const waiting = this.#active.size - context.sequences;
       return this.#hooks.fail(id, new RecuaError('queue_full', `The queue is full: ${context.sequences} requests run and ${waiting} wait; try again in a moment.`));
     }
     const cancelled = newCancelFlag();
+    const { client } = request.asker ?? anyone;
+    const whenGone = (stop: () => void): void => this.#active.whenEnded(id, stop);
     this.#active.set(id, undefined);
-    this.#preparing.set(id, cancelled);
+    this.#preparing.set(id, { cancelled, client });
     this.#arrivals.came();
     let leave: (() => void) | undefined;
     try {
       if (hasLargeSampler(request)) {
-        const end = await this.#largeSamplers.enter();
+        const end = await this.#largeSamplers.enter(client, whenGone);
         if (!this.#active.has(id)) return end();
         this.#active.whenEnded(id, end);
       }
-      leave = takesLong(request) ? await this.#poolShare.enter() : undefined;
+      leave = takesLong(request) ? await this.#poolShare.enter(client, whenGone) : undefined;
       if (!this.#active.has(id)) return;
       const prepared = await prepare({ model, contextSize: context.contextSize, cancelled, guesses: this.#guesses });
       if (begun && begun.tokens.length > 0) await prepared.sampler.resume(begun.tokens, begun.draws);

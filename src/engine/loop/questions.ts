@@ -9,20 +9,33 @@ import type { LoadedModel } from './loaded.js';
 
 export type Question = (model: NativeModel, cancelled: CancelFlag, options: EngineOptions) => Promise<unknown>;
 
+export interface Asked {
+  /** Whether it waits for its turn on the pool. */
+  takesLong: boolean;
+  /** Who takes turns; clients that are not known are one. */
+  client?: string | undefined;
+}
+
+interface Waiting {
+  cancelled: CancelFlag;
+  stop?: () => void;
+}
+
 export class Questions {
   readonly #loaded: LoadedModel;
   readonly #poolShare: PoolShare;
-  readonly #asked = new Map<number, CancelFlag>();
+  readonly #asked = new Map<number, Waiting>();
 
   constructor(loaded: LoadedModel, poolShare: PoolShare) {
     this.#loaded = loaded;
     this.#poolShare = poolShare;
   }
 
-  async ask(id: number, takesLong: boolean, question: Question): Promise<unknown> {
+  async ask(id: number, { takesLong, client }: Asked, question: Question): Promise<unknown> {
     const cancelled = newCancelFlag();
-    this.#asked.set(id, cancelled);
-    const leave = takesLong ? await this.#poolShare.enter() : undefined;
+    const asked: Waiting = { cancelled };
+    this.#asked.set(id, asked);
+    const leave = takesLong ? await this.#poolShare.enter(client, (stop) => { asked.stop = stop; }) : undefined;
     try {
       if (cancelled[0] !== 0) throw new RecuaError('cancelled', 'The request was cancelled.');
       return await question(this.#loaded.model, cancelled, this.#loaded.options);
@@ -33,6 +46,8 @@ export class Questions {
   }
 
   cancel(id: number): void {
-    this.#asked.get(id)?.fill(1);
+    const asked = this.#asked.get(id);
+    asked?.cancelled.fill(1);
+    asked?.stop?.();
   }
 }

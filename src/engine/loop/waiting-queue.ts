@@ -2,8 +2,12 @@
 // engine's loop.
 import { RecuaError } from '../../errors.js';
 import type { Asker } from '../protocol.js';
-import { anyone, FairOrder } from '../planning/fair-order.js';
+import { FairOrder } from '../planning/fair-order.js';
 import type { Sequence } from '../planning/sequence.js';
+
+export function gaveWay(): RecuaError {
+  return new RecuaError('queue_full', 'The queue is full, and this request gave its place to a client with fewer requests; try again in a moment.');
+}
 
 export class WaitingQueue {
   /** A sequence that joins is removed. */
@@ -38,21 +42,22 @@ export class WaitingQueue {
     this.#order.sort(this.sequences);
   }
 
-  /**
-   * Makes room in a full queue for a request of this client: gives up the last request of the
-   * client with the most in the queue, if that one has at least two more. Returns whether it did.
-   */
-  giveWay({ client }: Asker = anyone): boolean {
+  /** The number of sequences of each client. */
+  byClient(): Map<string, number> {
     const counts = new Map<string, number>();
     for (const sequence of this.sequences) {
       const of = this.#order.clientOf(sequence);
       counts.set(of, (counts.get(of) ?? 0) + 1);
     }
-    const [greediest, most] = [...counts].reduce((best, one) => (one[1] > best[1] ? one : best), ['', 0]);
-    if (most < (counts.get(client) ?? 0) + 2) return false;
-    const last = this.sequences.findLast((sequence) => this.#order.clientOf(sequence) === greediest)!;
+    return counts;
+  }
+
+  /** Gives up the last sequence of this client. Returns whether it has one. */
+  giveWay(client: string): boolean {
+    const last = this.sequences.findLast((sequence) => this.#order.clientOf(sequence) === client);
+    if (!last) return false;
     this.remove(last);
-    this.#giveUp(last, new RecuaError('queue_full', 'The queue is full, and this request gave its place to a client with fewer requests; try again in a moment.'));
+    this.#giveUp(last, gaveWay());
     return true;
   }
 

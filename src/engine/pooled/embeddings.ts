@@ -1,9 +1,11 @@
 // Embedding and reranking requests inside the engine. They have their own queue and native context,
-// opened on first use, so that they run beside chat. A native call takes inputs from all waiting
-// requests, one of each in turn, so that small requests share a call and a big one does not block
-// them.
+// opened on first use, so that they run beside chat. A native call takes one input of each client in
+// turn, and of each client's requests in turn, so that small requests share a call, and neither a
+// big one nor many of one client block them.
 import type { CancelFlag, EmbedderOptions, NativeEmbedder, NativeModel } from '../../addon/addon.js';
 import { RecuaError } from '../../errors.js';
+import { gaveWay } from '../loop/waiting-queue.js';
+import { anyone } from '../planning/fair-order.js';
 import { newCancelFlag } from '../prompts/cancel-flag.js';
 import { checkTokens } from '../prompts/known-tokens.js';
 import { isLong, type PoolShare } from '../prompts/pool-share.js';
@@ -13,6 +15,7 @@ import { leastTokens } from '../text/text-length.js';
 
 interface Job {
   id: number;
+  client: string;
   inputs: Int32Array[];
   /**
    * Inputs × dimensions; empty until the first batch shows the dimensions, which may differ from
@@ -23,6 +26,17 @@ interface Job {
   taken: number;
   /** Inputs with a vector. */
   done: number;
+}
+
+/** A request that is being tokenized, waits or runs. */
+interface Accepted {
+  client: string;
+  /** Of tokenizing. */
+  cancelled: CancelFlag;
+  /** Whether a call has taken inputs of it. */
+  runs: boolean;
+  /** Ends its wait for a place on the pool. */
+  stop?: () => void;
 }
 
 /** One input of a native call. */
@@ -46,13 +60,10 @@ export class Embeddings {
   #opened: NativeEmbedder | undefined;
   #calling = false;
   #calls = 0;
-  /**
-   * Accepted requests without an answer (being tokenized, waiting or running), by id, with the
-   * cancel flag for tokenizing.
-   */
-  readonly #active = new Map<number, CancelFlag>();
-  /** Requests with inputs that no call has taken; the first is next. */
-  readonly #jobs: Job[] = [];
+  /** Accepted requests without an answer, by id, in order of arrival. */
+  readonly #active = new Map<number, Accepted>();
+  /** Requests with inputs that no call has taken, by client; the first of the first is next. */
+  readonly #jobs = new Map<string, Job[]>();
   #running: Promise<void> | undefined;
   #closing = false;
 
@@ -77,14 +88,16 @@ export class Embeddings {
   }
 
   async start(id: number, request: EmbedRequest | RerankRequest): Promise<void> {
-    if (this.#active.size > this.#queueSize) {
+    const { client } = request.asker ?? anyone;
+    if (this.#active.size > this.#queueSize && !this.#makeRoom(client)) {
       this.#fail(id, new RecuaError('queue_full', `${this.#active.size} embedding requests are waiting already; try again in a moment.`));
       return;
     }
     const cancelled = newCancelFlag();
-    this.#active.set(id, cancelled);
+    const accepted: Accepted = { client, cancelled, runs: false };
+    this.#active.set(id, accepted);
     const texts = 'documents' in request ? [request.query, ...request.documents] : request.inputs;
-    const leave = isLong(texts) ? await this.#poolShare.enter() : undefined;
+    const leave = isLong(texts) ? await this.#poolShare.enter(client, (stop) => { accepted.stop = stop; }) : undefined;
     try {
       if (!this.#active.has(id)) return;
       const inputs: Int32Array[] = [];
@@ -92,7 +105,10 @@ export class Embeddings {
         inputs.push(await read());
         if (!this.#active.has(id)) return;
       }
-      this.#jobs.push({ id, inputs, vectors: new Float32Array(0), taken: 0, done: 0 });
+      const job: Job = { id, client, inputs, vectors: new Float32Array(0), taken: 0, done: 0 };
+      const jobs = this.#jobs.get(client);
+      if (jobs) jobs.push(job);
+      else this.#jobs.set(client, [job]);
       this.#running ??= this.#run();
     } catch (error) {
       if (this.#active.has(id)) this.#fail(id, RecuaError.from(error));
@@ -103,10 +119,22 @@ export class Embeddings {
 
   /** True if the id was active. A call in flight finishes; further calls do not start. */
   cancel(id: number): boolean {
-    const cancelled = this.#active.get(id);
-    if (!cancelled) return false;
-    cancelled[0] = 1;
+    if (!this.#active.has(id)) return false;
     this.#fail(id, new RecuaError('cancelled', 'The request was cancelled.'));
+    return true;
+  }
+
+  /**
+   * As in the queue of generating requests: the client with the most requests gives up its last one
+   * that no call has begun, if it has at least two more than this client.
+   */
+  #makeRoom(client: string): boolean {
+    const waiting = [...this.#active].filter(([, { runs }]) => !runs);
+    const counts = new Map<string, number>();
+    for (const [, { client: of }] of waiting) counts.set(of, (counts.get(of) ?? 0) + 1);
+    const [greediest, most] = [...counts].reduce((best, one) => (one[1] > best[1] ? one : best), ['', 0]);
+    if (most < (counts.get(client) ?? 0) + 2) return false;
+    this.#fail(waiting.findLast(([, { client: of }]) => of === greediest)![0], gaveWay());
     return true;
   }
 
@@ -177,29 +205,41 @@ export class Embeddings {
     this.#running = undefined;
   }
 
-  /** The next call's inputs: one of each job in turn, until the call is full. */
+  /** The next call's inputs: one of each client in turn, until the call is full. */
   #take(): Item[] {
     const items: Item[] = [];
     let rows = 0;
     let begun = false;
-    for (let job = this.#jobs[0]; job; job = this.#jobs[0]) {
-      if (this.#active.has(job.id)) {
-        const next = job.inputs[job.taken]!.length;
-        // It stays first, so that short inputs cannot pass a long one forever.
-        if (items.length > 0 && rows + next > tokensPerCall) break;
-        rows += next;
-        if (job.taken === 0) {
-          this.#emit({ id: job.id, kind: 'started' });
-          begun = true;
-        }
-        items.push({ job, index: job.taken++ });
-        if (job.taken < job.inputs.length) this.#jobs.push(job);
+    for (let next = this.#next(); next; next = this.#next()) {
+      const length = next.inputs[next.taken]!.length;
+      // It stays first, so that short inputs cannot pass a long one forever.
+      if (items.length > 0 && rows + length > tokensPerCall) break;
+      rows += length;
+      if (next.taken === 0) {
+        this.#emit({ id: next.id, kind: 'started' });
+        this.#active.get(next.id)!.runs = true;
+        begun = true;
       }
-      this.#jobs.shift();
+      items.push({ job: next, index: next.taken++ });
+      const jobs = this.#jobs.get(next.client)!;
+      jobs.shift();
+      if (next.taken < next.inputs.length) jobs.push(next);
+      this.#jobs.delete(next.client);
+      if (jobs.length > 0) this.#jobs.set(next.client, jobs);
     }
     // Before a call that may crash, the gateway must know which requests may have caused it.
     if (begun) this.#flush();
     return items;
+  }
+
+  /** The request whose turn it is. Drops those that nobody waits for. */
+  #next(): Job | undefined {
+    for (const [client, jobs] of this.#jobs) {
+      while (jobs.length > 0 && !this.#active.has(jobs[0]!.id)) jobs.shift();
+      if (jobs.length > 0) return jobs[0];
+      this.#jobs.delete(client);
+    }
+    return undefined;
   }
 
   /** One native call. If it fails for several jobs together, each is retried alone. */
@@ -259,7 +299,10 @@ export class Embeddings {
   }
 
   #fail(id: number, error: RecuaError): void {
+    const accepted = this.#active.get(id);
     this.#active.delete(id);
+    accepted?.cancelled.fill(1);
+    accepted?.stop?.();
     this.#emit({ id, kind: 'error', error: error.toPlain() });
   }
 }

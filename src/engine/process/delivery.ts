@@ -17,16 +17,16 @@ export function deliver(engine: EngineLoop, m: RequestMessage): void {
     case 'complete': return engine.complete(m.id, m.request, m.begun);
     case 'embed':
     case 'rerank': return engine.embed(m.id, m.request);
-    case 'render': return engine.ask(m.id, takesLong(m.request), (model, cancelled, { chatTemplate }) => renderChat(model, chatTemplate, m.request, cancelled));
-    case 'tokenize': return engine.ask(m.id, isLong([m.text]), async (model, cancelled) => {
+    case 'render': return engine.ask(m.id, { takesLong: takesLong(m.request), client: m.request.asker?.client }, (model, cancelled, { chatTemplate }) => renderChat(model, chatTemplate, m.request, cancelled));
+    case 'tokenize': return engine.ask(m.id, { takesLong: isLong([m.text]) }, async (model, cancelled) => {
       checkTokenizable(m.text, 'content');
       return await model.tokenize(m.text, m.addSpecial, m.parseSpecial, { cancelled });
     });
-    case 'detokenize': return engine.ask(m.id, isLong([m.tokens]), async (model) => {
+    case 'detokenize': return engine.ask(m.id, { takesLong: isLong([m.tokens]) }, async (model) => {
       checkTokens(m.tokens, model.info.vocabSize, 'tokens');
       return new TextDecoder('utf-8', { ignoreBOM: true }).decode(await model.detokenize(m.tokens, m.special));
     });
-    case 'pieces': return engine.ask(m.id, false, async (model) => {
+    case 'pieces': return engine.ask(m.id, { takesLong: false }, async (model) => {
       checkTokens(m.tokens, model.info.vocabSize, 'tokens');
       return await piecesOf(model, m.tokens);
     });

@@ -3,7 +3,7 @@ import type { Request, RequestHandler, Response } from 'express';
 import { RecuaError } from '../../errors.js';
 import { readAll } from '../exchange/admission.js';
 import type { Dialect } from '../exchange/dialect.js';
-import { fileNotFound, FileStore } from '../files/file-store.js';
+import { fileNotFound, filesOf } from '../files/file-store.js';
 import { pageOf } from '../http/page.js';
 import { refusePages } from '../access/pages.js';
 import { Query } from '../http/query.js';
@@ -23,7 +23,7 @@ export const batches: Dialect = {
   before: [refusePages],
   routes(gateway) {
     const store = new BatchStore(gateway.kept, undefined, (text) => gateway.log('warn', text));
-    const files = new FileStore(gateway.kept);
+    const files = filesOf(gateway);
     const queue = new BatchQueue({ gateway, store, files, idle: new Idle(gateway.traffic, Math.min(gateway.config.parallel, mostLines)) });
     if (gateway.kept.has('batches')) queue.resume().catch((thrown: unknown) => gateway.log('warn', `Batches cannot be resumed: ${RecuaError.logText(thrown)}`));
     const shown = async (record: BatchRecord): Promise<BatchRecord> => {

@@ -3,6 +3,7 @@
 import { open, type FileHandle } from 'node:fs/promises';
 import { setImmediate } from 'node:timers/promises';
 import { openRegular } from '../../system/small-file.js';
+import type { GrowingRoom } from '../files/growing-room.js';
 
 const pieceBytes = 1 << 20;
 const lineFeed = 0x0a;
@@ -62,28 +63,32 @@ export async function* linesOf(path: string, mostBytes: number): AsyncGenerator<
 /** Appends lines to a file that only this process writes. */
 export class LineFile {
   readonly #file: FileHandle;
+  readonly #room: GrowingRoom;
   #size: number;
   #last: Promise<void> = Promise.resolve();
 
-  private constructor(file: FileHandle, size: number) {
+  private constructor(file: FileHandle, size: number, room: GrowingRoom) {
     this.#file = file;
     this.#size = size;
+    this.#room = room;
   }
 
   /** `size`: end of the last complete line; anything after it is removed. */
-  static async open(path: string, size: number): Promise<LineFile> {
+  static async open(path: string, size: number, room: GrowingRoom): Promise<LineFile> {
     const file = await open(path, 'a', 0o600);
     await file.truncate(size);
-    return new LineFile(file, size);
+    return new LineFile(file, size, room);
   }
 
   get size(): number {
     return this.#size;
   }
 
+  /** @throws StoreFull if there is no room for the line */
   async add(value: object): Promise<void> {
     const bytes = Buffer.from(`${JSON.stringify(value)}\n`);
     const added = this.#last.then(async () => {
+      await this.#room.take(bytes.length);
       try {
         await this.#file.appendFile(bytes);
         this.#size += bytes.length;

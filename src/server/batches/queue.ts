@@ -2,6 +2,7 @@
 // on. While another key waits, each key's turn is limited. Made by dialect.
 import { RecuaError, type ErrorCode } from '../../errors.js';
 import { tryLock, type Lock } from '../../system/lock-file.js';
+import { StoreFull } from '../files/file-store.js';
 import { isOver, type BatchRecord } from './batch-store.js';
 import { BatchWork, type Places } from './work.js';
 
@@ -175,7 +176,7 @@ export class BatchQueue {
     } catch (thrown) {
       this.#logError(entry.id, thrown);
       const error = RecuaError.from(thrown);
-      if (unwritable.has(error.code)) resumesAtMs = Date.now() + this.#times.unwritableMs;
+      if (unwritable.has(error.code) && !(error instanceof StoreFull)) resumesAtMs = Date.now() + this.#times.unwritableMs;
       else await work.fail(error).catch((cause: unknown) => this.#logError(entry.id, cause));
     }
     await lock.release().catch((thrown: unknown) => this.#logError(entry.id, thrown));

@@ -6,7 +6,8 @@ import { rm, stat, type FileHandle } from 'node:fs/promises';
 import { setTimeout as wait } from 'node:timers/promises';
 import { RecuaError } from '../../errors.js';
 import { openRegular } from '../../system/small-file.js';
-import type { FileStore } from '../files/file-store.js';
+import { StoreFull, type FileStore } from '../files/file-store.js';
+import { GrowingRoom } from '../files/growing-room.js';
 import type { Gateway } from '../http/gateway.js';
 import { IdleWork, type InnerReply } from '../http/inner.js';
 import type { BatchProblem, BatchRecord, BatchStore } from './batch-store.js';
@@ -44,12 +45,16 @@ export class BatchWork {
   #cancelled = false;
   #isCounted = false;
   #resumesAtMs: number | undefined;
+  /** Why the results may not grow any more. */
+  #full: StoreFull | undefined;
+  readonly #room: GrowingRoom;
   #output: LineFile | undefined;
   #errors: LineFile | undefined;
 
   constructor(record: BatchRecord, places: Places) {
     this.record = record;
     this.#places = places;
+    this.#room = new GrowingRoom(places.files, record.by);
     const leftMs = Math.min(Math.max(0, record.batch.expires_at * 1_000 - Date.now()), longestTimerMs);
     this.#timer = setTimeout(() => this.#end.abort(), leftMs);
     this.#timer.unref();
@@ -86,6 +91,7 @@ export class BatchWork {
     this.#end.abort();
   }
 
+  /** @throws StoreFull if the results need more room than their key has */
   async run(): Promise<void> {
     try {
       await this.#run();
@@ -119,6 +125,7 @@ export class BatchWork {
     try {
       if (batch.status === 'validating') await this.#enter('in_progress');
       await this.#all(requests.filter(({ customId }) => !done.has(customId)), input);
+      if (this.#full && !this.#stop.signal.aborted) throw this.#full;
       if (this.#cancelled || (!this.#stop.signal.aborted && this.resumesAtMs === undefined)) await this.#conclude();
     } finally {
       await input.close();
@@ -131,9 +138,9 @@ export class BatchWork {
     const { batch, outputId, errorId } = this.record;
     const { files } = this.#places;
     const done = new Set<string>();
-    this.#output = await openLines(await files.pathOf(outputId), done);
+    this.#output = await openLines(await files.pathOf(outputId), done, this.#room);
     const completed = done.size;
-    this.#errors = await openLines(await files.pathOf(errorId), done);
+    this.#errors = await openLines(await files.pathOf(errorId), done, this.#room);
     batch.request_counts = { total, completed, failed: done.size - completed };
     return done;
   }
@@ -141,6 +148,7 @@ export class BatchWork {
   async #closeResults(): Promise<void> {
     await this.#output?.close();
     await this.#errors?.close();
+    this.#room.release();
   }
 
   /** Runs as many lines at once as `idle` has slots. */
@@ -153,7 +161,7 @@ export class BatchWork {
   }
 
   get #goesOn(): boolean {
-    return !this.#stop.signal.aborted && this.#resumesAtMs === undefined;
+    return !this.#stop.signal.aborted && !this.#full && this.#resumesAtMs === undefined;
   }
 
   /** Leaves the request for later if the batch is stopped or left meanwhile. */
@@ -201,6 +209,10 @@ export class BatchWork {
         await (failed ? this.#errors : this.#output)!.add(value);
         break;
       } catch (thrown) {
+        if (thrown instanceof StoreFull) {
+          this.#full = thrown;
+          return this.#end.abort();
+        }
         this.#places.gateway.log('warn', `${this.record.batch.id} is waiting because its answers cannot be written: ${RecuaError.logText(thrown)}`);
         await wait(pauseMs, undefined, { signal: this.#stop.signal }).catch(() => undefined);
         if (this.#stop.signal.aborted) return;
@@ -266,7 +278,7 @@ export class BatchWork {
 }
 
 /** Collects the requests that have a line, and removes an incomplete last line. */
-async function openLines(path: string, done: Set<string>): Promise<LineFile> {
+async function openLines(path: string, done: Set<string>, room: GrowingRoom): Promise<LineFile> {
   let size = 0;
   const read = async (): Promise<void> => {
     for await (const { bytes, isWhole, offset, length } of linesOf(path, Infinity)) {
@@ -278,7 +290,7 @@ async function openLines(path: string, done: Set<string>): Promise<LineFile> {
   await read().catch((cause: NodeJS.ErrnoException) => {
     if (cause.code !== 'ENOENT') throw cause;
   });
-  return await LineFile.open(path, size);
+  return await LineFile.open(path, size, room);
 }
 
 /** Counts the lines that another server, or an earlier run, has written so far. */

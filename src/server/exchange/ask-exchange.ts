@@ -2,7 +2,7 @@
 import type { RequestHandler, Response } from 'express';
 import type { Released } from '../../engine/api.js';
 import type { Lease } from '../../engine/pool-api.js';
-import type { ChatRequest, ModelDescription, Rendered } from '../../engine/protocol.js';
+import type { Asker, ChatRequest, ModelDescription, Rendered } from '../../engine/protocol.js';
 import type { Fields } from '../../request/fields.js';
 import { checkUnknown, readNear } from '../../request/unknown-fields.js';
 import { lendBody } from '../body/json-body.js';
@@ -53,9 +53,16 @@ export function askRoute<Question>(
   });
 }
 
+/** For fair turns among clients. */
+export function askerOf(gateway: Gateway, res: Response): Asker {
+  return { client: gateway.clientOf(res), priority: 0 };
+}
+
 /** Renders the prompt of a chat, which `read` reads as for the chat itself. */
 export function renderRoute(
   gateway: Gateway, read: (body: Fields, context: ChatContext) => { request: ChatRequest }, write: (rendered: Rendered) => object,
 ): RequestHandler {
-  return askRoute(gateway, read, async ({ request }, { engine }, signal, lend) => write(await engine.render(request, signal, lend())));
+  return askRoute(gateway, read, async ({ request }, { engine }, signal, lend, res) => {
+    return write(await engine.render({ ...request, asker: askerOf(gateway, res) }, signal, lend()));
+  });
 }

@@ -66,6 +66,8 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
   /** The answers that have begun, if requests may end their thinking. */
   #controlled: Answer[] | undefined;
   #leave = (): void => undefined;
+  /** Gives back the memory of the answers that never began. */
+  #startNoMore = (): void => undefined;
   /** The output that the client asked for; the page of running answers may need more. */
   #tells: Telling = {};
   #model = '';
@@ -107,12 +109,17 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
     this.#warnings = [...this.#asked?.warnings ?? [], ...this.#unknown, ...warnings];
     this.#writerOf(id).computedBy?.(model);
     const released = this.#dialect.keepsBody ? () => undefined : afterAll(lendBody(this.#res), prompts.flat().length);
+    let unstarted = prompts.flat().length;
+    this.#startNoMore = () => {
+      for (; unstarted > 0; unstarted--) released();
+    };
     const either = AbortSignal.any([signal, this.#failed.signal]);
     // Each of its answers listens.
     setMaxListeners(0, either);
     if (prompts.some(([request]) => request && 'thoughts' in request && request.thoughts?.control)) this.#controlled = [];
     const salt = this.#gateway.saltOf(this.#res);
     this.#start = (request) => {
+      unstarted--;
       const priority = isIdleWork(this.#res) ? idlePriority : Math.min(request.asker?.priority ?? 0, this.#gateway.mostPriority(this.#res));
       const asked = { ...request, asker: { client: this.#client, priority, ...(salt === undefined ? {} : { salt }) } };
       const answer = start(engine, this.#gateway.running.isWatched || this.#gateway.countsTokens(this.#res) ? watched(asked) : asked, either, released);
@@ -152,6 +159,7 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
       throw this.#failed.signal.reason;
     } finally {
       this.#leave();
+      this.#startNoMore();
     }
   }
 
@@ -159,6 +167,7 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
   fail(error: RecuaError): boolean {
     clearTimeout(this.#untilPing);
     this.#leave();
+    this.#startNoMore();
     if (!this.#stream) return false;
     logError(this.#gateway.log, this.#res, error);
     this.#stream.send(...this.#writer!.failure(error));

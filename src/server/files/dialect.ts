@@ -5,7 +5,7 @@ import type { Dialect } from '../exchange/dialect.js';
 import { refusePages } from '../access/pages.js';
 import { Query } from '../http/query.js';
 import { pageOf } from '../http/page.js';
-import { FileStore } from './file-store.js';
+import { filesOf } from './file-store.js';
 import { operations as about } from './operations.js';
 import { upload } from './upload.js';
 
@@ -13,8 +13,9 @@ const mostPage = 10_000;
 
 export const files: Dialect = {
   before: [refusePages],
-  routes({ kept, traffic, ownerOf, log }) {
-    const store = new FileStore(kept, undefined, (text) => log('warn', text));
+  routes(gateway) {
+    const { traffic, ownerOf } = gateway;
+    const store = filesOf(gateway);
     const idOf = (req: Request): string => String(req.params['id']);
     return [
       {

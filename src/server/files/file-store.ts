@@ -6,10 +6,12 @@ import { join } from 'node:path';
 import writeFileAtomic from 'write-file-atomic';
 import { RecuaError } from '../../errors.js';
 import { openRegular, readSmallFile } from '../../system/small-file.js';
+import type { Gateway } from '../http/gateway.js';
 import { DamagedFiles } from '../kept/damaged-files.js';
 import { keepingError, type KeptFolder } from '../kept/kept-folder.js';
 import { keyIn } from '../kept/key-in.js';
 import type { Owner } from '../kept/owner.js';
+import { resultsIn } from './batch-results.js';
 
 /** OpenAI's object. */
 export interface FileObject {
@@ -33,13 +35,16 @@ const idForm = /^file-[0-9a-f]{48}$/;
 const described = '.json';
 /** Ending of an incomplete upload. */
 const arriving = '.part';
+/** A description that write-file-atomic left half-written. */
+const temporary = /^file-[0-9a-f]{48}\.json\.\d+$/;
 const mostDescriptionBytes = 64 * 1024;
-/** An upload without new bytes for this long was left by a server that has ended. */
+/** What is unfinished and without new bytes for this long was left by a server that has ended. */
 const abandonedMs = 3_600_000;
 
 export const fileBounds = { files: 10_000, bytes: 16 * 2 ** 30, fileBytes: 2 ** 29 };
 /** Part of all files and bytes that one API key may have, so that others find room. */
 const shareOfKey = 0.5;
+const piecesOfAll = 256;
 
 interface Amount {
   files: number;
@@ -48,11 +53,18 @@ interface Amount {
 
 const nothing: Amount = { files: 0, bytes: 0 };
 
-/** The space reserved for one upload. */
+/** The space reserved for one upload, or for a piece of a batch's results. */
 export interface Room {
   bytes: number;
-  /** Ends the reservation: the upload is complete or deleted. */
+  /** Ends the reservation: the bytes are on the disk or deleted. */
   release(): void;
+}
+
+/** The store has reached a limit of its own: unlike a full disk, that does not pass by itself. */
+export class StoreFull extends RecuaError {
+  constructor(message: string) {
+    super('disk_full', message);
+  }
 }
 
 /** A place for a file's bytes, invisible until the file is published. */
@@ -61,11 +73,20 @@ export interface Draft {
   path: string;
 }
 
+const stores = new WeakMap<KeptFolder, FileStore>();
+
+/** The one store of a gateway, so that what uploads and batches reserve counts together. */
+export function filesOf({ kept, log }: Pick<Gateway, 'kept' | 'log'>): FileStore {
+  const store = stores.get(kept) ?? new FileStore(kept, undefined, (text) => log('warn', text));
+  stores.set(kept, store);
+  return store;
+}
+
 export class FileStore {
   readonly #kept: KeptFolder;
   readonly #bounds: typeof fileBounds;
   readonly #damaged: DamagedFiles;
-  /** What is reserved for running uploads, by the name of the key. */
+  /** What is reserved for running uploads and batches, by the name of the key. */
   readonly #promised = new Map<string | undefined, Amount>();
   /** The last reservation: one after the other, so that no two get the same room. */
   #reserving: Promise<unknown> = Promise.resolve();
@@ -76,9 +97,14 @@ export class FileStore {
     this.#damaged = new DamagedFiles('file', warn);
   }
 
+  /** What a growing file reserves at once: 64 MiB, or less if the store is small. */
+  get pieceBytes(): number {
+    return Math.ceil(this.#bounds.bytes / piecesOfAll);
+  }
+
   /**
    * Reserves space for another file of at most `mostBytes`, of the API key named `by`.
-   * @throws RecuaError `disk_full` if there are too many files or bytes, of all or of that key
+   * @throws StoreFull if there are too many files or bytes, of all or of that key
    */
   async room(by: string | undefined, mostBytes = Infinity): Promise<Room> {
     const room = this.#reserving.then(() => this.#reserve(by, mostBytes));
@@ -92,8 +118,8 @@ export class FileStore {
     const held = sum([await this.#held(), promised]);
     const own = by === undefined ? undefined : sum([await this.#heldBy(by), promisedToKey]);
     const { files, bytes: most, fileBytes } = this.#bounds;
-    if (held.files >= files) throw new RecuaError('disk_full', `There are ${held.files} files, which is the limit; delete some.`);
-    if (held.bytes >= most) throw new RecuaError('disk_full', `All files together have ${held.bytes} bytes, over the limit of ${most}; delete some.`);
+    if (held.files >= files) throw new StoreFull(`There are ${held.files} files, which is the limit; delete some.`);
+    if (held.bytes >= most) throw new StoreFull(`All files together have ${held.bytes} bytes, over the limit of ${most}; delete some.`);
     const allowed = Math.min(fileBytes, most - held.bytes, own ? this.#leftOf(by!, own) : Infinity);
     const bytes = Math.min(allowed, mostBytes);
     this.#promise(by, { files: 1, bytes });
@@ -106,14 +132,16 @@ export class FileStore {
     else this.#promised.delete(by);
   }
 
-  /** What is on the disk. Removes uploads that a server left when it ended. */
+  /** What is on the disk. Removes what a server left when it ended or the disk was full. */
   async #held(): Promise<Amount> {
     const folder = await this.#folder();
     const held = { files: 0, bytes: 0 };
-    for (const name of await readdir(folder)) {
+    const names = await readdir(folder);
+    const isLeft = await this.#leftIn(names);
+    for (const name of names) {
       const found = await stat(join(folder, name)).catch(() => undefined);
       if (!found) continue;
-      if (name.endsWith(arriving) && Date.now() - found.mtimeMs > abandonedMs) {
+      if (found.isFile() && isLeft(name) && Date.now() - found.mtimeMs > abandonedMs) {
         await rm(join(folder, name), { force: true });
         continue;
       }
@@ -121,6 +149,22 @@ export class FileStore {
       if (name.endsWith(described)) held.files++;
     }
     return sum([held, ...(await this.#inputs()).map(({ bytes }) => ({ files: 0, bytes }))]);
+  }
+
+  /** Which of these names, once they are old, belong to no file and to no batch. */
+  async #leftIn(names: readonly string[]): Promise<(name: string) => boolean> {
+    const unlisted = unlistedIn(names);
+    const { results, isSure } = await resultsIn(await this.#kept.of('batches'), unlisted);
+    for (const { id } of results) unlisted.delete(id);
+    return (name) => name.endsWith(arriving) || temporary.test(name) || (isSure && unlisted.has(name));
+  }
+
+  /** Bytes of batches' results that are not listed yet, of the key named `by`. */
+  async #unlistedOf(by: string): Promise<number> {
+    const folder = await this.#folder();
+    const { results } = await resultsIn(await this.#kept.of('batches'), unlistedIn(await readdir(folder)));
+    const sizes = results.filter((one) => one.by === by).map(async ({ id }) => (await stat(join(folder, id)).catch(() => undefined))?.size ?? 0);
+    return (await Promise.all(sizes)).reduce((all, size) => all + size, 0);
   }
 
   /** Requests of batches whose file was deleted meanwhile. */
@@ -137,19 +181,21 @@ export class FileStore {
 
   /** What the key named `by` has on the disk. */
   async #heldBy(by: string): Promise<Amount> {
+    // First, since results that are listed meanwhile must count at least once.
+    const results = await this.#unlistedOf(by);
     const own = await this.list({ name: by, has: (one) => one === by });
     const inputs = (await this.#inputs()).filter((one) => one.by === by);
-    return sum([...own.map(({ bytes }) => ({ files: 1, bytes })), ...inputs.map(({ bytes }) => ({ files: 0, bytes }))]);
+    return sum([{ files: 0, bytes: results }, ...own.map(({ bytes }) => ({ files: 1, bytes })), ...inputs.map(({ bytes }) => ({ files: 0, bytes }))]);
   }
 
   /**
    * The bytes that the key named `by` may add.
-   * @throws RecuaError `disk_full`
+   * @throws StoreFull
    */
   #leftOf(by: string, { files, bytes }: Amount): number {
     const [mostFiles, mostBytes] = [Math.ceil(this.#bounds.files * shareOfKey), Math.ceil(this.#bounds.bytes * shareOfKey)];
-    if (files >= mostFiles) throw new RecuaError('disk_full', `The API key ${by} has ${files} files, which is the limit for one key; delete some.`);
-    if (bytes >= mostBytes) throw new RecuaError('disk_full', `The files of the API key ${by} have ${bytes} bytes, over the limit of ${mostBytes} for one key; delete some.`);
+    if (files >= mostFiles) throw new StoreFull(`The API key ${by} has ${files} files, which is the limit for one key; delete some.`);
+    if (bytes >= mostBytes) throw new StoreFull(`The files of the API key ${by} have ${bytes} bytes, over the limit of ${mostBytes} for one key; delete some.`);
     return mostBytes - bytes;
   }
 
@@ -162,7 +208,12 @@ export class FileStore {
   async publish({ id, path }: Draft, about: About): Promise<FileObject> {
     const folder = await this.#folder();
     await rename(path, join(folder, id));
-    return await this.describe(id, about);
+    try {
+      return await this.describe(id, about);
+    } catch (thrown) {
+      await rm(join(folder, id), { force: true });
+      throw thrown;
+    }
   }
 
   /** Turns bytes that are already stored under their id into a file. */
@@ -257,6 +308,12 @@ function parse(text: string, expectedId: string): Described {
     && typeof filename === 'string' && typeof purpose === 'string' && (by === undefined || typeof by === 'string');
   if (!isWhole) throw new Error('it does not have the fields of a file');
   return value as Described;
+}
+
+/** Ids of files that have bytes but no description. */
+function unlistedIn(names: readonly string[]): Set<string> {
+  const all = new Set(names);
+  return new Set(names.filter((name) => idForm.test(name) && !all.has(name + described)));
 }
 
 function isCount(value: unknown): boolean {

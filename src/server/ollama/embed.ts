@@ -4,7 +4,7 @@ import type { RequestHandler } from 'express';
 import type { ModelDescription } from '../../engine/protocol.js';
 import { wrongType, wrongValue, type Fields } from '../../request/fields.js';
 import { anyModel } from '../exchange/admission.js';
-import { askRoute } from '../exchange/ask-exchange.js';
+import { askerOf, askRoute } from '../exchange/ask-exchange.js';
 import { shorten } from '../exchange/vectors.js';
 import type { Gateway } from '../http/gateway.js';
 import { noteTokens } from '../http/facts.js';
@@ -14,7 +14,7 @@ const maxInputs = 2_048;
 export function embed(gateway: Gateway): RequestHandler {
   return askRoute(gateway, readEmbed, async ({ inputs, old, dimensions }, { id, engine }, signal, lend, res) => {
     const startMs = performance.now();
-    const { vectors, tokenCounts } = await engine.embed({ inputs }, signal, lend());
+    const { vectors, tokenCounts } = await engine.embed({ inputs, asker: askerOf(gateway, res) }, signal, lend());
     const tokens = tokenCounts.reduce((sum, count) => sum + count, 0);
     noteTokens(res, tokens);
     const rows = vectors.map((vector) => Array.from(shorten(vector, dimensions)));

@@ -8,6 +8,7 @@ import type { Embedded } from '../../engine/api.js';
 import type { Lease } from '../../engine/pool-api.js';
 import type { ModelDescription } from '../../engine/protocol.js';
 import { anyModel, inference, type Exchange } from '../exchange/admission.js';
+import { askerOf } from '../exchange/ask-exchange.js';
 import { wrongType, wrongValue, type Fields } from '../../request/fields.js';
 import { checkUnknown } from '../../request/unknown-fields.js';
 import { readTokens } from '../../request/tokens.js';
@@ -21,17 +22,19 @@ const maxInputs = 2_048;
 const floatsPerSlice = 16_384;
 
 export function embeddings(gateway: Gateway): RequestHandler {
-  return inference(gateway, (res) => new EmbeddingExchange(res));
+  return inference(gateway, (res) => new EmbeddingExchange(gateway, res));
 }
 
 class EmbeddingExchange implements Exchange {
+  readonly #gateway: Gateway;
   readonly #res: Response;
   #id = '';
   #warnings: readonly string[] = [];
   #working: Promise<Embedded> | undefined;
   #format: Format = { encoding: 'float', dimensions: undefined };
 
-  constructor(res: Response) {
+  constructor(gateway: Gateway, res: Response) {
+    this.#gateway = gateway;
     this.#res = res;
     factsOf(res).operation = 'embeddings';
   }
@@ -46,7 +49,7 @@ class EmbeddingExchange implements Exchange {
     this.#format = format;
     this.#warnings = [...warnings, ...checkUnknown(body)];
     this.#id = id;
-    this.#working = engine.embed({ inputs }, signal, lendBody(this.#res));
+    this.#working = engine.embed({ inputs, asker: askerOf(this.#gateway, this.#res) }, signal, lendBody(this.#res));
   }
 
   async answer(): Promise<void> {

@@ -2,7 +2,7 @@
 // format of Jina and Cohere, or with `texts` instead of `documents` in that of Text Embeddings
 // Inference. Mounted by dialect.
 import type { RequestHandler } from 'express';
-import { askRoute } from '../exchange/ask-exchange.js';
+import { askerOf, askRoute } from '../exchange/ask-exchange.js';
 import { Fields, int32Max, isObject, wrongType, wrongValue } from '../../request/fields.js';
 import type { Gateway } from '../http/gateway.js';
 import { noteTokens } from '../http/facts.js';
@@ -22,7 +22,7 @@ export function rerank(gateway: Gateway): RequestHandler {
   return askRoute(gateway, readRerank, async ({ query, documents, top, withText, asTexts }, { id, engine }, signal, lend, res) => {
     // If the reply contains the documents, their memory counts until it is sent.
     const texts = withText ? documents : undefined;
-    const { scores, tokenCounts } = await engine.rerank({ query, documents }, signal, withText ? undefined : lend());
+    const { scores, tokenCounts } = await engine.rerank({ query, documents, asker: askerOf(gateway, res) }, signal, withText ? undefined : lend());
     const tokens = tokenCounts.reduce((sum, count) => sum + count, 0);
     noteTokens(res, tokens);
     const order = Array.from(scores, (score, index) => ({ score, index })).sort((a, b) => b.score - a.score).slice(0, top);

@@ -13,8 +13,8 @@ import type { ResponseStore, StoredResponse, WireResponse } from './store.js';
 
 /** Most waiting and running ones; more are refused. */
 const mostUnfinished = 128;
-/** A key's share of these. */
-const mostOfOneKey = mostUnfinished / 4;
+/** Most of those for one API key, or for one address without keys. */
+const mostOfOneClient = mostUnfinished / 4;
 /** Memory for their bodies and events. */
 const mostUnfinishedBytes = 2 ** 27;
 /** Memory for completed ones, for clients that return. */
@@ -28,6 +28,8 @@ export class BackgroundRun implements Beginning {
   readonly input: readonly object[];
   readonly previous: string | undefined;
   readonly by: string | undefined;
+  /** The key, or without keys the address, that it counts towards. */
+  readonly who: string;
   /** Held until the end is stored. */
   mark: Lock | undefined;
   /** Resolves when its own request has passed the limits of its key, and counts as running. */
@@ -44,8 +46,9 @@ export class BackgroundRun implements Beginning {
   #isWritten = false;
   #isConcluded = false;
 
-  constructor({ response, input, previous, by }: StoredResponse, bodyBytes: number) {
+  constructor({ response, input, previous, by }: StoredResponse, bodyBytes: number, who = '') {
     this.#bytes = bodyBytes;
+    this.who = who;
     this.response = response;
     this.input = input;
     this.previous = previous;
@@ -182,10 +185,11 @@ export class BackgroundRuns {
   }
 
   /**
-   * Stores it as queued and starts it. `itemBytes`: size of the items that the body refers to.
+   * Stores it as queued and starts it. `who`: the client that it counts towards. `itemBytes`: size
+   * of the items that the body refers to.
    * @throws RecuaError `queue_full`; the errors of storing
    */
-  async start(stored: StoredResponse, body: object, itemBytes = 0, trace?: TraceHeaders): Promise<BackgroundRun> {
+  async start(stored: StoredResponse, body: object, who: string, itemBytes = 0, trace?: TraceHeaders): Promise<BackgroundRun> {
     const text = JSON.stringify({ ...body, stream: true });
     // The text with the items, what it echoes, and its own request.
     const held = 4 * (text.length + itemBytes) + 2 * weighJson(Buffer.from(text), 'The request');
@@ -194,12 +198,12 @@ export class BackgroundRuns {
     if (unfinished.length >= mostUnfinished || (unfinished.length > 0 && bytes + held > mostUnfinishedBytes)) {
       throw new RecuaError('queue_full', `${unfinished.length} background responses are waiting or running; wait until some are complete.`);
     }
-    const own = stored.by === undefined ? [] : unfinished.filter(({ by }) => by === stored.by);
-    if (own.length >= mostOfOneKey) {
-      throw new RecuaError('queue_full', `${own.length} background responses of this key are waiting or running; wait until some are complete.`);
+    const own = unfinished.filter((run) => run.who === who);
+    if (own.length >= mostOfOneClient) {
+      throw new RecuaError('queue_full', `${own.length} background responses of this client are waiting or running; wait until some are complete.`);
     }
     // From here on, it counts towards the limits.
-    const run = new BackgroundRun(stored, held);
+    const run = new BackgroundRun(stored, held, who);
     this.#runs.set(stored.response.id, run);
     try {
       run.mark = await this.#store.mark(stored.response.id);

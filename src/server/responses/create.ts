@@ -35,9 +35,10 @@ export async function readEarlier({ gateway, store }: Places, req: Request, res:
   if (!isObject(body)) return nothingEarlier;
   const whose = gateway.ownerOf(res);
   const hold = (bytes: number): void => holdMore(res, bytes);
+  const reader = { client: gateway.clientOf(res), res, hasBody: true };
   const size = new ReferredSize(gateway.config.bodyLimitBytes);
   const previous = body['previous_response_id'];
-  const before = typeof previous === 'string' && previous !== '' ? conversation?.history(previous, hold) ?? await store.history(previous, whose, hold) : [];
+  const before = typeof previous === 'string' && previous !== '' ? conversation?.history(previous, hold) ?? await store.history(previous, whose, reader, hold) : [];
   for (const item of before) size.add(item, 'previous_response_id');
   const references = referencesOf(body['input']);
   if (references.length === 0) return { ...nothingEarlier, before };
@@ -45,7 +46,7 @@ export async function readEarlier({ gateway, store }: Places, req: Request, res:
   const items = new Map<string, object>();
   for (const owner of owners) {
     // The reader reports missing items, with their place in the input.
-    const stored = owner === undefined ? undefined : await store.get(owner, whose, undefined, hold).catch(unlessMissing);
+    const stored = owner === undefined ? undefined : await store.inTurn(reader, () => store.get(owner, whose, undefined, hold)).catch(unlessMissing);
     for (const item of [...stored?.input ?? [], ...stored?.response.output ?? []]) items.set(String(idOf(item)), item);
   }
   let itemBytes = 0;
@@ -102,7 +103,7 @@ export async function startRun({ gateway, runs }: Places, req: Request, res: Res
     id, object: 'response', created_at: Math.floor(Date.now() / 1_000), completed_at: null, status: 'queued', background: true,
     error: null, incomplete_details: null, model, output: [], usage: null, store: true, ...asked.echo,
   };
-  const run = await runs.start({ response, input: storedInput(asked.input, id), previous: asked.previous, by: gateway.ownerOf(res).name }, body, earlier.itemBytes, traceHeaders(res));
+  const run = await runs.start({ response, input: storedInput(asked.input, id), previous: asked.previous, by: gateway.ownerOf(res).name }, body, gateway.clientOf(res), earlier.itemBytes, traceHeaders(res));
   // Its client, who may watch it to the end, is no second request.
   void run.begun.then(() => gateway.leaveRunning(res));
   if (asked.stream) await streamRun(gateway, res, run, 0);

@@ -4,7 +4,6 @@
 // bytes loses its oldest. Several servers may share the folder: the one that generates a background
 // response holds a mark beside its file. Made by dialect.
 import { readdir, rm, stat } from 'node:fs/promises';
-import { setImmediate } from 'node:timers/promises';
 import { join } from 'node:path';
 import writeFileAtomic from 'write-file-atomic';
 import { RecuaError } from '../../errors.js';
@@ -13,12 +12,14 @@ import { NotRegular, readFirstLine, readSmallFile } from '../../system/small-fil
 import { keepingError, type KeptFolder } from '../kept/kept-folder.js';
 import { keyIn, withKeyFirst } from '../kept/key-in.js';
 import type { Owner } from '../kept/owner.js';
+import { Readers, type Reader } from './readers.js';
 
 const mostBytes = 2 ** 30;
 /** Longer than the text of any request. */
 const mostFileBytes = 2 ** 29;
-/** Writes between two sweeps. */
+/** Writes between two sweeps, and their bytes. */
 const writesPerSweep = 200;
+const bytesPerSweep = 2 ** 26;
 /** A draft of this age belongs to a process that has ended. */
 const draftMs = 3_600_000;
 /** A conversation of this many responses is longer than any context. */
@@ -65,28 +66,35 @@ const markEnding = '.running';
 
 export class ResponseStore {
   readonly #kept: KeptFolder;
-  readonly #bounds: { bytes: number; ageMs: number; writes: number };
-  #writes = 0;
+  readonly #bounds: { bytes: number; ageMs: number; writes: number; sweepBytes: number };
+  readonly #readers = new Readers();
+  /** Since the last sweep; the first write sweeps. */
+  #writes = Infinity;
+  #writtenBytes = 0;
   #sweeping: Promise<void> = Promise.resolve();
-  /** Inputs are read one by one: parsing a long one keeps the process busy. */
-  #reading: Promise<unknown> = Promise.resolve();
 
-  constructor(kept: KeptFolder, { bytes = mostBytes, ageMs = Infinity, writes = writesPerSweep } = {}) {
+  constructor(kept: KeptFolder, { bytes = mostBytes, ageMs = Infinity, writes = writesPerSweep, sweepBytes = bytesPerSweep } = {}) {
     this.#kept = kept;
-    this.#bounds = { bytes, ageMs, writes };
+    this.#bounds = { bytes, ageMs, writes, sweepBytes };
   }
 
   /** @throws RecuaError `disk_full`, `store_unwritable` */
   async put({ input, ...head }: StoredResponse): Promise<void> {
     const folder = await this.#kept.of('responses');
     const path = join(folder, head.response.id + ending);
+    const text = `${withKeyFirst(head)}\n${JSON.stringify(input)}`;
     try {
       // The file is atomic. Losing it in a power failure is not worth waiting for a sync.
-      await writeFileAtomic(path, `${withKeyFirst(head)}\n${JSON.stringify(input)}`, { mode: 0o600, fsync: false });
+      await writeFileAtomic(path, text, { mode: 0o600, fsync: false });
     } catch (thrown) {
       throw keepingError(thrown);
     }
-    if (this.#writes++ % this.#bounds.writes === 0) this.#sweeping = this.#sweeping.then(() => this.#sweep(folder)).catch(() => undefined);
+    this.#writes++;
+    this.#writtenBytes += Buffer.byteLength(text);
+    if (this.#writes < this.#bounds.writes && this.#writtenBytes < this.#bounds.sweepBytes) return;
+    this.#writes = 0;
+    this.#writtenBytes = 0;
+    this.#sweeping = this.#sweeping.then(() => this.#sweep(folder)).catch(() => undefined);
   }
 
   /**
@@ -112,6 +120,15 @@ export class ResponseStore {
     if (await mark.isHeld()) return;
     await rm(await this.#pathOf(id, ending), { force: true });
     throw notFound(id);
+  }
+
+  /**
+   * Every request reads in its turn. What it reads may be as large as a body: the turn ends when it
+   * was charged, as part of a reply or by `hold`.
+   * @throws RecuaError `body_memory_full`, `cancelled`
+   */
+  async inTurn<Result>(reader: Reader, read: () => Promise<Result>): Promise<Result> {
+    return await this.#readers.inTurn(reader, read);
   }
 
   /**
@@ -154,34 +171,36 @@ export class ResponseStore {
    * @throws RecuaError `response_not_found`
    */
   async get(id: string, owner: Owner, param?: string, hold: (bytes: number) => void = () => undefined): Promise<StoredResponse> {
-    const head = await this.head(id, owner, param);
-    const read = this.#reading.then(async () => {
-      await setImmediate();
-      const text = await this.#read(id);
-      if (text === undefined) throw notFound(id, param);
-      hold(text.length);
-      const input = parsed(text.slice(text.indexOf('\n') + 1));
-      if (!Array.isArray(input)) throw notFound(id, param);
-      return { ...head, input: input as object[] };
-    });
-    this.#reading = read.catch(() => undefined);
-    return await read;
+    await this.#check(id, owner, param);
+    const text = await this.#read(id);
+    if (text === undefined) throw notFound(id, param);
+    hold(text.length);
+    const end = text.indexOf('\n');
+    const input = parsed(text.slice(end + 1));
+    if (!Array.isArray(input)) throw notFound(id, param);
+    return { ...headOf(text.slice(0, end), id, owner, param), input: input as object[] };
   }
 
   /** The response without its input. */
   async head(id: string, owner: Owner, param?: string): Promise<StoredHead> {
-    const text = idForm.test(id) ? await this.#read(id, true) : undefined;
-    const head = text === undefined ? undefined : parsed(text) as StoredHead | undefined;
-    if (!head || !owner.has(head.by)) throw notFound(id, param);
-    return head;
+    await this.#check(id, owner, param);
+    return headOf(await this.#read(id, true), id, owner, param);
+  }
+
+  /** Whether it is there for the owner, without reading it. */
+  async #check(id: string, owner: Owner, param?: string): Promise<void> {
+    if (!idForm.test(id) || !await this.#exists(id) || !owner.has(await keyIn(await this.#pathOf(id, ending)))) throw notFound(id, param);
   }
 
   /** All items of the conversation up to that response, including its output. */
-  async history(id: string, owner: Owner, hold: (bytes: number) => void): Promise<object[]> {
+  async history(id: string, owner: Owner, reader: Reader, hold: (bytes: number) => void): Promise<object[]> {
     const steps: StoredResponse[] = [];
     for (let next: string | undefined = id; next !== undefined; next = steps.at(-1)!.previous) {
-      const found: StoredResponse = await this.get(next, owner, 'previous_response_id', hold).catch((thrown: unknown) => { throw next === id ? thrown : parentGone(thrown, id); });
-      const step: StoredResponse = isUnfinished(found.response) ? { ...await this.current(next, owner), input: found.input } : found;
+      const at = next;
+      const step: StoredResponse = await this.inTurn(reader, async () => {
+        const found = await this.get(at, owner, 'previous_response_id', hold).catch((thrown: unknown) => { throw at === id ? thrown : parentGone(thrown, id); });
+        return isUnfinished(found.response) ? { ...await this.current(at, owner), input: found.input } : found;
+      });
       if (isUnfinished(step.response)) {
         throw new RecuaError('invalid_value', `The response ${next} is still in progress: wait until it is complete, or cancel it.`, { param: 'previous_response_id' });
       }
@@ -193,7 +212,7 @@ export class ResponseStore {
 
   /** @throws RecuaError `response_not_found` */
   async remove(id: string, owner: Owner): Promise<object> {
-    await this.head(id, owner);
+    await this.#check(id, owner);
     const path = await this.#pathOf(id, ending);
     // Before the file: see `replace`.
     await rm(await this.#pathOf(id, markEnding), { force: true });
@@ -251,6 +270,12 @@ export class ResponseStore {
       bytes -= oldest.bytes;
     }
   }
+}
+
+function headOf(text: string | undefined, id: string, owner: Owner, param?: string): StoredHead {
+  const head = text === undefined ? undefined : parsed(text) as StoredHead | undefined;
+  if (!head || !owner.has(head.by)) throw notFound(id, param);
+  return head;
 }
 
 function parsed(text: string): unknown {

@@ -18,6 +18,98 @@ t.test('two tasks run at once, the others in order of arrival', async (t) => {
   await Promise.all([share.enter(), share.enter()]);
 });
 
+t.test('clients take turns, however many requests one has', async (t) => {
+  const share = new PoolShare(2, 0);
+  const inside: [name: string, leave: () => void][] = [];
+  for (const name of ['ann 1', 'ann 2', 'ann 3', 'ann 4', 'bob 1', 'cat 1', 'bob 2']) {
+    void share.enter(name.split(' ')[0]).then((leave) => inside.push([name, leave]));
+  }
+  for (let left = 0; left < 7; left++) {
+    await turn();
+    t.equal(inside.length, Math.min(7, left + 2));
+    inside[left]![1]();
+  }
+  t.strictSame(inside.map(([name]) => name), ['ann 1', 'ann 2', 'bob 1', 'cat 1', 'ann 3', 'bob 2', 'ann 4']);
+});
+
+t.test('slow work keeps only its own client waiting', async (t) => {
+  const share = new PoolShare(2, 2);
+  const inside: string[] = [];
+  const enter = (client: string) => share.enter(client).then((leave) => (inside.push(client), leave));
+  const held = [await enter('ann'), await enter('ann')];
+  void enter('ann');
+  const others = [enter('bob'), enter('cat'), enter('dan')];
+  await turn();
+  t.strictSame(inside, ['ann', 'ann']);
+  // The engine's timers keep no process alive.
+  const alive = setInterval(() => undefined, 100);
+  t.teardown(() => clearInterval(alive));
+  const leaves = await Promise.all(others.slice(0, 2));
+  t.strictSame(inside, ['ann', 'ann', 'bob', 'cat'], 'after a second');
+  await turn();
+  t.equal(inside.length, 4, 'so many at most');
+  held[0]!();
+  await turn();
+  t.equal(inside.length, 4, 'two are quick already');
+  leaves[0]!();
+  await others[2];
+  t.strictSame(inside.slice(4), ['dan']);
+});
+
+t.test('who leaves the queue needs no turn', async (t) => {
+  const share = new PoolShare(1, 0);
+  const leave = await share.enter('ann');
+  let stop = (): void => undefined;
+  const gone = share.enter('bob', (stopWaiting) => { stop = stopWaiting; });
+  const next = share.enter('cat');
+  stop();
+  (await gone)();
+  let entered = false;
+  void next.then(() => { entered = true; });
+  await turn();
+  t.equal(entered, false, 'and takes no place');
+  leave();
+  (await next)();
+  (await share.enter('bob'))();
+});
+
+t.test('a client whose requests are all being prepared leaves room in the queue for others', async (t) => {
+  const open = await openEngine({}, { parallel: 1, queueSize: 5 });
+  const { model } = open.loaded;
+  const createSampler = model.createSampler.bind(model);
+  let release = (): void => undefined;
+  const released = new Promise<void>((resolve) => { release = resolve; });
+  model.createSampler = async (options, prompt) => {
+    if (options.grammar?.startsWith('say:')) await released;
+    return await createSampler(options, prompt);
+  };
+  const asked = (client: string, number: number) => open.complete(completion(`${client} ${number}`, { constraint: say('yes'), maxTokens: 1, asker: { client, priority: 0 } }));
+  const all = Array.from({ length: 6 }, (_, number) => asked('ann', number));
+  const more = asked('ann', 7);
+  t.match((await more.done).end, { kind: 'error', error: { code: 'queue_full' } });
+  const bob = open.complete(completion('bob', { maxTokens: 1, asker: { client: 'bob', priority: 0 } }));
+  t.match((await bob.done).end, { kind: 'done' });
+  t.match((await all[5]!.done).end, { kind: 'error', error: { code: 'queue_full', message: /gave its place/ } });
+  release();
+  for (const { done } of all.slice(0, 5)) t.match((await done).end, { kind: 'done' });
+  await open.engine.close();
+  t.strictSame(open.addon.violations, []);
+});
+
+t.test('embeddings: clients take turns, and one leaves room in the queue for others', async (t) => {
+  const open = await openEngine({ pooling: 'mean' }, { queueSize: 5 });
+  const ended: string[] = [];
+  const follow = (name: string, { done }: { done: Promise<{ end: { kind: string } }> }) => done.then(({ end }) => { ended.push(`${name} ${end.kind}`); });
+  // One text fills a call.
+  const text = 'x'.repeat(1_000);
+  const all = Array.from({ length: 6 }, (_, number) => follow(`ann ${number}`, open.embed([text, text], 'ann')));
+  const bob = follow('bob', open.embed([text], 'bob'));
+  await Promise.all([...all, bob]);
+  t.equal(ended[0], 'ann 5 error', 'gave its place');
+  t.ok(ended.indexOf('bob embedded') < 3, ended.join(', '));
+  await open.engine.close();
+});
+
 t.test('many characters, grammars, schemas and tools count as long', async (t) => {
   t.notOk(takesLong(chat('hello')));
   t.notOk(takesLong(completion('hello')));
@@ -29,6 +121,9 @@ t.test('many characters, grammars, schemas and tools count as long', async (t) =
   t.ok(takesLong({ ...chat('hello'), prediction: 'x'.repeat(70_000) }));
   for (const infill of [{ prefix: 'x'.repeat(70_000), suffix: '', extra: [] }, { prefix: '', suffix: '', extra: [{ filename: 'a', text: 'x'.repeat(70_000) }] }]) t.ok(takesLong(completion('', { infill })));
   t.ok(takesLong(completion('hello', { sampling: { ...sampling, dryMultiplier: 1 } })));
+  const turns = (count: number) => JSON.stringify(Array.from({ length: count }, () => ({ role: 'user', content: 'x' })));
+  t.notOk(takesLong({ ...chat('hello'), messages: turns(50) }));
+  t.ok(takesLong({ ...chat('hello'), messages: turns(70) }));
   t.ok(isLong(Array.from({ length: 700 }, () => 'x'.repeat(100))));
 });
 

@@ -13,6 +13,7 @@ import { BatchQueue } from '#recua/server/batches/queue.js';
 import { linesOf } from '#recua/server/batches/lines.js';
 import { checkRequests } from '#recua/server/batches/requests.js';
 import { FileStore } from '#recua/server/files/file-store.js';
+import { GrowingRoom } from '#recua/server/files/growing-room.js';
 import type { Gateway } from '#recua/server/http/gateway.js';
 import type { InnerReply } from '#recua/server/http/inner.js';
 import { Traffic } from '#recua/server/http/traffic.js';
@@ -414,16 +415,16 @@ t.test("lines of a batch leave the requests of their key's minute alone", async 
 });
 
 /** A queue whose lines are answered at once, over a store of its own. */
-function ownQueue(t: Test, Store: typeof BatchStore, times: ConstructorParameters<typeof BatchQueue>[1]) {
+function ownQueue(t: Test, Store: typeof BatchStore, times: ConstructorParameters<typeof BatchQueue>[1], { fileBounds, answer = '' }: { fileBounds?: ConstructorParameters<typeof FileStore>[1]; answer?: string } = {}) {
   const kept = new KeptFolder(ownFolder(t));
-  const [store, files] = [new Store(kept), new FileStore(kept)];
+  const [store, files] = [new Store(kept), new FileStore(kept, fileBounds)];
   const traffic = new Traffic();
   const order: string[] = [];
   const inner = {
     async ask({ by = '' }: { by?: string }): Promise<InnerReply> {
       order.push(by);
       await new Promise((resolve) => setTimeout(resolve, 10));
-      return { status: 200, requestId: '', body: Buffer.from('{}') };
+      return { status: 200, requestId: '', body: Buffer.from(JSON.stringify({ answer })) };
     },
   };
   const gateway = { traffic, inner, config: makeConfig({}), log: () => undefined } as unknown as Gateway;
@@ -477,6 +478,37 @@ t.test('a batch waits while the disk is full, and loses nothing', async (t) => {
   t.match(batch, { request_counts: { completed: 3 }, errors: null });
   const path = await files.pathOf(batch.output_file_id!);
   t.equal(readFileSync(path, 'utf8').trim().split('\n').length, 3);
+});
+
+t.test("a batch whose results pass its key's half of the files fails, keeps them, and others find room", async (t) => {
+  const bounds = { files: 10, bytes: 60_000, fileBytes: 60_000 };
+  const { store, files, order, add } = ownQueue(t, BatchStore, {}, { fileBounds: bounds, answer: 'x'.repeat(4_000) });
+  const id = await add('ann', 40);
+  while ((await store.get(id)).batch.status !== 'failed') await new Promise((resolve) => setTimeout(resolve, 5));
+  const { batch } = await store.get(id);
+  t.match(batch, { errors: { data: [{ code: 'disk_full', line: null }] }, request_counts: { total: 40, failed: 0 } });
+  const { completed } = batch.request_counts;
+  const { bytes } = await files.get(batch.output_file_id!, { name: 'ann', has: (by) => by === 'ann' });
+  t.ok(bytes <= 30_000 && completed > 0 && order.length <= completed + 1, `${completed} lines, ${bytes} bytes`);
+  t.equal(readFileSync(await files.pathOf(batch.output_file_id!), 'utf8').trim().split('\n').length, completed);
+  t.ok((await files.room('bob')).bytes >= 30_000);
+});
+
+t.test('results reserve room in pieces, which count while they are written', async (t) => {
+  const files = new FileStore(new KeptFolder(ownFolder(t)), { files: 10, bytes: 25_600, fileBytes: 25_600 });
+  t.equal(files.pieceBytes, 100);
+  const room = new GrowingRoom(files, 'ann');
+  const left = async (): Promise<number> => {
+    const one = await files.room('ann', 0);
+    one.release();
+    return one.bytes;
+  };
+  await Promise.all([room.take(40), room.take(40)]);
+  t.equal(await left(), 12_700);
+  await room.take(500);
+  t.equal(await left(), 12_300, 'a line longer than a piece');
+  await t.rejects(room.take(13_000), { code: 'disk_full' });
+  t.equal(await left(), 12_800, 'what does not fit takes nothing');
 });
 
 t.test('a damaged record is no batch, hides no other, and is reported once', async (t) => {

@@ -1,13 +1,13 @@
 // OpenAI's files with the official client, and with hostile ones.
 import { pbkdf2 as pbkdf2WithCallback } from 'node:crypto';
 import { once } from 'node:events';
-import { readdirSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import OpenAI, { toFile } from 'openai';
 import t, { type Test } from 'tap';
-import { FileStore } from '#recua/server/files/file-store.js';
+import { FileStore, newFileId } from '#recua/server/files/file-store.js';
 import { KeptFolder } from '#recua/server/kept/kept-folder.js';
 import { ownFolder, startApp, until, type AppUnderTest } from '../app-under-test.js';
 import { FakeEngine } from '../fake-engine.js';
@@ -252,6 +252,50 @@ t.test('the requests of a batch whose file was deleted take room', async (t) => 
   writeFileSync(join(await kept.of('batches'), 'batch_a.json'), '{"by":"ann","batch":{}}');
   await t.rejects(store.room('ann'), { code: 'disk_full', message: /The files of the API key ann have 1500 bytes/ });
   t.equal((await store.room('bob')).bytes, 500);
+});
+
+t.test('an upload whose record cannot be written leaves no bytes', async (t) => {
+  const kept = new KeptFolder(ownFolder(t));
+  const store = new FileStore(kept);
+  const draft = await store.draft();
+  writeFileSync(draft.path, 'x');
+  mkdirSync(join(await kept.of('files'), `${draft.id}.json`));
+  await t.rejects(store.publish(draft, { filename: 'a', purpose: 'batch', expires_at: undefined, by: undefined }), { code: 'store_unwritable' });
+  t.strictSame(readdirSync(await kept.of('files')), [`${draft.id}.json`]);
+});
+
+/** Writes the record of a batch whose answers go to the file `outputId`. */
+async function addBatch(kept: KeptFolder, by: string, outputId: string): Promise<void> {
+  writeFileSync(join(await kept.of('batches'), `batch_${'a'.repeat(48)}.json`), JSON.stringify({ by, batch: {}, outputId, errorId: newFileId() }));
+}
+
+t.test('old bytes without a record are removed, unless a batch still writes them', async (t) => {
+  const kept = new KeptFolder(ownFolder(t));
+  const folder = await kept.of('files');
+  const store = new FileStore(kept);
+  const draft = await store.draft();
+  writeFileSync(draft.path, 'x');
+  const { id } = await store.publish(draft, { filename: 'a', purpose: 'batch', expires_at: undefined, by: undefined });
+  const [orphan, fresh, results] = [newFileId(), newFileId(), newFileId()];
+  for (const name of [orphan, fresh, results, `${orphan}.json.123`]) writeFileSync(join(folder, name), 'x');
+  for (const name of readdirSync(folder)) if (name !== fresh) utimesSync(join(folder, name), 1, 1);
+  await addBatch(kept, 'ann', results);
+  writeFileSync(join(await kept.of('batches'), `batch_${'b'.repeat(48)}.json`), '{');
+  (await store.room(undefined)).release();
+  t.ok(readdirSync(folder).includes(orphan), 'a batch with a damaged record may own it');
+  rmSync(join(await kept.of('batches'), `batch_${'b'.repeat(48)}.json`));
+  (await store.room(undefined)).release();
+  t.strictSame(readdirSync(folder).sort(), [id, `${id}.json`, fresh, results].sort());
+});
+
+t.test('results that a batch still writes count to its key', async (t) => {
+  const kept = new KeptFolder(ownFolder(t));
+  const store = new FileStore(kept, { files: 4, bytes: 2_000, fileBytes: 2_000 });
+  const id = newFileId();
+  writeFileSync(join(await kept.of('files'), id), 'x'.repeat(900));
+  await addBatch(kept, 'ann', id);
+  t.equal((await store.room('ann', 0)).bytes, 100);
+  t.equal((await store.room('bob', 0)).bytes, 1_000);
 });
 
 t.test('unknown fields of the form are named', async (t) => {

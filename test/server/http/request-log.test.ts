@@ -72,6 +72,15 @@ t.test('the line has the name of the API key, not the key', async (t) => {
   t.notOk(logged.some((line) => line.includes(secret)), 'no key');
 });
 
+t.test('neither the line nor the list of recent requests has the name of a saved chat', async (t) => {
+  const { url, logged } = await startApp(t);
+  for (const asked of [`/sessions/2026-11-25-${secret}`, `/Sessions/${secret}/`, `/sessions/${secret}/more`]) await fetch(url + asked, { method: 'DELETE' });
+  await until(() => logged.filter((line) => line.includes(' DELETE /sessions/:name ')).length === 3);
+  const { data } = await (await fetch(`${url}/ui/requests`)).json() as { data: { method: string; path: string }[] };
+  t.strictSame(data.map(({ method, path: shown }) => [method, shown]), Array.from({ length: 3 }, () => ['DELETE', '/sessions/:name']));
+  t.notOk(logged.some((line) => line.includes(secret)));
+});
+
 t.test('the line reports a client that leaves, and an error within a stream', async (t) => {
   const { url, logged, engine } = await startApp(t);
   engine.script = hang;

@@ -128,3 +128,32 @@ t.test('completions refuse unsupported fields by name', async (t) => {
     t.match(await response.json(), { error: { param } }, param);
   }
 });
+
+t.test('answers that never begin give back the memory of the body', async (t) => {
+  const app = await startApp(t);
+  const used = async (): Promise<number> => Number(/^recua_body_memory_bytes (\d+)$/m.exec(await (await fetch(`${app.url}/metrics`)).text())?.[1]);
+  app.engine.script = async function* () {
+    await new Promise(setImmediate);
+    throw new RecuaError('context_length_exceeded', 'Too long.');
+  };
+  const bodies = { '/v1/chat/completions': { ...hello, n: 3 }, '/v1/completions': { prompt: ['x', 'y'], n: 3 } };
+  for (const [path, body] of Object.entries(bodies)) {
+    for (const stream of [false, true]) {
+      const response = await post(`${app.url}${path}`, { ...body, stream });
+      t.match(await response.text(), /context_length_exceeded/);
+      t.equal(await used(), 0, path);
+    }
+  }
+  app.engine.script = async function* () {
+    await new Promise(() => undefined);
+  };
+  const leaving = new AbortController();
+  const asked = fetch(`${app.url}/v1/chat/completions`, {
+    method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify({ ...hello, n: 3 }), signal: leaving.signal,
+  });
+  while ((await used()) === 0);
+  leaving.abort();
+  await t.rejects(asked);
+  for (let tries = 0; tries < 100 && (await used()) > 0; tries++) await new Promise((resolve) => setTimeout(resolve, 50));
+  t.equal(await used(), 0, 'after the client left');
+});

@@ -136,6 +136,16 @@ t.test('the store keeps to its limits of size and age', async (t) => {
   await t.rejects(store.get(idOf('b'), everyone), { code: 'response_not_found' }, 'too old, and not yet swept');
 });
 
+t.test('few large responses are swept as well', async (t) => {
+  const folder = ownFolder(t);
+  const store = new ResponseStore(new KeptFolder(folder), { bytes: 3_000, sweepBytes: 1_000 });
+  for (let index = 0; index < 12; index++) {
+    await store.put({ response: { id: `resp_${String(index).padStart(48, '0')}`, status: 'completed', output: [] } as unknown as WireResponse, input: [{ text: 'x'.repeat(900) }] });
+    await store.settled();
+    t.ok(readdirSync(join(folder, readKept(folder), 'responses')).length <= 3);
+  }
+});
+
 t.test('a full store takes from the key that has the most', async (t) => {
   const folder = ownFolder(t);
   const store = new ResponseStore(new KeptFolder(folder), { bytes: 2_500, writes: 1 });
