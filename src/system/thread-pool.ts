@@ -2,12 +2,20 @@
 // process, and by engine/prompts to know how much long work may run.
 
 /** Of an engine process: slow requests of some clients leave threads to others. */
-const ofEngine = 8;
+const ofEngine = 6;
 const ofNode = 4;
 
-/** The variable that sets it for a new process; a value that the user set wins. */
+/**
+ * Variables of a new process; values that the user set win. glibc gives each thread 64 MiB of
+ * addresses for its heap, so more threads than Node's share heaps: else a process with few addresses
+ * (ulimit -v) has none left for a growing stack.
+ */
 export function poolSize(): Record<string, string> {
-  return process.env['UV_THREADPOOL_SIZE'] ? {} : { UV_THREADPOOL_SIZE: String(ofEngine) };
+  const { env } = process;
+  return {
+    ...(env['UV_THREADPOOL_SIZE'] ? {} : { UV_THREADPOOL_SIZE: String(ofEngine) }),
+    ...(env['MALLOC_ARENA_MAX'] ? {} : { MALLOC_ARENA_MAX: String(ofEngine) }),
+  };
 }
 
 /** Of this process. */
