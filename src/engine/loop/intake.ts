@@ -4,6 +4,7 @@
 import type { CancelFlag, NativeAddon } from '../../addon/addon.js';
 import { RecuaError } from '../../errors.js';
 import { notGenerating } from '../capabilities.js';
+import { gaveWay, whoGivesWay } from '../give-way.js';
 import type { Asker, BegunAnswer, ChatRequest, CompletionRequest } from '../protocol.js';
 import { anyone } from '../planning/fair-order.js';
 import { Sequence } from '../planning/sequence.js';
@@ -14,7 +15,7 @@ import type { ActiveRequests } from './active-requests.js';
 import type { Arrivals } from './arrivals.js';
 import { Generation } from './generation.js';
 import type { LoadedModel } from './loaded.js';
-import { gaveWay, type WaitingQueue } from './waiting-queue.js';
+import type { WaitingQueue } from './waiting-queue.js';
 
 /** What the loop does with requests. */
 export interface IntakeHooks {
@@ -72,15 +73,14 @@ export class Intake {
   }
 
   /**
-   * Makes room in a full queue for a request of this client: gives up the last request of the
-   * client with the most that wait or are being prepared, if that one has at least two more.
-   * Returns whether it did.
+   * Makes room in a full queue for a request of this client, by another that waits or is being
+   * prepared. Returns whether it did.
    */
   #makeRoom({ client }: Asker = anyone): boolean {
     const counts = this.#hooks.waiting.byClient();
     for (const { client: of } of this.#preparing.values()) counts.set(of, (counts.get(of) ?? 0) + 1);
-    const [greediest, most] = [...counts].reduce((best, one) => (one[1] > best[1] ? one : best), ['', 0]);
-    if (most < (counts.get(client) ?? 0) + 2) return false;
+    const greediest = whoGivesWay(counts, client);
+    if (greediest === undefined) return false;
     const [last] = [...this.#preparing].findLast(([id, { client: of }]) => of === greediest && this.#active.has(id)) ?? [];
     if (last === undefined) return this.#hooks.waiting.giveWay(greediest);
     this.cancel(last);

@@ -1,13 +1,10 @@
 // The queue of prompts that wait for a free sequence: its order and its timeout. Called by the
 // engine's loop.
 import { RecuaError } from '../../errors.js';
+import { gaveWay } from '../give-way.js';
 import type { Asker } from '../protocol.js';
 import { FairOrder } from '../planning/fair-order.js';
 import type { Sequence } from '../planning/sequence.js';
-
-export function gaveWay(): RecuaError {
-  return new RecuaError('queue_full', 'The queue is full, and this request gave its place to a client with fewer requests; try again in a moment.');
-}
 
 export class WaitingQueue {
   /** A sequence that joins is removed. */

@@ -1,11 +1,10 @@
 // Embedding and reranking requests inside the engine. They have their own queue and native context,
-// opened on first use, so that they run beside chat. A native call takes one input of each client in
-// turn, and of each client's requests in turn, so that small requests share a call, and neither a
-// big one nor many of one client block them.
+// opened on first use, so that they run beside chat. A native call takes one input of each client
+// in turn, and of each client's requests in turn, so that small requests share a call, and neither
+// a big one nor many of one client block them.
 import type { CancelFlag, EmbedderOptions, NativeEmbedder, NativeModel } from '../../addon/addon.js';
 import { RecuaError } from '../../errors.js';
-import { gaveWay } from '../loop/waiting-queue.js';
-import { anyone } from '../planning/fair-order.js';
+import { gaveWay, whoGivesWay } from '../give-way.js';
 import { newCancelFlag } from '../prompts/cancel-flag.js';
 import { checkTokens } from '../prompts/known-tokens.js';
 import { isLong, type PoolShare } from '../prompts/pool-share.js';
@@ -88,7 +87,7 @@ export class Embeddings {
   }
 
   async start(id: number, request: EmbedRequest | RerankRequest): Promise<void> {
-    const { client } = request.asker ?? anyone;
+    const client = request.asker?.client ?? '';
     if (this.#active.size > this.#queueSize && !this.#makeRoom(client)) {
       this.#fail(id, new RecuaError('queue_full', `${this.#active.size} embedding requests are waiting already; try again in a moment.`));
       return;
@@ -124,16 +123,13 @@ export class Embeddings {
     return true;
   }
 
-  /**
-   * As in the queue of generating requests: the client with the most requests gives up its last one
-   * that no call has begun, if it has at least two more than this client.
-   */
+  /** Gives up a request that no call has begun. Returns whether it did. */
   #makeRoom(client: string): boolean {
     const waiting = [...this.#active].filter(([, { runs }]) => !runs);
     const counts = new Map<string, number>();
     for (const [, { client: of }] of waiting) counts.set(of, (counts.get(of) ?? 0) + 1);
-    const [greediest, most] = [...counts].reduce((best, one) => (one[1] > best[1] ? one : best), ['', 0]);
-    if (most < (counts.get(client) ?? 0) + 2) return false;
+    const greediest = whoGivesWay(counts, client);
+    if (greediest === undefined) return false;
     this.#fail(waiting.findLast(([, { client: of }]) => of === greediest)![0], gaveWay());
     return true;
   }

@@ -33,7 +33,7 @@ export class Readers {
   /**
    * Runs `read` when it is its turn. The turn lasts until `read` is done, which by then must have
    * charged or dropped what it read.
-   * @throws RecuaError `body_memory_full` if too many wait, `cancelled` if the client left meanwhile
+   * @throws RecuaError `body_memory_full` if too many wait, `cancelled` if the client has left
    */
   async inTurn<Result>(reader: Reader, read: () => Promise<Result>): Promise<Result> {
     if (this.#isBusy) await this.#wait(reader);

@@ -1,8 +1,8 @@
 // native/attention: every kernel that this processor supports, against attention in double
 // precision. ggml computes the same keys and values as F32 for comparison: over all cases no kernel
-// may be less exact on average, and in no case by much. (A single value depends on luck, and so does
+// may be less exact on average, and in no case by much. (A single value depends on luck. So does
 // the mean of one run with large logits, where a few rows whose two largest logits are almost equal
-// have nearly all of the error; so those cases run often.)
+// have nearly all of the error; those cases run often.)
 import t from 'tap';
 import type { AttendOptions } from '#recua/addon/attend.js';
 import { addon } from '../setup.js';
