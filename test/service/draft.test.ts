@@ -6,6 +6,8 @@ const prompts = [
   'Repeat: the llama walks home and the llama walks home and the llama walks home', 'Count to 30', 'What is the capital of France?', 'Tell me a story',
   'Say exactly: blue birds sing at dawn, blue birds sing at dusk', 'My name is Zorblax.', 'What is 12 + 7?', 'How do I get a real model?',
 ];
+// Calls with clear arguments: a batch changes the last bits, which decides between equal tokens.
+const places = ['Paris', 'Rome', 'Berlin', 'Madrid', 'Oslo', 'Cairo', 'London', 'Vienna'].map((place) => `What is the weather in ${place}?`);
 const schema = { type: 'array', minItems: 5, maxItems: 5, items: { type: 'object', required: ['name'], properties: { name: { enum: ['red', 'blue'] } } } };
 const kinds: Record<string, object> = {
   greedy: {},
@@ -26,10 +28,11 @@ t.test('answers equal those without guesses, alone and together', async (t) => {
   const drafting = await startService(t, ['--parallel', '4', '--spec-type', 'ngram-simple', '--spec-draft-n-max', '8']);
   for (const [name, more] of Object.entries(kinds)) {
     const ask = (url: string, content: string) => chat(url, [{ role: 'user', content }], { max_tokens: 100, ...more }).then(told);
+    const asked = name === 'tools' ? places : prompts;
     const without: object[] = [];
-    for (const prompt of prompts) without.push(await ask(plain.url, prompt));
-    for (const [i, prompt] of prompts.entries()) t.same(await ask(drafting.url, prompt), without[i], `${name}: ${prompt}`);
-    t.same(await Promise.all(prompts.map((prompt) => ask(drafting.url, prompt))), without, `${name}, together`);
+    for (const prompt of asked) without.push(await ask(plain.url, prompt));
+    for (const [i, prompt] of asked.entries()) t.same(await ask(drafting.url, prompt), without[i], `${name}: ${prompt}`);
+    t.same(await Promise.all(asked.map((prompt) => ask(drafting.url, prompt))), without, `${name}, together`);
   }
 });
 
