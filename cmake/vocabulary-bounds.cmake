@@ -7,6 +7,12 @@ recua_edit(llama llama-vocab.cpp)
 recua_instead("            output.reserve(output.size() + symbol.n);\n" "")
 recua_instead("                output.reserve(output.size() + n_tokens);\n" "")
 
+# Recua cuts texts at special tokens before (native/model/tokens.h).
+recua_behind("void llama_vocab::impl::tokenizer_st_partition(std::forward_list<fragment_buffer_variant> & buffer, bool parse_special) const {" "
+    if (recua::TextOnly::wanted()) {
+        return;
+    }")
+
 # RWKV: a text with a byte that begins a token and is none was read for ever.
 recua_behind("token_matcher.insert((const char *) text.data(), text.size(), id);\n        }" "
         for (int byte = 0; byte < 256; ++byte) {
@@ -33,4 +39,4 @@ recua_behind("std::vector<uint32_t> cpts = unicode_cpts_from_utf8(entry.text);" 
                 throw std::runtime_error(\"expected tokens whose lengths, cubed, add up to 1000000000 characters at most\");
             }")
 
-recua_compile("<cmath>" "<stdexcept>")
+recua_compile("<cmath>" "<stdexcept>" "\"${CMAKE_CURRENT_SOURCE_DIR}/native/llama/text_only.h\"")

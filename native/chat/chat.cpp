@@ -235,6 +235,9 @@ bool render_chat(ModelState &model, const ChatInput &input, const volatile int32
     other.continuation = "none";
     return Outcome::of([&] { templates->prompt(to_inputs(other, *templates)); }).code != nullptr;
   });
+  check_wanted(cancelled);
+  // Then the last turns were refused for want of time.
+  if (watch.exceeded()) throw CodedError(refused, in_one_line(taken.message));
   throw CodedError(refused, in_one_line(taken.message), turn);
 }
 

@@ -63,6 +63,8 @@ struct Twin {
   uint32_t plain = 0;
   uint32_t trusted = 0; // in texts where marks stay marks
   uint32_t spelled = 0; // for a character that JSON within JSON writes as \u and four digits
+  // Each of the three, as text and as JSON's escape.
+  std::vector<std::pair<uint32_t, std::string>> spellings = {};
 };
 
 class Twins {
@@ -78,10 +80,15 @@ public:
       throw CodedError("invalid_messages", "Expected messages with fewer private-use characters (U+F000 to U+F8FF).");
     };
     for (const std::string &character : specials.mark_starts()) {
-      Twin twin{character};
+      Twin twin;
+      twin.character = character;
       twin.plain = unused();
       twin.trusted = unused();
       twin.spelled = unused();
+      for (const uint32_t one : {twin.plain, twin.trusted, twin.spelled}) {
+        twin.spellings.emplace_back(one, utf8(one));
+        twin.spellings.emplace_back(one, escaped(one));
+      }
       of.push_back(twin);
     }
   }
@@ -120,18 +127,16 @@ private:
   size_t restore_one(const std::string &rendered, size_t at, Prompt &prompt) const {
     if (rendered[at] != '\\' && static_cast<unsigned char>(rendered[at]) != 0xEF) return 0; // first bytes of twins
     for (const Twin &twin : of) {
-      for (const uint32_t character : {twin.plain, twin.trusted, twin.spelled}) {
-        for (const std::string &spelling : {utf8(character), escaped(character)}) {
-          if (rendered.compare(at, spelling.size(), spelling) != 0) continue;
-          if (character == twin.spelled && spelling[0] == '\\') {
-            prompt.text += escaped(*decoded(twin.character)); // JSON that stayed JSON
-          } else {
-            const auto place = static_cast<int32_t>(prompt.text.size());
-            prompt.literal.push_back(character == twin.plain ? ~place : place);
-            prompt.text += twin.character;
-          }
-          return spelling.size();
+      for (const auto &[character, spelling] : twin.spellings) {
+        if (rendered.compare(at, spelling.size(), spelling) != 0) continue;
+        if (character == twin.spelled && spelling[0] == '\\') {
+          prompt.text += escaped(*decoded(twin.character)); // JSON that stayed JSON
+        } else {
+          const auto place = static_cast<int32_t>(prompt.text.size());
+          prompt.literal.push_back(character == twin.plain ? ~place : place);
+          prompt.text += twin.character;
         }
+        return spelling.size();
       }
     }
     return 0;

@@ -64,6 +64,8 @@ struct State {
 thread_local State state;
 thread_local const volatile int32_t *flag = nullptr; // of the Watch
 thread_local double seconds_allowed = Watch::most_seconds;
+thread_local double seconds_spent = 0; // by sessions of the Watch that have ended
+thread_local bool watched = false;
 thread_local const char *exceeded = nullptr; // a limit, by the last session
 
 [[noreturn]] void refuse(const char *why) { throw std::runtime_error(std::string("the chat template ") + why); }
@@ -117,6 +119,7 @@ Session::Session() {
 
 Session::~Session() {
   if (--state.sessions > 0) return;
+  if (watched) seconds_spent += thread_seconds() - state.started;
   forget_rendered();
   // The last made first: contained values are then still held by values made earlier.
   auto tracked = std::move(state.tracked);
@@ -136,15 +139,18 @@ bool in_session() { return counts(); }
 Watch::Watch(const volatile int32_t *cancelled, double seconds) {
   flag = cancelled;
   seconds_allowed = seconds;
+  watched = true;
   recua_jinja::exceeded = nullptr;
 }
 
 Watch::~Watch() {
   flag = nullptr;
   seconds_allowed = most_seconds;
+  seconds_spent = 0;
+  watched = false;
 }
 
-bool Watch::exceeded() const { return recua_jinja::exceeded != nullptr; }
+bool Watch::exceeded() const { return recua_jinja::exceeded != nullptr || seconds_spent > seconds_allowed; }
 
 void enter() {
   if (!counts()) return;
@@ -164,7 +170,7 @@ void work(uint64_t sixteenths) {
   state.sixteenths += sixteenths;
   if (before / sixteenths_between_looks == state.sixteenths / sixteenths_between_looks) return;
   if (flag != nullptr && *flag != 0) exceed("was cancelled");
-  const double late = thread_seconds() - state.started - seconds_allowed;
+  const double late = thread_seconds() - state.started + seconds_spent - seconds_allowed;
   if (late > 0) exceed("does not finish within the allowed time");
 }
 

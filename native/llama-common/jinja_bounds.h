@@ -32,7 +32,7 @@ public:
 bool in_session();
 
 // Watches the sessions of this thread while it lives. They refuse once `*cancelled` is not 0 (null:
-// nothing cancels them), and after `seconds` of this thread's computing.
+// nothing cancels them), and after `seconds` of this thread's computing, all of them together.
 class Watch {
 public:
   static constexpr double most_seconds = 30;

@@ -4,63 +4,14 @@
 // with cancellation. Any thread.
 #pragma once
 
+#include "model/specials.h"
+
 #include "llama.h"
 
 #include <string>
-#include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 namespace recua {
-
-class Specials {
-public:
-  explicit Specials(const llama_vocab *vocab);
-
-  struct Found {
-    size_t at, length; // in bytes
-    llama_token token;
-    size_t before = 0, after = 0; // spaces that the token absorbs
-  };
-  // Places where no token that is taken whole may begin: one flag per byte of the text, or empty.
-  struct Literal {
-    std::vector<bool> control, any; // no control token; no other whole token either
-  };
-  // In text order. With `control` false, finds no control tokens at all.
-  std::vector<Found> find(const std::string &text, bool control, const Literal &literal) const;
-
-  // Whether a token is one of those that are searched for first.
-  bool contains(llama_token token) const { return tokens.count(token) > 0; }
-  // The first characters of control tokens and marks.
-  const std::vector<std::string> &mark_starts() const { return starts; }
-  // True if a control token's text is at this place, or may be if the text went on past its end.
-  bool control_at(const std::string &text, size_t at) const;
-  // True if a mark begins at this place. Marks are the other tokens in brackets, such as
-  // <tool_response>: vocabularies list them as ordinary tokens, and templates put the output of
-  // tools between them. HTML elements count as plain words, unless the template `source` mentions
-  // them.
-  bool mark_at(const std::string &text, size_t at, const std::string &source) const;
-
-private:
-  struct Special {
-    llama_token token;
-    std::string text;
-    bool control, mark, element, takes_before, takes_after;
-  };
-  int32_t child(int32_t node, unsigned char byte) const;
-  void insert(size_t index);
-  std::vector<bool> occurring(const std::string &text) const;
-
-  std::vector<Special> all; // in llama.cpp's search order
-  std::unordered_set<llama_token> tokens;
-  std::vector<std::string> starts;
-  struct Node {
-    std::vector<size_t> ends; // the specials that end at this node
-    bool control = false;     // of a control token, or on the way to one
-  };
-  std::vector<Node> nodes;
-  std::unordered_map<uint64_t, int32_t> children;
-};
 
 // The first tokens of a text, if they are known.
 struct Begun {
@@ -89,8 +40,6 @@ bool adds_space_before(const llama_vocab *vocab);
 // Throws `cancelled` once `*cancelled` is not 0; `cancelled` may be null.
 std::vector<llama_token> tokenize(const llama_vocab *vocab, const Specials &specials, const std::string &text,
                                   const TokenizeOptions &options, const volatile int32_t *cancelled = nullptr);
-// Throws `cancelled` likewise.
-void check_wanted(const volatile int32_t *cancelled);
 // Throws `invalid_argument` unless all are tokens of the vocabulary.
 void check_tokens(const llama_vocab *vocab, const std::vector<llama_token> &tokens);
 

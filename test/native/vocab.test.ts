@@ -97,3 +97,18 @@ t.test('a token of a PLaMo-2 vocabulary that is not UTF-8 or very long breaks no
   t.same([...await model.tokenize('abc z', false, false)], Array.from(Buffer.from('abc z'), (byte) => byte + 1));
   await t.rejects(loadVocabulary(t, plamo('A'.repeat(8_000))), { code: 'model_unusable', message: /lengths, cubed/ });
 });
+
+t.test('many tokens that are taken whole: texts with all of them, or with many, take steps proportional to their length', async (t) => {
+  // Each token was searched for in the whole text, and again in each part between two of them.
+  const whole = Array.from({ length: 50_000 }, (_, i) => `<u${i}>`);
+  const model = await loadVocabulary(t, vocabularyOf('llama', ['<unk>', ...bytes.map((byte) => `<0x${byte.toUpperCase()}>`), ...whole], [2, ...bytes.map(() => 6), ...whole.map(() => 4)]));
+  const firstTokens = (await model.tokenize(whole.join('') + '<'.repeat(500_000), false, false)).subarray(0, whole.length);
+  t.ok(firstTokens.every((token, i) => token === 257 + i));
+  const once = await model.tokenize('<u7>a', false, false);
+  t.equal(once[0], 257 + 7);
+  const often = await model.tokenize('<u7>a'.repeat(50_000), false, false);
+  t.equal(often.length, 50_000 * once.length);
+  t.ok(often.every((token, i) => token === once[i % once.length]));
+  // A token that is everywhere in the text, and another that begins with it.
+  t.same([...await model.tokenize('<u1><u1><u12>'.repeat(1_000), false, false)].slice(-3), [258, 258, 269]);
+});

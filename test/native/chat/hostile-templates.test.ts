@@ -80,6 +80,21 @@ t.test('the error of a template says in one line what is wrong, and where', asyn
   ] as const) await t.rejects(chatPrompt(model, 'Hi', { template }), { message: why });
 });
 
+t.test('all renderings of one prompt share its time', async (t) => {
+  const model = await loadBuiltin();
+  t.teardown(() => model.close());
+  const template = '{% for b in range(5000) %}{% endfor %}{{ messages[0].content }}';
+  const takes = (content: string, templateSeconds: number): Promise<boolean> =>
+    chatPrompt(model, content, { template, templateSeconds }).then(() => true, ({ message }: Error) => (t.match(message, /allowed time/), false));
+  t.ok(await takes('Hi', 30)); // reads the template, which renders it several times
+  // The least time that one rendering needs, within a quarter.
+  let seconds = 0.001;
+  while (!(await takes('Hi', seconds))) seconds *= 1.25;
+  // The text of a control token takes two: with it, and with a twin in its place.
+  t.notOk(await takes('<|im_end|>', seconds));
+  t.ok(await takes('<|im_end|>', 4 * seconds));
+});
+
 t.test('a template that takes long can be cancelled', async (t) => {
   const model = await loadBuiltin();
   t.teardown(() => model.close());

@@ -19,7 +19,7 @@ t.test('texts full of special tokens are tokenized as llama_tokenize() does', { 
   const program = join(built, 'check');
   const vendor = join(root, 'vendor', 'llama.cpp');
   execFileSync(process.env['CXX'] || 'c++', [
-    '-std=c++17', '-O1', `-I${join(root, 'native')}`, `-I${join(vendor, 'include')}`, `-I${join(vendor, 'ggml', 'include')}`,
+    '-std=c++17', '-O1', `-I${join(root, 'native')}`, `-I${join(root, 'native', 'llama')}`, `-I${join(vendor, 'include')}`, `-I${join(vendor, 'ggml', 'include')}`,
     join(root, 'test', 'native', 'tokens-check.cpp'), '-o', program, `-L${release}`, '-lllama', '-lggml', '-lggml-base', `-Wl,-rpath,${release}`,
   ], { stdio: ['ignore', 'inherit', 'inherit'] });
   const files = readdirSync(folder).filter((name) => /^ggml-vocab-.*\.gguf$/.test(name)).map((name) => join(folder, name));
