@@ -7,6 +7,7 @@ import { configSettings, defaults, type Config } from '../../settings/config.js'
 import type { Setting } from '../../settings/kinds.js';
 import { machineMemory } from '../../system/machine-memory.js';
 import type { Gateway } from '../http/gateway.js';
+import { keyOf } from '../access/guard.js';
 import { refuseOthers, refusePages, refuseRemote } from '../access/pages.js';
 import { searchOf } from '../http/query.js';
 import type { RecentRequests } from '../http/recent.js';
@@ -19,7 +20,7 @@ export type Answers = ReadonlyMap<string, RequestHandler>;
 
 /** Each handler refuses by throwing. */
 export function answersFor(gateway: Gateway, recent: RecentRequests, needsKey: RequestHandler): Answers {
-  const { config, running, shelf, savedChats } = gateway;
+  const { config, poolFor, running, shelf, savedChats } = gateway;
   const guarded = (handler: (req: Request, res: Response) => unknown): RequestHandler => async (req, res) => {
     needsKey(req, res, () => undefined);
     refusePages(req, res, () => undefined);
@@ -34,7 +35,12 @@ export function answersFor(gateway: Gateway, recent: RecentRequests, needsKey: R
     ['requests', guarded((_req, res) => res.json({ object: 'list', data: recent.all }))],
     ['running', guarded((_req, res) => res.json({ data: running.all, totals: running.totals }))],
     ['settings', guarded((_req, res) => res.json({ data: shownSettings(config), memory: machineMemory() }))],
-    ['aliases', guarded(async (_req, res) => res.json({ data: await shelf?.aliases() ?? [] }))],
+    ['aliases', guarded(async (_req, res) => {
+      const usable = new Set((await poolFor(res).list()).flatMap(({ id, aliases }) => [id, ...aliases]));
+      const given = await shelf?.aliases() ?? [];
+      // A key that is limited to some models is not told the names of others.
+      res.json({ data: keyOf(res)?.models ? given.filter(({ name }) => usable.has(name)) : given });
+    })],
     ['hub', guarded(async (req, res) => {
       // The hub's access token may open private repositories.
       refuseRemote(req, res, () => undefined);

@@ -109,6 +109,10 @@ t.test('a key for some models names and deletes no others', async (t) => {
   t.equal(await ask('POST', '/api/copy', { source: 'owner/model', destination: 'mine' }, 'some'), 403);
   t.equal(await ask('DELETE', '/api/delete', { model: 'owner/model' }, 'some'), 403);
   t.ok(isInstalled(folder, file));
+  t.equal(await ask('POST', '/api/copy', { source: 'owner/model', destination: 'mine' }, 'all'), 200);
+  const names = async (key: string): Promise<unknown> => await (await fetch(`${url}/ui/aliases`, { headers: { authorization: `Bearer ${key}` } })).json();
+  t.match(await names('all'), { data: [{ name: 'mine' }] });
+  t.same(await names('some'), { data: [] });
   t.equal(await ask('DELETE', '/api/delete', { model: 'owner/model' }, 'all'), 200);
 });
 
