@@ -49,6 +49,8 @@ const priorities: Readonly<Record<string, number>> = { flex: -1, default: 0, pri
 
 /** Characters that a header can carry. */
 const presentable = /^[\x21-\x7e]+$/;
+/** In a file, a key can't have this name. */
+const ownName = '(own)';
 
 export class ApiKeys {
   #entries: readonly Entry[];
@@ -70,7 +72,7 @@ export class ApiKeys {
     const twice = entries.find(({ hash }, i) => entries.findIndex((other) => other.hash.equals(hash)) < i);
     if (twice) throw unusable(`the key ${describe(twice.name)} is listed twice`);
     if (entries.length === 0 && (keys !== '' || file !== '')) throw unusable('there is no key');
-    const all = entries.length > 0 && own !== undefined ? [...entries, entryOf(own, '', 'own')] : entries;
+    const all = entries.length > 0 && own !== undefined ? [...entries, entryOf(own, '', ownName)] : entries;
     refuseUnequal(all);
     return new ApiKeys(all);
   }

@@ -23,6 +23,7 @@ t.test('keys are read from the setting, from lines and from JSON', (t) => {
   t.equal(json.find('old', now), undefined, 'it has expired');
   t.ok(json.find('young', now));
   t.match(json.find('own', now), { admin: true });
+  t.match(read('', JSON.stringify([{ name: 'own', key: 'a' }]), 'own').find('a', now), { name: 'own', admin: false }, 'a user may have any name');
   t.end();
 });
 
