@@ -7,9 +7,11 @@ export function pairReader(model: NativeModel, query: string, cancelled: CancelF
   // Rerankers made from chat models have a template for the question.
   const template = model.metadata()['tokenizer.chat_template.rerank'];
   if (template !== undefined) {
+    // Every second part is a name.
+    const parts = template.split(/\{(query|document)\}/);
     return (document) => {
-      const texts: Record<string, string> = { query, document };
-      return model.tokenize(template.replace(/\{(query|document)\}/g, (_, name: string) => texts[name]!), false, true, { cancelled });
+      const { prompt, literal } = filledIn(parts, { query, document });
+      return model.tokenize(prompt, false, true, { literal, cancelled });
     };
   }
   const { bosToken, eosToken, sepToken, addBos, addEos, addSep } = model.info;
@@ -22,4 +24,19 @@ export function pairReader(model: NativeModel, query: string, cancelled: CancelF
       ...marks([addBos, bosToken]), ...asked, ...marks([addEos, end], [addSep, sepToken]), ...tokens, ...marks([addEos, end]),
     ]);
   };
+}
+
+/** The prompt, and its places where no control token begins: those of the texts. */
+function filledIn(parts: readonly string[], texts: Record<string, string>): { prompt: string; literal: Int32Array } {
+  const all = parts.map((part, i) => (i % 2 === 0 ? part : texts[part]!));
+  const sizes = all.map((part) => Buffer.byteLength(part));
+  const literal = new Int32Array(sizes.reduce((sum, size, i) => (i % 2 === 0 ? sum : sum + size), 0));
+  let count = 0;
+  let place = 0;
+  for (const [i, size] of sizes.entries()) {
+    const end = place + size;
+    if (i % 2 === 1) for (; place < end; place++) literal[count++] = place;
+    place = end;
+  }
+  return { prompt: all.join(''), literal };
 }
