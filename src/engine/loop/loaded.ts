@@ -1,11 +1,14 @@
 // A loaded model, as the loop uses it. Made by process/load.
 import type { EmbedderOptions, NativeModelInfo, NativeContext, NativeModel, Pieces } from '../../addon/addon.js';
+import type { CheckedFile } from '../../models/gguf/model-file.js';
 import type { EngineOptions, ModelDescription } from '../protocol.js';
 
 export { scoredRows } from '../planning/scheduler.js';
 
 export interface LoadedModel {
   options: EngineOptions;
+  /** The files that were loaded. */
+  files: readonly CheckedFile[];
   model: NativeModel;
   /** Undefined if the model only embeds. */
   context: NativeContext | undefined;

@@ -5,7 +5,8 @@ import { createHash, randomUUID } from 'node:crypto';
 import { open, rename, rm } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
 import { RecuaError } from '../../errors.js';
-import type { LoadedModel } from './loaded.js';
+import { openRegular } from '../../system/small-file.js';
+import type { Fingerprint } from './fingerprint.js';
 
 const magic = Buffer.from('RECUAKV2');
 const sumBytes = 32;
@@ -13,34 +14,6 @@ const mostHeaderBytes = 65_536;
 
 /** The engine's JavaScript thread copies and hashes a piece in about a millisecond. */
 const usualPieceBytes = 1024 ** 2;
-
-/** Two files with the same fingerprint hold KV of the same weights, computed in the same way. */
-export type Fingerprint = string;
-
-const samples = 16;
-const sampleBytes = 64 * 1024;
-
-/**
- * Hashes only samples of the weights: the files are large, and fine-tunes of one model differ
- * everywhere.
- */
-export async function fingerprintOf({ options, description }: LoadedModel): Promise<Fingerprint> {
-  const hash = createHash('sha256');
-  const { architecture, parameters, vocabSize, fileType, llamaCpp } = description;
-  hash.update(JSON.stringify([architecture, parameters, vocabSize, fileType, llamaCpp, options.cacheTypeK, options.cacheTypeV]));
-  const file = await open(options.modelPath);
-  try {
-    const { size } = await file.stat();
-    const bytes = Buffer.alloc(sampleBytes);
-    for (let i = 0; i < samples; i++) {
-      const { bytesRead } = await file.read(bytes, 0, sampleBytes, Math.floor((i * Math.max(0, size - sampleBytes)) / (samples - 1)));
-      hash.update(bytes.subarray(0, bytesRead));
-    }
-  } finally {
-    await file.close();
-  }
-  return hash.digest('hex');
-}
 
 /** Memory that holds a state to write. */
 export interface StateSource {
@@ -136,12 +109,16 @@ export async function readState(
   });
 }
 
-/** A file's tokens, and the size of its state. Only `readState` verifies the checksum. */
-export async function readTokens(path: string, fingerprint: Fingerprint): Promise<{ tokens: Int32Array; stateBytes: number; chat: boolean } | string> {
+/**
+ * A file's tokens, and the size of its state; a string if it cannot be used or has more than
+ * `mostTokens`. Only `readState` verifies the checksum.
+ */
+export async function readTokens(path: string, fingerprint: Fingerprint, mostTokens: number): Promise<{ tokens: Int32Array; stateBytes: number; chat: boolean } | string> {
   return await reading(path, async (file) => {
     const beginning = await readBeginning(file, path, fingerprint);
     if (typeof beginning === 'string') return beginning;
     const { header: { tokens, stateBytes, chat }, fill } = beginning;
+    if (tokens > mostTokens) return `${path} is longer than the context`;
     const list = new Int32Array(tokens);
     return await fill(bytesOf(list)) ? { tokens: list, stateBytes, chat } : `${path} is damaged`;
   });
@@ -150,7 +127,7 @@ export async function readTokens(path: string, fingerprint: Fingerprint): Promis
 async function reading<T>(path: string, work: (file: FileHandle) => Promise<T>): Promise<T> {
   let file: FileHandle | undefined;
   try {
-    file = await open(path);
+    file = await openRegular(path, true);
     return await work(file);
   } catch (cause) {
     if (cause instanceof RecuaError) throw cause;

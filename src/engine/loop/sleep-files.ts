@@ -14,7 +14,8 @@ import type { SleepPlace } from '../protocol.js';
 import { makeRoom, stateEnding } from '../sleep/room.js';
 import type { Vitals } from './vitals.js';
 import type { Wakeup } from './wakeup.js';
-import { readState, readTokens, writeState, type Fingerprint } from './saved-state.js';
+import type { Fingerprint } from './fingerprint.js';
+import { readState, readTokens, writeState } from './saved-state.js';
 
 /** Fewer tokens are evaluated faster than found. */
 const leastTokens = 16;
@@ -76,15 +77,18 @@ export class SleepFiles {
   async open(contextSize: number): Promise<void> {
     const found: (Stashed & { usedMs: number })[] = [];
     try {
-      const names = (await readdir(this.#place.folder)).filter((name) => name.endsWith(stateEnding));
+      const entries = await readdir(this.#place.folder, { withFileTypes: true });
+      const names = entries.filter((entry) => entry.isFile() && entry.name.endsWith(stateEnding)).map(({ name }) => name);
+      const fingerprint = names.length > 0 ? await this.#identify() : '';
       for (const name of names) {
         const file = join(this.#place.folder, name);
-        const read = await readTokens(file, await this.#identify()).catch((thrown: unknown) => (thrown as Error).message);
-        const why = typeof read === 'string' ? read : read.tokens.length > contextSize ? `${file} is longer than the context` : undefined;
-        if (typeof read === 'string' || why !== undefined) await this.#lost(file, why!);
-        else {
+        try {
+          const read = await readTokens(file, fingerprint, contextSize);
+          if (typeof read === 'string') throw new Error(read);
           if (read.chat) this.#chats.remember(read.tokens);
           found.push({ id: 0, tokens: read.tokens, sizeBytes: read.stateBytes, file, usedMs: (await stat(file)).mtimeMs });
+        } catch (thrown) {
+          await this.#lost(file, (thrown as Error).message);
         }
       }
     } catch (thrown) {
@@ -218,7 +222,10 @@ export class SleepFiles {
       }
       this.#hasNews = false;
     } catch (thrown) {
-      if (thrown !== interrupted) this.#log('warn', `Conversations could not be kept: ${(thrown as Error).message}`);
+      if (thrown !== interrupted) {
+        this.#hasNews = false; // it would probably fail again, and again
+        this.#log('warn', `Conversations could not be kept: ${(thrown as Error).message}`);
+      }
     }
     const old = this.#cache.pool.entries.filter(({ file, tokens }) => file !== undefined && written.some((longer) => nearlyBegins(tokens, longer)));
     for (const one of old) this.#cache.pool.remove(one);

@@ -5,7 +5,8 @@ import { RecuaError } from '../../errors.js';
 import type { LoadedModel } from './loaded.js';
 import type { PrefixCache } from '../planning/prefix.js';
 import type { SavedState } from '../protocol.js';
-import { fingerprintOf, readState, writeState, type Fingerprint, type ReadState } from './saved-state.js';
+import { fingerprintOf, type Fingerprint } from './fingerprint.js';
+import { readState, writeState, type ReadState } from './saved-state.js';
 import { discard } from './sleep-files.js';
 
 const nothing: SavedState = { tokens: 0, sizeBytes: 0 };

@@ -3,7 +3,7 @@
 import { availableParallelism } from 'node:os';
 import type { ChatInput, ContextOptions, EmbedderOptions, NativeModelInfo, ModelLoad, NativeAddon, NativeContext, NativeModel, Pooling } from '../../addon/addon.js';
 import { RecuaError } from '../../errors.js';
-import { ensureChecked, fingerprintOf } from '../../models/gguf/model-file.js';
+import { ensureChecked, fingerprintOf, type CheckedFile } from '../../models/gguf/model-file.js';
 import { turnFile } from '../../system/turn-file.js';
 import { chooseOffload, settleOffload } from '../offload.js';
 import type { OffloadChoice, SkippedBackend } from '../offload.js';
@@ -29,14 +29,14 @@ export function load(
     if (numa !== 'none' && !addon.setNuma(numa)) offload.notes.push(`--numa ${numa} has no effect: llama.cpp finds no second memory node on this machine.`);
     // Before every load: the file may have changed since the gateway checked it, above all when a
     // crashed engine restarts.
-    const fingerprint = fingerprintOf(await ensureChecked(path, checked));
+    const files = await ensureChecked(path, checked);
     const repack = repacks(addon, options, offload);
     loading = addon.loadModel({ path, gpuLayers: offload.gpuLayers, devices: offload.devices, mmap, mlock, repack });
     if (cancelled) loading.cancel();
     const { progress, promise } = loading;
     const watch = setInterval(() => onProgress(progress()), progressMs);
     const model = await promise.finally(() => clearInterval(watch));
-    return await open(addon, model, options, offload, fingerprint);
+    return await open(addon, model, options, offload, files);
   };
   const all = async (): Promise<LoadedModel> => {
     const offload = chooseOffload(options, addon.devices(), backends);
@@ -56,7 +56,7 @@ export function load(
   return { promise: all(), cancel };
 }
 
-async function open(addon: NativeAddon, model: NativeModel, wanted: EngineOptions, offload: OffloadChoice, fingerprint: string): Promise<LoadedModel> {
+async function open(addon: NativeAddon, model: NativeModel, wanted: EngineOptions, offload: OffloadChoice, files: readonly CheckedFile[]): Promise<LoadedModel> {
   try {
     const { info } = model;
     const { mathThreads } = addon.version;
@@ -85,7 +85,7 @@ async function open(addon: NativeAddon, model: NativeModel, wanted: EngineOption
     }
     const description: ModelDescription = {
       description: describe(info),
-      fingerprint,
+      fingerprint: fingerprintOf(files),
       architecture: info.architecture,
       fileType: info.fileType,
       parameters: info.parameters,
@@ -113,7 +113,7 @@ async function open(addon: NativeAddon, model: NativeModel, wanted: EngineOption
       llamaCpp: addon.version.llamaCpp,
       notes,
     };
-    return { options, model, context, embedderOptions, pieces: await model.pieces(false), description };
+    return { options, files, model, context, embedderOptions, pieces: await model.pieces(false), description };
   } catch (error) {
     await model.close();
     throw error;

@@ -1,9 +1,10 @@
 // KV states on disk, over the real addon and the embedded model, each in a real engine process.
 import t from 'tap';
-import { mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { execFileSync } from 'node:child_process';
+import { mkdir, readdir, readFile, stat, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { builtinPath } from '#recua/models/store.js';
-import { readState, writeState } from '#recua/engine/loop/saved-state.js';
+import { readState, readTokens, writeState } from '#recua/engine/loop/saved-state.js';
 import { startEngine } from '#recua/engine/gateway/client.js';
 import type { Engine } from '#recua/engine/api.js';
 import { chat, options } from '../requests.js';
@@ -112,6 +113,22 @@ t.test('a state is written and read in pieces, whatever their size', async (t) =
     await writeFile(path, bytes.subarray(0, at));
     t.type(await readState(path, 'mine', () => () => {}), 'string', `${at} bytes of it`);
   }
+});
+
+t.test('a file that claims billions of tokens, a pipe and a folder are refused at once', async (t) => {
+  const folder = t.testdir();
+  const path = join(folder, 'chat.kv');
+  const tokens = 2 ** 31;
+  const header = JSON.stringify({ fingerprint: 'mine', tokens, stateBytes: 1 });
+  await writeFile(path, Buffer.concat([Buffer.from('RECUAKV2'), Buffer.from(Uint32Array.of(header.length).buffer), Buffer.from(header)]));
+  await truncate(path, 12 + header.length + tokens * 4 + 1 + 32);
+  t.match(await readTokens(path, 'mine', 4096), /longer than the context/);
+  t.equal(await readState(path, 'mine', ({ tokens }) => `it has ${tokens} tokens`), `it has ${tokens} tokens`);
+  await mkdir(join(folder, 'folder'));
+  await t.rejects(readState(join(folder, 'folder'), 'mine', () => 'never asked'), { code: 'file_unreadable', message: /regular file/ });
+  if (process.platform === 'win32') return;
+  execFileSync('mkfifo', [join(folder, 'pipe')]);
+  await t.rejects(readState(join(folder, 'pipe'), 'mine', () => 'never asked'), { code: 'file_unreadable', message: /regular file/ });
 });
 
 t.test('a state that cannot be written leaves the old one, and no draft', async (t) => {

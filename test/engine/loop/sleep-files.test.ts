@@ -2,10 +2,13 @@
 // in a real process.
 import t, { type Test } from 'tap';
 import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { NativeContext } from '#recua/addon/addon.js';
 import { startEngine } from '#recua/engine/gateway/client.js';
+import { SleepFiles } from '#recua/engine/loop/sleep-files.js';
+import type { PrefixCache } from '#recua/engine/planning/prefix.js';
 import type { Engine } from '#recua/engine/api.js';
 import type { SleepPlace } from '#recua/engine/protocol.js';
 import { builtinPath } from '#recua/models/store.js';
@@ -154,6 +157,53 @@ t.test('a damaged file, and one of other settings, is dropped, reported and eval
   const other = await live(sleep, (engine) => turn(engine, [], questions[0]!), { cacheTypeK: 'q8_0', flashAttention: 'on' });
   t.equal(other.usage.cachedTokens, 0);
   t.match(other.log.join(), /other settings/);
+});
+
+t.test('a damaged file costs its own conversation only, and what no engine wrote is left alone', async (t) => {
+  const sleep = place(t.testdir());
+  const said: Said[] = [[], []];
+  await live(sleep, async (engine) => {
+    for (const [i, one] of said.entries()) await turn(engine, one, `${questions[i]!} `.repeat(8));
+    return {};
+  });
+  t.equal(files(sleep).length, 2);
+  for (const file of files(sleep)) {
+    const bytes = readFileSync(file);
+    const sound = Buffer.from(bytes);
+    bytes.writeUInt32LE(0xffffffff, 8);
+    writeFileSync(file, bytes);
+    const others = [join(sleep.folder, 'folder.kv'), join(sleep.folder, 'link.kv')];
+    mkdirSync(others[0]!);
+    if (process.platform !== 'win32') {
+      symlinkSync(builtinPath, others[1]!);
+      execFileSync('mkfifo', [others[2] = join(sleep.folder, 'pipe.kv')]);
+    }
+    const { turns, log } = await live(sleep, async (engine) => {
+      const turns = [];
+      for (const one of said) turns.push(await turn(engine, [...one], 'Go on.'));
+      await engine.close();
+      return { turns };
+    });
+    t.equal(turns.filter(({ usage }) => usage.cachedTokens > usage.promptTokens / 2).length, 1);
+    t.match(log.filter((line) => line.startsWith('warn')), { length: 1, 0: /must be evaluated again/ });
+    t.notOk(files(sleep).includes(file));
+    writeFileSync(file, sound);
+    for (const other of others) rmSync(other, { recursive: true });
+  }
+});
+
+t.test('after a failure, a folder that lasts is tried again only when there is more to write', async (t) => {
+  const folder = join(t.testdir(), 'missing');
+  const log: string[] = [];
+  const cache = { freeByUse: () => [0], tokensOf: () => new Int32Array(20), pool: { entries: [], addFiles: () => {} } } as unknown as PrefixCache;
+  const context = { stashSequence: async () => ({ id: 1, sizeBytes: 10 }), dropStash: async () => true } as unknown as NativeContext;
+  const kept = new SleepFiles({ folder, root: folder, limitBytes: 1e6, mostMs: 1e6, lasts: true }, cache, { remember: () => {}, remembers: () => false }, async () => 'mine',
+    (_level, text) => log.push(text), () => {});
+  kept.worked();
+  t.ok(kept.isBehind);
+  await kept.write(context, undefined);
+  t.match(log, { length: 1, 0: /could not be kept: ENOENT/ });
+  t.notOk(kept.isBehind);
 });
 
 t.test('a missing folder costs the conversations and nothing else', async (t) => {

@@ -1,0 +1,51 @@
+// Which weights and settings a KV state belongs to. Called by state-keeper.
+import { createHash, type Hash } from 'node:crypto';
+import { open } from 'node:fs/promises';
+import { RecuaError } from '../../errors.js';
+import type { Gguf } from '../../models/gguf/gguf.js';
+import { changeOf, readModelFile } from '../../models/gguf/model-file.js';
+import type { LoadedModel } from './loaded.js';
+
+/** Two files with the same fingerprint hold KV of the same weights, computed in the same way. */
+export type Fingerprint = string;
+
+const sampleBytes = 4096;
+/** A tensor has a sample at its beginning, at its end, and for each of these bytes. */
+const bytesPerSample = 32 * 2 ** 20;
+const headerPieceBytes = 2 ** 18;
+
+/**
+ * Hashes the whole header and samples of every tensor: the files are large, and a fine-tune may
+ * leave most tensors as they were. Rejects if the files are no longer those that were loaded.
+ */
+export async function fingerprintOf({ options, description, files }: Pick<LoadedModel, 'options' | 'description' | 'files'>): Promise<Fingerprint> {
+  const hash = createHash('sha256');
+  const { architecture, parameters, vocabSize, fileType, llamaCpp } = description;
+  hash.update(JSON.stringify([architecture, parameters, vocabSize, fileType, llamaCpp, options.cacheTypeK, options.cacheTypeV]));
+  const { parts } = await readModelFile(options.modelPath);
+  for (const part of parts) await addSamples(hash, part);
+  // Afterwards, so that no change is missed.
+  if (await changeOf(files)) {
+    throw new RecuaError('file_unreadable', `The file of the model has changed since it was loaded; load it again to save its states: ${options.modelPath}`);
+  }
+  return hash.digest('hex');
+}
+
+async function addSamples(hash: Hash, { path, dataOffset, tensors }: Gguf): Promise<void> {
+  const file = await open(path);
+  try {
+    const bytes = Buffer.alloc(headerPieceBytes);
+    const add = async (offset: number, length: number): Promise<void> => {
+      const { bytesRead } = await file.read(bytes, 0, length, offset);
+      hash.update(bytes.subarray(0, bytesRead));
+    };
+    for (let at = 0; at < dataOffset; at += headerPieceBytes) await add(at, Math.min(headerPieceBytes, dataOffset - at));
+    for (const { offset, sizeBytes } of tensors) {
+      const length = Math.min(sampleBytes, sizeBytes);
+      const intervals = 1 + Math.floor(sizeBytes / bytesPerSample);
+      for (let i = 0; i <= intervals; i++) await add(dataOffset + offset + Math.floor((i * (sizeBytes - length)) / intervals), length);
+    }
+  } finally {
+    await file.close();
+  }
+}
