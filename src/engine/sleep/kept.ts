@@ -2,8 +2,8 @@
 import { readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { readSmallFile } from '../../system/small-file.js';
-import { stateEnding } from './room.js';
-import { mostNameBytes, nameFile } from './sleep-cache.js';
+import { nameFile, stateEnding } from './room.js';
+import { mostNameBytes } from './sleep-cache.js';
 
 export interface KeptModel {
   id: string;
@@ -16,6 +16,10 @@ export interface KeptModel {
 
 /** Largest first. Ignores folders that no server made. */
 export async function listKept(root: string): Promise<KeptModel[]> {
+  return (await listFolders(root)).filter(({ conversations }) => conversations > 0).sort((a, b) => b.sizeBytes - a.sizeBytes);
+}
+
+async function listFolders(root: string): Promise<KeptModel[]> {
   const names = await readdir(root).catch(() => []);
   const found = await Promise.all(names.map(async (name) => {
     const folder = join(root, name);
@@ -26,18 +30,19 @@ export async function listKept(root: string): Promise<KeptModel[]> {
     const sizeBytes = stats.reduce((sum, one) => sum + (one?.size ?? 0), 0);
     return { id, conversations: files.length, sizeBytes, usedMs: Math.max(0, ...stats.map((one) => one?.mtimeMs ?? 0)), folder };
   }));
-  return found.filter((one) => one !== undefined).filter(({ conversations }) => conversations > 0).sort((a, b) => b.sizeBytes - a.sizeBytes);
+  return found.filter((one) => one !== undefined);
 }
 
 /**
- * Removes the conversations of a model, or of all. A running server evaluates missing conversations
- * again, and continues to write to the folder.
+ * Removes the conversations of a model, or of all, and unfinished ones; resolves to those that were
+ * finished. A running server evaluates missing conversations again, and continues to write to the
+ * folder.
  */
 export async function clearKept(root: string, id?: string): Promise<KeptModel[]> {
-  const gone = (await listKept(root)).filter((one) => id === undefined || one.id === id);
+  const gone = (await listFolders(root)).filter((one) => id === undefined || one.id === id);
   await Promise.all(gone.map(async ({ folder }) => {
     const files = (await readdir(folder).catch(() => [])).filter((name) => name !== nameFile);
     await Promise.all(files.map((name) => rm(join(folder, name), { recursive: true, force: true })));
   }));
-  return gone;
+  return gone.filter(({ conversations }) => conversations > 0);
 }

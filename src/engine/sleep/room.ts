@@ -1,10 +1,12 @@
 // The limit on the disk space for conversations of all unloaded models: the oldest files are
 // removed first. Used by the engine process before each file that it writes, and by the gateway.
-import { readdir, rm, stat } from 'node:fs/promises';
+import { lstat, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 
 /** Extension of complete files; other files in a model's folder are drafts. */
 export const stateEnding = '.kv';
+/** In a model's subfolder of a lasting folder: the file with the model's name. */
+export const nameFile = 'model';
 
 interface Found {
   path: string;
@@ -12,15 +14,19 @@ interface Found {
   usedMs: number;
 }
 
-/** Files in the folders of `root`. Ignores files that vanish meanwhile. */
+/**
+ * States and drafts in the folders of `root`. Ignores files that vanish meanwhile, and what no
+ * engine wrote.
+ */
 async function filesOf(root: string): Promise<Found[]> {
   const folders = await readdir(root, { withFileTypes: true });
   const found = await Promise.all(folders.filter((entry) => entry.isDirectory()).map(async ({ name }) => {
     const folder = join(root, name);
-    const names = await readdir(folder).catch(() => []);
+    const names = (await readdir(folder).catch(() => [])).filter((file) => file !== nameFile);
     return await Promise.all(names.map(async (file) => {
       const path = join(folder, file);
-      return await stat(path).then(({ size, mtimeMs }) => ({ path, sizeBytes: size, usedMs: mtimeMs }), () => undefined);
+      const found = await lstat(path).catch(() => undefined);
+      return found?.isFile() ? { path, sizeBytes: found.size, usedMs: found.mtimeMs } : undefined;
     }));
   }));
   return found.flat().filter((file) => file !== undefined);

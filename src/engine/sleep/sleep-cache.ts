@@ -2,8 +2,8 @@
 // model, private to the user. It is either the gateway's own, removed when the gateway ends (or,
 // after a kill, when the next one starts), or a lasting folder for all gateways of a user. Gateway
 // process; used by engine/gateway/pool, and by the server of one model.
-import { createHash } from 'node:crypto';
-import { mkdirSync, mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
+import { createHash, randomUUID } from 'node:crypto';
+import { mkdirSync, mkdtempSync, renameSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { lstat, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -11,7 +11,7 @@ import { lifeOf, ownIdentity, readIdentity } from '../../system/process-identity
 import { readSmallFile } from '../../system/small-file.js';
 import type { Log } from '../api.js';
 import type { SleepPlace } from '../protocol.js';
-import { makeRoom, stateEnding } from './room.js';
+import { makeRoom, nameFile, stateEnding } from './room.js';
 
 export interface SleepSettings {
   /** For all models together; 0: keep nothing; negative: a share of the free disk space. */
@@ -38,15 +38,13 @@ export function sleepSettings({ sleepCacheBytes, cacheDiskBytes }: { sleepCacheB
 
 const namePrefix = 'recua-sleep-';
 const ownerName = 'owner';
-/** Of that file, and of the next one. */
+/** Of that file, and of one with a model's name. */
 export const mostNameBytes = 64 * 1024;
-/** In a model's subfolder of a lasting folder: the file with the model's name. */
-export const nameFile = 'model';
 /** Default limit: this share of the free disk space, at most `mostBytes`. */
 const freeShare = 0.1;
 const mostBytes = 8 * 2 ** 30;
 const defaultMostMs = 5_000;
-/** A younger folder without an owner file may still be in the making. */
+/** Younger folders without an owner file, and drafts, may still be in the making. */
 const makingMs = 60_000;
 /** Linux's type number of a file system in memory. */
 const tmpfs = 0x01021994;
@@ -105,7 +103,7 @@ export class SleepCache {
       this.#root ??= this.#make();
       const folder = this.#folderOf(this.#root, id);
       mkdirSync(folder, { recursive: true, mode: 0o700 });
-      if (this.#lasting !== undefined) writeFileSync(join(folder, nameFile), id, { mode: 0o600 });
+      if (this.#lasting !== undefined) writeName(folder, id);
       return { folder, root: this.#root, limitBytes: this.#limitBytes, mostMs: this.#mostMs, lasts: this.#lasting !== undefined };
     } catch (thrown) {
       this.#log('warn', `Conversations are not kept when their model is unloaded: ${(thrown as Error).message}`);
@@ -125,7 +123,12 @@ export class SleepCache {
     if (root === undefined) return;
     const folder = this.#folderOf(root, ended);
     const drafts = (await readdir(folder).catch(() => [])).filter((name) => !name.endsWith(stateEnding) && name !== nameFile);
-    await Promise.all(drafts.map((name) => rm(join(folder, name), { force: true })));
+    await Promise.all(drafts.map(async (name) => {
+      const path = join(folder, name);
+      // In a lasting folder, another server may be writing it.
+      const isNew = this.#lasting !== undefined && Date.now() - (await lstat(path)).mtimeMs < makingMs;
+      if (!isNew) await rm(path, { force: true });
+    }).map((removed) => removed.catch(() => {})));
     await makeRoom(root, 0, this.#limitBytes).catch(() => false);
     const kept = await Promise.all(ids.map(async (id) => (await readdir(this.#folderOf(root, id)).catch(() => [])).some((name) => name.endsWith(stateEnding))));
     this.#asleep = new Set(ids.filter((_, i) => kept[i]));
@@ -167,6 +170,13 @@ export class SleepCache {
     // An engine process that is just ending may still write there.
     if (root !== undefined && root !== this.#lasting) rmSync(root, { recursive: true, force: true, maxRetries: 3 });
   }
+}
+
+/** Replaces the file as a whole: another server may read it, and a pipe may be in its place. */
+function writeName(folder: string, id: string): void {
+  const draft = join(folder, `${nameFile}.${randomUUID()}`);
+  writeFileSync(draft, id, { mode: 0o600 });
+  renameSync(draft, join(folder, nameFile));
 }
 
 /** Removes folders of gateways that could not do so: they were killed, or the machine went down. */

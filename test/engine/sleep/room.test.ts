@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap';
-import { readdirSync, utimesSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { makeRoom } from '#recua/engine/sleep/room.js';
 
@@ -30,4 +30,14 @@ t.test('nothing is removed for a file that does not fit, nor files used later', 
   t.equal(names().length, 4);
   t.equal(await makeRoom(root, 200, 400, 1_002_000), true);
   t.strictSame(names(), ['3.kv', '4.kv']);
+});
+
+t.test('the names of models and folders stay, and do not count', async (t) => {
+  const { root, names } = files(t);
+  writeFileSync(join(root, 'a', 'model'), 'm'.repeat(1000));
+  utimesSync(join(root, 'a', 'model'), 1, 1);
+  mkdirSync(join(root, 'a', 'folder.kv'));
+  utimesSync(join(root, 'a', 'folder.kv'), 1, 1);
+  t.equal(await makeRoom(root, 0, 100), true);
+  t.strictSame(names(), ['4.kv', 'folder.kv', 'model']);
 });

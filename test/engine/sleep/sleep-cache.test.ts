@@ -1,7 +1,7 @@
 import t from 'tap';
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { removeLeftOvers, SleepCache, sleepParent } from '#recua/engine/sleep/sleep-cache.js';
@@ -44,6 +44,22 @@ t.test('a model sleeps while it has files; drafts and files over the limit go', 
   cache.drop('b');
   t.equal(cache.keeps('b'), false);
   t.ok(statSync(cache.placeOf('b')!.folder).isDirectory());
+});
+
+t.test('a lasting folder keeps what another server may be writing, and the names of models', async (t) => {
+  const cache = new SleepCache({ limitBytes: 1_000, lasting: t.testdir() }, () => {});
+  t.teardown(() => cache.close());
+  const { folder } = cache.placeOf('a')!;
+  for (const name of ['1.kv.draft', '2.kv.draft']) writeFileSync(join(folder, name), '');
+  utimesSync(join(folder, '1.kv.draft'), 1, 1);
+  await cache.settle('a', ids);
+  t.strictSame(readdirSync(folder).sort(), ['2.kv.draft', 'model']);
+  t.equal(readFileSync(join(folder, 'model'), 'utf8'), 'a');
+  if (process.platform === 'win32') return;
+  rmSync(join(folder, 'model'));
+  execFileSync('mkfifo', [join(folder, 'model')]);
+  cache.placeOf('a');
+  t.equal(readFileSync(join(folder, 'model'), 'utf8'), 'a', 'a pipe in its place holds up nothing');
 });
 
 t.test('the default limit is a share of the disk; 0, and a folder that cannot be made, keep nothing', async (t) => {
