@@ -3,7 +3,7 @@
 // after a kill, when the next one starts), or a lasting folder for all gateways of a user. Gateway
 // process; used by engine/gateway/pool, and by the server of one model.
 import { createHash, randomUUID } from 'node:crypto';
-import { mkdirSync, mkdtempSync, renameSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { lstat, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -137,7 +137,11 @@ export class SleepCache {
   /** The model's file has changed: its conversations are invalid. */
   drop(id: string): void {
     this.#asleep.delete(id);
-    if (this.#root !== undefined) rmSync(this.#folderOf(this.#root, id), { recursive: true, force: true });
+    if (this.#root === undefined) return;
+    const folder = this.#folderOf(this.#root, id);
+    // Not the folder: another server's engine may write there, and could not make it again.
+    const names = existsSync(folder) ? readdirSync(folder) : [];
+    for (const name of names) if (name.endsWith(stateEnding)) rmSync(join(folder, name), { recursive: true, force: true });
   }
 
   /** Removes everything that does not last. Idempotent. */

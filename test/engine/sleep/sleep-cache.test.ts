@@ -55,6 +55,9 @@ t.test('a lasting folder keeps what another server may be writing, and the names
   await cache.settle('a', ids);
   t.strictSame(readdirSync(folder).sort(), ['2.kv.draft', 'model']);
   t.equal(readFileSync(join(folder, 'model'), 'utf8'), 'a');
+  writeFileSync(join(folder, '3.kv'), '');
+  cache.drop('a');
+  t.strictSame(readdirSync(folder).sort(), ['2.kv.draft', 'model']);
   if (process.platform === 'win32') return;
   rmSync(join(folder, 'model'));
   execFileSync('mkfifo', [join(folder, 'model')]);
