@@ -37,7 +37,7 @@ export const errorTable = {
   model_not_found: { status: 404, type: 'invalid_request_error', meaning: 'The server has no model of that name, or no such file exists.' },
   response_not_found: { status: 404, type: 'invalid_request_error', meaning: 'No response with that id is stored: it was never stored, was deleted, or was dropped to make room for newer ones.' },
   answer_not_found: { status: 404, type: 'invalid_request_error', meaning: 'No answer with that id is being generated.' },
-  file_not_found: { status: 404, type: 'invalid_request_error', meaning: 'No file with that id was uploaded, or it was deleted or has expired.' },
+  file_not_found: { status: 404, type: 'invalid_request_error', meaning: 'No file with that id was uploaded, or it was deleted, has expired or is damaged.' },
   batch_not_found: { status: 404, type: 'invalid_request_error', meaning: 'No batch with that id was created here.' },
   invalid_api_key: { status: 401, type: 'invalid_request_error', meaning: 'The server requires an API key (`--api-key`), and the request has no valid one.' },
   client_refused: { status: 403, type: 'invalid_request_error', meaning: "The route or model is not open to this client: some are only for programs, for clients on the server's own machine, or for other API keys; the message says which." },

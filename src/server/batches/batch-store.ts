@@ -1,11 +1,12 @@
 // The record of each batch, and its own copy of the requests, which outlives the uploaded file.
 // Private to the user. Several servers may share the folder; only one of them works on a batch.
 import { randomBytes } from 'node:crypto';
-import { copyFile, link, readdir, rm } from 'node:fs/promises';
+import { copyFile, link, lstat, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import writeFileAtomic from 'write-file-atomic';
 import { RecuaError } from '../../errors.js';
 import { readSmallFile } from '../../system/small-file.js';
+import { isFileId } from '../files/file-store.js';
 import { DamagedFiles } from '../kept/damaged-files.js';
 import { keepingError, type KeptFolder } from '../kept/kept-folder.js';
 import { keyIn, withKeyFirst } from '../kept/key-in.js';
@@ -51,6 +52,8 @@ export interface BatchRecord {
 const idForm = /^batch_[0-9a-f]{48}$/;
 const described = '.json';
 const mostRecordBytes = 4 * 2 ** 20;
+/** Unfinished and unchanged for this long: left by a server that has ended. */
+const abandonedMs = 3_600_000;
 /** With more batches, the API key that has the most loses the oldest that have ended. */
 const mostBatches = 1_000;
 
@@ -112,6 +115,22 @@ export class BatchStore {
     }
   }
 
+  /** Removes what killed servers left: drafts, and requests that no batch needs any more. */
+  async removeLeftOvers(nowMs = Date.now()): Promise<void> {
+    const folder = await this.#kept.of('batches');
+    const names = new Set(await readdir(folder));
+    for (const name of names) {
+      const [, id = '', rest = ''] = /^(batch_[0-9a-f]{48})\.(input|json\.\d+|lock\..+)$/.exec(name) ?? [];
+      const path = join(folder, name);
+      const found = id === '' ? undefined : await lstat(path).catch(() => undefined);
+      // A link has the times of the uploaded file, except this one.
+      if (!found?.isFile() || nowMs - found.ctimeMs < abandonedMs) continue;
+      const record = rest === 'input' ? await this.#read(id) : undefined;
+      const isNeeded = record ? !isOver(record.batch) : rest === 'input' && names.has(id + described);
+      if (!isNeeded) await rm(path, { force: true });
+    }
+  }
+
   /**
    * Gives the batch its own copy of the requests, in case the uploaded file is deleted; false if
    * that has happened already.
@@ -167,8 +186,8 @@ const statuses: readonly unknown[] = ['validating', 'failed', 'in_progress', 'fi
 function isRecord(value: unknown, id: string): value is BatchRecord {
   const { batch, outputId, errorId, by, outputSeconds } = (value ?? {}) as Partial<Record<keyof BatchRecord, unknown>>;
   const { request_counts: counts, errors, ...one } = (batch ?? {}) as Partial<Batch>;
-  const texts = [outputId, errorId, one.endpoint, one.input_file_id, one.completion_window, by ?? ''];
+  const texts = [one.endpoint, one.input_file_id, one.completion_window, by ?? ''];
   const numbers = [one.created_at, one.expires_at, counts?.total, counts?.completed, counts?.failed, outputSeconds ?? 0, ...moments.map((name) => (one[name] === null ? 0 : one[name]))];
-  return one.id === id && statuses.includes(one.status) && texts.every((text) => typeof text === 'string') && numbers.every((number) => Number.isFinite(number))
+  return one.id === id && statuses.includes(one.status) && isFileId(outputId) && isFileId(errorId) && texts.every((text) => typeof text === 'string') && numbers.every((number) => Number.isFinite(number))
     && (errors === null || Array.isArray(errors?.data)) && typeof one.metadata === 'object';
 }

@@ -46,9 +46,10 @@ export const batches: Dialect = {
       const { id, input_file_id: input } = record.batch;
       const giveUpPlace = queue.place(owner.name);
       try {
-        await files.get(input, owner, 'input_file_id');
+        const param = 'input_file_id';
+        await (await files.open(await files.get(input, owner, param), param)).close();
         await store.forgetOldest();
-        if (!await store.takeInput(id, await files.pathOf(input))) throw fileNotFound(input, 'input_file_id');
+        if (!await store.takeInput(id, await files.pathOf(input))) throw fileNotFound(input, param);
         await store.put(record);
         // A snapshot, since the batch may start before the reply is written.
         const taken = structuredClone(record.batch);

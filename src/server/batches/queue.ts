@@ -57,6 +57,7 @@ export class BatchQueue {
 
   /** Queues the batches that an earlier run of the server left unfinished. */
   async resume(): Promise<void> {
+    await this.#places.store.removeLeftOvers();
     const left = (await this.#places.store.list()).filter(({ batch }) => !isOver(batch));
     for (const { batch, by } of left.reverse()) this.add(batch.id, by);
   }

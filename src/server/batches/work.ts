@@ -5,7 +5,7 @@ import { randomBytes } from 'node:crypto';
 import { rm, stat, type FileHandle } from 'node:fs/promises';
 import { setTimeout as wait } from 'node:timers/promises';
 import { RecuaError } from '../../errors.js';
-import { openRegular } from '../../system/small-file.js';
+import { NotRegular, openRegular } from '../../system/small-file.js';
 import { StoreFull, type FileStore } from '../files/file-store.js';
 import { GrowingRoom } from '../files/growing-room.js';
 import type { Gateway } from '../http/gateway.js';
@@ -304,7 +304,7 @@ async function wholeLines(path: string): Promise<number> {
   try {
     for await (const { isWhole } of linesOf(path, 0)) if (isWhole) count++;
   } catch (cause) {
-    if ((cause as NodeJS.ErrnoException).code !== 'ENOENT') throw cause;
+    if (!(cause instanceof NotRegular) && (cause as NodeJS.ErrnoException).code !== 'ENOENT') throw cause;
   }
   return count;
 }

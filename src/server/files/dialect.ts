@@ -42,8 +42,9 @@ export const files: Dialect = {
         method: 'get', paths: ['/v1/files/:id/content', '/files/:id/content'], about: about.content,
         async handler(req, res) {
           const signal = traffic.enter(res, 'transfer');
-          const { id, bytes } = await store.get(idOf(req), ownerOf(res));
-          const file = await store.open(id);
+          const found = await store.get(idOf(req), ownerOf(res));
+          const { bytes } = found;
+          const file = await store.open(found);
           // Keeps browsers from showing an uploaded file as a page of this server.
           res.set({ 'Content-Type': 'application/octet-stream', 'Content-Length': String(bytes), 'X-Content-Type-Options': 'nosniff', 'Content-Disposition': 'attachment' });
           if (req.method === 'HEAD') {

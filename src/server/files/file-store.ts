@@ -5,7 +5,7 @@ import { readdir, rename, rm, stat, type FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
 import writeFileAtomic from 'write-file-atomic';
 import { RecuaError } from '../../errors.js';
-import { openRegular, readSmallFile } from '../../system/small-file.js';
+import { NotRegular, openRegular, readSmallFile } from '../../system/small-file.js';
 import type { Gateway } from '../http/gateway.js';
 import { DamagedFiles } from '../kept/damaged-files.js';
 import { keepingError, type KeptFolder } from '../kept/kept-folder.js';
@@ -32,6 +32,7 @@ type About = Pick<FileObject, 'filename' | 'purpose' | 'expires_at'> & { by: str
 type Described = FileObject & { by?: string };
 
 const idForm = /^file-[0-9a-f]{48}$/;
+export const isFileId = (id: unknown): boolean => typeof id === 'string' && idForm.test(id);
 const described = '.json';
 /** Ending of an incomplete upload. */
 const arriving = '.part';
@@ -239,13 +240,16 @@ export class FileStore {
 
   /**
    * The file's bytes, to be closed by the caller.
-   * @throws RecuaError `file_not_found`
+   * @throws RecuaError `file_not_found`, also if they are not as many as were stored
    */
-  async open(id: string): Promise<FileHandle> {
-    const path = await this.pathOf(id);
-    return await openRegular(path).catch((thrown: NodeJS.ErrnoException) => {
-      throw thrown.code === 'ENOENT' ? fileNotFound(id) : keepingError(thrown);
+  async open({ id, bytes }: FileObject, param?: string): Promise<FileHandle> {
+    const file = await openRegular(await this.pathOf(id)).catch((thrown: NodeJS.ErrnoException) => {
+      if (thrown instanceof NotRegular) throw damaged(id, param);
+      throw thrown.code === 'ENOENT' ? fileNotFound(id, param) : keepingError(thrown);
     });
+    if ((await file.stat()).size === bytes) return file;
+    await file.close();
+    throw damaged(id, param);
   }
 
   /** @throws RecuaError `file_not_found` */
@@ -339,4 +343,8 @@ function nowSeconds(): number {
 
 export function fileNotFound(id: string, param?: string): RecuaError {
   return new RecuaError('file_not_found', `There is no file ${id.slice(0, 80)}: it was never uploaded here, was deleted, or has expired.`, { param });
+}
+
+function damaged(id: string, param?: string): RecuaError {
+  return new RecuaError('file_not_found', `The file ${id} is damaged: the server has other bytes than were stored. Delete it and upload it again.`, { param });
 }

@@ -3,7 +3,7 @@
 // wanted. Keeps the newest ones, up to a limit of bytes and age; past it, the API key with the most
 // bytes loses its oldest. Several servers may share the folder: the one that generates a background
 // response holds a mark beside its file. Made by dialect.
-import { readdir, rm, stat } from 'node:fs/promises';
+import { lstat, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import writeFileAtomic from 'write-file-atomic';
 import { RecuaError } from '../../errors.js';
@@ -159,7 +159,7 @@ export class ResponseStore {
   }
 
   async #exists(id: string): Promise<boolean> {
-    return await stat(await this.#pathOf(id, ending)).then((found) => found.isFile(), () => false);
+    return await lstat(await this.#pathOf(id, ending)).then((found) => found.isFile(), () => false);
   }
 
   async #pathOf(id: string, which: string): Promise<string> {
@@ -177,8 +177,8 @@ export class ResponseStore {
     hold(text.length);
     const end = text.indexOf('\n');
     const input = parsed(text.slice(end + 1));
-    if (!Array.isArray(input)) throw notFound(id, param);
-    return { ...headOf(text.slice(0, end), id, owner, param), input: input as object[] };
+    if (!areObjects(input)) throw notFound(id, param);
+    return { ...headOf(text.slice(0, end), id, owner, param), input };
   }
 
   /** The response without its input. */
@@ -231,7 +231,7 @@ export class ResponseStore {
   async #read(id: string, head = false): Promise<string | undefined> {
     const path = await this.#pathOf(id, ending);
     try {
-      if (Date.now() - (await stat(path)).mtimeMs > this.#bounds.ageMs) return undefined;
+      if (Date.now() - (await lstat(path)).mtimeMs > this.#bounds.ageMs) return undefined;
       return head ? await readFirstLine(path, mostFileBytes) : await readSmallFile(path, mostFileBytes);
     } catch (cause) {
       if (cause instanceof NotRegular || (cause as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
@@ -245,8 +245,8 @@ export class ResponseStore {
     const found: { path: string; ageMs: number; bytes: number }[] = [];
     for (const name of await readdir(folder)) {
       const path = join(folder, name);
-      const state = await stat(path).catch(() => undefined);
-      if (!state) continue;
+      const state = await lstat(path).catch(() => undefined);
+      if (!state || state.isDirectory()) continue;
       const ageMs = nowMs - state.mtimeMs;
       if (ageMs > (name.endsWith(ending) ? this.#bounds.ageMs : draftMs)) await rm(path, { force: true });
       else if (name.includes(ending)) found.push({ path, ageMs, bytes: state.size });
@@ -272,10 +272,16 @@ export class ResponseStore {
   }
 }
 
+/** What another version or a broken disk changed counts as gone. */
 function headOf(text: string | undefined, id: string, owner: Owner, param?: string): StoredHead {
-  const head = text === undefined ? undefined : parsed(text) as StoredHead | undefined;
-  if (!head || !owner.has(head.by)) throw notFound(id, param);
-  return head;
+  const head = (text === undefined ? undefined : parsed(text)) as Partial<StoredHead> | null | undefined;
+  const { id: found, status, output } = (head?.response ?? {}) as Partial<WireResponse>;
+  if (!head || found !== id || typeof status !== 'string' || !areObjects(output) || !owner.has(head.by)) throw notFound(id, param);
+  return head as StoredHead;
+}
+
+function areObjects(value: unknown): value is object[] {
+  return Array.isArray(value) && value.every((one) => typeof one === 'object' && one !== null);
 }
 
 function parsed(text: string): unknown {

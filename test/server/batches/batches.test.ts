@@ -522,7 +522,8 @@ t.test('a damaged record is no batch, hides no other, and is reported once', asy
   const record = JSON.parse(readFileSync(path, 'utf8')) as BatchRecord;
   const { batch } = record;
   for (const wrong of [{}, null, [], { ...record, batch: null }, { ...record, outputId: 5 }, { ...record, batch: { ...batch, created_at: 'x' } }, { ...record, batch: { ...batch, id: good.id } },
-    { ...record, batch: { ...batch, status: 'x' } }, { ...record, batch: { ...batch, request_counts: null } }, { ...record, batch: { ...batch, errors: {} } }]) {
+    { ...record, batch: { ...batch, status: 'x' } }, { ...record, batch: { ...batch, request_counts: null } }, { ...record, batch: { ...batch, errors: {} } },
+    { ...record, outputId: '../x', batch: { ...batch, status: 'in_progress' } }, { ...record, errorId: 5 }]) {
     writeFileSync(path, JSON.stringify(wrong));
     t.strictSame((await client.batches.list()).data.map(({ id }) => id), [good.id], JSON.stringify(wrong));
     await t.rejects(client.batches.retrieve(bad.id), { status: 404, code: 'batch_not_found' });
@@ -530,6 +531,27 @@ t.test('a damaged record is no batch, hides no other, and is reported once', asy
   t.equal(app.logged.filter((text) => /^warn A batch is left out, because its record .* is damaged: it does not have the fields of a batch$/.test(text)).length, 1);
   writeFileSync(path, JSON.stringify(record));
   t.equal((await client.batches.list()).data.length, 2, 'a mended one is back');
+});
+
+t.test('what killed servers left of batches is removed, and what batches need stays', async (t) => {
+  const kept = new KeptFolder(ownFolder(t));
+  const folder = await kept.of('batches');
+  const store = new BatchStore(kept);
+  const names: string[] = [];
+  for (const [i, status] of (['in_progress', 'completed', 'damaged', 'unrecorded'] as const).entries()) {
+    const record = readBatch(Fields.of({ input_file_id: 'x', endpoint: chat, completion_window: '24h' }));
+    const id = record.batch.id = `batch_${String(i).padStart(48, '0')}`;
+    if (status === 'in_progress' || status === 'completed') await store.put({ ...record, batch: { ...record.batch, status } });
+    if (status === 'damaged') writeFileSync(join(folder, `${id}.json`), '{');
+    for (const ending of ['input', 'json.12345', 'lock.5b1a']) writeFileSync(join(folder, `${id}.${ending}`), '');
+    if (status !== 'unrecorded') names.push(`${id}.json`);
+    if (status === 'in_progress' || status === 'damaged') names.push(`${id}.input`);
+  }
+  const before = readdirSync(folder);
+  await store.removeLeftOvers();
+  t.strictSame(readdirSync(folder), before, 'not what is new');
+  await store.removeLeftOvers(Date.now() + 2 * 3_600_000);
+  t.strictSame(readdirSync(folder).sort(), names.sort());
 });
 
 t.test('with too many batches, the key that has the most loses its oldest', async (t) => {

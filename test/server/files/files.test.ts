@@ -1,7 +1,8 @@
 // OpenAI's files with the official client, and with hostile ones.
+import { execFileSync } from 'node:child_process';
 import { pbkdf2 as pbkdf2WithCallback } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdirSync, readdirSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, rmSync, statSync, truncateSync, utimesSync, writeFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -58,6 +59,22 @@ t.test('a damaged record is no file, hides no other, and is reported once', asyn
     await t.rejects(client.files.content(bad.id), { status: 404, code: 'file_not_found' }, text);
   }
   t.equal(app.logged.filter((text) => text.startsWith(`warn A file is left out, because its record ${path} is damaged: `)).length, 1);
+});
+
+t.test('a file with other bytes than were stored is refused, at once, and can be deleted', async (t) => {
+  const { client, folder } = await start(t);
+  const spoil: ((path: string) => void)[] = [
+    (path) => truncateSync(path, 10), (path) => writeFileSync(path, 'x'.repeat(200)),
+    (path) => { rmSync(path); mkdirSync(path); }, ...process.platform === 'win32' ? [] : [(path: string) => { rmSync(path); execFileSync('mkfifo', [path]); }],
+  ];
+  for (const [i, how] of spoil.entries()) {
+    const { id } = await send(client, 'x'.repeat(100));
+    how(join(folder, id));
+    const refused = { status: 404, code: 'file_not_found', message: /damaged/ };
+    await t.rejects(client.files.content(id), refused, `${i}`);
+    await t.rejects(client.batches.create({ input_file_id: id, endpoint: '/v1/chat/completions', completion_window: '24h' }), { ...refused, param: 'input_file_id' });
+    if (i !== 2) t.match(await client.files.delete(id), { deleted: true });
+  }
 });
 
 t.test('HEAD of a file has its size and no bytes', async (t) => {

@@ -1,6 +1,6 @@
 // Where responses are stored: the limits of the folder, and several servers that share it. Over the
 // fake engine.
-import { mkdirSync, readdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { KeptFolder } from '#recua/server/kept/kept-folder.js';
@@ -134,6 +134,43 @@ t.test('the store keeps to its limits of size and age', async (t) => {
   const old = Date.now() / 1_000 - 61;
   utimesSync(join(place, `${idOf('b')}.json`), old, old);
   await t.rejects(store.get(idOf('b'), everyone), { code: 'response_not_found' }, 'too old, and not yet swept');
+});
+
+t.test('a damaged response is usable or not found, whatever has changed in its file', async (t) => {
+  const keepIn = ownFolder(t);
+  const app = await serve(t, keepIn);
+  const { id } = await (await post(`${app.url}/v1/responses`, { input: 'Hello' })).json() as { id: string };
+  const path = join(folderIn(keepIn), `${id}.json`);
+  const sound = readFileSync(path, 'latin1');
+  const [head] = sound.split('\n');
+  const wrong = ['', '\n', 'null\n[]', '{}\n[]', '5\n[]', '{"response":5}\n[5]', head!, `${head}\n{}`, `${head}\n[null]`, sound.replaceAll(id, `resp_${'0'.repeat(48)}`), sound.replace('"output":[', '"output":[null,')];
+  for (let at = 0; at < head!.length; at += 7) wrong.push(sound.slice(0, at) + String.fromCharCode(sound.charCodeAt(at) ^ 1) + sound.slice(at + 1));
+  for (const key of ['response', 'id', 'status', 'output']) wrong.push(sound.replace(`"${key}":`, `"x${key}":`));
+  const ask = async (): Promise<number[]> => [(await get(app, id))[0], (await get(app, id, 'GET', '/input_items'))[0], (await post(`${app.url}/v1/responses`, { input: 'go on', previous_response_id: id })).status];
+  for (const text of wrong) {
+    writeFileSync(path, text, 'latin1');
+    t.strictSame((await ask()).filter((status) => ![200, 400, 404].includes(status)), [], text.slice(0, 60));
+  }
+  rmSync(path);
+  mkdirSync(path);
+  t.strictSame(await ask(), [404, 404, 404]);
+  if (process.platform === 'win32') return;
+  rmSync(path, { recursive: true });
+  symlinkSync('/etc/passwd', path);
+  t.strictSame(await ask(), [404, 404, 404]);
+});
+
+t.test('a folder among stored responses does not keep old ones from being swept', async (t) => {
+  const folder = ownFolder(t);
+  const store = new ResponseStore(new KeptFolder(folder), { ageMs: 60_000, writes: 1 });
+  const place = join(folder, readKept(folder), 'responses');
+  mkdirSync(join(place, 'a.json'));
+  const old = join(place, `resp_${'1'.repeat(48)}.json`);
+  writeFileSync(old, '');
+  for (const path of [old, join(place, 'a.json')]) utimesSync(path, 1, 1);
+  await store.put({ response: { id: `resp_${'2'.repeat(48)}`, status: 'completed', output: [] } as unknown as WireResponse, input: [] });
+  await store.settled();
+  t.strictSame(readdirSync(place).sort(), ['a.json', `resp_${'2'.repeat(48)}.json`]);
 });
 
 t.test('few large responses are swept as well', async (t) => {
