@@ -76,8 +76,8 @@ t.test('recua cache shows what is kept, and clears it', async (t) => {
   const first = await serve(t, home);
   await ask(first.url, long);
   await post(first.url, '/v1/chat/completions', { messages: [{ role: 'user', content: 'Another conversation, quite another one, of other words.' }], max_tokens: 30 });
-  await until(() => { try { return filesOf(home).length > 0; } catch { return false; } });
-  t.match(await recua(['cache', 'clear', 'builtin'], '', { env }), { code: 0, stderr: /Removed 1 conversation/ });
+  await until(() => { try { return filesOf(home).length === 2; } catch { return false; } });
+  t.match(await recua(['cache', 'clear', 'builtin'], '', { env }), { code: 0, stderr: /Removed 2 conversations/ });
   // The running server keeps what it computes.
   await ask(first.url, [...long, { role: 'assistant', content: 'They are high.' }, { role: 'user', content: 'How high?' }]);
   await first.stop();

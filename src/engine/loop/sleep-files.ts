@@ -180,6 +180,8 @@ export class SleepFiles {
     const startMs = performance.now();
     const usedMs = Date.now();
     const candidates = this.#candidates();
+    // Before this call adds files to the pool: a conversation begins with itself.
+    const earlier = this.#cache.pool.entries.filter(({ file }) => file !== undefined);
     const rereadMs = (known: StepCosts): number => candidates.reduce((sum, { tokens, stash }) => (stash?.file === undefined ? sum + known.readMs(tokens.length) : sum), 0);
     // Beyond the time to evaluate everything again, writing costs more than it saves.
     const untilMs = startMs + Math.min(mostMs, Math.max(leastMs, costs?.known ? rereadMs(costs) : mostMs));
@@ -227,7 +229,7 @@ export class SleepFiles {
         this.#log('warn', `Conversations could not be kept: ${(thrown as Error).message}`);
       }
     }
-    const old = this.#cache.pool.entries.filter(({ file, tokens }) => file !== undefined && written.some((longer) => nearlyBegins(tokens, longer)));
+    const old = earlier.filter(({ tokens }) => written.some((longer) => nearlyBegins(tokens, longer)));
     for (const one of old) this.#cache.pool.remove(one);
     await discard(context, old);
     this.#cache.pool.addFiles(fresh.reverse());

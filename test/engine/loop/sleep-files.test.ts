@@ -12,6 +12,7 @@ import type { PrefixCache } from '#recua/engine/planning/prefix.js';
 import type { Engine } from '#recua/engine/api.js';
 import type { SleepPlace } from '#recua/engine/protocol.js';
 import { builtinPath } from '#recua/models/store.js';
+import { until } from '../../cli/home.js';
 import { chat, options } from '../requests.js';
 
 const place = (root: string, more: Partial<SleepPlace> = {}): SleepPlace => {
@@ -190,6 +191,20 @@ t.test('a damaged file costs its own conversation only, and what no engine wrote
     writeFileSync(file, sound);
     for (const other of others) rmSync(other, { recursive: true });
   }
+});
+
+t.test('in a folder that lasts, a pause keeps the conversations of slots and of stashes', async (t) => {
+  const sleep = place(t.testdir(), { lasts: true });
+  const all: Said[] = questions.map(() => []);
+  const { usages } = await live(sleep, async (engine) => {
+    for (const [i, said] of all.entries()) await turn(engine, said, `${questions[i]!} `.repeat(8));
+    await until(() => files(sleep).filter((name) => name.endsWith('.kv')).length === 4);
+    const usages = [];
+    for (const said of all) usages.push((await turn(engine, said, 'Go on.')).usage);
+    return { usages };
+  }, { cacheRamMib: 100 });
+  for (const { cachedTokens, promptTokens } of usages) t.ok(cachedTokens > promptTokens / 2, `${cachedTokens} of ${promptTokens}`);
+  t.equal(files(sleep).length, 4, 'and the longer ones replace them');
 });
 
 t.test('after a failure, a folder that lasts is tried again only when there is more to write', async (t) => {
