@@ -76,6 +76,7 @@ export class SleepFiles {
   /** Finds files written before. Never rejects: an unreadable conversation is evaluated again. */
   async open(contextSize: number): Promise<void> {
     const found: (Stashed & { usedMs: number })[] = [];
+    const lost: [file: string, why: string][] = [];
     try {
       const entries = await readdir(this.#place.folder, { withFileTypes: true });
       const names = entries.filter((entry) => entry.isFile() && entry.name.endsWith(stateEnding)).map(({ name }) => name);
@@ -88,9 +89,10 @@ export class SleepFiles {
           if (read.chat) this.#chats.remember(read.tokens);
           found.push({ id: 0, tokens: read.tokens, sizeBytes: read.stateBytes, file, usedMs: (await stat(file)).mtimeMs });
         } catch (thrown) {
-          await this.#lost(file, (thrown as Error).message);
+          lost.push([file, (thrown as Error).message]);
         }
       }
+      await this.#lost(lost);
     } catch (thrown) {
       this.#log('warn', `Kept conversations were not found: ${(thrown as Error).message}`);
     }
@@ -154,19 +156,22 @@ export class SleepFiles {
         this.#inMemory.add(stashed);
         return this.#tell('read back', 1, stashed.tokens.length, read.sizeBytes, startMs);
       }
-      if (typeof read === 'string') await this.#lost(file, read);
+      if (typeof read === 'string') await this.#lost([[file, read]]);
     } catch (thrown) {
       const gone = ((thrown as Error).cause as NodeJS.ErrnoException | undefined)?.code === 'ENOENT';
       // ENOENT: newer conversations of other models took its room.
-      if (!gone) await this.#lost(file, (thrown as Error).message);
+      if (!gone) await this.#lost([[file, (thrown as Error).message]]);
     }
     pool.remove(stashed);
     if (id > 0) await context.dropStash(id).catch(() => false);
   }
 
-  async #lost(file: string, why: string): Promise<void> {
-    this.#log('warn', `A kept conversation must be evaluated again: ${why}`);
-    await rm(file, { force: true }).catch(() => {});
+  /** Removes unusable files. In one warning: after an update of llama.cpp it may be all of them. */
+  async #lost(files: readonly [file: string, why: string][]): Promise<void> {
+    if (files.length === 0) return;
+    const which = files.length === 1 ? 'A kept conversation' : `${files.length} kept conversations`;
+    this.#log('warn', `${which} must be evaluated again: ${files[0]![1]}`);
+    await Promise.all(files.map(([file]) => rm(file, { force: true }).catch(() => {})));
   }
 
   /**

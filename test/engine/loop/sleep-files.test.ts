@@ -205,6 +205,9 @@ t.test('in a folder that lasts, a pause keeps the conversations of slots and of 
   }, { cacheRamMib: 100 });
   for (const { cachedTokens, promptTokens } of usages) t.ok(cachedTokens > promptTokens / 2, `${cachedTokens} of ${promptTokens}`);
   t.equal(files(sleep).length, 4, 'and the longer ones replace them');
+  const { log } = await live(sleep, (engine) => turn(engine, [], questions[0]!), { cacheTypeK: 'q8_0', flashAttention: 'on' });
+  t.match(log.filter((line) => line.startsWith('warn')), { length: 1, 0: /4 kept conversations must be evaluated again: .*other settings/ });
+  t.equal(files(sleep).length, 1);
 });
 
 t.test('after a failure, a folder that lasts is tried again only when there is more to write', async (t) => {
