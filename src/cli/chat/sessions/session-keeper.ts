@@ -4,7 +4,7 @@ import { lockHolder, tryLock } from '../../../system/lock-file.js';
 import type { Lock } from '../../../system/lock-file.js';
 import { RecuaError } from '../../../errors.js';
 import type { Session } from './session.js';
-import { checkSessionName, exists, isSuggested, kvPathOf, lockPathOf, makeSessionFolder, moveSession, nameOf, pathOf, saveSession, suggestName } from './session-store.js';
+import { checkSessionName, exists, isSuggested, kvPathOf, lockPathOf, makeSessionFolder, moveSession, nameOf, pathOf, removeDrafts, saveSession, suggestName } from './session-store.js';
 
 export class SessionKeeper {
   readonly #folder: string;
@@ -116,6 +116,8 @@ export class SessionKeeper {
 
   async #lockOf(path: string): Promise<Lock> {
     const lock = await tryLock(lockPathOf(path));
+    // A failure only leaves them for later.
+    if (lock) await removeDrafts(path).catch(() => undefined);
     if (lock) return lock;
     const holder = await lockHolder(lockPathOf(path));
     throw new RecuaError('session_locked',

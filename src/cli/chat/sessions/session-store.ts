@@ -128,18 +128,21 @@ export async function removeSession(path: string): Promise<void> {
   try {
     await rm(path);
     await rm(kvPathOf(path), { force: true });
-    for (const draft of await draftsOf(path)) await rm(draft, { force: true });
+    await removeDrafts(path);
   } catch (cause) {
     throw new RecuaError('file_unreadable', `The saved chat ${path} cannot be removed: ${(cause as Error).message}`, { cause });
   }
 }
 
-/** What a program left that was killed while it saved the chat or its KV. */
-async function draftsOf(path: string): Promise<string[]> {
+/**
+ * Removes what a program left that was killed while it saved the chat or its KV. Only for the
+ * holder of the chat's lock: nobody else writes then.
+ */
+export async function removeDrafts(path: string): Promise<void> {
   const folder = dirname(path);
   const forms = [[`${basename(path)}.`, /^\d+$/], [`${basename(kvPathOf(path))}.`, /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/]] as const;
   const names = (await readdir(folder)).filter((name) => forms.some(([stem, rest]) => name.startsWith(stem) && rest.test(name.slice(stem.length))));
-  return names.map((name) => join(folder, name));
+  await Promise.all(names.map((name) => rm(join(folder, name), { force: true })));
 }
 
 /** Renames a saved chat. The new name must be free. */
