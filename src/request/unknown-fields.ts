@@ -24,16 +24,16 @@ const mostLetters = 64;
  * @throws RecuaError `unknown_parameter`, with the name that is probably meant
  */
 export function checkUnknown(body: Fields): string[] {
-  const unknown = unknownOf(body);
+  const unknown = firstOf(unknownOf(body));
   if (unknown.length === 0) return [];
-  for (const { fields, name } of unknown.slice(0, mostChecked)) {
+  for (const { fields, name } of unknown) {
     const meant = meantBy(name, fields.asked);
     if (meant === undefined) continue;
     const param = fields.param(name);
     throw new RecuaError('unknown_parameter', `${param} is not a field of this request; did you mean ${fields.param(meant)}?`, { param });
   }
   const named = unknown.slice(0, mostNamed).map(({ fields, name }) => JSON.stringify(fields.param(name.slice(0, mostLetters)))).join(', ');
-  const more = unknown.length > mostNamed ? ` and ${unknown.length - mostNamed} more` : '';
+  const more = unknown.length > mostNamed ? ` and ${unknown.length === mostChecked ? 'at least ' : ''}${unknown.length - mostNamed} more` : '';
   return [`Not fields of this request, and ignored: ${named}${more}.`];
 }
 
@@ -47,14 +47,21 @@ export function readNear<Asked>(body: Fields, read: () => Asked): Asked {
   } catch (thrown) {
     const { param } = RecuaError.from(thrown);
     if (param === undefined || body.peek(param) !== undefined) throw thrown;
-    const given = body.unasked.slice(0, mostChecked).find((name) => meantBy(name, new Set([param])) === param);
+    const given = firstOf(body.unasked()).find((name) => meantBy(name, new Set([param])) === param);
     if (given === undefined) throw thrown;
     throw new RecuaError('unknown_parameter', `${given} is not a field of this request; did you mean ${param}?`, { param: given });
   }
 }
 
-function unknownOf(fields: Fields): { fields: Fields; name: string }[] {
-  return [...fields.unasked.map((name) => ({ fields, name })), ...Array.from(fields.inner, unknownOf).flat()];
+function* unknownOf(fields: Fields): Generator<{ fields: Fields; name: string }> {
+  for (const name of fields.unasked()) yield { fields, name };
+  for (const inner of fields.inner) yield* unknownOf(inner);
+}
+
+function firstOf<One>(unknown: Iterable<One>): One[] {
+  const first: One[] = [];
+  for (const one of unknown) if (first.push(one) === mostChecked) break;
+  return first;
 }
 
 /** The nearest known name, if one is near enough. */
