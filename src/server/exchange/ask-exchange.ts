@@ -16,6 +16,25 @@ import type { ChatContext } from './dialect.js';
  */
 export type Lend = () => Released;
 
+/** A reply of which one field is JSON already, because it took long to make. */
+export class Written {
+  readonly #field: string;
+  readonly #json: string;
+  readonly #rest: object;
+
+  constructor(field: string, json: string, rest: object) {
+    this.#field = field;
+    this.#json = json;
+    this.#rest = rest;
+  }
+
+  /** The whole reply as JSON, with `more` fields. */
+  with(more: object): string {
+    const rest = JSON.stringify({ ...this.#rest, ...more });
+    return `{"${this.#field}":${this.#json}${rest === '{}' ? '' : ','}${rest.slice(1)}`;
+  }
+}
+
 type AskContext = ChatContext & { model: Pick<ModelDescription, 'embeddingSize'> };
 
 /**
@@ -25,12 +44,12 @@ type AskContext = ChatContext & { model: Pick<ModelDescription, 'embeddingSize'>
  */
 export function askRoute<Question>(
   gateway: Gateway, read: (body: Fields, context: AskContext) => Question,
-  ask: (question: Question, lease: Lease, signal: AbortSignal, lend: Lend, res: Response) => Promise<object>,
+  ask: (question: Question, lease: Lease, signal: AbortSignal, lend: Lend, res: Response) => Promise<object | Written>,
   operation?: ModelOperation,
 ): RequestHandler {
   return inference(gateway, (res): Exchange => {
     if (operation) factsOf(res).operation = operation;
-    let asking: Promise<object> | undefined;
+    let asking: Promise<object | Written> | undefined;
     let warnings: readonly string[] = [];
     return {
       check(body) {
@@ -46,8 +65,10 @@ export function askRoute<Question>(
       },
       async answer() {
         const answer = await asking!;
+        const more = warnings.length === 0 ? {} : { warnings };
+        if (answer instanceof Written) res.type('json').send(answer.with(more));
         // An array has no place for warnings.
-        res.json(warnings.length === 0 || Array.isArray(answer) ? answer : { ...answer, warnings });
+        else res.json(Array.isArray(answer) ? answer : { ...answer, ...more });
       },
     };
   });

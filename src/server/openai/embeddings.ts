@@ -1,62 +1,27 @@
 // POST /v1/embeddings: texts or token arrays → unit-length vectors, as numbers or as base64 of
-// little-endian float32. Route mounted by app. Large replies are written in slices, since
-// converting 2,048 vectors to JSON takes a second.
+// little-endian float32. Route mounted by app.
 import { endianness } from 'node:os';
-import { setImmediate } from 'node:timers/promises';
-import type { RequestHandler, Response } from 'express';
-import type { Embedded } from '../../engine/api.js';
-import type { Lease } from '../../engine/pool-api.js';
+import type { RequestHandler } from 'express';
 import type { ModelDescription } from '../../engine/protocol.js';
-import { anyModel, inference, type Exchange } from '../exchange/admission.js';
-import { askerOf } from '../exchange/ask-exchange.js';
+import { anyModel } from '../exchange/admission.js';
+import { askerOf, askRoute, Written } from '../exchange/ask-exchange.js';
 import { wrongType, wrongValue, type Fields } from '../../request/fields.js';
-import { checkUnknown } from '../../request/unknown-fields.js';
 import { readTokens } from '../../request/tokens.js';
 import type { Gateway } from '../http/gateway.js';
-import { lendBody } from '../body/json-body.js';
-import { shorten } from '../exchange/vectors.js';
-import { factsOf, noteTokens } from '../http/facts.js';
+import { rowsOf } from '../exchange/vectors.js';
+import { noteTokens } from '../http/facts.js';
 
 const maxInputs = 2_048;
-/** Floats to convert to text before yielding to the event loop: about 5 ms. */
-const floatsPerSlice = 16_384;
 
 export function embeddings(gateway: Gateway): RequestHandler {
-  return inference(gateway, (res) => new EmbeddingExchange(gateway, res));
-}
-
-class EmbeddingExchange implements Exchange {
-  readonly #gateway: Gateway;
-  readonly #res: Response;
-  #id = '';
-  #warnings: readonly string[] = [];
-  #working: Promise<Embedded> | undefined;
-  #format: Format = { encoding: 'float', dimensions: undefined };
-
-  constructor(gateway: Gateway, res: Response) {
-    this.#gateway = gateway;
-    this.#res = res;
-    factsOf(res).operation = 'embeddings';
-  }
-
-  check(body: Fields): void {
-    readEmbeddingRequest(body);
-    checkUnknown(body);
-  }
-
-  begin(body: Fields, { id, engine, model }: Lease, signal: AbortSignal, warnings: readonly string[]): void {
-    const { inputs, format } = readEmbeddingRequest(body, model);
-    this.#format = format;
-    this.#warnings = [...warnings, ...checkUnknown(body)];
-    this.#id = id;
-    this.#working = engine.embed({ inputs, asker: askerOf(this.#gateway, this.#res) }, signal, lendBody(this.#res));
-  }
-
-  async answer(): Promise<void> {
-    const embedded = await this.#working!;
-    noteTokens(this.#res, embedded.tokenCounts.reduce((sum, count) => sum + count, 0));
-    this.#res.type('json').send(await embeddingList(this.#id, embedded, this.#format, this.#warnings));
-  }
+  return askRoute(gateway, (body, { model }) => readEmbeddingRequest(body, model), async ({ inputs, format: { encoding, dimensions } }, { id, engine }, signal, lend, res) => {
+    const { vectors, tokenCounts } = await engine.embed({ inputs, asker: askerOf(gateway, res) }, signal, lend());
+    const tokens = tokenCounts.reduce((sum, count) => sum + count, 0);
+    noteTokens(res, tokens);
+    const rows = await rowsOf(vectors, dimensions, encoding === 'base64' ? toBase64 : undefined);
+    const entries = rows.map((row, index) => `{"object":"embedding","index":${index},"embedding":${row}}`);
+    return new Written('data', `[${entries.join(',')}]`, { object: 'list', model: id, usage: { prompt_tokens: tokens, total_tokens: tokens } });
+  }, 'embeddings');
 }
 
 export function readEmbeddingRequest(body: Fields, model: Pick<ModelDescription, 'vocabSize' | 'embeddingSize'> = anyModel): { inputs: (string | Int32Array)[]; format: Format } {
@@ -99,27 +64,7 @@ function readText(text: string, param: string): string {
   return text;
 }
 
-/** The response body as JSON text. */
-async function embeddingList(model: string, { vectors, tokenCounts }: Embedded, { encoding, dimensions }: Format, warnings: readonly string[]): Promise<string> {
-  const rows: string[] = [];
-  let floats = 0;
-  for (const [index, vector] of vectors.entries()) {
-    const row = shorten(vector, dimensions);
-    const json = encoding === 'base64' ? `"${toBase64(row)}"` : `[${row.join(',')}]`;
-    rows.push(`{"object":"embedding","index":${index},"embedding":${json}}`);
-    floats += row.length;
-    if (encoding === 'float' && floats >= floatsPerSlice) {
-      floats = 0;
-      await setImmediate();
-    }
-  }
-  const tokens = tokenCounts.reduce((sum, count) => sum + count, 0);
-  const usage = JSON.stringify({ prompt_tokens: tokens, total_tokens: tokens });
-  const told = warnings.length === 0 ? '' : `,"warnings":${JSON.stringify(warnings)}`;
-  return `{"object":"list","data":[${rows.join(',')}],"model":${JSON.stringify(model)},"usage":${usage}${told}}`;
-}
-
 function toBase64(vector: Float32Array): string {
   const bytes = Buffer.from(vector.buffer, vector.byteOffset, vector.byteLength);
-  return (endianness() === 'LE' ? bytes : Buffer.from(bytes).swap32()).toString('base64');
+  return `"${(endianness() === 'LE' ? bytes : Buffer.from(bytes).swap32()).toString('base64')}"`;
 }
