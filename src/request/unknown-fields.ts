@@ -46,11 +46,16 @@ export function readNear<Asked>(body: Fields, read: () => Asked): Asked {
     return read();
   } catch (thrown) {
     const { param } = RecuaError.from(thrown);
-    if (param === undefined || body.peek(param) !== undefined) throw thrown;
-    const given = firstOf(body.unasked()).find((name) => meantBy(name, new Set([param])) === param);
-    if (given === undefined) throw thrown;
-    throw new RecuaError('unknown_parameter', `${given} is not a field of this request; did you mean ${param}?`, { param: given });
+    if (param !== undefined && body.peek(param) === undefined) refuseNear(body, param);
+    throw thrown;
   }
+}
+
+/** @throws RecuaError `unknown_parameter` if a field of nearly that name was probably meant */
+export function refuseNear(body: Fields, param: string): void {
+  const given = firstOf(body.unasked()).find((name) => meantBy(name, new Set([param]), 1) === param);
+  if (given === undefined) return;
+  throw new RecuaError('unknown_parameter', `${given} is not a field of this request; did you mean ${param}?`, { param: given });
 }
 
 function* unknownOf(fields: Fields): Generator<{ fields: Fields; name: string }> {
@@ -64,13 +69,13 @@ function firstOf<One>(unknown: Iterable<One>): One[] {
   return first;
 }
 
-/** The nearest known name, if one is near enough. */
-function meantBy(name: string, known: ReadonlySet<string>): string | undefined {
+/** The nearest known name, if one is near enough: with `leastSlips`, however short the name is. */
+function meantBy(name: string, known: ReadonlySet<string>, leastSlips = 0): string | undefined {
   if (name.length > mostLetters || others.has(name)) return undefined;
   const same = lengths.includes(name) ? lengths.find((one) => known.has(one)) : undefined;
   if (same !== undefined) return same;
   const given = plain(name);
-  const most = given.length >= long ? 2 : given.length >= shortest ? 1 : 0;
+  const most = given.length >= long ? 2 : given.length >= shortest ? 1 : leastSlips;
   let best: string | undefined;
   let least = most + 1;
   for (const one of known) {

@@ -73,6 +73,18 @@ t.test('Ollama’s options are reported like fields of the body', async (t) => {
   t.match(await chat({ penalize_newline: true, seed: 1 }), { status: 200, warnings: [/"options\.penalize_newline"/] });
 });
 
+t.test('a misspelled text does not load a model of Ollama’s', async (t) => {
+  const app = await startApp(t);
+  const empty = { model: 'default', keep_alive: 5 };
+  for (const [path, body, param, meant] of [
+    ['/api/chat', { message: messages }, 'message', 'messages'], ['/api/chat', { messages: [], mesages: messages }, 'mesages', 'messages'], ['/api/generate', { promt: 'x' }, 'promt', 'prompt'],
+    ['/api/generate', { prompts: 'x' }, 'prompts', 'prompt'], ['/api/generate', { prompt: '', option: {} }, 'option', 'options'], ['/api/generate', { options: { temprature: 1 } }, 'options.temprature', 'options.temperature'],
+  ] as const) t.match(await ask(app, path, { ...empty, ...body }), { status: 400, code: 'unknown_parameter', param, message: new RegExp(`did you mean ${meant}\\?`) }, `${path} ${param}`);
+  t.match(await ask(app, '/api/generate', { ...empty, options: { num_ctx: 'x' } }), { status: 400, param: 'options.num_ctx' });
+  t.match(await (await post(`${app.url}/api/generate`, { ...empty, color: 'red', options: { num_gpu: 3 } })).json(), { done_reason: 'load', warnings: [/^keep_alive/, /num_gpu has no effect/, /"color"/] });
+  t.match((await (await post(`${app.url}/api/generate`, { model: 'default', system: 'x', stream: false, options: { seed: 1 } })).json()), { done_reason: 'load', warnings: undefined });
+});
+
 t.test('known fields that change nothing are not reported', async (t) => {
   const app = await startApp(t);
   const common = { user: 'u', metadata: { a: 'b' }, store: false, service_tier: 'auto', stream_options: { include_usage: true, include_obfuscation: false } };

@@ -23,7 +23,7 @@ t.test('where a required field is missing, one with nearly its name is meant', a
   const { url } = await startApp(t);
   for (const [path, body, meant] of [
     ['/v1/chat/completions', { message: [{ role: 'user', content: 'x' }] }, 'messages'], ['/v1/messages', { model: 'small', max_tokens: 5, mesages: [] }, 'messages'],
-    ['/v1/completions', { prompts: 'x' }, 'prompt'], ['/tokenize', { contents: 'x' }, 'content'],
+    ['/v1/completions', { prompts: 'x' }, 'prompt'], ['/v1/completions', { promt: 'x' }, 'prompt'], ['/tokenize', { contents: 'x' }, 'content'],
   ] as const) {
     const reply = await post(url + path, body);
     t.equal(reply.status, 400, path);
