@@ -11,7 +11,7 @@ export function requestLog(log: Log, recent: RecentRequests, askedBy: (res: Resp
     const facts = factsOf(res);
     const id = String(res.getHeader('x-request-id'));
     const { method } = req;
-    const path = withoutNames(req.path).slice(0, 200);
+    const path = pathOf(req);
     res.once('close', () => {
       const { startMs, model, promptTokens, completionTokens, cachedTokens, firstMs, code, error = '' } = facts;
       const status = res.writableFinished ? String(res.statusCode) : 'cut off';
@@ -33,9 +33,12 @@ export function requestLog(log: Log, recent: RecentRequests, askedBy: (res: Resp
   };
 }
 
-/** Names of saved chats come from what was said in them, so the route's pattern replaces them. */
-function withoutNames(path: string): string {
-  return path.replace(/^\/sessions\/.+/is, '/sessions/:name');
+/**
+ * The path for logs and traces, not too long. Names of saved chats come from what was said in them,
+ * so the route's pattern replaces them.
+ */
+export function pathOf({ path }: Pick<Request, 'path'>): string {
+  return path.replace(/^\/sessions\/.+/is, '/sessions/:name').slice(0, 200);
 }
 
 /** The fields of a JSON log line, with the engine's times if there was exactly one answer. */

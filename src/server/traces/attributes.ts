@@ -5,8 +5,9 @@ import type { Attributes } from '@opentelemetry/api';
 import type { Request } from 'express';
 import type { Facts } from '../http/facts.js';
 import { reasonOf } from '../http/inner.js';
+import { pathOf } from '../http/request-log.js';
 
-/** Longer model names and paths are truncated, since clients choose them. */
+/** Longer model names are truncated, since clients choose them. */
 const mostLetters = 200;
 
 /** Attributes that are known before any work. */
@@ -14,7 +15,7 @@ export function attributesOfRequest(req: Request): Attributes {
   const { socket } = req;
   return {
     'http.request.method': req.method,
-    'url.path': req.path.slice(0, mostLetters),
+    'url.path': pathOf(req),
     'url.scheme': req.protocol,
     'network.protocol.version': req.httpVersion,
     ...(socket.localAddress === undefined ? {} : { 'server.address': socket.localAddress, 'server.port': socket.localPort }),

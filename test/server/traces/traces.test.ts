@@ -149,3 +149,9 @@ t.test('a trace that its sender does not record is not recorded here', async (t)
   await spanOf(isOf('seen'));
   t.notOk(exporter.getFinishedSpans().some(isOf('unseen')));
 });
+
+t.test('paths of spans have no names of saved chats', async (t) => {
+  const { url } = await startApp(t);
+  await fetch(`${url}/sessions/my%20secret`, { headers: { 'x-request-id': 'named' } });
+  t.equal((await spanOf(isOf('named'))).attributes['url.path'], '/sessions/:name');
+});
