@@ -18,7 +18,7 @@ import { LiveChats } from './http/live-chats.js';
 import { errorHandler, shapeErrors } from './http/error-reply.js';
 import type { Gateway, Log } from './http/gateway.js';
 import { health, live, ready } from './health.js';
-import { askedBy as askedByKey, IdleWork, Inner, reasonOf } from './http/inner.js';
+import { askedBy as askedByKey, askedFor, IdleWork, Inner, reasonOf } from './http/inner.js';
 import { factsOf, tokensOf } from './http/facts.js';
 import { isBrowser, watchPages } from './access/pages.js';
 import { KeptFolder } from './kept/kept-folder.js';
@@ -111,9 +111,10 @@ export function createApp(options: AppOptions): Express {
   const recent = new RecentRequests();
   const memory = new BodyMemory(config.bodyMemoryBytes || defaultBodyMemory());
   const askedBy = (res: Response): string | undefined => keyOf(res)?.name;
+  const replies = new ReplyMemory(memory.sizeBytes);
   const metrics = new Metrics({ pool, traffic, bodyBytes: () => memory.usedBytes, askedBy });
   for (const { under = [], errorShape } of dialects) if (errorShape) for (const path of under) app.use(path, shapeErrors(errorShape));
-  app.use(new Traces(askedBy).watch, inTurn(), traffic.watchReader, holdReplies(new ReplyMemory(memory.sizeBytes), clientOf), requestId, requestLog(log, recent, askedBy), metrics.watch, cors(visitors), watchPages(visitors, keys), refuseExpectations, readKey(keys, askedByKey), (_req, res, next) => {
+  app.use(new Traces(askedBy).watch, inTurn(), traffic.watchReader, holdReplies(replies, clientOf, reasonOf), requestId, requestLog(log, recent, askedBy), metrics.watch, cors(visitors), watchPages(visitors, keys), refuseExpectations, readKey(keys, askedByKey), (_req, res, next) => {
     if (traffic.draining) res.set('Connection', 'close');
     next();
   });
@@ -124,7 +125,7 @@ export function createApp(options: AppOptions): Express {
     log('warn', `request bodies may have ${memory.largestBody} bytes, not ${config.bodyLimitBytes}: all bodies together have ${memory.sizeBytes} bytes of memory, and each byte of a body takes 4`);
   }
   const socketLimits: SocketLimits = {
-    memory,
+    memory, replies, traffic,
     mostMessageBytes: Math.min(config.bodyLimitBytes, memory.largestBody),
     mayOpen: (headers) => (visitors.refusal(headers) === undefined ? letIn(keys, headers) : undefined),
   };
@@ -218,7 +219,7 @@ function watchKey(keys: ApiKeys, traffic: Traffic): RequestHandler {
 }
 
 function clientOf(res: Response): string {
-  return keyOf(res)?.name ?? res.req.socket.remoteAddress ?? '';
+  return keyOf(res)?.name ?? askedFor(res.req) ?? res.req.socket.remoteAddress ?? '';
 }
 
 /** `before` runs before every handler, `body` before the handlers that read a body. */

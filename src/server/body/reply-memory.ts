@@ -1,6 +1,6 @@
 // Limits the memory of replies that clients have not read yet: Node holds what the kernel does not
 // take, and a client may ask for many large replies and read none of them. Made by app, whose
-// middleware charges every reply. Gateway process.
+// middleware charges every reply; http/upgrades charges messages of WebSockets. Gateway process.
 import type { NextFunction, Request, RequestHandler, Response } from 'express';
 import { RecuaError } from '../../errors.js';
 
@@ -11,16 +11,23 @@ const heldMs = 10_000;
 /** Part of the memory that one client may have, so that others find room. */
 const shareOfClient = 0.5;
 
+/** A response, or the connection of a WebSocket. */
+interface Holder {
+  once(event: 'close', listener: () => void): unknown;
+  destroy(): unknown;
+}
+
 interface Held {
   bytes: number;
   client: string;
+  of: object;
   sinceMs: number;
 }
 
 export class ReplyMemory {
   readonly #sizeBytes: number;
   readonly #patienceMs: number;
-  readonly #held = new Map<Response, Held>();
+  readonly #held = new Map<Holder, Held>();
 
   constructor(sizeBytes: number, patienceMs = heldMs) {
     this.#sizeBytes = sizeBytes;
@@ -32,39 +39,40 @@ export class ReplyMemory {
   }
 
   /**
-   * From now on the response holds that many bytes, until it closes. A reply that is larger than
-   * all the memory is held if it is the only one.
+   * From now on the holder holds that many bytes, until it closes. A reply that is larger than all
+   * the memory is held if it is the only one: holders with the same `of` are one reply.
    * @throws RecuaError `body_memory_full`
    */
-  hold(res: Response, client: string, bytes: number): void {
-    const before = this.#held.get(res);
-    if (bytes > (before?.bytes ?? smallBytes)) {
-      this.#makeRoom(res, bytes, this.#sizeBytes * shareOfClient, (other) => other.client === client);
-      this.#makeRoom(res, bytes, this.#sizeBytes, () => true);
+  hold(holder: Holder, client: string, bytes: number, of: object = holder): void {
+    const before = this.#held.get(holder);
+    if (bytes > Math.max(before?.bytes ?? 0, smallBytes)) {
+      this.#makeRoom(holder, of, bytes, this.#sizeBytes * shareOfClient, (other) => other.client === client);
+      this.#makeRoom(holder, of, bytes, this.#sizeBytes, () => true);
     } else if (!before) return;
-    if (before) before.bytes = bytes;
-    else {
-      this.#held.set(res, { bytes, client, sinceMs: performance.now() });
-      res.once('close', () => this.#held.delete(res));
-    }
+    const sinceMs = before && before.bytes > 0 ? before.sinceMs : performance.now();
+    this.#held.set(holder, { bytes, client, of, sinceMs });
+    if (!before) holder.once('close', () => this.#held.delete(holder));
   }
 
   /**
-   * Makes room for the bytes of `res`: of the other responses that count, those held for long are
-   * closed, the largest first.
+   * Makes room for the bytes of `holder`: of the others that count, those held for long are closed,
+   * the largest first.
    */
-  #makeRoom(res: Response, bytes: number, mostBytes: number, counts: (other: Held) => boolean): void {
-    const others = [...this.#held].filter(([other, held]) => other !== res && counts(held));
-    let used = others.reduce((sum, [, held]) => sum + held.bytes, 0);
+  #makeRoom(holder: Holder, of: object, bytes: number, mostBytes: number, counts: (other: Held) => boolean): void {
+    const counted = [...this.#held].filter(([other, held]) => other !== holder && counts(held));
+    const others = counted.filter(([, held]) => held.of !== of);
+    const sum = (all: typeof counted): number => all.reduce((total, [, held]) => total + held.bytes, 0);
+    let used = sum(others);
+    const ownBytes = sum(counted) - used + bytes;
     const nowMs = performance.now();
     const old = others.filter(([, { sinceMs }]) => nowMs - sinceMs >= this.#patienceMs).sort(([, a], [, b]) => b.bytes - a.bytes);
     for (const [other, held] of old) {
-      if (used + bytes <= mostBytes) return;
+      if (used + ownBytes <= mostBytes) return;
       this.#held.delete(other);
       other.destroy();
       used -= held.bytes;
     }
-    if (used > 0 && used + bytes > mostBytes) {
+    if (used > 0 && used + ownBytes > mostBytes) {
       throw new RecuaError('body_memory_full', 'Replies that their clients have not read yet use up all the memory for replies; read them, or try again in a moment.');
     }
   }
@@ -72,19 +80,20 @@ export class ReplyMemory {
 
 /**
  * Express middleware: charges what each response holds. Without room, a reply becomes an error, and
- * a stream ends.
+ * a stream ends. `partOf`: the larger reply that it belongs to.
  */
-export function holdReplies(memory: ReplyMemory, clientOf: (res: Response) => string): RequestHandler {
-  return (_req: Request, res: Response, next: NextFunction) => {
+export function holdReplies(memory: ReplyMemory, clientOf: (res: Response) => string, partOf: (req: Request) => object | undefined): RequestHandler {
+  return (req: Request, res: Response, next: NextFunction) => {
     const passes = (chunk: unknown): boolean => {
       // Node drops what is written from here on.
       if (res.destroyed) return true;
       try {
-        memory.hold(res, clientOf(res), res.writableLength + sizeOf(chunk));
+        memory.hold(res, clientOf(res), res.writableLength + sizeOf(chunk), partOf(req));
         return true;
       } catch (thrown) {
         if (res.headersSent) {
-          res.destroy();
+          // The server itself reads a part, and passes the error on.
+          res.destroy(partOf(req) ? RecuaError.from(thrown) : undefined);
           return false;
         }
         // They describe the reply that cannot be sent.

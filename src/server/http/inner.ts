@@ -4,20 +4,23 @@
 import { createServer, request as httpRequest, type IncomingMessage, type Server } from 'node:http';
 import type { Request, RequestHandler } from 'express';
 import { Duplex } from 'node:stream';
+import { RecuaError } from '../../errors.js';
 
 /** One end of a connection between two parts of this process. */
 class InnerSocket extends Duplex {
   /** Why the request is made. Requests from outside have none. */
   readonly reason: object | undefined;
   readonly by: string | undefined;
+  readonly client: string | undefined;
   #other: InnerSocket | undefined;
   /** Callback of the other end's last write, until this end reads. */
   #taken: (() => void) | undefined;
 
-  constructor(reason?: object, by?: string) {
+  constructor({ reason, by, client }: Partial<Pick<InnerAsk, 'reason' | 'by' | 'client'>> = {}) {
     super({ allowHalfOpen: true });
     this.reason = reason;
     this.by = by;
+    this.client = client;
   }
 
   join(other: InnerSocket): void {
@@ -49,7 +52,8 @@ class InnerSocket extends Duplex {
     // Pending data will not be read any more.
     this.#taken?.();
     this.#taken = undefined;
-    process.nextTick(() => other.destroy());
+    // Why a reply broke off. Nothing else that happens to one end is an error of the other.
+    process.nextTick(() => other.destroy(error instanceof RecuaError ? error : undefined));
     done(error);
   }
 
@@ -95,6 +99,8 @@ export interface InnerAsk {
   reason: object;
   /** Name of the API key for the request. */
   by: string | undefined;
+  /** The client for whom the request is made, if it has one without an API key: its address. */
+  client?: string | undefined;
   /** The trace that it belongs to. */
   trace?: TraceHeaders | undefined;
   /** Aborting it hangs up. */
@@ -113,9 +119,9 @@ export class Inner {
   }
 
   /** Rejects if the connection ends before the reply does. */
-  ask({ path, body, reason, by, trace, signal, dropsBody = false, read }: InnerAsk): Promise<InnerReply> {
+  ask({ path, body, reason, by, client, trace, signal, dropsBody = false, read }: InnerAsk): Promise<InnerReply> {
     const near = new InnerSocket();
-    const far = new InnerSocket(reason, by);
+    const far = new InnerSocket({ reason, by, client });
     near.join(far);
     this.#server.emit('connection', far);
     return new Promise<InnerReply>((resolve, reject) => {
@@ -151,4 +157,9 @@ export function reasonOf(req: Pick<Request, 'socket'>): object | undefined {
 /** Name of the API key of a request that the server makes to itself. */
 export function askedBy(req: Pick<Request, 'socket'>): string | undefined {
   return req.socket instanceof InnerSocket ? (req.socket as InnerSocket).by : undefined;
+}
+
+/** The address of the client of a request that the server makes to itself for one. */
+export function askedFor(req: Pick<Request, 'socket'>): string | undefined {
+  return req.socket instanceof InnerSocket ? (req.socket as InnerSocket).client : undefined;
 }

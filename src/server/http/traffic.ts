@@ -22,6 +22,13 @@ type Work = 'answer' | 'line' | 'transfer';
 /** How often in that time it is checked. */
 const looksPerStall = 24;
 
+/** A response, or the connection of a WebSocket. */
+interface Watched {
+  socket: Socket | null;
+  once(event: 'close', listener: () => void): unknown;
+  destroy(): unknown;
+}
+
 interface Progress {
   sent: string | undefined;
   /** When `sent` was first seen. */
@@ -41,8 +48,8 @@ interface Running {
 
 export class Traffic {
   readonly #patienceMs: number;
-  /** All responses that are not flushed yet, also those of requests that do no work. */
-  readonly #open = new Map<Response, Progress>();
+  /** Everything that is not flushed yet, also replies to requests that do no work. */
+  readonly #open = new Map<Watched, Progress>();
   #looking: NodeJS.Timeout | undefined;
   readonly #running = new Map<Response, Running>();
   readonly #whenIdle: (() => void)[] = [];
@@ -141,21 +148,21 @@ export class Traffic {
     return this.#draining ? stalledWhileStoppingMs : this.#patienceMs;
   }
 
-  /**
-   * Closes the connection if data is pending and the client reads none of it for too long. Express
-   * middleware, for every request: the response must have its socket, see turns.
-   */
+  /** Express middleware, for every request: the response must have its socket, see turns. */
   readonly watchReader: RequestHandler = (req: Request, res: Response, next) => {
     // More parts of the server wait for the end than the ten that Node takes for a leak.
     res.setMaxListeners(20);
     // The server itself reads the others.
-    if (reasonOf(req) === undefined) {
-      this.#open.set(res, { sent: undefined, sinceMs: performance.now() });
-      res.once('close', () => this.#open.delete(res));
-      this.#looking ??= this.#lookLater();
-    }
+    if (reasonOf(req) === undefined) this.watch(res);
     next();
   };
+
+  /** Closes it if data is pending and the client reads none of it for too long. */
+  watch(reply: Watched): void {
+    this.#open.set(reply, { sent: undefined, sinceMs: performance.now() });
+    reply.once('close', () => this.#open.delete(reply));
+    this.#looking ??= this.#lookLater();
+  }
 
   #lookLater(): NodeJS.Timeout {
     return setTimeout(this.#look, this.#stalledMs / looksPerStall).unref();
@@ -167,10 +174,10 @@ export class Traffic {
    */
   readonly #look = (): void => {
     const nowMs = performance.now();
-    for (const [res, progress] of this.#open) {
-      const sent = sentBy(res.socket);
+    for (const [reply, progress] of this.#open) {
+      const sent = sentBy(reply.socket);
       if (sent === undefined || sent !== progress.sent) Object.assign(progress, { sent, sinceMs: nowMs });
-      else if (nowMs - progress.sinceMs >= this.#stalledMs) res.destroy();
+      else if (nowMs - progress.sinceMs >= this.#stalledMs) reply.destroy();
     }
     this.#looking = this.#open.size > 0 ? this.#lookLater() : undefined;
   };

@@ -8,7 +8,9 @@ import { TLSSocket } from 'node:tls';
 import { WebSocketServer, type WebSocket } from 'ws';
 import type { ApiKey } from '../access/api-keys.js';
 import { bytesPerByte, type BodyMemory, type BodyShare } from '../body/body-memory.js';
+import type { ReplyMemory } from '../body/reply-memory.js';
 import { RecuaError } from '../../errors.js';
+import type { Traffic } from './traffic.js';
 
 export interface SocketRoute {
   paths: readonly string[];
@@ -18,9 +20,15 @@ export interface SocketRoute {
 export interface Opener {
   /** Whether the key is still valid. */
   mayGoOn: () => boolean;
+  /**
+   * Sends messages, as fast as the client reads. `of`: the reply that they belong to, for the
+   * memory of replies.
+   * @throws RecuaError `body_memory_full`
+   */
+  send: (texts: readonly string[], of: object) => Promise<void>;
   /** Name of the key. */
   by: string | undefined;
-  /** The key, or without keys the address: those with the same share what there is. */
+  /** Name of the key, or without keys the address: those with the same share what there is. */
   who: string;
   headers: IncomingHttpHeaders;
 }
@@ -28,6 +36,9 @@ export interface Opener {
 export interface SocketLimits {
   /** Charged for messages while they arrive. */
   memory: BodyMemory;
+  /** Charged for messages that the client has not read. */
+  replies: ReplyMemory;
+  traffic: Traffic;
   mostMessageBytes: number;
   /**
    * If undefined, the request is read again as a plain one, whose route reports what is missing.
@@ -47,6 +58,8 @@ const mostSockets = 64;
 const mostSocketsOfOne = 16;
 /** Of a ping or pong from a client. */
 const controlHeaderBytes = 6;
+/** Bytes buffered in a socket before the next message waits. */
+const highWaterBytes = 65_536;
 /** WebSocket close code: try again later. */
 const tryLater = 1013;
 
@@ -75,12 +88,13 @@ export class Upgrades {
       const path = (req.url ?? '').split('?', 1)[0]!;
       const route = asksForWebSocket(req) ? this.#routes.get(path) : undefined;
       const opener = route?.mayOpen(req.headers);
-      const who = opener?.key ? `key ${opener.key.name}` : String(req.socket.remoteAddress);
+      const who = opener?.key?.name ?? req.socket.remoteAddress ?? '';
       if (!route || this.#isOver || !opener || !this.#hasRoom(route, who)) return readAgain(server, req, socket, head);
       route.sockets.handleUpgrade(req, socket, head, (opened) => {
         this.#openers.set(opened, who);
         chargeMessages(opened, socket, route.memory);
-        route.open(opened, { mayGoOn: () => route.mayOpen(req.headers) !== undefined, by: opener.key?.name, who, headers: req.headers });
+        route.traffic.watch({ socket: req.socket, once: (event, listener) => opened.once(event, listener), destroy: () => opened.terminate() });
+        route.open(opened, { mayGoOn: () => route.mayOpen(req.headers) !== undefined, send: chargingSend(opened, socket, route.replies, who), by: opener.key?.name, who, headers: req.headers });
       });
     });
   }
@@ -127,6 +141,43 @@ function chargeMessages(socket: WebSocket, raw: Duplex, memory: BodyMemory): voi
     if (share && share.bytes <= 0) release();
   };
   socket.on('message', release).on('close', release).on('ping', refund).on('pong', refund);
+}
+
+/** Charges what the socket buffers, and what waits for that, as an unread reply. */
+function chargingSend(socket: WebSocket, raw: Duplex, replies: ReplyMemory, who: string): Opener['send'] {
+  let reply: object = raw;
+  let waitingBytes = 0;
+  const hold = (): void => replies.hold(raw, who, socket.bufferedAmount + waitingBytes, reply);
+  const recount = (): void => {
+    if (raw.destroyed) return;
+    try {
+      hold();
+    } catch {
+      socket.terminate();
+    }
+  };
+  // It was answered with a pong, which a client may also leave unread.
+  socket.on('ping', recount);
+  return async (texts, of) => {
+    reply = of;
+    waitingBytes = texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0);
+    try {
+      for (const text of texts) {
+        if (socket.readyState !== socket.OPEN) return;
+        hold();
+        waitingBytes -= Buffer.byteLength(text);
+        await new Promise<void>((resolve) => {
+          socket.send(text, () => {
+            recount();
+            resolve();
+          });
+          if (socket.bufferedAmount < highWaterBytes) resolve();
+        });
+      }
+    } finally {
+      waitingBytes = 0;
+    }
+  };
 }
 
 export function asksForWebSocket({ method, headers }: Pick<IncomingMessage, 'method' | 'headers'>): boolean {

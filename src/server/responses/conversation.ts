@@ -23,11 +23,6 @@ const mostHeldBytes = 256 * 1024 * 1024;
 const mostHeldBytesOfOne = mostHeldBytes / 4;
 const bytesPerLetter = 2;
 
-/** Bytes buffered in the socket before the answer waits for its client. */
-const highWaterBytes = 65_536;
-/** A client that reads nothing for this long is disconnected. */
-const stalledMs = 2 * 60_000;
-
 /** WebSocket close codes. */
 const goingAway = 1001;
 const noText = 1003;
@@ -161,14 +156,20 @@ export class Conversation {
 
   async #answer(body: string): Promise<void> {
     try {
-      const { status, body: reply } = await this.#gateway.inner.ask({ path: '/v1/responses', body, reason: this, by: this.#opener.by, trace: this.#trace, signal: this.#gone.signal, read: (stream) => this.#forward(stream) });
-      if (status >= 400) await this.#send(JSON.stringify(failure(status, JSON.parse(reply.toString()) as ErrorBody)));
+      const { status, body: reply } = await this.#gateway.inner.ask({ path: '/v1/responses', body, reason: this, by: this.#opener.by, client: this.#opener.who, trace: this.#trace, signal: this.#gone.signal, read: (stream) => this.#forward(stream) });
+      if (status >= 400) await this.#fail(status, JSON.parse(reply.toString()) as ErrorBody);
     } catch (thrown) {
       if (this.#gone.signal.aborted) return;
-      const error = new RecuaError('internal_error', `A response over a WebSocket ended without a reply: ${(thrown as Error).message}`, { cause: thrown });
-      this.#gateway.log('error', error.message);
-      await this.#send(JSON.stringify(failure(error.status, errorBody(error))));
+      // There was no room for an event.
+      const error = thrown instanceof RecuaError ? thrown
+        : new RecuaError('internal_error', `A response over a WebSocket ended without a reply: ${(thrown as Error).message}`, { cause: thrown });
+      if (error !== thrown) this.#gateway.log('error', error.message);
+      await this.#fail(error.status, errorBody(error)).catch(() => this.#socket.terminate());
     }
+  }
+
+  async #fail(status: number, error: ErrorBody): Promise<void> {
+    await this.#opener.send([JSON.stringify(failure(status, error))], this);
   }
 
   /** Sends the data of each event. */
@@ -178,20 +179,8 @@ export class Conversation {
     for await (const text of stream as AsyncIterable<string>) {
       const events = (rest + text).split('\n\n');
       rest = events.pop()!;
-      for (const event of events) await this.#send(event.slice(event.indexOf('data: ') + 'data: '.length));
+      await this.#opener.send(events.map((event) => event.slice(event.indexOf('data: ') + 'data: '.length)), this);
     }
-  }
-
-  async #send(text: string): Promise<void> {
-    const socket = this.#socket;
-    if (socket.bufferedAmount < highWaterBytes) return socket.send(text);
-    await new Promise<void>((resolve) => {
-      const stalled = setTimeout(() => socket.terminate(), stalledMs);
-      socket.send(text, () => {
-        clearTimeout(stalled);
-        resolve();
-      });
-    });
   }
 }
 

@@ -39,6 +39,22 @@ t.test('unread replies never hold more memory than there is, nor those of one cl
   t.end();
 });
 
+t.test('parts of one reply are held together, and what a connection held before is forgotten', (t) => {
+  const memory = new ReplyMemory(1_000 * kib);
+  const [part, other, next] = [response(), response(), response()];
+  const whole = {};
+  memory.hold(part, 'ann', 900 * kib, whole);
+  memory.hold(other, 'ann', 900 * kib, whole);
+  t.equal(memory.usedBytes, 1_800 * kib, 'a reply that is alone has it all');
+  t.throws(() => memory.hold(next, 'bob', 100 * kib), { code: 'body_memory_full' });
+  memory.hold(other, 'ann', 0, whole);
+  t.throws(() => memory.hold(next, 'ann', 100 * kib), { code: 'body_memory_full' });
+  memory.hold(part, 'ann', 100 * kib, whole);
+  memory.hold(next, 'bob', 800 * kib);
+  t.throws(() => memory.hold(other, 'ann', 200 * kib, whole), { code: 'body_memory_full' }, 'else all parts count');
+  t.end();
+});
+
 t.test('replies that have been held for long give way, the largest of the client first', (t) => {
   const memory = new ReplyMemory(1_000 * kib, 0);
   const [small, large, others, next] = [response(), response(), response(), response()];

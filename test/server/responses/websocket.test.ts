@@ -298,3 +298,39 @@ t.test('messages of one client leave room for those of others', async (t) => {
   other.on('message', (data: Buffer) => told.push(data.toString()));
   await until(() => told.some((one) => one.includes('response.completed')));
 });
+
+const mib = 2 ** 20;
+
+t.test('what a client leaves unread counts as unread replies', async (t) => {
+  const app = await startApp(t, { bodyMemoryBytes: 100 * mib });
+  // More than the kernel buffers, and half of the memory for four.
+  const echo = create([], { generate: false, instructions: 'x'.repeat(12 * mib) });
+  const idle = [];
+  for (let at = 0; at < 3; at++) {
+    const { socket, next } = await open(t, app.url);
+    socket.send(JSON.stringify(echo));
+    t.equal((await next()).type, 'response.created');
+    socket.pause();
+    idle.push(socket);
+  }
+  const { ask } = await open(t, app.url);
+  t.match((await ask(echo)).at(-1), { type: 'error', status: 503, error: { code: 'body_memory_full' } });
+  t.equal((await ask(create('Hi'))).at(-1)!.type, 'response.completed', 'short replies go on');
+  t.notMatch(app.logged.join(), /internal_error|without a reply/);
+  for (const socket of idle) socket.terminate();
+  let last = '';
+  while (last !== 'response.completed') last = (await ask(echo)).at(-1)!.type;
+  t.pass('and then there is room again');
+});
+
+t.test('a stop does not wait for a client that reads no messages', async (t) => {
+  const app = await startApp(t);
+  const { socket, next } = await open(t, app.url);
+  app.engine.script = async function* () { yield { content: 'x'.repeat(32 * mib) }; };
+  socket.send(JSON.stringify(create('Hi')));
+  await next();
+  socket.pause();
+  await until(() => app.engine.running.size === 0 && app.engine.delivered === 1);
+  await app.close(60 * 60_000);
+  t.pass('closed');
+});
