@@ -1,7 +1,9 @@
 // The engine learns which client a request is from, and takes clients in turn: by API key, else by
 // address. Also what `service_tier` requests, in each dialect.
+import { once } from 'node:events';
 import t from 'tap';
-import { hello, post, startApp } from './app-under-test.js';
+import { WebSocket } from 'ws';
+import { hello, post, startApp, until } from './app-under-test.js';
 
 const { messages } = hello;
 
@@ -15,6 +17,20 @@ t.test('clients are told apart by the name of their key, and without keys by add
     await (await post(`${keyed.url}/v1/chat/completions`, hello, { authorization: `Bearer ${key}` })).text();
     t.strictSame(keyed.engine.requests.at(-1)!.asker, { client: name, priority: 0 });
   }
+});
+
+t.test('so are those whose requests the server makes to itself', async (t) => {
+  const open = await startApp(t);
+  const asked = (): unknown => open.engine.requests.at(-1)?.asker?.client;
+  await post(`${open.url}/v1/responses`, { input: 'x', background: true });
+  await until(() => open.engine.requests.length === 1);
+  t.match(asked(), /127\.0\.0\.1$/, 'in the background');
+  const socket = new WebSocket(`${open.url.replace('http', 'ws')}/v1/responses`);
+  t.teardown(() => socket.terminate());
+  await once(socket, 'open');
+  socket.send(JSON.stringify({ type: 'response.create', input: 'x' }));
+  await until(() => open.engine.requests.length === 2);
+  t.match(asked(), /127\.0\.0\.1$/, 'over a WebSocket');
 });
 
 t.test('service_tier moves a request before or behind others, in each dialect', async (t) => {

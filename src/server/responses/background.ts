@@ -38,7 +38,7 @@ export class BackgroundRun implements Beginning {
   #bytes: number;
   readonly #events: Frame[] = [];
   readonly #abort = new AbortController();
-  readonly #waiting: (() => void)[] = [];
+  readonly #waiting = new Set<() => void>();
   #now: () => WireResponse;
   #ended: StoredResponse | undefined;
   #isCancelled = false;
@@ -132,23 +132,36 @@ export class BackgroundRun implements Beginning {
     this.#abort.abort();
   }
 
-  /** Yields the events from that number on, as they arrive, until the last. */
-  async *from(sequence: number): AsyncGenerator<Frame> {
-    for (let at = sequence; ; ) {
-      while (at < this.#events.length) yield this.#events[at++]!;
-      if (this.#isOver) return;
-      await new Promise<void>((resolve) => this.#waiting.push(resolve));
+  /** Yields the events from that number on, as they arrive, until the last or the abort. */
+  async *from(sequence: number, signal: AbortSignal): AsyncGenerator<Frame> {
+    for (let at = sequence; !signal.aborted; ) {
+      if (at < this.#events.length) yield this.#events[at++]!;
+      else if (this.#isOver) return;
+      else await this.#change(signal);
     }
   }
 
   /** Resolves when its writer has reported the end. */
   async settled(): Promise<void> {
-    while (!this.#ended) await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    while (!this.#ended) await this.#change();
   }
 
   /** Resolves when it is over and stored. */
   async over(): Promise<void> {
-    while (!this.#isOver) await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    while (!this.#isOver) await this.#change();
+  }
+
+  /** Resolves when something has changed, or at the abort. */
+  async #change(signal?: AbortSignal): Promise<void> {
+    await new Promise<void>((resolve) => {
+      const wake = (): void => {
+        this.#waiting.delete(wake);
+        signal?.removeEventListener('abort', wake);
+        resolve();
+      };
+      this.#waiting.add(wake);
+      signal?.addEventListener('abort', wake);
+    });
   }
 
   #isOver = false;
@@ -160,7 +173,7 @@ export class BackgroundRun implements Beginning {
   }
 
   #wake(): void {
-    for (const resolve of this.#waiting.splice(0)) resolve();
+    for (const wake of [...this.#waiting]) wake();
   }
 }
 
@@ -233,7 +246,7 @@ export class BackgroundRuns {
   async #work(run: BackgroundRun, body: string, trace?: TraceHeaders): Promise<void> {
     let failure: ErrorBody;
     try {
-      const { status, body: reply } = await this.#gateway.inner.ask({ path: '/v1/responses', body, reason: run, by: run.by, trace, signal: run.signal, dropsBody: true });
+      const { status, body: reply } = await this.#gateway.inner.ask({ path: '/v1/responses', body, reason: run, by: run.by, client: run.who, trace, signal: run.signal, dropsBody: true });
       failure = status === 200 ? errorBody(new RecuaError('internal_error', 'A background response ended without a result.')) : JSON.parse(reply.toString()) as ErrorBody;
     } catch (thrown) {
       failure = errorBody(new RecuaError('internal_error', `A background response ended without a reply: ${(thrown as Error).message}`, { cause: thrown }));

@@ -140,14 +140,16 @@ export async function prepare({ gateway }: Places, req: Request, res: Response, 
 
 /** Streams events from that number on. The run continues if the client disconnects. */
 export async function streamRun({ traffic, config }: Gateway, res: Response, run: BackgroundRun, sequence: number): Promise<void> {
-  const signal = traffic.enter(res);
+  // The signal of traffic may also abort while the client is there, and then the run tells the end.
+  if (traffic.enter(res).aborted) return;
+  const left = new AbortController();
+  res.once('close', () => left.abort());
   const stream = new Stream(res, sse);
   // OpenAI's keep-alive event for silent streams; it is not part of the response.
   const alive = 'keepalive';
   stream.open({ afterMs: config.pingIntervalMs, frame: () => ({ event: alive, data: { type: alive, sequence_number: run.sequence - 1 } }) });
   if (res.writableEnded) return;
-  for await (const frame of run.from(sequence)) {
-    if (signal.aborted && res.destroyed) return;
+  for await (const frame of run.from(sequence, left.signal)) {
     stream.send(frame);
     await stream.writable();
   }

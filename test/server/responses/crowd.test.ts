@@ -1,6 +1,7 @@
 // Many clients, or one greedy one, at the stored and background responses. Over the fake engine.
 import { request, type IncomingMessage } from 'node:http';
 import t, { type Test } from 'tap';
+import { BackgroundRun } from '#recua/server/responses/background.js';
 import { ResponseStore } from '#recua/server/responses/store.js';
 import { ownFolder, post, startApp, until, type AppUnderTest } from '../app-under-test.js';
 import { FakeEngine } from '../fake-engine.js';
@@ -72,4 +73,30 @@ t.test('one client has a quarter of the background responses', { skip }, async (
     t.equal(all.filter(({ status }) => status === 200).length, taken, `127.0.0.${last}`);
     t.equal(all.filter(({ status }) => status === 429).length, 34 - taken);
   }
+});
+
+t.test('who watches a background response and leaves is no longer waited for, though nothing happens', async (t) => {
+  // A ping would be an event.
+  const app = await startApp(t, { pingIntervalMs: 0 }, new FakeEngine(), { keepIn: ownFolder(t) });
+  app.engine.acceptAfter = new Promise(() => undefined);
+  let watching = 0;
+  const { from: events } = BackgroundRun.prototype;
+  t.intercept(BackgroundRun.prototype, 'from', {
+    value: async function* (this: BackgroundRun, ...given: Parameters<typeof events>) {
+      watching++;
+      try {
+        yield* events.apply(this, given);
+      } finally {
+        watching--;
+      }
+    },
+  });
+  const { id } = await (await post(`${app.url}/v1/responses`, { input: 'x', background: true })).json() as { id: string };
+  const leaver = new AbortController();
+  const streams = await Promise.all([1, 2, 3].map(() => fetch(`${app.url}/v1/responses/${id}?stream=true`, { signal: leaver.signal })));
+  t.strictSame(streams.map(({ status }) => status), [200, 200, 200]);
+  await until(() => watching === 3);
+  leaver.abort();
+  await until(() => watching === 0);
+  t.match(await (await fetch(`${app.url}/v1/responses/${id}`)).json(), { status: /^(queued|in_progress)$/ }, 'which goes on');
 });
