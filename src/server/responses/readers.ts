@@ -1,6 +1,6 @@
-// Requests that read stored responses take turns: parsing a long one keeps the process busy, and
-// its memory counts nowhere until the request has charged it. Limits those that wait. Made by
-// store.
+// Requests that read stored responses are served one by one: parsing a long one keeps the process
+// busy, and its memory counts nowhere until the request has charged it. Clients take turns. Limits
+// the requests that wait. Made by store.
 import { setImmediate } from 'node:timers/promises';
 import type { Response } from 'express';
 import { RecuaError } from '../../errors.js';
@@ -25,10 +25,9 @@ interface Waiting extends Reader {
 }
 
 export class Readers {
-  readonly #waiting: Waiting[] = [];
+  /** By client; the one whose turn is next comes first. None is empty. */
+  readonly #waiting = new Map<string, Waiting[]>();
   #isBusy = false;
-  /** The client that was last. */
-  #last = '';
 
   /**
    * Runs `read` when it is its turn. The turn lasts until `read` is done, which by then must have
@@ -38,7 +37,6 @@ export class Readers {
   async inTurn<Result>(reader: Reader, read: () => Promise<Result>): Promise<Result> {
     if (this.#isBusy) await this.#wait(reader);
     this.#isBusy = true;
-    this.#last = reader.client;
     try {
       await setImmediate();
       if (reader.res.destroyed) throw gone();
@@ -53,29 +51,36 @@ export class Readers {
     if (!reader.hasBody) this.#checkRoom(client);
     await new Promise<void>((resolve, reject) => {
       const leave = (): void => {
-        this.#waiting.splice(this.#waiting.indexOf(waiting), 1);
+        const left = this.#waiting.get(client)!.filter((other) => other !== waiting);
+        if (left.length > 0) this.#waiting.set(client, left);
+        else this.#waiting.delete(client);
         reject(gone());
       };
       const waiting: Waiting = { ...reader, begin: () => void (res.off('close', leave), resolve()) };
       if (res.destroyed) return reject(gone());
-      this.#waiting.push(waiting);
+      const own = this.#waiting.get(client);
+      if (own) own.push(waiting);
+      else this.#waiting.set(client, [waiting]);
       res.once('close', leave);
     });
   }
 
   #checkRoom(client: string): void {
-    const plain = this.#waiting.filter(({ hasBody }) => !hasBody);
-    const own = plain.filter((other) => other.client === client);
-    if (plain.length < mostWaiting && own.length < mostWaiting * shareOfClient) return;
+    const plainOf = (waiting: readonly Waiting[] = []): number => waiting.filter(({ hasBody }) => !hasBody).length;
+    const all = [...this.#waiting.values()].reduce((sum, waiting) => sum + plainOf(waiting), 0);
+    if (all < mostWaiting && plainOf(this.#waiting.get(client)) < mostWaiting * shareOfClient) return;
     throw new RecuaError('body_memory_full', 'Too many requests wait to read stored responses; try again in a moment.');
   }
 
-  /** The next one is of another client, if one waits. It begins before any that comes now. */
+  /** The next one begins before any that comes now. */
   #pass(): void {
-    const other = this.#waiting.findIndex(({ client }) => client !== this.#last);
-    const [next] = this.#waiting.splice(Math.max(other, 0), 1);
-    if (next) next.begin();
-    else this.#isBusy = false;
+    const [turn] = this.#waiting;
+    this.#isBusy = turn !== undefined;
+    if (!turn) return;
+    const [client, [next, ...others]] = turn;
+    this.#waiting.delete(client);
+    if (others.length > 0) this.#waiting.set(client, others);
+    next!.begin();
   }
 }
 
