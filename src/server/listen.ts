@@ -83,6 +83,7 @@ export async function listen(options: ListenOptions): Promise<Listening> {
   const app = createApp({ ...options, traffic, upgrades, keys, atEnd: (work) => void atEnd.push(work) });
   const server: Server = tls ? createTlsServer({ ...limits, ...tls.options, handshakeTimeout }, app) : createServer(limits, app);
   if (path !== undefined) server.on('connection', markUnixSocket);
+  const sockets = tls ? socketsOf(server) : new Set<Socket>();
   upgrades.listenTo(server);
   server.on('checkContinue', (req, res) => {
     keepWaiting(req);
@@ -114,6 +115,7 @@ export async function listen(options: ListenOptions): Promise<Listening> {
     const closed = new Promise<void>((resolve) => server.close(() => resolve()));
     upgrades.terminate();
     server.closeAllConnections();
+    for (const socket of sockets) socket.destroy();
     await closed;
     for (const work of atEnd) await work();
   };
@@ -123,6 +125,19 @@ export async function listen(options: ListenOptions): Promise<Listening> {
     onCertificate: (heard) => void listeners.push(heard),
     close: (drainMs = configuredDrainMs) => (closing ??= stop(drainMs)),
   };
+}
+
+/**
+ * The open sockets below TLS. Node does not close those that have not finished their handshake, and
+ * a stop would wait for them.
+ */
+function socketsOf(server: Server): ReadonlySet<Socket> {
+  const sockets = new Set<Socket>();
+  server.on('connection', (socket: Socket) => {
+    sockets.add(socket);
+    socket.once('close', () => sockets.delete(socket));
+  });
+  return sockets;
 }
 
 /** Resolves to the server's URL. */

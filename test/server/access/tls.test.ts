@@ -36,6 +36,24 @@ t.test('plain HTTP on the TLS port is hung up on, and nobody else notices', asyn
   t.match(await getSecurely(`${url}/health`, ca, { headers: { connection: 'upgrade', upgrade: 'h2c' } }), { status: 200 }, 'an upgrade that is none is read again');
 });
 
+t.test('a stop does not wait for handshakes that clients never finish', async (t) => {
+  const { tlsCert, tlsKey, ca } = await makeCertificates(t);
+  const { url, port, server, close } = await startApp(t, { tlsCert, tlsKey });
+  const failures: (string | undefined)[] = [];
+  server.on('tlsClientError', ({ code }: NodeJS.ErrnoException) => failures.push(code));
+  const begun = ['', '\x16', '\x16\x03\x01\x02\x00\x01'].map((bytes) => {
+    const socket = connect(port, '127.0.0.1').on('error', () => undefined);
+    socket.write(bytes, 'latin1');
+    return socket;
+  });
+  await Promise.all(begun.map(async (socket) => await once(socket, 'connect')));
+  t.match(await getSecurely(`${url}/health`, ca), { status: 200 });
+  const gone = Promise.all(begun.map(async (socket) => await once(socket, 'close')));
+  await close(0);
+  await gone;
+  t.notOk(failures.includes('ERR_TLS_HANDSHAKE_TIMEOUT'), String(failures));
+});
+
 t.test('a WebSocket works over TLS', async (t) => {
   const { tlsCert, tlsKey, ca } = await makeCertificates(t);
   const { url } = await startApp(t, { tlsCert, tlsKey });
