@@ -8,7 +8,7 @@ import { command } from '../command.js';
 import { allPlaces, findPlace } from '../command-tree.js';
 import type { Place } from '../command-tree.js';
 import { misuse, on, perCall, settingNames, shownValue } from '../flags/flags.js';
-import { print, say } from '../terminal/output.js';
+import { print, say, tame } from '../terminal/output.js';
 import { FlagSettings } from '../flags/settings.js';
 import type { SettingOrigin } from '../flags/settings.js';
 
@@ -42,7 +42,7 @@ export function makeConfigCommand(whole: () => Promise<readonly AnyCommand[]>): 
       const strays = settings.strayVariables(all);
       const tables = chosen.map((place) => ({ path: place.path, rows: rowsOf(place, settings) })).filter(({ rows }) => rows.length > 0);
       if (values.json) await print(asJson(settings, tables, strays));
-      else await print(await asText(settings, tables, operands.length === 0));
+      else await print(tame(await asText(settings, tables, operands.length === 0)));
       if (!values.json) for (const stray of strays) say(`Warning: ${stray}`);
       return 0;
     },

@@ -5,7 +5,7 @@ import { command } from '../command.js';
 import { examine } from '../doctor/examination.js';
 import { asJson, asText } from '../doctor/report.js';
 import { misuse, on, perCall } from '../flags/flags.js';
-import { print } from '../terminal/output.js';
+import { print, tame } from '../terminal/output.js';
 
 export function makeDoctor(whole: () => Promise<readonly AnyCommand[]>): AnyCommand {
   return command({
@@ -21,7 +21,7 @@ export function makeDoctor(whole: () => Promise<readonly AnyCommand[]>): AnyComm
     async run({ values, operands }) {
       if (operands.length > 0) throw misuse(`Expected no argument, got ${operands.join(' ')}.`);
       const result = await examine(await whole());
-      await print(values.json ? asJson(result) : asText(result));
+      await print(values.json ? asJson(result) : tame(asText(result)));
       return result.findings.some(({ level }) => level === 'fatal') ? 1 : 0;
     },
   });

@@ -26,6 +26,7 @@ import { saySetback } from '../hub-search.js';
 import { listingJson, listingText, machineBytes, planJson, planText, toJson } from '../pull-listing.js';
 import type { HubModel, HubOrigin } from '../pull-listing.js';
 import { watchSignals } from '../terminal/signals.js';
+import { quoted } from '../terminal/wording.js';
 
 /** Bytes per second; 0 means no limit. */
 const limitRate: Flag<number> = {
@@ -144,7 +145,7 @@ async function list(request: Request, listing: Listing, values: PullValues): Pro
     return 0;
   }
   if (listing.refused.length > 0 && !values.quiet) {
-    const shown = listing.refused.slice(0, 5).map((one) => JSON.stringify(one)).join(', ');
+    const shown = listing.refused.slice(0, 5).map(quoted).join(', ');
     say(`Note: left out files whose names cannot be stored: ${shown}${listing.refused.length > 5 ? ` and ${listing.refused.length - 5} more` : ''}`);
   }
   if (listed.length === 0) throw new RecuaError('repository_file_not_found', `${request.repo} has no GGUF files. Look for a repository with GGUF in its name.`);

@@ -24,7 +24,7 @@ import { misuse, on, perCall } from '../flags/flags.js';
 import { settingFlag } from '../flags/setting-flags.js';
 import { saySetback } from '../hub-search.js';
 import { print, tame } from '../terminal/output.js';
-import { parameters, plain } from '../terminal/wording.js';
+import { parameters, plain, quoted } from '../terminal/wording.js';
 
 export const show = command({
   name: 'show',
@@ -256,7 +256,7 @@ function replaceBigint(_key: string, value: unknown): unknown {
 }
 
 function valueText(value: MetadataValue): string {
-  if (typeof value === 'string') return JSON.stringify(value);
+  if (typeof value === 'string') return quoted(value);
   if (typeof value !== 'object') return String(value);
   if ('lengthBytes' in value) return `a text of ${sizeText(value.lengthBytes)}`;
   const first = value.items.slice(0, 8).map(valueText).join(', ');

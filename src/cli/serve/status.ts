@@ -6,6 +6,7 @@ import { lockHolder } from '../../system/lock-file.js';
 import { lifeOf, ownIdentity } from '../../system/process-identity.js';
 import { logFiles } from './log-file.js';
 import { print, say } from '../terminal/output.js';
+import { plain } from '../terminal/wording.js';
 import { recuaVersion } from '../commands/version.js';
 import { askHealth } from './health.js';
 import type { Health } from './health.js';
@@ -104,7 +105,7 @@ function asText({ state, record, alive, health }: Status): string {
     rows.push(['Version', record.version]);
     if (record.logFile !== '') rows.push(['Log', record.logFile]);
   }
-  return `${rows.map(([name, value]) => `${name.padEnd(9)} ${value}`).join('\n')}\n`;
+  return `${rows.map(([name, value]) => `${name.padEnd(9)} ${plain(value)}`).join('\n')}\n`;
 }
 
 function asJson({ state, record, alive, health, problem }: Status, places: ServePlaces): string {

@@ -2,6 +2,7 @@
 // terminal.
 import { RecuaError } from '../../errors.js';
 import type { LogFields, LogLevel } from './log-line.js';
+import { plain } from './wording.js';
 
 /** The reader of stdout closed it (`recua run … | head`). This is not a failure. */
 export class ReaderGone extends Error {}
@@ -129,7 +130,7 @@ export class LoadingLine implements ProgressLine {
   #shown = '';
 
   constructor(label: string, quiet = false) {
-    this.#label = label;
+    this.#label = plain(label);
     this.#quiet = quiet;
     if (!quiet && !process.stderr.isTTY) say(`${label} …`);
   }

@@ -20,6 +20,11 @@ export function ago(timeMs: number, nowMs = Date.now()): string {
 
 /** Text from a file, or a file name, for a terminal: control characters become escapes. */
 export function plain(value: string): string {
-  const quoted = JSON.stringify(value).slice(1, -1);
-  return quoted.replaceAll('\\"', '"').replaceAll('\\\\', '\\').replace(/[\u007f-\u009f\u2028-\u202e\u2066-\u2069]/g, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}`);
+  return quoted(value).slice(1, -1).replaceAll('\\"', '"').replaceAll('\\\\', '\\');
+}
+
+/** The same as a JSON string, for texts that may hold quotation marks. */
+export function quoted(value: string): string {
+  // JSON leaves these characters as they are.
+  return JSON.stringify(value).replace(/[\u007f-\u009f\u2028-\u202e\u2066-\u2069]/g, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }

@@ -399,8 +399,10 @@ t.test('status reports a server of another version, and one that does not respon
   const home = makeHome(t);
   await home.serve('start', 'builtin', ...small);
   const record = home.record();
-  writeFileSync(home.places.record, JSON.stringify({ ...record, version: '0.0.1' }));
-  t.match(await home.serve('status'), { code: 0, stderr: /server is recua 0\.0\.1, this is recua \S+ recua serve restart/ });
+  writeFileSync(home.places.record, JSON.stringify({ ...record, version: '0.0.1', model: { ...record.model, id: 'a\x1b]0;owned\x07\x9bb' } }));
+  const other = await home.serve('status');
+  t.match(other, { code: 0, stdout: /^Model +a\\u001b\]0;owned\\u0007\\u009bb \(/m, stderr: /server is recua 0\.0\.1, this is recua \S+ recua serve restart/ });
+  t.notMatch(other.stdout, /[\x00-\x09\x0b-\x1f\x7f-\x9f]/, 'nor does a file name control the terminal');
   process.kill(record.identity.pid, 'SIGSTOP');
   const silent = await home.serve('status');
   process.kill(record.identity.pid, 'SIGCONT');

@@ -42,10 +42,10 @@ t.test('show --all and --tensors list them', async (t) => {
 
 t.test('show writes no control characters from a file to the terminal', async (t) => {
   const path = join(t.testdir(), 'evil.gguf');
-  writeFileSync(path, gguf({ metadata: [['general.name', types.string, 'a\x1b]0;owned\x07b'], ['k\x1b[2J', types.u8, 1]] }));
+  writeFileSync(path, gguf({ metadata: [['general.name', types.string, 'a\x1b]0;owned\x07\x9b2J\u202eb'], ['k\x1b[2J\x9b2J', types.u8, 1]] }));
   const { code, stdout } = await recua(['show', '--all', path]);
   t.equal(code, 0);
-  t.notMatch(stdout, /[\x00-\x09\x0b-\x1f]/);
+  t.notMatch(stdout, /[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]/);
 });
 
 t.test('show reads a vocabulary of llama.cpp', async (t) => {

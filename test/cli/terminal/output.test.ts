@@ -2,8 +2,9 @@ import t from 'tap';
 import { fileURLToPath } from 'node:url';
 import { Pty } from '../pty.js';
 
+const output = fileURLToPath(new URL('../../../dist/cli/terminal/output.js', import.meta.url));
+
 t.test('a message during a progress line gets a line of its own, and the progress continues below', async (t) => {
-  const output = fileURLToPath(new URL('../../../dist/cli/terminal/output.js', import.meta.url));
   const program = `
     const { LoadingLine, say } = await import(${JSON.stringify(output)});
     const line = new LoadingLine('Loading model');
@@ -22,4 +23,16 @@ t.test('a message during a progress line gets a line of its own, and the progres
   t.strictSame(pty.lines().slice(0, 2), ['warn: something is odd', 'warn: and still is']);
   t.notMatch(pty.text(), /Loading/);
   t.equal(pty.lines().at(-1), 'Done.');
+});
+
+t.test('the name in a progress line does not control the terminal', async (t) => {
+  const program = `
+    const { LoadingLine } = await import(${JSON.stringify(output)});
+    new LoadingLine('Loading a\\x1b]0;owned\\x07\\x9b2Jb').show(0.5);
+    setInterval(() => {}, 1000);`;
+  const pty = new Pty(['--input-type=module', '-e', program], { program: process.execPath });
+  t.teardown(() => pty.dispose());
+  await pty.until(/ … 50%/);
+  t.strictSame(pty.lines(), ['Loading a\\u001b]0;owned\\u0007\\u009b2Jb … 50%']);
+  t.notMatch(pty.raw, /\x1b\]0;|\x9b/);
 });
