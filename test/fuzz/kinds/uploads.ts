@@ -77,7 +77,8 @@ export default kind<Case>({
         for (let tries = 0; files().length > before && tries < 100; tries++) await new Promise((resolve) => setTimeout(resolve, 50));
         if (files().length > before) throw new Error(`There are left: ${files().join(', ')}.`);
         await app.close(0);
-        rmSync(keepIn, { recursive: true, force: true });
+        // The app may still write, as in ownFolder of app-under-test.
+        rmSync(keepIn, { recursive: true, force: true, maxRetries: 5 });
       },
     };
   },
