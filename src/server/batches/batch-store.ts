@@ -127,7 +127,8 @@ export class BatchStore {
       if (!found?.isFile() || nowMs - found.ctimeMs < abandonedMs) continue;
       const record = rest === 'input' ? await this.#read(id) : undefined;
       const isNeeded = record ? !isOver(record.batch) : rest === 'input' && names.has(id + described);
-      if (!isNeeded) await rm(path, { force: true });
+      // Batches are resumed even if a file cannot be removed.
+      if (!isNeeded) await rm(path, { force: true }).catch(() => undefined);
     }
   }
 
