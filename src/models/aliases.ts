@@ -1,8 +1,8 @@
 // Model aliases: one JSON file, which one process at a time replaces as a whole. An alias names a
 // file in a repository, not a path, so it stays valid when the model is downloaded again.
-import { mkdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { RecuaError } from '../errors.js';
+import { createFolder } from '../system/create-folder.js';
 import { waitForLock } from '../system/lock-file.js';
 import { readLinkedFile } from '../system/small-file.js';
 import { unwritable } from './cache/hub-cache.js';
@@ -124,7 +124,7 @@ async function change(places: Places, edit: (aliases: Map<string, AliasTarget>) 
   try {
     const aliases = new Map(await readAliases(places));
     if (!edit(aliases)) return;
-    await mkdir(dirname(path), { recursive: true });
+    await createFolder(dirname(path));
     const sorted = Object.fromEntries([...aliases].sort(([a], [b]) => (a < b ? -1 : 1)));
     // Imported lazily: few of the readers write.
     const { default: writeFileAtomic } = await import('write-file-atomic');

@@ -2,11 +2,12 @@
 // process immediately. (Existing packages judge by age alone, so a killed holder blocks for
 // seconds; Node has no flock.) Used by downloads, the model store, the managed server and
 // background responses.
-import { link, mkdir, rm, stat, utimes, writeFile } from 'node:fs/promises';
+import { link, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { createHash, randomUUID } from 'node:crypto';
 import { dirname } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { RecuaError } from '../errors.js';
+import { createFolder } from './create-folder.js';
 import { lifeOf, ownIdentity, readIdentity } from './process-identity.js';
 import type { ProcessIdentity } from './process-identity.js';
 import { readSmallFile } from './small-file.js';
@@ -29,7 +30,7 @@ const longestMarkBytes = 4096;
  * Takes the lock, or resolves to undefined if another process or another part of this one holds it.
  */
 export async function tryLock(path: string): Promise<Lock | undefined> {
-  await mkdir(dirname(path), { recursive: true });
+  await createFolder(dirname(path));
   const mark = JSON.stringify({ ...await ownIdentity(), lock: randomUUID() });
   const draft = `${path}.${randomUUID()}`;
   try {

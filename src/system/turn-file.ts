@@ -1,9 +1,10 @@
 // The file through which one user's engines take turns at the machine's cores (format:
 // native/thread/machine_turn.h). Its folder belongs to the user alone, because any writer could
 // stall the engines. Used where a context is opened.
-import { lstatSync, mkdirSync } from 'node:fs';
+import { lstatSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { isAbsolute, join } from 'node:path';
+import { createFolderSync } from './create-folder.js';
 
 /** '' if engines take no turns: on systems other than Linux, or without such a folder. */
 export function turnFile(environment: Readonly<Record<string, string | undefined>> = process.env): string {
@@ -13,7 +14,7 @@ export function turnFile(environment: Readonly<Record<string, string | undefined
   // Use a subfolder of our own in both cases: a sandboxed engine may write there but not beside it.
   const own = ofSession && isAbsolute(ofSession) && isPrivate(ofSession, user) ? join(ofSession, 'recua') : join(tmpdir(), `recua-${user}`);
   try {
-    mkdirSync(own, { recursive: true, mode: 0o700 });
+    createFolderSync(own, 0o700);
   } catch {
     return '';
   }

@@ -1,11 +1,12 @@
 // What `recua doctor` checks, and what it finds wrong. Each check stands alone: a check that fails
 // is a finding and does not stop the others.
 import { constants, existsSync } from 'node:fs';
-import { access, mkdir, statfs } from 'node:fs/promises';
+import { access, statfs } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { RecuaError } from '../../errors.js';
 import { installCommand, ownInstallation } from '../../system/installation.js';
 import type { Installation } from '../../system/installation.js';
+import { createFolder } from '../../system/create-folder.js';
 import { sizeText } from '../../models/byte-size.js';
 import { findPlaces } from '../../models/places.js';
 import { whatHolds } from '../../engine/confinement/launch.js';
@@ -131,5 +132,5 @@ async function examineStore(): Promise<StoreFacts> {
 
 /** Creating an existing folder changes nothing; it fails if the path is not a folder. */
 async function isFolder(path: string): Promise<boolean> {
-  return await mkdir(path, { recursive: true }).then(() => true, () => false);
+  return await createFolder(path).then(() => true, () => false);
 }

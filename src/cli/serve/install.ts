@@ -1,6 +1,6 @@
 // `recua serve install` and `uninstall`: let the system start the server at each login, and again
 // if it exits.
-import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { readFile, rm, writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { RecuaError } from '../../errors.js';
@@ -8,6 +8,7 @@ import { findPlaces } from '../../models/places.js';
 import { serverFlags } from '../commands/api.js';
 import { flagWord, misuse, type Flag } from '../flags/flags.js';
 import { print, say } from '../terminal/output.js';
+import { createFolder } from '../../system/create-folder.js';
 import { canSet, fileBounds, plainBounds } from './sandbox.js';
 import { launchdAgent, systemdUnit, type Service } from './service-file.js';
 import { checkedModels, fileKeys, mainPath, placeVariables, type StartRequest } from './start.js';
@@ -66,7 +67,7 @@ export async function install({ names, values, given }: StartRequest, { printed,
   const before = await readFile(path, 'utf8').catch(() => undefined);
   if (before !== undefined && before !== written && !force) throw new RecuaError('server_failed', `${path} already exists with other settings. --force replaces it.`);
   try {
-    await mkdir(dirname(path), { recursive: true });
+    await createFolder(dirname(path));
     await writeFile(path, written, { mode: 0o600 });
   } catch (cause) {
     throw new RecuaError('server_failed', `${path} cannot be written: ${(cause as Error).message}.`, { cause });

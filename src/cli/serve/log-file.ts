@@ -1,10 +1,10 @@
 // The log of a background server: a file of bounded size with a few rotated copies, readable only
 // by its owner. Used by `recua api --log-file`, and so by every managed server. Gateway process.
-import { mkdirSync } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';
 import { createStream } from 'rotating-file-stream';
 import type { RotatingFileStream } from 'rotating-file-stream';
 import { jsonLine, textLines, type LogFields, type LogFormat, type LogLevel } from '../terminal/log-line.js';
+import { createFolderSync } from '../../system/create-folder.js';
 
 export interface LogFileLimits {
   /** A file that has grown to this size is rotated. */
@@ -41,7 +41,7 @@ export class LogFile {
     this.#format = format;
     this.#trouble = trouble;
     this.#limits = { ...logFileLimits, ...limits };
-    mkdirSync(dirname(this.#path), { recursive: true });
+    createFolderSync(dirname(this.#path));
     this.#stream = this.#open();
   }
 

@@ -3,13 +3,14 @@
 // up only if users may create namespaces, and a service whose sandbox fails does not start at all.
 // So install tries the same sandbox first, with the same systemd.
 import { execFile } from 'node:child_process';
-import { existsSync, mkdirSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { dirname, join, resolve, sep } from 'node:path';
 import { promisify } from 'node:util';
 import { findPlaces } from '../../models/places.js';
 import { socketPath } from '../../settings/address.js';
 import type { ServerValues } from '../commands/api.js';
+import { createFolderSync } from '../../system/create-folder.js';
 
 const run = promisify(execFile);
 const longestTryMs = 30_000;
@@ -39,7 +40,7 @@ export function fileBounds(names: readonly string[], values: ServerValues, folde
   const { hub, sessions, state } = findPlaces();
   const own = [hub, sessions, state, ...(values.logFile === '' ? [] : [dirname(resolve(values.logFile))])];
   // The sandbox cannot create a missing folder later.
-  for (const one of own) mkdirSync(one, { recursive: true });
+  for (const one of own) createFolderSync(one);
   const socket = socketPath(values.host);
   // Engines take turns through a file in XDG_RUNTIME_DIR; drivers cache compiled code.
   const others = [

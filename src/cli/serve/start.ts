@@ -4,13 +4,14 @@ import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, openSync } from 'node:fs';
-import { mkdir, readFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { RecuaError } from '../../errors.js';
 import { tryLock } from '../../system/lock-file.js';
 import type { Lock } from '../../system/lock-file.js';
+import { createFolder } from '../../system/create-folder.js';
 import { shellWord } from '../../models/names/shell-word.js';
 import { socketPath } from '../../settings/address.js';
 import { configSettings, makeConfig } from '../../settings/config.js';
@@ -63,7 +64,7 @@ export async function startServer(places: ServePlaces, request: StartRequest): P
   const host = path === undefined ? request.values.host : `unix:${resolve(path)}`;
   const values: ServerValues = { ...request.values, host, ...Object.fromEntries(files) as Partial<ServerValues> };
   const wanted: Wanted = { ...request, values, served: await checkedModels(request) };
-  await mkdir(places.folder, { recursive: true, mode: 0o700 }).catch((cause: Error) => {
+  await createFolder(places.folder, 0o700).catch((cause: Error) => {
     throw unusable('made', places, cause);
   });
 

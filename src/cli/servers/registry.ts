@@ -4,10 +4,11 @@
 // api`, and so `recua serve start`, writes the files; commands that call a server read them.
 import { randomBytes } from 'node:crypto';
 import { rmSync } from 'node:fs';
-import { mkdir, readdir, rm } from 'node:fs/promises';
+import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { findPlaces } from '../../models/places.js';
 import type { Places } from '../../models/places.js';
+import { createFolder } from '../../system/create-folder.js';
 import { lifeOf, ownIdentity, readIdentity } from '../../system/process-identity.js';
 import type { ProcessIdentity } from '../../system/process-identity.js';
 import { openRegular, readWhole } from '../../system/small-file.js';
@@ -41,7 +42,7 @@ export async function registerServer({ url, key, certificate, managed, startedAt
   const folder = folderOf(places);
   const identity = await ownIdentity();
   const record = { identity, url, ...(key === undefined ? {} : { key }), ...(certificate === undefined ? {} : { certificate }), managed, startedAt };
-  await mkdir(folder, { recursive: true, mode: 0o700 });
+  await createFolder(folder, 0o700);
   // Two containers that share a state folder may both have a process with this pid.
   const path = join(folder, `${identity.pid}-${randomBytes(4).toString('hex')}.json`);
   const { default: writeFileAtomic } = await import('write-file-atomic');

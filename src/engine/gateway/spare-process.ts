@@ -3,12 +3,12 @@
 // way both happen at the same time. Used by engine/gateway/child, and by the command line, which
 // knows early that it will need an engine.
 import { fork, type ChildProcess } from 'node:child_process';
-import { mkdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { confine, type Launch } from '../confinement/launch.js';
 import { suffices, type Needs } from '../confinement/rules.js';
 import { refusedEnvironment } from '../../addon/refused.js';
 import { knownRefused } from '../proof/prove.js';
+import { createFolderSync } from '../../system/create-folder.js';
 import { poolSize } from '../../system/thread-pool.js';
 import { spinCount } from '../../system/open-mp.js';
 
@@ -82,7 +82,7 @@ export function forkEngine(entry: string, wanted: Wanted): ChildProcess {
 /** Creates a folder, since a sandbox can only allow existing ones. */
 function make(folder: string): void {
   try {
-    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    createFolderSync(folder, 0o700);
   } catch {
     // E.g. a read-only disk. The process that cannot write there reports it.
   }

@@ -3,12 +3,13 @@
 // Read before each engine process, so reading and writing are synchronous. If two processes write
 // at the same time, one result may be lost; it is then proved again.
 import { createHash } from 'node:crypto';
-import { closeSync, constants, fstatSync, mkdirSync, openSync, readFileSync, readSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { closeSync, constants, fstatSync, openSync, readFileSync, readSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import { dirname, join } from 'node:path';
 import { addonPlaces, cpuLibrary, findPackages } from '../../addon/places.js';
 import type { Refused } from '../../addon/refused.js';
 import { findPlaces } from '../../models/places.js';
+import { createFolderSync } from '../../system/create-folder.js';
 import { ownInstallation } from '../../system/installation.js';
 
 /** The results for the native files as they are now. */
@@ -47,7 +48,7 @@ export function remember(found: Omit<Proof, 'timeMs'>, beside = false): boolean 
   const entries = [proof, ...readEntries(path).filter(({ key }) => key !== proof.key)].slice(0, mostEntries);
   const begun = `${path}.${process.pid}`;
   try {
-    mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+    createFolderSync(dirname(path), 0o700);
     try {
       writeFileSync(begun, `${JSON.stringify({ version: 1, entries }, null, 1)}\n`, { mode: beside ? 0o644 : 0o600, flag: 'wx' });
       renameSync(begun, path);

@@ -3,10 +3,11 @@
 // after a kill, when the next one starts), or a lasting folder for all gateways of a user. Gateway
 // process; used by engine/gateway/pool, and by the server of one model.
 import { createHash, randomUUID } from 'node:crypto';
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, renameSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { lstat, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { createFolderSync } from '../../system/create-folder.js';
 import { lifeOf, ownIdentity, readIdentity } from '../../system/process-identity.js';
 import { readSmallFile } from '../../system/small-file.js';
 import type { Log } from '../api.js';
@@ -102,7 +103,7 @@ export class SleepCache {
       }
       this.#root ??= this.#make();
       const folder = this.#folderOf(this.#root, id);
-      mkdirSync(folder, { recursive: true, mode: 0o700 });
+      createFolderSync(folder, 0o700);
       if (this.#lasting !== undefined) writeName(folder, id);
       return { folder, root: this.#root, limitBytes: this.#limitBytes, mostMs: this.#mostMs, lasts: this.#lasting !== undefined };
     } catch (thrown) {
@@ -154,7 +155,7 @@ export class SleepCache {
 
   #make(): string {
     if (this.#lasting !== undefined) {
-      mkdirSync(this.#lasting, { recursive: true, mode: 0o700 });
+      createFolderSync(this.#lasting, 0o700);
       return this.#lasting;
     }
     // Node gives it the mode 0700.

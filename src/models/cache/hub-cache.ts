@@ -3,9 +3,10 @@
 // (a commit). This file knows the paths and adds files; hub-scan.ts reads what is there. Called by
 // downloads, imports and the store, in the command's process.
 import { randomUUID } from 'node:crypto';
-import { link, lstat, mkdir, readlink, realpath, rename, rm, symlink, writeFile } from 'node:fs/promises';
+import { link, lstat, readlink, realpath, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { basename, dirname, join, relative, sep } from 'node:path';
 import { RecuaError } from '../../errors.js';
+import { createFolder } from '../../system/create-folder.js';
 import { readSmallFile } from '../../system/small-file.js';
 import { checkCommit, checkEtag, checkRepo, checkRepoFile, checkRevision } from '../names/safe-names.js';
 
@@ -103,7 +104,7 @@ export async function publishLink(hub: string, entry: Omit<CacheEntry, 'etag'>, 
  */
 export async function makeFolder(hub: string, repo: string, folder: string): Promise<void> {
   try {
-    await mkdir(folder, { recursive: true });
+    await createFolder(folder);
   } catch (cause) {
     throw unwritable(folder, cause);
   }

@@ -2,9 +2,10 @@
 // so that writing needs neither a lock nor a list. Called by the commands that run a model, and by
 // `list`.
 import { createHash } from 'node:crypto';
-import { mkdir, rm, stat, utimes, writeFile } from 'node:fs/promises';
+import { rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Places } from '../places.js';
+import { createFolder } from '../../system/create-folder.js';
 
 /** What identifies a model here. */
 export function usageKey({ repo, file }: { repo: string; file: string }): string {
@@ -17,7 +18,7 @@ export async function writeUsage(places: Places, key: string): Promise<void> {
   try {
     const now = new Date();
     await utimes(path, now, now).catch(async () => {
-      await mkdir(join(places.state, 'used'), { recursive: true });
+      await createFolder(join(places.state, 'used'));
       await writeFile(path, '');
     });
   } catch { /* See above. */ }

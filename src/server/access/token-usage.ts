@@ -1,10 +1,10 @@
 // Counts the tokens that each API key has used today (UTC). The count is in memory; every few
 // seconds it is added to a small private file, so it survives the server. Servers that share the
 // folder share the count.
-import { mkdir } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import writeFileAtomic from 'write-file-atomic';
 import { RecuaError } from '../../errors.js';
+import { createFolder } from '../../system/create-folder.js';
 import { waitForLock } from '../../system/lock-file.js';
 import { readSmallFile } from '../../system/small-file.js';
 
@@ -76,7 +76,7 @@ export class TokenUsage {
     for (const [name, tokens] of fresh) this.#stored.set(name, (this.#stored.get(name) ?? 0) + tokens);
     try {
       const path = await this.#path();
-      await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+      await createFolder(dirname(path), 0o700);
       const lock = await waitForLock(`${path}.lock`, AbortSignal.timeout(flushMs));
       try {
         const all = await read(path, day);

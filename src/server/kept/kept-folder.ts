@@ -6,6 +6,7 @@ import { chmod, lstat, mkdir, mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { RecuaError } from '../../errors.js';
+import { createFolder } from '../../system/create-folder.js';
 
 export class KeptFolder {
   readonly #parent: string | undefined;
@@ -29,7 +30,7 @@ export class KeptFolder {
     try {
       const folder = join(await (this.#root ??= this.#open()), name);
       // Every time, since somebody may delete it while the server runs.
-      await mkdir(folder, { recursive: true, mode: 0o700 });
+      await createFolder(folder, 0o700);
       return folder;
     } catch (thrown) {
       // The next call tries again, since the cause may be gone then.
@@ -42,7 +43,7 @@ export class KeptFolder {
     if (this.#parent === undefined) return await temporary();
     const user = process.getuid?.();
     const root = join(this.#parent, userFolder());
-    await mkdir(this.#parent, { recursive: true });
+    await createFolder(this.#parent);
     await mkdir(root, { mode: 0o700 }).catch((cause: NodeJS.ErrnoException) => {
       if (cause.code !== 'EEXIST') throw cause;
     });

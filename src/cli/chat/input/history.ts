@@ -1,8 +1,9 @@
 // Messages of earlier chats, for the arrow keys: a private file with one JSON string per line. The
 // oldest are dropped.
-import { appendFile, mkdir } from 'node:fs/promises';
+import { appendFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import writeFileAtomic from 'write-file-atomic';
+import { createFolder } from '../../../system/create-folder.js';
 import { readLinkedFile } from '../../../system/small-file.js';
 
 const most = 1000;
@@ -39,7 +40,7 @@ export class History {
     this.#entries.push(text);
     if (this.#path === undefined || text.length > longest) return;
     try {
-      await mkdir(dirname(this.#path), { recursive: true, mode: 0o700 });
+      await createFolder(dirname(this.#path), 0o700);
       await appendFile(this.#path, asLine(text), { mode: 0o600 });
     } catch {
       // Read-only or full disk: the history of this run is still in memory.

@@ -1,12 +1,13 @@
 // The folder of saved chats: names ↔ files, listing, reading, writing, removing. Next to NAME.json
 // there may be NAME.kv, the model's KV cache, and NAME.json.lock while a chat has it open. Used by
 // the chat and by the sessions command.
-import { chmod, mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
+import { chmod, readdir, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import writeFileAtomic from 'write-file-atomic';
 import { RecuaError } from '../../../errors.js';
 import { misuse, quote } from '../../flags/flags.js';
 import { nearest } from '../../../models/names/nearest.js';
+import { createFolder } from '../../../system/create-folder.js';
 import { readLinkedFile } from '../../../system/small-file.js';
 import type { Exchange } from './conversation.js';
 import { graphemes } from '../input/editor.js';
@@ -121,7 +122,7 @@ export async function saveSession(path: string, session: Session): Promise<void>
 }
 
 export async function makeSessionFolder(folder: string): Promise<void> {
-  await mkdir(folder, { recursive: true, mode: 0o700 });
+  await createFolder(folder, 0o700);
 }
 
 export async function removeSession(path: string): Promise<void> {
