@@ -90,7 +90,7 @@ export async function readState(
 ): Promise<ReadState | string> {
   return await reading(path, async (file) => {
     const beginning = await readBeginning(file, path, fingerprint);
-    if (typeof beginning === 'string') return beginning;
+    if ('why' in beginning) return beginning.why;
     const { header: { tokens, stateBytes, chat }, fill, sum } = beginning;
     const damaged = `${path} is damaged`;
     const sink = accept({ tokens, stateBytes });
@@ -109,18 +109,25 @@ export async function readState(
   });
 }
 
+/** Why a file cannot be used here. */
+export interface Unusable {
+  why: string;
+  /** It is sound as far as was read: another model, other settings or a longer context can use it. */
+  foreign: boolean;
+}
+
 /**
- * A file's tokens, and the size of its state; a string if it cannot be used or has more than
- * `mostTokens`. Only `readState` verifies the checksum.
+ * A file's tokens, and the size of its state, if it can be used and has at most `mostTokens`. Only
+ * `readState` verifies the checksum.
  */
-export async function readTokens(path: string, fingerprint: Fingerprint, mostTokens: number): Promise<{ tokens: Int32Array; stateBytes: number; chat: boolean } | string> {
+export async function readTokens(path: string, fingerprint: Fingerprint, mostTokens: number): Promise<{ tokens: Int32Array; stateBytes: number; chat: boolean } | Unusable> {
   return await reading(path, async (file) => {
     const beginning = await readBeginning(file, path, fingerprint);
-    if (typeof beginning === 'string') return beginning;
+    if ('why' in beginning) return beginning;
     const { header: { tokens, stateBytes, chat }, fill } = beginning;
-    if (tokens > mostTokens) return `${path} is longer than the context`;
+    if (tokens > mostTokens) return { why: `${path} is longer than the context`, foreign: true };
     const list = new Int32Array(tokens);
-    return await fill(bytesOf(list)) ? { tokens: list, stateBytes, chat } : `${path} is damaged`;
+    return await fill(bytesOf(list)) ? { tokens: list, stateBytes, chat } : { why: `${path} is damaged`, foreign: false };
   });
 }
 
@@ -147,8 +154,8 @@ interface Beginning {
   sum(): Buffer;
 }
 
-async function readBeginning(file: FileHandle, path: string, fingerprint: Fingerprint): Promise<Beginning | string> {
-  const damaged = `${path} is damaged`;
+async function readBeginning(file: FileHandle, path: string, fingerprint: Fingerprint): Promise<Beginning | Unusable> {
+  const damaged = { why: `${path} is damaged`, foreign: false };
   const { size } = await file.stat();
   const hash = createHash('sha256');
   const fill = async (bytes: Uint8Array): Promise<boolean> => {
@@ -161,13 +168,13 @@ async function readBeginning(file: FileHandle, path: string, fingerprint: Finger
     return true;
   };
   const beginning = Buffer.alloc(magic.length + 4);
-  if (!(await fill(beginning)) || !beginning.subarray(0, magic.length).equals(magic)) return `${path} is no saved state`;
+  if (!(await fill(beginning)) || !beginning.subarray(0, magic.length).equals(magic)) return { why: `${path} is no saved state`, foreign: false };
   const headerBytes = beginning.readUInt32LE(magic.length);
   const headerText = Buffer.alloc(Math.min(headerBytes, mostHeaderBytes));
   if (headerBytes > mostHeaderBytes || !(await fill(headerText))) return damaged;
   const header = parseHeader(headerText);
   if (!header) return damaged;
-  if (header.fingerprint !== fingerprint) return `${path} belongs to another model, other settings or another version of llama.cpp`;
+  if (header.fingerprint !== fingerprint) return { why: `${path} belongs to another model, other settings or another version of llama.cpp`, foreign: true };
   const { tokens, stateBytes, chat } = header;
   if (beginning.length + headerBytes + tokens * 4 + stateBytes + sumBytes !== size) return damaged;
   return { header: { tokens, stateBytes, chat }, sizeBytes: size, fill, sum: () => hash.copy().digest() };

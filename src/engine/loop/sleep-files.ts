@@ -76,6 +76,7 @@ export class SleepFiles {
   /** Finds files written before. Never rejects: an unreadable conversation is evaluated again. */
   async open(contextSize: number): Promise<void> {
     const found: (Stashed & { usedMs: number })[] = [];
+    let foreign = 0;
     const lost: [file: string, why: string][] = [];
     try {
       const entries = await readdir(this.#place.folder, { withFileTypes: true });
@@ -85,7 +86,12 @@ export class SleepFiles {
         const file = join(this.#place.folder, name);
         try {
           const read = await readTokens(file, fingerprint, contextSize);
-          if (typeof read === 'string') throw new Error(read);
+          if ('why' in read) {
+            // In a folder that lasts, it may belong to another server; the limit removes it if not.
+            if (!read.foreign || this.#place.lasts !== true) lost.push([file, read.why]);
+            else foreign++;
+            continue;
+          }
           if (read.chat) this.#chats.remember(read.tokens);
           found.push({ id: 0, tokens: read.tokens, sizeBytes: read.stateBytes, file, usedMs: (await stat(file)).mtimeMs });
         } catch (thrown) {
@@ -93,6 +99,7 @@ export class SleepFiles {
         }
       }
       await this.#lost(lost);
+      if (foreign > 0) this.#log('info', `${foreign} kept conversations are of other settings or versions; they stay until their room is needed.`);
     } catch (thrown) {
       this.#log('warn', `Kept conversations were not found: ${(thrown as Error).message}`);
     }

@@ -205,9 +205,33 @@ t.test('in a folder that lasts, a pause keeps the conversations of slots and of 
   }, { cacheRamMib: 100 });
   for (const { cachedTokens, promptTokens } of usages) t.ok(cachedTokens > promptTokens / 2, `${cachedTokens} of ${promptTokens}`);
   t.equal(files(sleep).length, 4, 'and the longer ones replace them');
-  const { log } = await live(sleep, (engine) => turn(engine, [], questions[0]!), { cacheTypeK: 'q8_0', flashAttention: 'on' });
-  t.match(log.filter((line) => line.startsWith('warn')), { length: 1, 0: /4 kept conversations must be evaluated again: .*other settings/ });
-  t.equal(files(sleep).length, 1);
+});
+
+t.test('servers of other settings share a folder that lasts, and leave each other their conversations', async (t) => {
+  const sleep = place(t.testdir(), { lasts: true });
+  const said: Said[] = [[], []];
+  await live(sleep, async (engine) => {
+    for (const [i, one] of said.entries()) await turn(engine, one, `${questions[i]!} `.repeat(8));
+    return {};
+  });
+  const own = files(sleep);
+  t.equal(own.length, 2);
+  const quantized = { cacheTypeK: 'q8_0', flashAttention: 'on' } as const;
+  for (const [more, most] of [[quantized, 3], [{ contextSize: 64 }, 4]] as const) {
+    const { log } = await live(sleep, (engine) => turn(engine, [], questions[2]!), more);
+    t.match(log, [/^info [23] kept conversations are of other settings or versions; they stay/], 'said once, and no warning');
+    t.ok(own.every((file) => files(sleep).includes(file)));
+    t.equal(files(sleep).length, most);
+  }
+  const back = await live(sleep, async (engine) => {
+    const usages = [];
+    for (const one of said) usages.push((await turn(engine, one, 'Go on.')).usage);
+    return { usages };
+  });
+  for (const { cachedTokens, promptTokens } of back.usages) t.ok(cachedTokens > promptTokens / 2, `${cachedTokens} of ${promptTokens}`);
+  const { log } = await live({ ...sleep, lasts: false }, (engine) => turn(engine, [], questions[0]!), quantized);
+  t.match(log.filter((line) => line.startsWith('warn')), [/3 kept conversations must be evaluated again: .*other settings/]);
+  t.equal(files(sleep).length, 2, 'where no other server can want them, they are removed');
 });
 
 t.test('after a failure, a folder that lasts is tried again only when there is more to write', async (t) => {
