@@ -2,22 +2,29 @@
 // home. It ends with its test.
 import { join } from 'node:path';
 import { readFileSync, readdirSync } from 'node:fs';
+import type { Test as TapTest } from 'tap';
 import { Pty } from '../pty.js';
 import type { PtyOptions } from '../pty.js';
 
 /** The part of tap's test object that is used here. */
-export interface Test {
-  testdir(): string;
-  teardown(handler: () => void | Promise<void>): void;
-}
+export type Test = Pick<TapTest, 'testdir' | 'teardown'>;
 
 /** An answer that does not end within a test by itself. */
 export const endless = ['-g', 'root ::= [a-z] root', '-n', '1000000', '--temp', '1'];
 /** An answer that is always the same. */
 export const always = (text: string) => ['-g', `root ::= ${JSON.stringify(text)}`];
 
+/**
+ * `t.testdir()` for a folder in which processes write until a teardown ends them: tap removes a
+ * folder before it calls teardowns, unless the first of these came before the folder.
+ */
+export function sharedFolder(t: Test, content: Parameters<Test['testdir']>[0] = {}): string {
+  t.teardown(() => {});
+  return t.testdir(content);
+}
+
 /** Started, but maybe not ready yet. */
-export function startChat(t: Test, args: readonly string[], { home = t.testdir(), env = {}, ...more }: PtyOptions & { home?: string } = {}): Pty & { home: string } {
+export function startChat(t: Test, args: readonly string[], { home = sharedFolder(t), env = {}, ...more }: PtyOptions & { home?: string } = {}): Pty & { home: string } {
   const pty = new Pty(['chat', ...args], { env: { SERVICE_HOME: home, ...env }, ...more });
   t.teardown(() => pty.dispose());
   return Object.assign(pty, { home });

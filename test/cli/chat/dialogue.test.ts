@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { writeSession } from '#recua/cli/chat/sessions/session.js';
 import { Pty } from '../pty.js';
 import { mainPath } from '../recua.js';
-import { always, childrenOf, endless, engineOf, openChat, readSaved } from './chats.js';
+import { always, childrenOf, endless, engineOf, openChat, readSaved, sharedFolder } from './chats.js';
 import type { Test } from './chats.js';
 
 const thinking = [
@@ -140,7 +140,7 @@ t.test('a saved chat, or the name of its file, cannot drive the terminal either'
     settings: { maxTokens: 10, temperature: 0.5, topP: 0.9, topK: 40, minP: 0.05, repeatPenalty: 1.1, seed: 7 },
     exchanges: [{ message: `asked${evil}`, sentAt: '', reply: { text: `said${evil}`, reasoning: '', ended: 'stop' } }],
   }));
-  const home = t.testdir({ sessions: {
+  const home = sharedFolder(t, { sessions: {
     'saved.json': JSON.stringify(sound), [`a${evil}b.json`]: '{}', 'role.json': JSON.stringify({ ...sound, messages: [{ role: evil }] }),
   } });
   const chat = await openChat(t, ['--resume', 'saved', ...always('ok')], { home });
@@ -183,7 +183,7 @@ t.test('closing the terminal ends the chat in order', async (t) => {
 
 /** A shell with a chat that waits for a message; wide, since the shell repeats long commands. */
 async function shellWithChat(t: Test, flags = ''): Promise<Pty & { home: string }> {
-  const home = t.testdir();
+  const home = sharedFolder(t);
   const shell = new Pty(['--norc', '--noprofile', '-i'], { program: 'bash', columns: 250, env: { SERVICE_HOME: home, PS1: 'sh$ ', BASH_SILENCE_DEPRECATION_WARNING: '1' } });
   t.teardown(() => shell.dispose());
   await shell.until(/sh\$/);

@@ -2,7 +2,7 @@
 import t from 'tap';
 import { readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { always, openChat, readSaved, sessionFiles } from './chats.js';
+import { always, openChat, readSaved, sessionFiles, sharedFolder } from './chats.js';
 
 t.test('/help lists every command', async (t) => {
   const chat = await openChat(t, [], { rows: 60, columns: 120 });
@@ -107,7 +107,7 @@ t.test('/save replaces the automatic name of the current chat', async (t) => {
 });
 
 t.test('/load names the model that a chat was held with, if it was another', async (t) => {
-  const home = t.testdir({ sessions: {} });
+  const home = sharedFolder(t, { sessions: {} });
   const chat = await openChat(t, always('ok'), { home, columns: 120 });
   await chat.say('/save one');
   await chat.say('Hello');
@@ -194,7 +194,7 @@ t.test('/copy passes the last answer to the terminal if there is no display', as
 });
 
 t.test('/export writes Markdown or JSON, and never overwrites a file', async (t) => {
-  const folder = t.testdir({ home: {} });
+  const folder = sharedFolder(t, { home: {} });
   const chat = await openChat(t, [...always('**ok**'), '-s', 'Be brief.'], { cwd: folder, home: join(folder, 'home'), columns: 200 });
   await chat.say('Hello');
   await chat.say('/export a.md');

@@ -2,7 +2,7 @@
 import t from 'tap';
 import { chmodSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { always, endless, openChat, readSaved } from '../chats.js';
+import { always, endless, openChat, readSaved, sharedFolder } from '../chats.js';
 
 const sent = (home: string) => readSaved(home).messages.filter(({ role }) => role === 'user').map(({ content }) => content);
 
@@ -127,7 +127,7 @@ t.test('Ctrl-C clears a message, says how to leave, and leaves with 130', async 
 });
 
 t.test('Ctrl-X Ctrl-E opens the message in an editor, and Enter sends the result', async (t) => {
-  const folder = t.testdir({ home: {}, home2: {}, 'my editor': '#!/bin/sh\necho Editing\nread -r key\nprintf "%s\\nseen: " "$key" >> "$2"\nhead -n 1 "$2" >> "$2"\necho "$1" >> "$2"\n', failing: '#!/bin/sh\nexit 3\n' });
+  const folder = sharedFolder(t, { home: {}, home2: {}, 'my editor': '#!/bin/sh\necho Editing\nread -r key\nprintf "%s\\nseen: " "$key" >> "$2"\nhead -n 1 "$2" >> "$2"\necho "$1" >> "$2"\n', failing: '#!/bin/sh\nexit 3\n' });
   for (const name of ['my editor', 'failing']) chmodSync(join(folder, name), 0o755);
   const chat = await openChat(t, always('ok'), { home: join(folder, 'home'), env: { VISUAL: `"${join(folder, 'my editor')}" --flag` } });
   chat.type('draft');

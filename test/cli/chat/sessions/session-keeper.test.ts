@@ -3,7 +3,7 @@ import t from 'tap';
 import { execFileSync } from 'node:child_process';
 import { copyFileSync, existsSync, readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { always, endless, openChat, readSaved, sessionFiles, startChat } from '../chats.js';
+import { always, endless, openChat, readSaved, sessionFiles, sharedFolder, startChat } from '../chats.js';
 import { recua } from '../../recua.js';
 
 const kv = (home: string, name: string) => join(home, 'sessions', `${name}.kv`);
@@ -112,7 +112,7 @@ t.test('an open chat belongs to one process', async (t) => {
 });
 
 t.test('a path that is not a file is not a saved chat, and nothing waits for it', { skip: process.platform === 'win32' }, async (t) => {
-  const home = t.testdir({ sessions: { 'folder.json': {} } });
+  const home = sharedFolder(t, { sessions: { 'folder.json': {} } });
   const options = { env: { SERVICE_HOME: home } };
   execFileSync('mkfifo', [join(home, 'sessions', 'pipe.json')]);
   for (const name of ['pipe', 'folder']) t.match(await recua(['chat', '--resume', name, '-p', 'x'], '', options), { code: 1, stdout: '', stderr: /not a regular file/ });
@@ -120,7 +120,7 @@ t.test('a path that is not a file is not a saved chat, and nothing waits for it'
 });
 
 t.test('a damaged file is named and left alone', async (t) => {
-  const home = t.testdir({ sessions: { 'bad.json': '{"recua_session": 1, "model": "builtin"', 'new.json': '{"recua_session": 2}' } });
+  const home = sharedFolder(t, { sessions: { 'bad.json': '{"recua_session": 1, "model": "builtin"', 'new.json': '{"recua_session": 2}' } });
   const options = { env: { SERVICE_HOME: home } };
   for (const [args, said] of [
     [['chat', '--resume', 'bad', '-p', 'x'], /sessions\/bad\.json is not a valid saved chat: it is not valid JSON/],
