@@ -6,12 +6,13 @@ import { fileURLToPath } from 'node:url';
 
 /**
  * Shapes by name. `nano` is so small that only overhead shows, `135m` is SmolLM's, `1b` Llama
- * 3.2's, `rows256` has rows that suit every quantization.
+ * 3.2's, `8b` Llama 3.1's (for GPUs), `rows256` has rows that suit every quantization.
  */
 export const shapes = {
   nano: { layers: 2, width: 64, heads: 4, kvHeads: 2, feedForward: 192, context: 32768, vocabulary: 'qwen2' },
   rows256: { layers: 2, width: 256, heads: 4, kvHeads: 4, feedForward: 512, context: 2048, vocabulary: 'llama-spm' },
   '1b': { layers: 16, width: 2048, heads: 32, kvHeads: 8, feedForward: 8192, context: 32768, vocabulary: 'qwen2' },
+  '8b': { layers: 32, width: 4096, heads: 32, kvHeads: 8, feedForward: 14336, context: 32768, vocabulary: 'qwen2' },
   '135m': { layers: 30, width: 576, heads: 9, kvHeads: 3, feedForward: 1536, context: 32768, vocabulary: 'qwen2' },
 };
 

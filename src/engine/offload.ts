@@ -46,7 +46,7 @@ export function wantsGpu({ gpuLayers, device, requireGpu }: Wanted): boolean {
 
 /**
  * @throws RecuaError `device_not_found`; `gpu_unavailable` if a GPU is required but would not be
- * used.
+ * used; `model_too_large` if the layers that are asked for by number do not fit.
  */
 export function chooseOffload(wanted: Wanted, present: readonly Device[], skipped: readonly SkippedBackend[]): OffloadChoice {
   const { gpuLayers, device, requireGpu, layerNeed } = wanted;
@@ -87,23 +87,69 @@ function usualDevices(present: readonly Device[]): Device[] {
 }
 
 function chooseLayers(gpuLayers: EngineOptions['gpuLayers'], devices: readonly Device[], need: LayerNeed | undefined): { layers: number; notes: string[] } {
-  if (gpuLayers !== 'auto') return { layers: gpuLayers, notes: [] };
-  // A backend may not report its memory: then try all layers, and the load shows whether they fit.
-  if (!need || devices.some(({ memoryTotalBytes }) => memoryTotalBytes === 0)) return { layers: -1, notes: [] };
-  // Each device needs its own compute buffers, and a layer cannot be split between two devices.
-  const largest = Math.max(0, ...need.layersBytes);
-  let left = devices.reduce((sum, { memoryFreeBytes }) => sum + Math.max(0, memoryFreeBytes - reserveBytes - need.computeBytes), 0) - largest * (devices.length - 1);
+  const asked = gpuLayers === 'auto' ? -1 : gpuLayers;
+  // A backend may not report its memory: then the load shows whether they fit.
+  if (asked === 0 || !need || devices.some(({ memoryTotalBytes }) => memoryTotalBytes === 0)) return { layers: asked, notes: [] };
+  const total = need.layersBytes.length + 1;
+  const wanted = asked < 0 ? total : Math.min(asked, total);
+  if (gpuLayers !== 'auto') {
+    // Only what cannot succeed is refused: nothing is left free, and no upper bound counts.
+    const least = need.kvIsBound ? withoutContext(need) : need;
+    if (layersThatFit(least, freeBytes(least, devices, 0)) < wanted) throw tooLarge(wanted, devices, need);
+    return { layers: asked, notes: [] };
+  }
+  const layers = layersThatFit(need, surelyFreeBytes(need, devices));
+  if (layers === total) return { layers: -1, notes: [] };
+  const what = layers === 0 ? 'no layer fits' : `${layers} of ${total} layers fit`;
+  return { layers, notes: [`${describeAll(devices)}: ${what} into the free memory, the rest computes on the CPU. A smaller context, --cache-type-k and --cache-type-v or a smaller quantization make room.`] };
+}
+
+/** llama.cpp offloads the output first, then the layers from the last to the first. */
+function inOrder({ outputBytes, layersBytes }: LayerNeed): number[] {
+  return [outputBytes, ...layersBytes.toReversed()];
+}
+
+/** What all devices have beside the reserve; each needs its own compute buffers. */
+function freeBytes({ computeBytes }: LayerNeed, devices: readonly Device[], reserve: number): number {
+  return devices.reduce((sum, { memoryFreeBytes }) => sum + Math.max(0, memoryFreeBytes - reserve - computeBytes), 0);
+}
+
+/** A layer cannot be split between two devices, so the end of each may stay empty. */
+function surelyFreeBytes(need: LayerNeed, devices: readonly Device[]): number {
+  return freeBytes(need, devices, reserveBytes) - Math.max(0, ...need.layersBytes) * (devices.length - 1);
+}
+
+function layersThatFit(need: LayerNeed, bytes: number): number {
+  let left = bytes;
   let layers = 0;
-  // llama.cpp offloads the output first, then the layers from the last to the first.
-  for (const bytes of [need.outputBytes, ...need.layersBytes.toReversed()]) {
+  for (const bytes of inOrder(need)) {
     left -= bytes;
     if (left < 0) break;
     layers++;
   }
+  return layers;
+}
+
+function withoutContext(need: LayerNeed): LayerNeed {
+  const each = need.kvBytes / Math.max(1, need.layersBytes.length);
+  return { ...need, layersBytes: need.layersBytes.map((bytes) => Math.max(0, bytes - each)) };
+}
+
+function tooLarge(wanted: number, devices: readonly Device[], need: LayerNeed): RecuaError {
   const total = need.layersBytes.length + 1;
-  if (layers === total) return { layers: -1, notes: [] };
-  const what = layers === 0 ? 'no layer fits' : `${layers} of ${total} layers fit`;
-  return { layers, notes: [`${describeAll(devices)}: ${what} into the free memory, the rest computes on the CPU. A smaller context, --cache-type-k and --cache-type-v or a smaller quantization make room.`] };
+  const all = inOrder(need).slice(0, wanted).reduce((sum, bytes) => sum + bytes, 0);
+  const context = need.kvBytes / Math.max(1, total - 1) * Math.min(wanted, total - 1);
+  const rows = Object.entries({ weights: all - context, context, computing: need.computeBytes * devices.length });
+  const free = devices.reduce((sum, { memoryFreeBytes }) => sum + memoryFreeBytes, 0);
+  const fitting = layersThatFit(need, surelyFreeBytes(need, devices));
+  return new RecuaError('model_too_large', `${wanted} of ${total} layers do not fit into the memory of ${describeAll(devices)}:\n`
+    + rows.map(([label, bytes]) => `  ${label.padEnd(9)} ${size(bytes).padStart(9)}\n`).join('')
+    + `  together  ${size(rows.reduce((sum, [, bytes]) => sum + bytes, 0)).padStart(9)}, ${size(free)} free\n`
+    + `${fitting > 0 ? `With --gpu-layers auto, ${fitting} layers go there. ` : ''}A smaller --ctx-size or --parallel, --cache-type-k and --cache-type-v or a smaller quantization make room.`);
+}
+
+function size(bytes: number): string {
+  return bytes >= 2 ** 30 ? `${(bytes / 2 ** 30).toFixed(1)} GiB` : `${Math.ceil(bytes / 2 ** 20)} MiB`;
 }
 
 /** Notes on why no GPU computes, if the user may expect one to. */

@@ -23,7 +23,7 @@ export type EngineOptions = {
   checked?: readonly { path: string; mark: string }[] | undefined;
   /** Families of kernels that the weights need (engine/proof); absent: all are proved. */
   kernels?: readonly string[] | undefined;
-  /** For gpuLayers 'auto'; absent: all layers are tried. */
+  /** If layers may go to a GPU; absent: as many as are wanted are tried. */
   layerNeed?: LayerNeed | undefined;
   /** Absent: conversations end with the process. */
   sleep?: SleepPlace | undefined;
@@ -52,6 +52,10 @@ export interface LayerNeed {
   outputBytes: number;
   /** Compute buffers, needed on each device that is used. */
   computeBytes: number;
+  /** Keys and values of all layers together. */
+  kvBytes: number;
+  /** `kvBytes` may be far above what llama.cpp takes. */
+  kvIsBound: boolean;
 }
 
 /** Where a model computes. */

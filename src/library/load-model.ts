@@ -4,6 +4,7 @@ import { startEngine } from '../engine/gateway/client.js';
 import type { EngineOptions } from '../engine/protocol.js';
 import { RecuaError } from '../errors.js';
 import { engineOptions } from '../models/needs/engine-options.js';
+import { ensureFits } from '../models/needs/fit.js';
 import { readModelFile } from '../models/gguf/model-file.js';
 import { findModel, markUsed } from '../models/store.js';
 import { Model } from './model.js';
@@ -22,8 +23,9 @@ import { readLoadOptions, type LoadOptions } from './options.js';
  *   (`owner/repo`, `owner/repo:Q4_K_M`, a file name, an alias; `recua pull` adds models to the
  *   store), or `builtin`, the small model that comes with Recua
  * @throws RecuaError (as a rejection) `model_not_found`, `ambiguous_model`, `file_unreadable`,
- *   `invalid_gguf`, `model_unusable`, `addon_missing`, `backend_unusable`, `device_not_found`,
- *   `gpu_unavailable`, `cancelled`, and `invalid_type` or `invalid_value` for options
+ *   `invalid_gguf`, `model_unusable`, `model_too_large`, `addon_missing`, `backend_unusable`,
+ *   `device_not_found`, `gpu_unavailable`, `cancelled`, and `invalid_type` or `invalid_value` for
+ *   options
  */
 export async function loadModel(name: string, options: LoadOptions = {}): Promise<Model> {
   if (typeof name !== 'string') throw new RecuaError('invalid_type', `Expected the name of a model, got ${typeof name}.`, { param: 'name' });
@@ -43,6 +45,8 @@ export async function loadModel(name: string, options: LoadOptions = {}): Promis
     if (model) model.heed(state);
     else if (state.state === 'loading') onProgress?.(state.fraction);
   };
+  const warning = ensureFits(file, given);
+  if (warning !== undefined) log('warn', warning);
   const engine = await start(engineOptions(stored.path, given, file), { log, onState }, isolated);
   const abort = (): void => void engine.close(0);
   signal?.addEventListener('abort', abort, { once: true });

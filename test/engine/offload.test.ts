@@ -1,6 +1,7 @@
 import t from 'tap';
 import type { Device } from '#recua/addon/addon.js';
 import { chooseOffload, settleOffload, skippedText, wantsGpu } from '#recua/engine/offload.js';
+import { RecuaError } from '#recua/errors.js';
 import type { SkippedBackend } from '#recua/engine/offload.js';
 import type { LayerNeed } from '#recua/engine/protocol.js';
 
@@ -12,7 +13,7 @@ type Wanted = Parameters<typeof chooseOffload>[0];
 const auto: Wanted = { gpuLayers: 'auto', device: '', requireGpu: false, layerNeed: undefined };
 const broken: SkippedBackend = { backend: 'cuda', package: '@recua/linux-x64-cuda', loaded: false, reason: 'the library libcuda.so.1 is missing' };
 const need = (layers: number, each: number, output = 0, compute = 0): LayerNeed => (
-  { layersBytes: new Array<number>(layers).fill(each), outputBytes: output, computeBytes: compute });
+  { layersBytes: new Array<number>(layers).fill(each), outputBytes: output, computeBytes: compute, kvBytes: 0, kvIsBound: false });
 
 t.test('auto gives all layers to all GPUs, each by one backend, and uses integrated ones only if there is no other', (t) => {
   const cuda = device('CUDA0', { id: '0000:01:00.0' });
@@ -40,11 +41,30 @@ t.test('auto gives as many layers as the free memory holds beside a gibibyte, th
 
 t.test('a number is obeyed, and 0 says what stays unused', (t) => {
   const gpu = device('CUDA0');
-  t.match(chooseOffload({ ...auto, gpuLayers: 3, layerNeed: need(9, 99 * gib) }, [cpu, gpu], []), { devices: ['CUDA0'], gpuLayers: 3, notes: [] });
+  t.match(chooseOffload({ ...auto, gpuLayers: 3, layerNeed: need(9, 4 * gib) }, [cpu, gpu], []), { devices: ['CUDA0'], gpuLayers: 3, notes: [] }, 'without any reserve');
   t.match(chooseOffload({ ...auto, gpuLayers: -1 }, [cpu, gpu], []), { devices: ['CUDA0'], gpuLayers: -1 });
   t.match(chooseOffload({ ...auto, gpuLayers: 0 }, [cpu, gpu], []), { devices: [], gpuLayers: 0, notes: [/CUDA0 .* is not used, since --gpu-layers is 0/] });
   t.match(chooseOffload({ ...auto, gpuLayers: 0 }, [cpu], [broken]), { devices: [], notes: [/@recua\/linux-x64-cuda is installed but not used, since --gpu-layers is 0/] });
   t.match(chooseOffload({ ...auto, gpuLayers: 3 }, [cpu], []), { devices: [], notes: [/Layers were to go to a GPU \(3\)/] });
+  t.end();
+});
+
+t.test('layers that cannot fit are refused with a table', (t) => {
+  const gpu = device('CUDA0');
+  const choose = (gpuLayers: number, layerNeed: LayerNeed, devices = [gpu]) => chooseOffload({ ...auto, gpuLayers, layerNeed }, [cpu, ...devices], []);
+  const large = { ...need(10, 2 * gib, gib, gib / 2), kvBytes: 10 * gib };
+  const { code, message } = t.throws(() => choose(-1, large), RecuaError) as RecuaError;
+  t.equal(code, 'model_too_large');
+  t.equal(message, [
+    '11 of 11 layers do not fit into the memory of CUDA0 (the CUDA0):',
+    '  weights    11.0 GiB', '  context    10.0 GiB', '  computing   512 MiB', '  together   21.5 GiB, 8.0 GiB free',
+    'With --gpu-layers auto, 3 layers go there. A smaller --ctx-size or --parallel, --cache-type-k and --cache-type-v or a smaller quantization make room.',
+  ].join('\n'));
+  t.throws(() => choose(5, large), { message: /^5 of 11 layers do not fit/ });
+  t.match(choose(4, large), { gpuLayers: 4 });
+  t.match(choose(-1, large, [gpu, device('CUDA1'), device('CUDA2')]), { gpuLayers: -1 }, 'three hold them');
+  t.match(choose(-1, { ...large, kvBytes: 20 * gib, kvIsBound: true }), { gpuLayers: -1 }, 'an upper bound for the context refuses nothing');
+  t.match(choose(-1, large, [device('CUDA0', { memoryFreeBytes: 0, memoryTotalBytes: 0 })]), { gpuLayers: -1 }, 'nor does memory that is not told');
   t.end();
 });
 

@@ -6,6 +6,7 @@ import { dropSpare } from '../../engine/gateway/spare-process.js';
 import type { ModelFile } from '../../models/gguf/model-file.js';
 import { engineFlags, engineOptions } from '../flags/engine-flags.js';
 import { on } from '../flags/flags.js';
+import { ensureFits } from '../../models/needs/fit.js';
 import { aboveProgress, tame } from '../terminal/output.js';
 import type { Answerer } from './answerer.js';
 import { OwnEngine } from './own-engine.js';
@@ -49,6 +50,8 @@ export async function openAnswerer(model: ReadModel, options: OpenOptions, signa
   if (!running) {
     const { path, config, file, bytesPerToken, ...names } = model;
     const { settings, quiet, chats } = options;
+    const warning = ensureFits(file, config);
+    if (warning !== undefined) settings.log?.('warn', warning);
     return await OwnEngine.start({ ...names, options: engineOptions(path, config, file), settings, bytesPerToken, quiet, chats }, signal);
   }
   // The spare process was started before the flags were read, and is not needed.

@@ -20,6 +20,7 @@ import type { ModelPool } from '../../engine/pool-api.js';
 import type { ModelDescription, Offload } from '../../engine/protocol.js';
 import { RecuaError } from '../../errors.js';
 import { readModelFile } from '../../models/gguf/model-file.js';
+import { ensureFits } from '../../models/needs/fit.js';
 import { findPlaces } from '../../models/places.js';
 import { findModel, markUsed } from '../../models/store.js';
 import type { StoredModel } from '../../models/store.js';
@@ -77,12 +78,14 @@ async function oneModel(name: string, given: Config): Promise<Serving> {
   const file = await readModelFile(model.path);
   await markUsed(model);
   const config = makeConfig({ ...given, model: model.path });
+  const warning = ensureFits(file, config);
   const named = withAlias(model, config.alias);
   return {
     record: { name, path: model.path, id: config.alias || model.id, names: [nameAnywhere(name, model)] },
     title: named.id,
     open(output) {
       const log = engineLog(output.log);
+      if (warning !== undefined) output.log('warn', warning);
       const sleep = config.cacheDiskBytes > 0 ? new SleepCache(sleepSettings(config, findPlaces().state), log) : undefined;
       if (!sleep) void removeLeftOvers();
       const options = { ...engineOptions(model.path, config, file), sleep: sleep?.placeOf(named.id) };

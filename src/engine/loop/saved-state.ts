@@ -112,7 +112,7 @@ export async function readState(
 /** Why a file cannot be used here. */
 export interface Unusable {
   why: string;
-  /** It is sound as far as was read: another model, other settings or a longer context can use it. */
+  /** Sound as far as was read: another model, other settings or a longer context can use it. */
   foreign: boolean;
 }
 

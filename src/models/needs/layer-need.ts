@@ -7,15 +7,15 @@ import type { MemoryOptions } from './memory.js';
 import type { ModelFile } from '../gguf/model-file.js';
 
 /**
- * Resolves --gpu-layers: naming or requiring a GPU means it must compute; 'auto' needs to know the
- * model. Without a model, all layers are tried.
+ * Resolves --gpu-layers: naming or requiring a GPU means it must compute. Without a model, all
+ * layers are tried.
  */
 export function offloadWish(
   { gpuLayers, device, requireGpu, ...memory }: MemoryOptions & Pick<Config, 'gpuLayers' | 'device' | 'requireGpu'>, model?: ModelFile,
 ): Pick<EngineOptions, 'gpuLayers' | 'layerNeed'> {
   const named = device.trim() !== '' && !isNoGpu(device);
   const wish = gpuLayers === 0 && (requireGpu || named) ? 'auto' : gpuLayers;
-  return { gpuLayers: wish, layerNeed: model && wish === 'auto' ? layerNeed(model, memory) : undefined };
+  return { gpuLayers: wish, layerNeed: model && wish !== 0 ? layerNeed(model, memory) : undefined };
 }
 
 /**
@@ -23,7 +23,7 @@ export function offloadWish(
  * estimate.
  */
 export function layerNeed(model: ModelFile, options: MemoryOptions): LayerNeed {
-  const { kvBytes, computeBytes } = estimateMemory(model, options);
+  const { kvBytes, kvIsBound, computeBytes } = estimateMemory(model, options);
   const layersBytes = new Array<number>(model.layers).fill(model.layers > 0 ? Math.ceil(kvBytes / model.layers) : 0);
   let outputBytes = 0;
   let embeddingBytes = 0;
@@ -36,5 +36,5 @@ export function layerNeed(model: ModelFile, options: MemoryOptions): LayerNeed {
     hasOutput ||= name === 'output.weight';
   }
   // Token embeddings stay on the CPU, unless they are also the output matrix.
-  return { layersBytes, outputBytes: outputBytes + (hasOutput ? 0 : embeddingBytes), computeBytes };
+  return { layersBytes, outputBytes: outputBytes + (hasOutput ? 0 : embeddingBytes), computeBytes, kvBytes, kvIsBound };
 }

@@ -29,6 +29,8 @@ export interface MemoryNeed {
   weightsBytes: number;
   /** Keys and values of the context, and the states of recurrent layers. */
   kvBytes: number;
+  /** `kvBytes` may be far above what llama.cpp takes. */
+  kvIsBound: boolean;
   computeBytes: number;
   totalBytes: number;
 }
@@ -53,7 +55,7 @@ export function estimateMemory(model: ModelFile, options: MemoryOptions): Memory
   const states = shape.layers.filter((layer) => layer.recurrent).length * shape.stateBytes * parallel;
   const kvBytes = Math.ceil(rows.reduce((sum, row) => sum + row * cells, 0) + states);
   const computeBytes = estimateCompute(shape, cells, options);
-  return { weightsBytes, kvBytes, computeBytes, totalBytes: weightsBytes + kvBytes + computeBytes };
+  return { weightsBytes, kvBytes, kvIsBound: shape.kvIsBound, computeBytes, totalBytes: weightsBytes + kvBytes + computeBytes };
 }
 
 /**
@@ -84,6 +86,8 @@ interface Layer {
 interface Shape {
   layers: readonly Layer[];
   causal: boolean;
+  /** Which layers are recurrent is unknown, or attention is latent. */
+  kvIsBound: boolean;
   /** Per recurrent layer and sequence. */
   stateBytes: number;
   embedding: number;
@@ -116,6 +120,7 @@ function shapeOf(model: ModelFile): Shape {
   });
   return {
     layers,
+    kvIsBound: (isRecurrent && !saysWhich(kvHeads, interval)) || metadata.has(`${model.architecture}.attention.kv_lora_rank`),
     causal: metadata.get(`${model.architecture}.attention.causal`) !== false,
     stateBytes: 4 * (convolutionState(number, embedding) + matrixState(number, embedding)),
     embedding,
