@@ -13,7 +13,7 @@ const bench = fileURLToPath(new URL('../build/bin/llama-batched-bench', import.m
  */
 export async function engineAlone({ model, threads, gpuLayers, counts, promptTokens, tokens }) {
   const context = (promptTokens + tokens + 64) * Math.max(...counts);
-  const args = ['-m', model, '-t', threads, '-c', context, '-npp', promptTokens, '-ntg', tokens, '-npl', counts.join(','), '--no-kv-unified', ...(gpuLayers === undefined ? [] : ['-ngl', gpuLayers])];
+  const args = ['-m', model, '-t', threads, '-c', context, '-npp', promptTokens, '-ntg', tokens, '-npl', counts.join(','), '--no-kv-unified', ...(gpuLayers === undefined ? [] : ['-ngl', gpuLayers < 0 ? 'all' : gpuLayers])];
   const { stdout } = await promisify(execFile)(bench, args.map(String), { maxBuffer: 1 << 24 });
   // | PP | TG | B | N_KV | T_PP s | S_PP t/s | T_TG s | …
   const rows = stdout.split('\n').map((line) => line.split('|').map((cell) => Number(cell))).filter((cells) => cells[3] > 0);

@@ -21,7 +21,7 @@ async function freePort() {
 
 /** Settings for both servers. `context` is what one request may hold. */
 function commands({ model, parallel, context, threads, embeddings, speculation, gpuLayers, template, flags = [] }, port) {
-  const offload = gpuLayers === undefined ? [] : ['-ngl', gpuLayers];
+  const offload = gpuLayers === undefined ? [] : ['-ngl', gpuLayers < 0 ? 'all' : gpuLayers];
   const chat = template ? ['--chat-template-file', template] : [];
   const spec = speculation ? ['--spec-type', 'ngram-simple'] : [];
   return {

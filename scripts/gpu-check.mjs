@@ -1,8 +1,8 @@
 // `node scripts/gpu-check.mjs [--device cuda|vulkan|cpu] [--model FILE] [--clients 1,8,32,128]
 // [--rounds N] [--skip build,tests,…]`: checks a machine with a GPU in one command. Builds that
 // backend into build/, runs the native and service tests with all layers on the GPU, compares
-// greedy answers with the CPU's, and measures tokens per second beside llama-server and llama-bench
-// of the same tree. `--skip build` uses the existing build, or the addon in RECUA_ADDON. `--device
+// log-probabilities with the CPU's, and measures tokens per second beside llama-server and
+// llama-bench of the same tree. `--skip build` uses the existing build, or the addon in RECUA_ADDON. `--device
 // cpu` takes the same steps without a GPU, to test this script; its numbers say nothing about a
 // GPU.
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
@@ -15,6 +15,7 @@ import { capture, cleanEnv, Failure, show } from './process.mjs';
 import { say } from './progress.mjs';
 import { program, setUp } from './setup.mjs';
 import { compileTests } from './typescript.mjs';
+import { withServer } from '../bench/servers.mjs';
 
 const devices = {
   cuda: { cmake: '-DGGML_CUDA=ON', layers: -1, tool: ['nvidia-smi', ['--query-gpu=name,memory.total,driver_version', '--format=csv,noheader']] },
@@ -25,12 +26,12 @@ const parts = ['build', 'tests', 'answers', 'bench'];
 const prompts = [
   'Once upon a time', 'The dog and the cat', 'Tell me a story about a ship.', 'What is a garden?', 'List three animals.', 'She opened the door and',
 ];
-const answerTokens = 48;
+const answerTokens = 24;
 /**
- * A GPU sums in another order, so its answer may diverge from the CPU's at nearly equal tokens, but
- * not immediately.
+ * A GPU rounds otherwise than the CPU, in llama-server too. Recua may be this much further from the
+ * CPU's log-probabilities than llama-server on the same GPU, as a factor and in addition.
  */
-const leastShare = 0.25;
+const allowed = { factor: 1.5, plus: 0.01 };
 
 /** Checked command line options. */
 export function parseOptions(args) {
@@ -52,15 +53,12 @@ export function parseOptions(args) {
 }
 
 /**
- * How far two answers agree: 1 if they are equal, else the share of the longer one before they
- * diverge.
+ * How far the log-probabilities of the same tokens are from `reference`: the mean and the largest
+ * difference. A missing one counts as 1.
  */
-export function agreement(one, other) {
-  if (one === other) return 1;
-  const length = Math.max(one.length, other.length);
-  let same = 0;
-  while (same < length && one[same] === other[same]) same++;
-  return same / length;
+export function distance(reference, others) {
+  const differences = reference.map((one, at) => (Number.isFinite(others[at]) ? Math.abs(others[at] - one) : 1));
+  return { mean: differences.reduce((sum, one) => sum + one, 0) / differences.length, most: Math.max(...differences) };
 }
 
 async function build(device) {
@@ -84,21 +82,45 @@ async function runTests(layers) {
   return await show(process.execPath, [join(root, 'scripts', 'tap-run.mjs'), ...files], { env }) === 0;
 }
 
-function answer(model, prompt, layers) {
-  const args = [join(place.dist, 'cli', 'main.js'), 'run', model, '-p', prompt, '-n', String(answerTokens), '--temp', '0', '--quiet', '-ngl', String(layers)];
-  const text = capture(process.execPath, args);
-  if (text === undefined) throw new Failure(`recua run failed with ${layers} layers on the GPU for ${JSON.stringify(prompt)}.`);
-  return text;
+async function post(url, path, body) {
+  const response = await fetch(`${url}${path}`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) });
+  if (!response.ok) throw new Failure(`${path} answered ${response.status}: ${(await response.text()).slice(0, 300)}`);
+  return await response.json();
 }
 
-/** True if every answer agrees with the CPU's for long enough. */
-function compareAnswers(model, layers) {
-  const shares = prompts.map((prompt) => {
-    const share = agreement(answer(model, prompt, 0), answer(model, prompt, layers));
-    say(`  ${JSON.stringify(prompt)}: ${share === 1 ? 'the same' : `the same for ${(share * 100).toFixed(0)} % of the answer`}`);
-    return share;
+/** For each of the tokens, its log-probability after those before it. */
+async function logprobs(url, prompt, tokens) {
+  const found = [];
+  for (const [at, token] of tokens.entries()) {
+    const { completion_probabilities: [first] } = await post(url, '/completion', { prompt: [...prompt, ...tokens.slice(0, at)], n_predict: 1, n_probs: 50, temperature: 0, cache_prompt: false });
+    found.push(first.top_logprobs.find(({ id }) => id === token)?.logprob);
+  }
+  return found;
+}
+
+/** Whether Recua on the GPU is as near to the CPU as llama-server on the GPU. */
+async function compareAnswers(model, layers) {
+  const settings = { model, parallel: 1, context: 1024, threads: os.availableParallelism() };
+  const answers = await withServer('recua', { ...settings, gpuLayers: 0 }, async ({ url }) => {
+    const all = [];
+    for (const text of prompts) {
+      const { tokens: prompt } = await post(url, '/tokenize', { content: text, add_special: true });
+      const { tokens } = await post(url, '/completion', { prompt, n_predict: answerTokens, temperature: 0, return_tokens: true });
+      all.push({ prompt, tokens, logprobs: await logprobs(url, prompt, tokens) });
+    }
+    return all;
   });
-  return shares.every((share) => share >= leastShare);
+  const reference = answers.flatMap((one) => one.logprobs);
+  const far = {};
+  for (const name of ['recua', 'llama-server']) {
+    far[name] = await withServer(name, { ...settings, gpuLayers: layers }, async ({ url }) => {
+      const all = [];
+      for (const { prompt, tokens } of answers) all.push(...await logprobs(url, prompt, tokens));
+      return distance(reference, all);
+    });
+    say(`  ${name}: log-probabilities of ${reference.length} tokens are ${far[name].mean.toFixed(4)} from the CPU's on average, ${far[name].most.toFixed(3)} at most`);
+  }
+  return ['mean', 'most'].every((what) => far.recua[what] <= far['llama-server'][what] * allowed.factor + allowed.plus);
 }
 
 async function measure({ model, clients, rounds }, layers) {
@@ -106,7 +128,7 @@ async function measure({ model, clients, rounds }, layers) {
   if (await show(peerPath('llama-bench'), ['-m', model, '-ngl', String(layers === -1 ? 999 : layers), '-p', '512', '-n', '128', '-r', String(rounds)]) !== 0) return false;
   say('\nRecua and llama-server in alternation');
   const loads = clients.map((count) => (count === 1 ? '1-client' : `${count}-clients`));
-  return await show(process.execPath, [join(root, 'bench', 'main.mjs'), ...loads, '--model', model, '--rounds', String(rounds), '--gpu-layers', String(layers)]) === 0;
+  return await show(process.execPath, [join(root, 'bench', 'main.mjs'), ...loads, '--model', model, '--rounds', String(rounds), `--gpu-layers=${layers}`]) === 0;
 }
 
 if (isProgram(import.meta.url)) {

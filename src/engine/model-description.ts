@@ -56,6 +56,8 @@ export interface ModelDescription {
   devices: Device[];
   /** The devices in use. */
   offload: Offload;
+  /** Memory that it takes on these together, as measured while it was loaded. */
+  deviceBytes: number;
   /** ggml's backends in this build. */
   backends: string[];
   /** Version of llama.cpp. */

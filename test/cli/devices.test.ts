@@ -79,7 +79,9 @@ t.test('a server reports where it computes: at its start, as a model, in its sta
   const total = status.offload.total_layers;
   t.match((await run('serve', 'status')).stdout, new RegExp(`\\nDevice +FAKE1 \\(2 of ${total} layers\\)\\n`));
   const models = await (await fetch(`${status.url}/v1/models`)).json() as { data: { meta: object }[] };
-  t.match(models.data[0]?.meta, { devices: ['FAKE1'], n_gpu_layers: 2, n_layers: total });
+  t.match(models.data[0]?.meta, { devices: ['FAKE1'], device_memory_bytes: 2 ** 20, n_gpu_layers: 2, n_layers: total });
+  t.match((await run('ps')).stdout, new RegExp(`FAKE1 \\(2 of ${total} layers, 1.00 MiB\\)`));
+  t.match(await (await fetch(`${status.url}/metrics`)).text(), /^recua_model_device_memory_bytes\{model="builtin"\} 1048576$/m);
   const { stdout: log } = await run('serve', 'logs', '-n', '10000');
   t.match(log, new RegExp(`Computes on FAKE1 \\(A GPU that is none\\): 2 of ${total} layers`));
   t.match(log, /using device FAKE1 /, 'llama.cpp says the same');
@@ -92,7 +94,7 @@ t.test('auto takes as many layers as fit, and says how many', { skip }, async (t
   const { run } = install(t, { devices: 1, memoryMib: 1 });
   t.match(await run('run', 'builtin', '-p', 'Hello', ...greedy, '-ngl', 'auto'), { code: 0, stdout: (await plain).stdout, stderr: /Note: FAKE0 \(A GPU that is none\): no layer fits into the free memory/ });
   t.match(await run('run', 'builtin', '-p', 'Hello', ...greedy, '--require-gpu'), { code: 1, stderr: /A GPU is required.*no layer fits/ });
-  t.match(await run('run', 'builtin', '-p', 'Hello', ...greedy, '-ngl', 'all', '--require-gpu'), { code: 0, stdout: (await plain).stdout }, 'a number is obeyed');
+  t.match(await run('run', 'builtin', '-p', 'Hello', ...greedy, '-ngl', 'all'), { code: 1, stdout: '', stderr: /: \d+ of \d+ layers do not fit into the memory of FAKE0 \(A GPU that is none\):\n {2}weights +[\d.]+ MiB\n {2}context .*\n {2}computing .*\n {2}together +[\d.]+ MiB, 1 MiB free\nA smaller --ctx-size/ });
 });
 
 t.test('a broken GPU backend gives a warning, and commands that need it fail with the reason', { skip }, async (t) => {

@@ -44,18 +44,16 @@ t.test('recua is published last, after all packages it names', (t) => {
 });
 
 t.test('the check on a GPU refuses unknown arguments before it builds', async (t) => {
-  const { parseOptions, agreement } = await import(`${scripts}gpu-check.mjs`);
+  const { parseOptions, distance } = await import(`${scripts}gpu-check.mjs`);
   t.match(parseOptions([]), { device: 'cuda', clients: [1, 8, 32, 128], rounds: 3, skip: [] });
   t.match(parseOptions(['--device', 'cpu', '--clients', '1,8', '--skip', 'tests,bench']), { device: 'cpu', clients: [1, 8], skip: ['tests', 'bench'] });
   t.throws(() => parseOptions(['--device', 'tpu']), { message: '--device takes cuda, vulkan, cpu, not tpu.' });
   t.throws(() => parseOptions(['--clients', '1,7']), { message: /not 1,7\.$/ });
   t.throws(() => parseOptions(['--rounds', '0']), { message: /at least 1/ });
   t.throws(() => parseOptions(['--skip', 'all']), { message: /build,tests,answers,bench, not all\.$/ });
-  t.equal(agreement('abcd', 'abcd'), 1);
-  t.equal(agreement('', ''), 1);
-  t.equal(agreement('abcd', 'abxd'), 0.5);
-  t.equal(agreement('ab', 'abcd'), 0.5);
-  t.equal(agreement('x', 'abcd'), 0);
+  t.strictSame(distance([-1, -2], [-1, -2]), { mean: 0, most: 0 });
+  t.strictSame(distance([-1, -2], [-1.5, -2]), { mean: 0.25, most: 0.5 });
+  t.strictSame(distance([-1, -2], [-1, undefined]), { mean: 0.5, most: 1 }, 'a token that is not among the likeliest');
 });
 
 t.test('npm shows the token to the registry that it is configured for', async (t) => {

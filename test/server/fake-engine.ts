@@ -13,7 +13,7 @@ export const description: ModelDescription = {
   description: 'fake 1K F32', fingerprint: 'f1', architecture: 'fake', fileType: 'F32', parameters: 1_000, sizeBytes: 4_000,
   vocabSize: 100, vocabType: 2, embeddingSize: 8, layers: 1, contextTrain: 4_096, contextSize: 1_024, leastContext: 0, parallel: 4,
   pooling: 'mean', hasChatTemplate: true, chatTemplate: '{% if tools %}{% endif %}', canGenerate: true, canInfill: false, bosText: '<s>', eosText: '</s>', canEmbed: true, canRerank: false,
-  devices: [], offload: { devices: [], layers: 0, totalLayers: 3 }, backends: [], llamaCpp: 'fake', notes: [],
+  devices: [], offload: { devices: [], layers: 0, totalLayers: 3 }, deviceBytes: 0, backends: [], llamaCpp: 'fake', notes: [],
 };
 
 const textOf = ({ content }: ChatMessage): string => (typeof content === 'string' ? content : (content ?? []).map(({ text }) => text).join('\n'));

@@ -102,6 +102,7 @@ function Row({ model: { id, status, memory_bytes: memory, meta, expires_at: expi
   }, [status.value, status.running]);
   const busy = slots.filter((slot) => slot.is_processing).length;
   const layers = meta?.['n_gpu_layers'];
+  const onDevices = meta?.['device_memory_bytes'];
   return html`<tr>
     <th scope="row">${id}</th>
     <td><span class=${`state ${status.value}`}>${status.value}</span></td>
@@ -109,7 +110,7 @@ function Row({ model: { id, status, memory_bytes: memory, meta, expires_at: expi
     <td class="align-right">${status.waiting ?? '–'}</td>
     <td class="align-right">${status.tokens_per_second === undefined ? '–' : speed(status.tokens_per_second)}</td>
     <td class="align-right">${memory ? bytes(memory) : '–'}</td>
-    <td>${layers === undefined ? '–' : layers === 0 ? 'CPU' : `${layers}/${meta?.['n_layers']} on ${meta?.['devices']?.join(', ') || 'GPU'}`}</td>
+    <td>${layers === undefined ? '–' : layers === 0 ? 'CPU' : `${layers}/${meta?.['n_layers']} on ${meta?.['devices']?.join(', ') || 'GPU'}${onDevices ? `, ${bytes(onDevices)}` : ''}`}</td>
     <td>${pinned || expires === null || expires === undefined ? 'never' : `in ${duration(Math.max(0, expires * 1_000 - Date.now()))}`}</td>
   </tr>`;
 }

@@ -131,9 +131,11 @@ function stateText({ state, fraction }: ServedModel): string {
   return state === 'loading' && fraction !== undefined ? `loading ${Math.floor(fraction * 100)} %` : state;
 }
 
-function deviceText({ devices, layers, totalLayers }: ServedModel): string {
+function deviceText({ devices, deviceBytes = 0, layers, totalLayers }: ServedModel): string {
   if (devices === undefined) return '';
-  return devices.length === 0 ? 'CPU' : `${devices.join(', ')} (${layers} of ${totalLayers} layers)`;
+  if (devices.length === 0) return 'CPU';
+  const memory = deviceBytes > 0 ? `, ${sizeText(deviceBytes)}` : '';
+  return `${devices.join(', ')} (${layers} of ${totalLayers} layers${memory})`;
 }
 
 function workCells(model: ServedModel): string[] {
@@ -174,6 +176,7 @@ function asJson(asked: readonly Asked[], all: boolean): string {
         reason: model.reason || null,
         memory_bytes: model.memoryBytes ?? null,
         devices: model.devices ?? null,
+        device_memory_bytes: model.deviceBytes ?? null,
         gpu_layers: model.layers ?? null,
         total_layers: model.totalLayers ?? null,
         context: model.contextSize ?? null,

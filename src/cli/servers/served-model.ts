@@ -16,6 +16,8 @@ export interface ServedModel {
   memoryBytes: number | undefined;
   /** Devices that it computes on, besides the CPU; undefined until it was loaded once. */
   devices: readonly string[] | undefined;
+  /** Memory on these devices together. */
+  deviceBytes: number | undefined;
   /** Layers on these devices. */
   layers: number | undefined;
   totalLayers: number | undefined;
@@ -54,6 +56,7 @@ export function readModel(value: unknown): ServedModel {
     reason: typeof message === 'string' ? message : '',
     memoryBytes: number(memory) || number(meta['size']),
     devices: texts(meta['devices']),
+    deviceBytes: number(meta['device_memory_bytes']),
     layers: number(meta['n_gpu_layers']),
     totalLayers: number(meta['n_layers']),
     contextSize: number(context),

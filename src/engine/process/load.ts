@@ -1,7 +1,7 @@
 // Loads a model for the engine: options → native model and context, and the description for the
 // gateway. Called once for each engine, by host or local.
 import { availableParallelism } from 'node:os';
-import type { ChatInput, ContextOptions, EmbedderOptions, NativeModelInfo, ModelLoad, NativeAddon, NativeContext, NativeModel, Pooling } from '../../addon/addon.js';
+import type { ChatInput, ContextOptions, Device, EmbedderOptions, NativeModelInfo, ModelLoad, NativeAddon, NativeContext, NativeModel, Pooling } from '../../addon/addon.js';
 import { RecuaError } from '../../errors.js';
 import { ensureChecked, fingerprintOf, type CheckedFile } from '../../models/gguf/model-file.js';
 import { turnFile } from '../../system/turn-file.js';
@@ -25,7 +25,7 @@ export function load(
   const { modelPath: path, checked = [], gpuLayers, requireGpu, mmap, mlock, numa } = options;
   let loading: ModelLoad | undefined;
   let cancelled = false;
-  const attempt = async (offload: OffloadChoice): Promise<LoadedModel> => {
+  const attempt = async (offload: OffloadChoice, before: readonly Device[]): Promise<LoadedModel> => {
     if (numa !== 'none' && !addon.setNuma(numa)) offload.notes.push(`--numa ${numa} has no effect: llama.cpp finds no second memory node on this machine.`);
     // Before every load: the file may have changed since the gateway checked it, above all when a
     // crashed engine restarts.
@@ -36,17 +36,18 @@ export function load(
     const { progress, promise } = loading;
     const watch = setInterval(() => onProgress(progress()), progressMs);
     const model = await promise.finally(() => clearInterval(watch));
-    return await open(addon, model, options, offload, files);
+    return await open(addon, model, options, offload, files, before);
   };
   const all = async (): Promise<LoadedModel> => {
-    const offload = chooseOffload(options, addon.devices(), backends);
+    const before = addon.devices();
+    const offload = chooseOffload(options, before, backends);
     try {
-      return await attempt(offload);
+      return await attempt(offload, before);
     } catch (error) {
       // A GPU that the user did not explicitly ask for must not keep a model from loading.
       if (cancelled || gpuLayers !== 'auto' || requireGpu || offload.devices.length === 0) throw error;
       const note = `${offload.devices.join(', ')} could not take the model (${RecuaError.from(error).message}); all layers run on the CPU.`;
-      return await attempt({ ...offload, devices: [], gpuLayers: 0, notes: [note] });
+      return await attempt({ ...offload, devices: [], gpuLayers: 0, notes: [note] }, before);
     }
   };
   const cancel = (): void => {
@@ -56,7 +57,9 @@ export function load(
   return { promise: all(), cancel };
 }
 
-async function open(addon: NativeAddon, model: NativeModel, wanted: EngineOptions, offload: OffloadChoice, files: readonly CheckedFile[]): Promise<LoadedModel> {
+async function open(
+  addon: NativeAddon, model: NativeModel, wanted: EngineOptions, offload: OffloadChoice, files: readonly CheckedFile[], before: readonly Device[],
+): Promise<LoadedModel> {
   try {
     const { info } = model;
     const { mathThreads } = addon.version;
@@ -83,6 +86,7 @@ async function open(addon: NativeAddon, model: NativeModel, wanted: EngineOption
     if (options.specType !== 'none' && context && !canRemoveParts(info)) {
       notes.push('Tokens are not guessed ahead: this architecture cannot remove wrong guesses from its memory.');
     }
+    const devices = addon.devices();
     const description: ModelDescription = {
       description: describe(info),
       fingerprint: fingerprintOf(files),
@@ -107,7 +111,8 @@ async function open(addon: NativeAddon, model: NativeModel, wanted: EngineOption
       eosText: textOf(model, info.eosToken),
       canEmbed: embedderOptions !== undefined && pooling !== 'rank',
       canRerank: pooling === 'rank',
-      devices: addon.devices(),
+      devices,
+      deviceBytes: takenBytes(offload.devices, before, devices),
       offload: settleOffload(offload, info.layers),
       backends: addon.version.backends,
       llamaCpp: addon.version.llamaCpp,
@@ -118,6 +123,12 @@ async function open(addon: NativeAddon, model: NativeModel, wanted: EngineOption
     await model.close();
     throw error;
   }
+}
+
+/** What a load took of its devices; a share of another program's change may be in it. */
+function takenBytes(names: readonly string[], before: readonly Device[], after: readonly Device[]): number {
+  const free = (devices: readonly Device[]): number => devices.filter(({ name }) => names.includes(name)).reduce((sum, { memoryFreeBytes }) => sum + memoryFreeBytes, 0);
+  return Math.max(0, free(before) - free(after));
 }
 
 /**

@@ -54,6 +54,7 @@ export function makeInstruments(registry: Registry) {
     kvUsage: gauge('recua_kv_usage_ratio', 'Share of the KV cache that running requests use, 0 to 1.', ['model']),
     speed: gauge('recua_generated_tokens_per_second', 'Tokens generated per second over the last seconds, by all answers together.', ['model']),
     memory: gauge('recua_model_memory_bytes', 'Main memory that a loaded model takes, or is expected to take.', ['model']),
+    deviceMemory: gauge('recua_model_device_memory_bytes', 'Memory that a loaded model takes on GPUs.', ['model']),
     models: gauge('recua_models', 'Models that requests can name, by state.', ['state']),
     bodies: gauge('recua_body_memory_bytes', 'Memory of request bodies.'),
     draining: gauge('recua_draining', '1 while the server is stopping and refuses new work.'),

@@ -97,7 +97,7 @@ export class Metrics {
   #look(models: readonly PoolModel[]): void {
     const all = this.#all;
     const { traffic, bodyBytes } = this.#sources;
-    for (const metric of [all.running, all.waiting, all.kvUsed, all.kvKept, all.kvSize, all.kvUsage, all.speed, all.memory, all.models]) metric.reset();
+    for (const metric of [all.running, all.waiting, all.kvUsed, all.kvKept, all.kvSize, all.kvUsage, all.speed, all.memory, all.deviceMemory, all.models]) metric.reset();
     for (const metric of [all.crashes, all.loads, all.reloads, all.processCpu]) metric.reset();
     for (const state of ['unloaded', 'sleeping', 'loading', 'ready', 'unloading', 'failed'] as const) all.models.set({ state }, models.filter((one) => one.state.state === state).length);
     // Models that were never used make no series.
@@ -119,6 +119,7 @@ export class Metrics {
     all.reloads.inc({ model }, Math.max(0, loads - 1));
     all.crashes.inc({ model }, crashes);
     all.memory.set({ model }, state.state === 'ready' || pid !== undefined ? sizeBytes : 0);
+    all.deviceMemory.set({ model }, state.state === 'ready' ? known?.deviceBytes ?? 0 : 0);
     if (!known?.canGenerate) return;
     const size = known.parallel * known.contextSize;
     const { used, kept } = kv ?? { used: 0, kept: 0 };

@@ -119,6 +119,7 @@ function details(model: ModelDescription): object {
       size: model.sizeBytes,
       ftype: model.fileType,
       devices: model.offload.devices,
+      device_memory_bytes: model.deviceBytes,
       n_gpu_layers: model.offload.layers,
       n_layers: model.offload.totalLayers,
       description: model.description,

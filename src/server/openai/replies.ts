@@ -136,7 +136,7 @@ export const model = named('Model', object({
   'capabilities?': list(words('completion', 'embedding', 'rerank', 'tools', 'reasoning')),
   'meta?': object({
     vocab_type: integer, n_vocab: integer, n_ctx: integer, n_ctx_train: integer, n_embd: integer, n_params: integer, size: integer, ftype: text,
-    devices: list(text), n_gpu_layers: integer, n_layers: integer, description: text,
+    devices: list(text), device_memory_bytes: told(integer, 'Memory that it takes on these devices together.'), n_gpu_layers: integer, n_layers: integer, description: text,
     fingerprint: told(text, 'Identifies the file by its content, not its path.'),
   }),
 }));
