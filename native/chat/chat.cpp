@@ -2,6 +2,7 @@
 // → parts.
 #include "addon.h"
 
+#include "cancelled.h"
 #include "chat/message_text.h"
 #include "chat/turns.h"
 #include "jinja_bounds.h"
@@ -188,7 +189,7 @@ void render_as(ModelState &model, Templates &templates, const ChatInput &input, 
     if (custom.tool >= inputs.tools.size()) throw CodedError("invalid_argument", "Expected custom inputs for existing tools only.");
   }
   auto rendered = templates.apply(inputs, input.customs, input.shape_key(), input.remember);
-  check_wanted(cancelled);
+  throw_if_cancelled(cancelled);
   const auto render_texts = [&](const MessageTexts &texts) {
     auto other = input;
     other.messages = texts.messages;
@@ -208,7 +209,7 @@ void render_as(ModelState &model, Templates &templates, const ChatInput &input, 
 } // namespace
 
 bool render_chat(ModelState &model, const ChatInput &input, const volatile int32_t *cancelled, ChatPrompt &out) {
-  check_wanted(cancelled);
+  throw_if_cancelled(cancelled);
   if (input.context_size > 0) {
     schema::check_json(input.messages, "invalid_messages", "the messages");
     out.least_tokens = least_tokens(model.length_bound(), input);
@@ -223,19 +224,19 @@ bool render_chat(ModelState &model, const ChatInput &input, const volatile int32
   if (taken.code == nullptr) return true;
   // Only retry if the template itself refuses.
   if (std::strcmp(taken.code, refused) != 0) throw CodedError(taken.code, taken.message, taken.index);
-  check_wanted(cancelled);
+  throw_if_cancelled(cancelled);
   if (watch.exceeded()) throw CodedError(refused, in_one_line(taken.message));
   auto other = input;
   other.messages = usual_turns(input.messages);
   const bool same = other.messages == common_json::parse(input.messages).dump();
   if (!same && Outcome::of([&] { render_as(model, *templates, other, cancelled, out); }).code == nullptr) return true;
-  check_wanted(cancelled);
+  throw_if_cancelled(cancelled);
   const int32_t turn = refused_turn(input.messages, [&](const std::string &messages) {
     other.messages = messages;
     other.continuation = "none";
     return Outcome::of([&] { templates->prompt(to_inputs(other, *templates)); }).code != nullptr;
   });
-  check_wanted(cancelled);
+  throw_if_cancelled(cancelled);
   // Then the last turns were refused for want of time.
   if (watch.exceeded()) throw CodedError(refused, in_one_line(taken.message));
   throw CodedError(refused, in_one_line(taken.message), turn);

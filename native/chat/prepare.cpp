@@ -3,6 +3,7 @@
 // remembered for the prompt that continues it.
 #include "addon.h"
 
+#include "cancelled.h"
 #include "chat/chat_prompt.h"
 #include "sampling/sampler_options.h"
 
@@ -57,7 +58,7 @@ void prepare(const std::shared_ptr<ModelState> &model, const ChatInput &input, c
   if (out.tokens.empty() && llama_vocab_bos(model->vocab) >= 0) out.tokens.push_back(llama_vocab_bos(model->vocab));
   out.count = out.tokens.size();
   if (out.tokens.empty() || out.count >= input.context_size) return;
-  check_wanted(cancelled);
+  throw_if_cancelled(cancelled);
   const AnswerShape &answer = *out.chat.answer;
   const bool begun = answer.continuation && answer.grammar_kind == "tools";
   const Outcome outcome = Outcome::of([&] {

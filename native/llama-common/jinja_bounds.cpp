@@ -51,6 +51,7 @@ struct Tracked {
 
 struct State {
   size_t sessions = 0;
+  const char *exceeded = nullptr; // a limit
   const char *stack = nullptr;
   double started = 0; // thread_seconds() then
   uint64_t sixteenths = 0; // of a step
@@ -62,18 +63,14 @@ struct State {
 };
 
 thread_local State state;
-thread_local const volatile int32_t *flag = nullptr; // of the Watch
-thread_local double seconds_allowed = Watch::most_seconds;
-thread_local double seconds_spent = 0; // by sessions of the Watch that have ended
-thread_local bool watched = false;
-thread_local const char *exceeded = nullptr; // a limit, by the last session
+thread_local Watch *watch = nullptr; // the living one
 
 [[noreturn]] void refuse(const char *why) { throw std::runtime_error(std::string("the chat template ") + why); }
 
 // Ends the session: llama.cpp tries a template that fails with other messages, and it would only
 // exceed the limit again.
 [[noreturn]] void exceed(const char *why) {
-  exceeded = why;
+  state.exceeded = why;
   refuse(why);
 }
 
@@ -114,12 +111,14 @@ Session::Session() {
   if (state.sessions++ > 0) return;
   state.stack = &here;
   state.started = thread_seconds();
-  exceeded = nullptr;
 }
 
 Session::~Session() {
   if (--state.sessions > 0) return;
-  if (watched) seconds_spent += thread_seconds() - state.started;
+  if (watch != nullptr) {
+    watch->spent += thread_seconds() - state.started;
+    watch->refused = state.exceeded != nullptr;
+  }
   forget_rendered();
   // The last made first: contained values are then still held by values made earlier.
   auto tracked = std::move(state.tracked);
@@ -136,21 +135,9 @@ Session::~Session() {
 
 bool in_session() { return counts(); }
 
-Watch::Watch(const volatile int32_t *cancelled, double seconds) {
-  flag = cancelled;
-  seconds_allowed = seconds;
-  watched = true;
-  recua_jinja::exceeded = nullptr;
-}
+Watch::Watch(const volatile int32_t *cancelled, double seconds) : cancelled(cancelled), allowed(seconds) { watch = this; }
 
-Watch::~Watch() {
-  flag = nullptr;
-  seconds_allowed = most_seconds;
-  seconds_spent = 0;
-  watched = false;
-}
-
-bool Watch::exceeded() const { return recua_jinja::exceeded != nullptr || seconds_spent > seconds_allowed; }
+Watch::~Watch() { watch = nullptr; }
 
 void enter() {
   if (!counts()) return;
@@ -164,14 +151,14 @@ void step(uint64_t steps) { work(16 * std::min(steps, most_sixteenths_at_once));
 
 void work(uint64_t sixteenths) {
   if (!counts()) return;
-  if (exceeded != nullptr) refuse(exceeded);
+  if (state.exceeded != nullptr) refuse(state.exceeded);
   const uint64_t before = state.sixteenths;
   if (sixteenths > most_sixteenths_at_once) exceed("does not finish within the allowed time");
   state.sixteenths += sixteenths;
   if (before / sixteenths_between_looks == state.sixteenths / sixteenths_between_looks) return;
-  if (flag != nullptr && *flag != 0) exceed("was cancelled");
-  const double late = thread_seconds() - state.started + seconds_spent - seconds_allowed;
-  if (late > 0) exceed("does not finish within the allowed time");
+  if (watch != nullptr && watch->cancelled != nullptr && *watch->cancelled != 0) exceed("was cancelled");
+  const double allowed = watch == nullptr ? Watch::most_seconds : watch->allowed - watch->spent;
+  if (thread_seconds() - state.started > allowed) exceed("does not finish within the allowed time");
 }
 
 void used(const jinja::value_t &value) {

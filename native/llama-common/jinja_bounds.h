@@ -41,7 +41,15 @@ public:
   Watch(const Watch &) = delete;
   Watch &operator=(const Watch &) = delete;
   // Whether a limit was exceeded: the same template would only exceed it again.
-  bool exceeded() const;
+  bool exceeded() const { return refused || spent > allowed; }
+
+private:
+  friend class Session;
+  friend void work(uint64_t sixteenths);
+  const volatile int32_t *cancelled;
+  double allowed;
+  double spent = 0;     // by sessions that have ended
+  bool refused = false; // the last session
 };
 
 // One level down: another call on this thread's stack.

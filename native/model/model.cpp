@@ -274,7 +274,6 @@ Napi::Value Model::tokenize(const Napi::CallbackInfo &info) {
     return Task<Tokens>::run(
         info.Env(), "internal_error",
         [=](Tokens &tokens) {
-          check_wanted(flag->value());
           tokens = recua::tokenize(model->vocab, model->special_tokens(), *text, options, flag->value());
         },
         [](Napi::Env env, Tokens &tokens) { return make_array(env, tokens); });

@@ -3,7 +3,7 @@
 // remaining text. tokens.test.ts compares the results.
 #include "model/specials.h"
 
-#include "coded_error.h"
+#include "cancelled.h"
 
 #include <algorithm>
 
@@ -109,7 +109,7 @@ std::map<size_t, Specials::Places> Specials::places_in(const std::string &text, 
   std::map<size_t, Places> places;
   const size_t most = 64 + text.size() / 8;
   for (size_t at = 0; at < text.size(); at++) {
-    if (at % 65536 == 0) check_wanted(cancelled);
+    if (at % 65536 == 0) throw_if_cancelled(cancelled);
     if (!begins[static_cast<unsigned char>(text[at])]) continue;
     int32_t node = 0;
     for (size_t end = at; end < text.size(); end++) {
@@ -136,7 +136,7 @@ std::vector<Specials::Found> Specials::find(const std::string &text, bool contro
   for (auto &[index, of_one] : places) {
     const Special &special = all[index];
     if (special.control && !control) continue;
-    if (of_one.everywhere) check_wanted(cancelled);
+    if (of_one.everywhere) throw_if_cancelled(cancelled);
     for (size_t from = 0; (from = of_one.next(text, special.text, from)) != std::string::npos;) {
       const size_t end = from + special.text.size();
       size_t free = end; // no byte from here to the end of the match is taken
@@ -168,10 +168,6 @@ std::vector<Specials::Found> Specials::find(const std::string &text, bool contro
   }
   std::sort(found.begin(), found.end(), [](const Found &a, const Found &b) { return a.at < b.at; });
   return found;
-}
-
-void check_wanted(const volatile int32_t *cancelled) {
-  if (cancelled != nullptr && *cancelled != 0) throw CodedError("cancelled", "The request was cancelled.");
 }
 
 } // namespace recua

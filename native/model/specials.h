@@ -76,7 +76,4 @@ private:
 
 inline bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-// Throws `cancelled` once `*cancelled` is not 0; `cancelled` may be null.
-void check_wanted(const volatile int32_t *cancelled);
-
 } // namespace recua

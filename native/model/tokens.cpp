@@ -1,6 +1,7 @@
 // See tokens.h; tokens.test.ts compares the results with llama.cpp's.
 #include "model/tokens.h"
 
+#include "cancelled.h"
 #include "coded_error.h"
 #include "text_only.h"
 
@@ -82,7 +83,7 @@ void check_tokens(const llama_vocab *vocab, const std::vector<llama_token> &toke
 
 std::vector<llama_token> tokenize(const llama_vocab *vocab, const Specials &specials, const std::string &text,
                                   const TokenizeOptions &options, const volatile int32_t *cancelled) {
-  check_wanted(cancelled);
+  throw_if_cancelled(cancelled);
   Specials::Literal literal;
   // llama.cpp finds marks itself in the text it gets, so end a piece of text after the bracket that
   // begins one.
@@ -123,7 +124,7 @@ std::vector<llama_token> tokenize(const llama_vocab *vocab, const Specials &spec
     at = end;
   };
   const auto text_until = [&](size_t end) {
-    check_wanted(cancelled);
+    throw_if_cancelled(cancelled);
     for (auto cut = std::upper_bound(cuts.begin(), cuts.end(), at); cut != cuts.end() && *cut < end; cut++) append(*cut);
     if (end > at) append(end);
     inside = false;
