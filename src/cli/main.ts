@@ -21,15 +21,19 @@ const unconfined = /^(--gpu-layers|-ngl|--n-gpu-layers|--device|-dev|--require-g
 
 /** Runs one command line (without node and script) and returns the exit code. */
 export async function main(argv: readonly string[]): Promise<number> {
-  if (withEngine.has(argv[0] ?? '') && !argv.some((word) => withoutEngine.includes(word))) {
-    forkSpare(argv.some((word) => unconfined.test(word)) ? undefined : likelyNeeds(argv));
-  }
+  if (withEngine.has(argv[0] ?? '') && !argv.some((word) => withoutEngine.includes(word))) forkAhead(argv);
   try {
     const { call } = await import('./call.js');
     return await call(argv);
   } finally {
     dropSpare();
   }
+}
+
+function forkAhead(argv: readonly string[]): void {
+  try {
+    forkSpare(argv.some((word) => unconfined.test(word)) ? undefined : likelyNeeds(argv));
+  } catch { /* There is no home folder; the command says so if it needs one. */ }
 }
 
 /** What this call's engine will probably read and write. */

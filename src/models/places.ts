@@ -1,8 +1,8 @@
 // Where Recua keeps things: models in the hub's own cache; chat sessions and Recua's state beside
 // it. Reads the environment at each call; tests pass their own.
 import { statSync } from 'node:fs';
-import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { homeFolder } from '../system/home-folder.js';
 
 export interface Places {
   /**
@@ -27,7 +27,7 @@ type Environment = Readonly<Record<string, string | undefined>>;
  */
 export function findPlaces(environment: Environment = process.env): Places {
   const folder = (name: string) => expand(environment[name], environment);
-  const caches = folder('XDG_CACHE_HOME') ?? join(home(environment), '.cache');
+  const caches = folder('XDG_CACHE_HOME') ?? join(homeFolder(environment), '.cache');
   const theirs = folder('HF_HOME') ?? join(caches, 'huggingface');
   const base = folder('SERVICE_HOME') ?? theirs;
   const hubHome = folder('HUB_HOME');
@@ -44,12 +44,8 @@ function innerHub(folder: string): string {
   return statSync(inner, { throwIfNoEntry: false })?.isDirectory() ? inner : folder;
 }
 
-function home(environment: Environment): string {
-  return environment['HOME'] || homedir();
-}
-
 /** An empty variable counts as unset. `~` is the home folder, in case no shell expanded it. */
 function expand(value: string | undefined, environment: Environment): string | undefined {
   if (value === undefined || value === '') return undefined;
-  return resolve(value.replace(/^~(?=$|[\\/])/, home(environment)));
+  return resolve(value.replace(/^~(?=$|[\\/])/, () => homeFolder(environment)));
 }

@@ -1,7 +1,9 @@
 import t from 'tap';
+import { spawnSync } from 'node:child_process';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { findPlaces } from '#recua/models/places.js';
+import { mainPath, recua } from '../cli/recua.js';
 
 t.test('by default everything is in the hub\'s cache folder', (t) => {
   t.strictSame(findPlaces({ HOME: '/home/ana' }), {
@@ -24,6 +26,27 @@ t.test('the more specific variable wins, and of equal ones that of Recua', (t) =
   t.match(findPlaces(all), { sessions: '/service/sessions', state: '/service/recua', tokenFile: '/hf/token' });
   t.equal(findPlaces({ HOME: '/h', SERVICE_HOME: '~/models' }).hub, '/h/models/hub');
   t.end();
+});
+
+t.test('an empty HOME is none, and a relative one is made absolute', async (t) => {
+  for (const HOME of ['', 'here']) {
+    const { code, stdout } = await recua(['config'], '', { env: { HOME, XDG_CONFIG_HOME: '', SERVICE_HOME: '', HF_HOME: '', XDG_CACHE_HOME: '' } });
+    t.equal(code, 0);
+    for (const row of [/^ +config file +\//m, /^ +state +\//m, /^ +token file +\//m]) t.match(stdout, row);
+  }
+});
+
+/** Runs a command as a user that has no entry in the system's list of users. */
+const asNobody = ['setpriv', '--reuid=54321', '--clear-groups', 'env', '-u', 'HOME', '-u', 'NODE_OPTIONS'] as const;
+const canBeNobody = spawnSync(asNobody[0], [...asNobody.slice(1), 'test', '-r', mainPath]).status === 0;
+
+t.test('without a home folder, commands say what to do', { skip: !canBeNobody && 'only root can be another user' }, async (t) => {
+  const env = { HOME: '', XDG_CONFIG_HOME: '', SERVICE_HOME: '', HF_HOME: '', XDG_CACHE_HOME: '' };
+  for (const words of [['config'], ['run', 'builtin', 'Hi']]) {
+    const { code, stderr } = await recua(words, '', { env, through: asNobody });
+    t.equal(code, 2);
+    t.match(stderr, /^recua: Expected a home folder, .* Set HOME to a folder of this user\.\n$/);
+  }
 });
 
 t.test('HUB_HOME may be the cache or the folder around it', (t) => {

@@ -2,7 +2,7 @@
 // of the config file, else by the file's general part. call reads them for each command with flags;
 // `recua config` shows them.
 import { readGivenFile } from '../../system/given-file.js';
-import { homedir } from 'node:os';
+import { homeFolder } from '../../system/home-folder.js';
 import { join, resolve } from 'node:path';
 import { RecuaError } from '../../errors.js';
 import type { AnyCommand } from '../command.js';
@@ -32,9 +32,8 @@ const booleans: ReadonlyMap<string, boolean> = new Map([['true', true], ['1', tr
 /** The path of the config file, whether or not it exists. */
 export function configPath(environment: Environment = process.env): string {
   const given = environment['RECUA_CONFIG'];
-  const home = environment['HOME'] || homedir();
-  if (given) return resolve(given.replace(/^~(?=$|[\\/])/, home));
-  return join(environment['XDG_CONFIG_HOME'] || join(home, '.config'), 'recua', 'config.json');
+  if (given) return resolve(given.replace(/^~(?=$|[\\/])/, () => homeFolder(environment)));
+  return join(environment['XDG_CONFIG_HOME'] || join(homeFolder(environment), '.config'), 'recua', 'config.json');
 }
 
 export class FlagSettings {

@@ -1,7 +1,6 @@
 // `recua serve install` and `uninstall`: let the system start the server at each login, and again
 // if it exits.
 import { readFile, rm, writeFile } from 'node:fs/promises';
-import { homedir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { RecuaError } from '../../errors.js';
 import { findPlaces } from '../../models/places.js';
@@ -9,6 +8,7 @@ import { serverFlags } from '../commands/api.js';
 import { flagWord, misuse, type Flag } from '../flags/flags.js';
 import { print, say } from '../terminal/output.js';
 import { createFolder } from '../../system/create-folder.js';
+import { homeFolder } from '../../system/home-folder.js';
 import { canSet, fileBounds, plainBounds } from './sandbox.js';
 import { launchdAgent, systemdUnit, type Service } from './service-file.js';
 import { checkedModels, fileKeys, mainPath, placeVariables, type StartRequest } from './start.js';
@@ -29,14 +29,14 @@ const moreSeconds = 25;
 function target(platform = process.platform): Target {
   if (platform === 'linux') {
     return {
-      path: join(process.env['XDG_CONFIG_HOME'] || join(homedir(), '.config'), 'systemd', 'user', 'recua.service'),
+      path: join(process.env['XDG_CONFIG_HOME'] || join(homeFolder(), '.config'), 'systemd', 'user', 'recua.service'),
       isSystemd: true, text: systemdUnit,
       enable: ['systemctl --user daemon-reload', 'systemctl --user enable --now recua', 'loginctl enable-linger      # also while you are not logged in'],
       disable: ['systemctl --user disable --now recua', 'systemctl --user daemon-reload'],
     };
   }
   if (platform === 'darwin') {
-    const path = join(homedir(), 'Library', 'LaunchAgents', `${label}.plist`);
+    const path = join(homeFolder(), 'Library', 'LaunchAgents', `${label}.plist`);
     return {
       isSystemd: false, path, text: (service) => launchdAgent(service, label, join(findPlaces().state, 'launchd.log')),
       enable: [`launchctl bootstrap gui/$(id -u) ${path}`], disable: [`launchctl bootout gui/$(id -u)/${label}`],

@@ -4,13 +4,13 @@
 // So install tries the same sandbox first, with the same systemd.
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { homedir } from 'node:os';
 import { dirname, join, resolve, sep } from 'node:path';
 import { promisify } from 'node:util';
 import { findPlaces } from '../../models/places.js';
 import { socketPath } from '../../settings/address.js';
 import type { ServerValues } from '../commands/api.js';
 import { createFolderSync } from '../../system/create-folder.js';
+import { homeFolder } from '../../system/home-folder.js';
 
 const run = promisify(execFile);
 const longestTryMs = 30_000;
@@ -45,7 +45,7 @@ export function fileBounds(names: readonly string[], values: ServerValues, folde
   // Engines take turns through a file in XDG_RUNTIME_DIR; drivers cache compiled code.
   const others = [
     values.slotSavePath, socket === undefined ? '' : dirname(socket), process.env['XDG_RUNTIME_DIR'] ?? '',
-    ...['.nv', join('.cache', 'mesa_shader_cache'), join('.cache', 'nvidia')].map((name) => join(homedir(), name)),
+    ...['.nv', join('.cache', 'mesa_shader_cache'), join('.cache', 'nvidia')].map((name) => join(homeFolder(), name)),
   ];
   const writable = [...new Set([...own, ...others.filter((path) => path !== '').map((path) => resolve(path)).filter((path) => existsSync(path))])];
   const read = [folder, ...names.map((name) => resolve(name)).filter((path) => existsSync(path)), ...[values.apiKeyFile, values.tlsCert, values.tlsKey, values.models].filter((path) => path !== '').map((path) => resolve(path))];

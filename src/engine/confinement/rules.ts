@@ -2,9 +2,9 @@
 // Node, the addon and drivers need, and its model's files, but not home folders, temporary files or
 // other data. It may write where conversations are kept, and to the few system paths in `rulesOf`.
 import { existsSync, readdirSync, readFileSync, realpathSync } from 'node:fs';
-import { homedir } from 'node:os';
 import { basename, delimiter, dirname, isAbsolute, join, relative, sep } from 'node:path';
 import { packageFolders } from '../../addon/places.js';
+import { homeFolder } from '../../system/home-folder.js';
 import { ownInstallation } from '../../system/installation.js';
 import { turnFile } from '../../system/turn-file.js';
 
@@ -101,7 +101,7 @@ function entriesOf(folder: string): string[] {
 
 /** Folders where drivers cache compiled shaders and kernels. */
 function driverCaches(environment: Environment): string[] {
-  const home = environment['HOME'] || homedir();
+  const home = homeFolder(environment);
   const caches = environment['XDG_CACHE_HOME'] || join(home, '.cache');
   return [join(home, '.nv'), ...['nvidia', 'mesa_shader_cache', 'mesa_shader_cache_db', 'radv_builtin_shaders64'].map((name) => join(caches, name)), '/dev/shm', '/tmp/nvidia-mps'];
 }
