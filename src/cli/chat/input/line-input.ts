@@ -46,6 +46,8 @@ export class LineInput implements Input {
   /** Waiting keys, and complete pastes, which must not lose their end. */
   #waiting: ([string | undefined, Key] | string)[] = [];
   #resolve: ((entry: Entry) => void) | undefined;
+  /** The drawing after the keys that have arrived. */
+  #coming: NodeJS.Immediate | undefined;
 
   constructor(terminal: Terminal, history: History, completer: Completer) {
     this.#terminal = terminal;
@@ -88,7 +90,7 @@ export class LineInput implements Input {
   }
 
   say(text: string): void {
-    if (this.#resolve && !this.#outside) this.#screen.erase();
+    if (this.#resolve && !this.#outside) this.#erase();
     this.onSay();
     this.write(`${inLines(tame(text), this.#terminal.columns)}\n`);
     this.#draw();
@@ -109,7 +111,26 @@ export class LineInput implements Input {
     this.#terminal.close();
   }
 
+  /**
+   * Many keys may arrive at once, as from a paste on a terminal that does not mark it: to draw
+   * after each would take time that grows with the square of their number.
+   */
+  #drawSoon(): void {
+    this.#coming ??= setImmediate(() => this.#draw());
+  }
+
+  #erase(): void {
+    this.#forgetDrawing();
+    this.#screen.erase();
+  }
+
+  #forgetDrawing(): void {
+    clearImmediate(this.#coming);
+    this.#coming = undefined;
+  }
+
   #draw(): void {
+    this.#forgetDrawing();
     if (!this.#resolve || this.#outside) return;
     const { query } = this.#walk;
     if (query === undefined) this.#screen.draw(prompt, this.#draft);
@@ -135,7 +156,7 @@ export class LineInput implements Input {
     if (this.#takePaste(text, key)) return;
     const meaning = meaningOf(text, key);
     if (meaning.do === 'suspend') {
-      if (this.#resolve) this.#screen.erase();
+      if (this.#resolve) this.#erase();
       this.#terminal.suspend();
       return;
     }
@@ -210,7 +231,7 @@ export class LineInput implements Input {
 
   #change(draft: Draft): void {
     this.#draft = draft;
-    this.#draw();
+    this.#drawSoon();
   }
 
   #send({ text, fenced }: { text: string; fenced: boolean }): void {
@@ -244,14 +265,14 @@ export class LineInput implements Input {
     if (this.#walk.query === undefined && meaning.do !== 'search') return false;
     const found = this.#walk.search(meaning, this.#draft.text);
     if (found.text !== undefined) this.#draft = edit(this.#draft, { do: 'replace', text: found.text });
-    this.#draw();
+    this.#drawSoon();
     return found.taken;
   }
 
   /** The edited text is sent only by Enter, so that closing the editor sends nothing. */
   async #editOutside(): Promise<void> {
     this.#walk.endSearch();
-    this.#screen.erase();
+    this.#erase();
     this.#outside = true;
     let problem: string | undefined;
     try {

@@ -54,6 +54,20 @@ t.test('text wraps at the edge of the screen without splitting a wide character'
   t.same(sent(chat.home), [`x${'a'.repeat(27)}日本!`]);
 });
 
+t.test('many keys at once are drawn once', async (t) => {
+  const chat = await openChat(t, always('ok'));
+  const text = 'The quick brown fox. '.repeat(190).trim();
+  const before = chat.raw.length;
+  // As from a terminal that does not mark a paste.
+  chat.type(`${text}|`);
+  await chat.until(() => chat.cursor().line.endsWith('|'), 'the end of the text');
+  // One drawing takes 2 KB; the terminal may hand the keys on in several parts.
+  t.ok(chat.raw.length - before < 200_000, `${chat.raw.length - before} bytes were written`);
+  await chat.say('');
+  t.equal(await chat.leave(), 0);
+  t.same(sent(chat.home), [`${text}|`]);
+});
+
 t.test('a paste of 500 lines is one message and can be edited before it is sent', async (t) => {
   const chat = await openChat(t, always('ok'));
   const lines = Array.from({ length: 500 }, (_, i) => `${i}\t\x01x\x03\x04`);
