@@ -39,13 +39,19 @@ export function ownIdentity(): Promise<ProcessIdentity> {
 }
 
 export function sameProcess(a: ProcessIdentity, b: ProcessIdentity): boolean {
-  return a.pid === b.pid && a.started === b.started && a.machine === b.machine;
+  return a.pid === b.pid && a.started === b.started && sameMachine(a.machine, b.machine);
+}
+
+/** The machine's name may change while it runs; the boot and the namespace do not. */
+export function sameMachine(a: string, b: string): boolean {
+  const [here = '', there = ''] = [a, b].map((one) => /^\S* (\S+ \S+)$/.exec(one)?.[1]);
+  return a === b || (here !== '' && here === there);
 }
 
 /** Whether exactly this process still runs, not another one with its pid. */
 export async function lifeOf(identity: ProcessIdentity): Promise<Life> {
   const here = await (machine ??= thisMachine());
-  if (identity.machine !== here) return identity.machine.startsWith(`${hostname()} `) ? 'dead' : 'unknown';
+  if (!sameMachine(identity.machine, here)) return identity.machine.startsWith(`${hostname()} `) ? 'dead' : 'unknown';
   const now = await identityOf(identity.pid);
   if (now === undefined && await isHidden(identity.pid)) return 'unknown';
   return now !== undefined && sameProcess(now, identity) ? 'alive' : 'dead';

@@ -92,6 +92,10 @@ t.test('identities tell processes apart and survive serialization', async (t) =>
   t.equal(await lifeOf(own), 'alive');
   t.equal(await lifeOf({ ...own, pid: 2 ** 22 + 1 }), 'dead');
   t.equal(await lifeOf({ ...own, machine: 'elsewhere' }), 'unknown');
+  if (process.platform === 'linux') {
+    t.equal(await lifeOf({ ...own, machine: own.machine.replace(/^\S+/, 'renamed') }), 'alive', 'the machine had another name then');
+    t.equal(await lifeOf({ ...own, machine: own.machine.replace(/^\S+ \S+/, 'renamed 0') }), 'unknown');
+  }
   t.equal(await identityOf(2 ** 22 + 1), undefined);
   for (const junk of [null, 3, 'x', {}, { pid: -1, started: '', machine: '' }, { pid: 1 }]) t.equal(readIdentity(junk), undefined);
 });

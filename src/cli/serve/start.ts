@@ -112,7 +112,7 @@ async function findRunning(places: ServePlaces, signal: AbortSignal): Promise<Se
     if (!record || !alive) return undefined;
     if (state !== 'stopping') return record;
     if (tries === 0) say(`The server (pid ${record.identity.pid}) is stopping; waiting for it to exit.`);
-    await ended(record, pollMs, () => pause(signal));
+    await pause(signal);
   }
 }
 

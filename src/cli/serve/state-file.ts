@@ -65,6 +65,11 @@ function lastOf(record: string): string {
   return record.replace(/(\.json)?$/, '.last.json');
 }
 
+/** Held by the server of a state file while it lives. */
+export function recordLock(path: string): string {
+  return `${path}.lock`;
+}
+
 /** The record in a file; undefined if there is none, or if it is not valid. */
 export async function readRecord(path: string): Promise<ServerRecord | undefined> {
   return parse(await readLinkedFile(path).catch(() => ''));
@@ -87,7 +92,7 @@ export interface Registration {
  */
 export async function register(path: string, facts: Omit<ServerRecord, 'identity' | 'state' | 'url' | 'startedAt'>): Promise<Registration> {
   // The lock is freed however the process ends, so two servers never both hold it.
-  const lock = await tryLock(`${path}.lock`).catch((cause: Error) => {
+  const lock = await tryLock(recordLock(path)).catch((cause: Error) => {
     throw new RecuaError('file_unreadable', `The state file ${path} cannot be written: ${cause.message}.`, { cause });
   });
   if (!lock) throw new RecuaError('server_running', `Another server has the state file ${path}. recua serve status shows which.`);

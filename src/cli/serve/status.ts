@@ -3,7 +3,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Offload } from '../../engine/protocol.js';
 import { lockHolder } from '../../system/lock-file.js';
-import { lifeOf, ownIdentity } from '../../system/process-identity.js';
+import { lifeOf, ownIdentity, sameMachine } from '../../system/process-identity.js';
 import { logFiles } from './log-file.js';
 import { print, say } from '../terminal/output.js';
 import { plain } from '../terminal/wording.js';
@@ -11,7 +11,7 @@ import { recuaVersion } from '../commands/version.js';
 import { askHealth } from './health.js';
 import type { Health } from './health.js';
 import { lastLines } from './log-lines.js';
-import { readRecord } from './state-file.js';
+import { readRecord, recordLock } from './state-file.js';
 import type { ServePlaces, ServerRecord } from './state-file.js';
 
 export type ServerState = 'stopped' | 'starting' | 'running' | 'stopping' | 'crashed';
@@ -38,11 +38,12 @@ export async function findStatus(places: ServePlaces): Promise<Status> {
     return { ...none, state: starting ? 'starting' : 'stopped', alive: false, problem: '' };
   }
   const life = await lifeOf(record.identity);
-  if (life === 'dead') {
+  // A server touches its lock as long as it lives, so that it need not be visible.
+  if (life === 'dead' || (life === 'unknown' && await lockHolder(recordLock(places.record)) === undefined)) {
     return { ...none, state: 'crashed', alive: false, problem: `It ended unexpectedly (killed, crashed, or the machine was restarted). recua serve start starts it again.` };
   }
   const health = await askHealth(record);
-  const hidden = record.identity.machine === (await ownIdentity()).machine;
+  const hidden = sameMachine(record.identity.machine, (await ownIdentity()).machine);
   const elsewhere = life !== 'unknown' ? '' : hidden ? 'It belongs to another user, whose processes are hidden here; only that user can stop it.'
     : `It was started on another machine or in another container (${record.identity.machine}); it can only be stopped there.`;
   return { record, health, alive: true, ...judge(record, health, elsewhere) };
