@@ -181,3 +181,31 @@ t.test('complete blocks are not redrawn while the answer grows', { skip: missing
   await lastAnswer(page);
   t.equal(await page.evaluate('document.querySelector("article.answer .prose p").kept'), true);
 });
+
+t.test('a file to import that is damaged changes nothing, and the page goes on', { skip: missing('chromium') }, async (t) => {
+  const { url } = await startApp(t);
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  const message = { id: 'a', parent: '', role: 'user', content: 'Hi' };
+  const conversation = { title: 'Imported' };
+  const damaged = [
+    null, {}, { conversation }, { conversation: { title: 1 }, messages: [] }, { conversation: { ...conversation, model: {} }, messages: [] },
+    { conversation: { ...conversation, settings: 'x' }, messages: [] }, { conversation: { ...conversation, settings: { system: 1 } }, messages: [] }, { conversation: { ...conversation, chosen: [] }, messages: [] },
+    ...[{ id: '' }, { parent: 1 }, { role: 'system' }, { content: null }, { attached: 'x' }, { attached: [{ name: 'a' }] }, { toolCalls: [{}] }, { toolCalls: {} }, { reasoning: {} }, { error: [] }, { createdMs: '1' }]
+      .map((field) => ({ conversation, messages: [{ ...message, ...field }] })),
+    { conversation, messages: [message, { ...message, parent: 'a' }] },
+  ];
+  const take = async (chats: unknown[]) => await page.getByLabel('File to import').setInputFiles({ name: 'chats.json', mimeType: 'application/json', buffer: Buffer.from(JSON.stringify({ format: 'recua-chats', version: 1, chats })) });
+  for (const [at, chat] of damaged.entries()) {
+    // Its place in the file tells the notices apart.
+    const before = Array.from({ length: at }, () => ({ conversation, messages: [] }));
+    await take([...before, chat]);
+    await page.getByText(`chats.json, conversation ${at + 1} is damaged`).waitFor();
+  }
+  t.equal(await page.getByText('Imported').count(), 0);
+
+  // Only titles, ids, roles and texts are necessary. Numbers that are not whole are left out.
+  await take([{ conversation, messages: [{ ...message, stats: { tokens: null } }, { id: 'b', parent: 'a', role: 'assistant', content: 'Hello', stats: [] }] }]);
+  await page.getByText('Imported', { exact: true }).click();
+  await page.locator('article.answer').getByText('Hello').waitFor();
+  t.same(complaints, []);
+});

@@ -121,6 +121,33 @@ t.test('a chat of the browser moves to the server and back, with its branches', 
   t.strictSame(complaints, []);
 });
 
+t.test('a chat of the server that was exported is imported into the browser alone', { skip: missing('chromium') }, async (t) => {
+  const { env, url, file } = await start(t);
+  const first = terminal(t, env);
+  await first.prompt();
+  await first.say('Tell me of Cusco');
+  t.equal(await first.leave(), 0);
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  await listed(page).getByText('tell-me-of-cusco').click();
+  await page.locator('article.user .said').getByText('Tell me of Cusco').waitFor();
+  await listed(page).getByRole('button', { name: /^Actions for/ }).click();
+  const downloading = page.waitForEvent('download');
+  await listed(page).getByRole('button', { name: 'Export as JSON' }).click();
+  const before = file();
+
+  await page.getByLabel('File to import').setInputFiles(await (await downloading).path());
+  const own = page.getByRole('navigation', { name: 'Conversations' }).locator('section', { hasText: 'Today' }).getByRole('listitem');
+  await own.getByText('tell-me-of-cusco').click();
+  await page.locator('article.user .said').getByText('Tell me of Cusco').waitFor();
+  await own.getByRole('button', { name: /^Actions for/ }).click();
+  await own.getByRole('button', { name: 'Delete' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
+  await own.waitFor({ state: 'detached' });
+  t.equal(await listed(page).count(), 1);
+  t.same(file(), before, 'the file of recua chat is as it was');
+  t.same(complaints, []);
+});
+
 t.test('a server without --ui-sessions shows no saved chats', { skip: missing('chromium') }, async (t) => {
   const { url } = await startApp(t);
   const { page } = await openPage(t, 'chromium', url);

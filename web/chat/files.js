@@ -2,7 +2,7 @@
 import { sentenceOf } from '../app/server.js';
 import { count } from '../app/units.js';
 import { messagesOf } from './database.js';
-import { childrenOf, newId, pathOf } from './tree.js';
+import { childrenOf, newConversation, newId, pathOf } from './tree.js';
 
 /** @typedef {import('./tree.js').Conversation} Conversation */
 /** @typedef {import('./tree.js').Message} Message */
@@ -86,10 +86,42 @@ export async function importJson(file) {
   return read.chats.map((/** @type {any} */ chat, /** @type {number} */ at) => renamed(chat, `${file.name}, conversation ${at + 1}`));
 }
 
-/** @param {any} chat @param {string} where @returns {{ conversation: Conversation, messages: Message[] }} */
-function renamed({ conversation, messages } = {}, where) {
-  const isWhole = typeof conversation?.title === 'string' && Array.isArray(messages)
-    && messages.every((message) => typeof message?.id === 'string' && typeof message.parent === 'string' && typeof message.content === 'string' && ['user', 'assistant', 'tool'].includes(message.role));
+/** @param {unknown} value */
+const isRecord = (value) => typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/**
+ * Whether each field that the value has is of that type. For a list, of what type its items'
+ * fields are.
+ * @param {any} value @param {Record<string, string | Record<string, string>>} types
+ * @returns {boolean}
+ */
+const fits = (value, types) => isRecord(value) && Object.entries(types).every(([name, type]) => value[name] === undefined
+  || (typeof type === 'string' ? typeof value[name] === type : Array.isArray(value[name]) && value[name].every((/** @type {any} */ item) => Object.keys(type).every((part) => item?.[part] !== undefined) && fits(item, type))));
+
+const conversationTypes = { title: 'string', pinned: 'boolean', createdMs: 'number', changedMs: 'number', model: 'string', second: 'string' };
+const settingsTypes = { system: 'string', schema: 'string', tools: 'string', thinking: 'string' };
+const statsTypes = { promptTokens: 'number', cachedTokens: 'number', tokens: 'number', perSecond: 'number', firstMs: 'number' };
+const messageTypes = {
+  id: 'string', parent: 'string', content: 'string', reasoning: 'string', callId: 'string', model: 'string', pair: 'string', finish: 'string', error: 'string', createdMs: 'number',
+  toolCalls: { id: 'string', name: 'string', arguments: 'string' }, attached: { name: 'string', text: 'string' },
+};
+
+/** @param {any} message */
+const isMessage = (message) => fits(message, messageTypes) && ['id', 'parent', 'content'].every((name) => message[name] !== undefined)
+  && message.id !== '' && ['user', 'assistant', 'tool'].includes(message.role);
+
+/** @param {any} stats */
+const areStats = (stats) => fits(stats, statsTypes) && Object.keys(statsTypes).every((name) => stats[name] !== undefined);
+
+/**
+ * The conversation is this browser's alone, even if the exported one was on a server.
+ * @param {any} chat @param {string} where @returns {{ conversation: Conversation, messages: Message[] }}
+ */
+function renamed(chat, where) {
+  const { conversation, messages } = chat ?? {};
+  const isWhole = fits(conversation, conversationTypes) && conversation.title !== undefined
+    && fits(conversation.settings ?? {}, settingsTypes) && isRecord(conversation.chosen ?? {})
+    && Array.isArray(messages) && messages.every(isMessage) && new Set(messages.map((message) => message.id)).size === messages.length;
   if (!isWhole) throw new Error(`${where} is damaged: expected a title and messages.`);
   const id = newId();
   /** @type {Map<string, string>} */
@@ -98,7 +130,9 @@ function renamed({ conversation, messages } = {}, where) {
   const idOf = (old) => ids.get(old) ?? '';
   const chosen = Object.fromEntries(Object.entries(conversation.chosen ?? {}).map(([parent, child]) => [idOf(parent), idOf(String(child))]));
   return {
-    conversation: { ...conversation, id, chosen, second: conversation.second ?? '', settings: conversation.settings ?? {}, named: true },
-    messages: messages.map((/** @type {Message} */ message) => ({ ...message, id: idOf(message.id), parent: idOf(message.parent), conversation: id })),
+    conversation: { ...newConversation(''), ...conversation, id, chosen, settings: conversation.settings ?? {}, named: true, saved: undefined },
+    messages: messages.map((/** @type {any} */ message) => ({
+      createdMs: 0, ...message, id: idOf(message.id), parent: idOf(message.parent), conversation: id, saved: undefined, stats: areStats(message.stats) ? message.stats : undefined,
+    })),
   };
 }
