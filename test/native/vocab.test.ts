@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
 import { loadAddon } from '#recua/addon/addon.js';
-import { gguf, types } from '../models/gguf-bytes.js';
+import { gguf, types, type Meta } from '../models/gguf-bytes.js';
 
 const folder = new URL('../../vendor/llama.cpp/models/', import.meta.url);
 const addon = loadAddon();
@@ -49,7 +49,7 @@ t.test('a long run of one kind of character is just text', async (t) => {
 });
 
 /** A file of a vocabulary alone. */
-const vocabularyOf = (kind: string, tokens: string[], tokenTypes: number[]): Buffer => gguf({ metadata: [
+const vocabularyOf = (kind: string, tokens: string[], tokenTypes: number[], more: Meta[] = []): Buffer => gguf({ metadata: [
   ['general.architecture', types.string, 'llama'],
   ...['block_count', 'context_length', 'embedding_length', 'feed_forward_length', 'attention.head_count'].map((key): [string, number, number] => [`llama.${key}`, types.u32, 1]),
   ['llama.attention.layer_norm_rms_epsilon', types.f32, 1e-5],
@@ -57,6 +57,7 @@ const vocabularyOf = (kind: string, tokens: string[], tokenTypes: number[]): Buf
   ['tokenizer.ggml.tokens', types.array, tokens, types.string],
   ['tokenizer.ggml.scores', types.array, tokens.map(() => -1), types.f32],
   ['tokenizer.ggml.token_type', types.array, tokenTypes, types.i32],
+  ...more,
 ] });
 
 async function loadVocabulary(t: Test, file: Buffer) {
@@ -111,4 +112,68 @@ t.test('many tokens that are taken whole: texts with all of them, or with many, 
   t.ok(often.every((token, i) => token === once[i % once.length]));
   // A token that is everywhere in the text, and another that begins with it.
   t.same([...await model.tokenize('<u1><u1><u12>'.repeat(1_000), false, false)].slice(-3), [258, 258, 269]);
+});
+
+const spm = (...more: [text: string, type: number][]): [string[], number[]] => [
+  ['<unk>', '<s>', '</s>', ...bytes.map((byte) => `<0x${byte.toUpperCase()}>`), ...more.map(([text]) => text)],
+  [2, 3, 3, ...bytes.map(() => 6), ...more.map(([, type]) => type)],
+];
+const merges: Meta = ['tokenizer.ggml.merges', types.array, ['a b'], types.string];
+
+t.test('vocabularies on which llama.cpp ends the process are refused', async (t) => {
+  await t.rejects(loadVocabulary(t, vocabularyOf('llama', ...spm(['x', 1], ['x', 1]))), { code: 'model_unusable', message: /each token once, got 1/ });
+  await t.rejects(loadVocabulary(t, vocabularyOf('llama', ...spm(['x\0a', 1], ['x\0b', 1]))), { code: 'model_unusable', message: /each token once/ });
+  for (const kind of ['test', 'llama']) await t.rejects(loadVocabulary(t, vocabularyOf(kind, [], [])), { code: 'model_unusable', message: /expected tokens, got none/ });
+  await t.rejects(loadVocabulary(t, vocabularyOf('no_vocab', [], [], [['llama.vocab_size', types.u32, 32]])), { code: 'model_unusable', message: /expected a vocabulary/ });
+});
+
+t.test('a token that is to be added to each text, but is not there, is an error', async (t) => {
+  const adds = (what: string): Meta => [`tokenizer.ggml.add_${what}_token`, types.bool, true];
+  const files = [
+    vocabularyOf('llama', ['<unk>'], [2]), vocabularyOf('bert', ['[UNK]', '\u2581a'], [2, 1]), vocabularyOf('t5', ['a', 'b', '<unk>'], [1, 1, 2], [adds('bos')]),
+    vocabularyOf('gpt2', ['a', 'b'], [1, 1], [merges, adds('bos')]), vocabularyOf('gpt2', ['a', 'b'], [1, 1], [merges, adds('eos')]),
+  ];
+  for (const file of files) {
+    const model = await loadVocabulary(t, file);
+    await t.rejects(model.tokenize('', true, true), { code: 'internal_error', message: /the token that it adds/ });
+  }
+});
+
+t.test('spaces in a word of BPE are no error', async (t) => {
+  const model = await loadVocabulary(t, vocabularyOf('gpt2', ['a', 'b', ' '], [1, 1, 1], [merges, ['tokenizer.ggml.pre', types.string, 'whitespace']]));
+  t.same([...await model.tokenize('a  b', false, false)], [0, 2, 2, 1]);
+});
+
+t.test('a token of BPE of many characters that stand for no bytes takes little memory', async (t) => {
+  await t.rejects(loadVocabulary(t, vocabularyOf('gpt2', ['a', 'b', '中'.repeat(20_000)], [1, 1, 1], [merges])), { code: 'model_unusable', message: /characters that stand for bytes/ });
+});
+
+t.test('a word of WordPiece takes steps in proportion to its length, though a token is long', async (t) => {
+  const start = performance.now();
+  const long = 'b'.repeat(1_000);
+  const ids: Meta[] = ['unknown', 'seperator', 'bos'].map((what) => [`tokenizer.ggml.${what}_token_id`, types.u32, 0]);
+  const model = await loadVocabulary(t, vocabularyOf('bert', ['[UNK]', '\u2581', 'a', 'aa', long], [2, 1, 1, 1, 1], ids));
+  t.equal((await model.tokenize('a'.repeat(1_000_001), false, false)).length, 500_002);
+  t.same([...await model.tokenize(`a${long}a ab`, false, false)], [1, 2, 4, 2, 0]);
+  t.ok(performance.now() - start < 15_000, 'it took a minute');
+});
+
+t.test('replacements of a T5 vocabulary make a text neither endlessly long nor slow', async (t) => {
+  // A double array in which `a` leads from the root to itself for ever, each time replaced.
+  const map = (leaf: number, replacement: string): Meta => {
+    const nodes = new Uint32Array(256);
+    nodes[0] = 0x61 | leaf << 8 | 0x61 << 10;
+    const size = Buffer.alloc(4);
+    size.writeUInt32LE(nodes.byteLength);
+    return ['tokenizer.ggml.precompiled_charsmap', types.array, [...size, ...Buffer.from(nodes.buffer), ...Buffer.from(`${replacement}\0`)], types.u8];
+  };
+  const tokens = ['<pad>', '</s>', '<unk>', 'a', 'b', '\u2581'], kinds = [3, 3, 2, 1, 1, 1];
+  const load = (charsmap: Meta) => loadVocabulary(t, vocabularyOf('t5', tokens, kinds, [charsmap]));
+  t.ok((await (await load(map(0, ''))).tokenize('a'.repeat(300_000), false, false)).length >= 300_000);
+  const short = await load(map(1, 'b'.repeat(10)));
+  t.equal((await short.tokenize('b' + 'ab'.repeat(1_000), false, false)).filter((token) => token === 4).length, 11_001);
+  for (const [length, message] of [[600, /at most 32 times/], [2_000, /Unterminated/]] as const) {
+    const model = await load(map(1, 'b'.repeat(length)));
+    await t.rejects(model.tokenize('b' + 'ab'.repeat(1_000), false, false), { code: 'internal_error', message });
+  }
 });
