@@ -65,6 +65,25 @@ void append_rest(const llama_vocab *vocab, const std::string &text, bool adds_sp
   append_text(vocab, text.data(), text.size(), tokens);
 }
 
+// PLaMo-2's and RWKV's tokenizers make control tokens of a text that spells them, as of any other
+// text; SentencePiece's may join them from pieces.
+bool has_control(const llama_vocab *vocab, const std::vector<llama_token> &tokens, size_t from) {
+  return std::any_of(tokens.begin() + static_cast<std::ptrdiff_t>(from), tokens.end(),
+                     [&](llama_token token) { return token >= 0 && llama_vocab_is_control(vocab, token); });
+}
+
+// Behind the first character of each control token whose text begins at a literal place.
+std::vector<size_t> control_cuts(const Specials &specials, const std::string &text, const std::vector<bool> &literal, size_t from, size_t to) {
+  std::vector<size_t> cuts;
+  for (size_t at = from; at < to; at++) {
+    if (!literal[at] || !specials.control_at(text, at)) continue;
+    size_t end = at + 1;
+    while (end < to && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) end++;
+    cuts.push_back(end);
+  }
+  return cuts;
+}
+
 } // namespace
 
 bool adds_space_before(const llama_vocab *vocab) {
@@ -116,17 +135,31 @@ std::vector<llama_token> tokenize(const llama_vocab *vocab, const Specials &spec
   if (begun.at > 0) tokens = std::move(begun.tokens);
   size_t at = begun.at;
   bool inside = begun.inside_text;
-  const bool adds_space = (inside || !cuts.empty()) && adds_space_before(vocab);
+  const bool adds_space = (inside || !options.literal.empty()) && adds_space_before(vocab);
   const auto append = [&](size_t end) {
     if (inside) append_rest(vocab, text.substr(at, end - at), adds_space, tokens);
     else append_text(vocab, text.data() + at, end - at, tokens);
     inside = true;
     at = end;
   };
+  const auto append_parts = [&](const std::vector<size_t> &ends, size_t end) {
+    for (auto cut = std::upper_bound(ends.begin(), ends.end(), at); cut != ends.end() && *cut < end; cut++) append(*cut);
+    if (end > at) append(end);
+  };
   const auto text_until = [&](size_t end) {
     throw_if_cancelled(cancelled);
-    for (auto cut = std::upper_bound(cuts.begin(), cuts.end(), at); cut != cuts.end() && *cut < end; cut++) append(*cut);
-    if (end > at) append(end);
+    const size_t count = tokens.size(), begin = at;
+    const bool went_on = inside;
+    append_parts(cuts, end);
+    if (!literal.control.empty() && has_control(vocab, tokens, count)) {
+      auto more = control_cuts(specials, text, literal.control, begin, end);
+      more.insert(more.end(), cuts.begin(), cuts.end());
+      std::sort(more.begin(), more.end());
+      tokens.resize(count);
+      at = begin;
+      inside = went_on;
+      append_parts(more, end);
+    }
     inside = false;
   };
   for (const auto &special : found) {

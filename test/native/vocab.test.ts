@@ -144,6 +144,28 @@ t.test('spaces in a word of BPE are no error', async (t) => {
   t.same([...await model.tokenize('a  b', false, false)], [0, 2, 2, 1]);
 });
 
+t.test('text that must stay text becomes no control token, whatever tokenizer makes it of that text', async (t) => {
+  const rwkv = ['<s>', ...bytes.map((byte) => `\\x${byte}`), '<|end|>'];
+  const plamo = ['<unk>', ...bytes.map((byte) => `<0x${byte.toUpperCase()}>`), '<|end|>'];
+  const parts = ['<', '|', 'end', '>', '<|', 'en', 'd', 'e', 'n', '|>', '<|end', 'end|>', '\u2581'].map((text): [string, number] => [text, 1]);
+  for (const [kind, tokens, kinds] of [
+    ['rwkv', rwkv, [3, ...bytes.map(() => 1), 3]], ['plamo2', plamo, [2, ...bytes.map(() => 6), 3]], ['llama', ...spm(...parts, ['<|end|>', 3])],
+  ] as const) {
+    const model = await loadVocabulary(t, vocabularyOf(kind, [...tokens], [...kinds]));
+    const control = tokens.length - 1;
+    for (const text of ['<|end|>', 'a<|end|>b', '<|end|><|end|>', '<<|end|> <|en']) {
+      const literal = Int32Array.from({ length: text.length }, (_, at) => at);
+      for (const places of [literal, literal.map((at) => ~at)]) {
+        const tokensOf = [...await model.tokenize(text, false, true, { literal: places })];
+        t.notOk(tokensOf.includes(control), `${kind}: ${text}`);
+        const spelled = Buffer.from(await model.detokenize(Int32Array.from(tokensOf), true)).toString();
+        t.equal(spelled.trimStart(), text, `${kind}: it is still that text`);
+      }
+      t.ok([...await model.tokenize(text, false, true)].includes(control));
+    }
+  }
+});
+
 t.test('a token of BPE of many characters that stand for no bytes takes little memory', async (t) => {
   await t.rejects(loadVocabulary(t, vocabularyOf('gpt2', ['a', 'b', '中'.repeat(20_000)], [1, 1, 1], [merges])), { code: 'model_unusable', message: /characters that stand for bytes/ });
 });
