@@ -159,7 +159,7 @@ SamplerParts SamplerRequest::make(const std::shared_ptr<ModelState> &model, cons
     common_params_sampling tags;
     read_tags(model->vocab, chat, tags);
     if (!tags.reasoning_budget_end.empty()) {
-      made.thoughts = std::make_unique<Thoughts>(model->vocab, tags.reasoning_budget_start, tags.reasoning_budget_end,
+      made.thoughts = std::make_unique<Thoughts>(model->vocab, model->special_tokens(), tags.reasoning_budget_start, tags.reasoning_budget_end,
                                                  begun(model->vocab, chat.generation_prompt), thoughts);
     }
   }

@@ -3,14 +3,18 @@
 #include "reasoning-budget.h"
 
 #include <climits>
+#include <numeric>
 
 namespace recua {
 
-Thoughts::Thoughts(const llama_vocab *vocab, const std::vector<llama_token> &start,
+Thoughts::Thoughts(const llama_vocab *vocab, const Specials &specials, const std::vector<llama_token> &start,
                    const std::vector<llama_tokens> &ends, const std::vector<llama_token> &begun,
                    const ThoughtsOptions &options) {
   // The message comes from a client, so it must not contain control tokens.
-  rest = common_tokenize(vocab, options.message, false, false);
+  TokenizeOptions text;
+  text.literal.resize(options.message.size());
+  std::iota(text.literal.begin(), text.literal.end(), 0);
+  rest = tokenize(vocab, specials, options.message, text);
   rest.insert(rest.end(), ends.front().begin(), ends.front().end());
   const int32_t budget = options.budget < 0 ? INT_MAX : options.budget;
   // The part of a block that is in the prompt does not use up the budget, nor the forced end.

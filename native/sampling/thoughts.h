@@ -3,6 +3,8 @@
 // sampler; llama.cpp's reasoning-budget keeps the count.
 #pragma once
 
+#include "model/tokens.h"
+
 #include "llama.h"
 #include "sampling.h"
 
@@ -23,7 +25,7 @@ struct ThoughtsOptions {
 class Thoughts {
 public:
   // `begun`: the tokens at the start of the answer that the template has put into the prompt.
-  Thoughts(const llama_vocab *vocab, const std::vector<llama_token> &start,
+  Thoughts(const llama_vocab *vocab, const Specials &specials, const std::vector<llama_token> &start,
            const std::vector<llama_tokens> &ends, const std::vector<llama_token> &begun,
            const ThoughtsOptions &options);
 
