@@ -36,6 +36,7 @@ Specials::Specials(const llama_vocab *vocab) : begins(256), nodes(1) {
   const auto size = [&](llama_token token) { return std::string(llama_vocab_get_text(vocab, token)).size(); };
   // Exactly llama.cpp's call: std::sort decides the order of tokens with the same length.
   std::sort(found.begin(), found.end(), [&](const llama_token a, const llama_token b) { return size(a) > size(b); });
+  std::unordered_set<std::string> known;
   for (const llama_token token : found) {
     const int attributes = llama_vocab_get_attr(vocab, token);
     const bool control = (attributes & (LLAMA_TOKEN_ATTR_CONTROL | LLAMA_TOKEN_ATTR_UNKNOWN)) != 0;
@@ -45,7 +46,7 @@ Specials::Specials(const llama_vocab *vocab) : begins(256), nodes(1) {
     if (special.text.empty()) continue;
     const auto byte = static_cast<unsigned char>(special.text[0]);
     const std::string first = special.text.substr(0, byte < 0xC0 ? 1 : byte < 0xE0 ? 2 : byte < 0xF0 ? 3 : 4);
-    if ((control || special.mark) && std::find(starts.begin(), starts.end(), first) == starts.end()) starts.push_back(first);
+    if ((control || special.mark) && known.insert(first).second) starts.push_back(first);
     tokens.insert(token);
     begins[byte] = true;
     all.push_back(std::move(special));
@@ -104,10 +105,12 @@ size_t Specials::Places::next(const std::string &text, const std::string &token,
 }
 
 // Steps: the text's length × the longest token. A token that is in every eighth place, such as each
-// of the runs of spaces in a text of spaces, is searched for again later: few can be.
+// of the runs of spaces in a text of spaces, is searched for again later: few can be. So is one
+// that comes when enough places are kept.
 std::map<size_t, Specials::Places> Specials::places_in(const std::string &text, const volatile int32_t *cancelled) const {
   std::map<size_t, Places> places;
-  const size_t most = 64 + text.size() / 8;
+  const size_t most = 64 + text.size() / 8, most_together = 65536 + 4 * text.size();
+  size_t kept = 0;
   for (size_t at = 0; at < text.size(); at++) {
     if (at % 65536 == 0) throw_if_cancelled(cancelled);
     if (!begins[static_cast<unsigned char>(text[at])]) continue;
@@ -119,7 +122,9 @@ std::map<size_t, Specials::Places> Specials::places_in(const std::string &text, 
         auto &found = places[index];
         if (found.everywhere) continue;
         found.at.push_back(at);
-        if (found.at.size() <= most) continue;
+        kept++;
+        if (found.at.size() <= most && kept <= most_together) continue;
+        kept -= found.at.size();
         found.everywhere = true;
         std::vector<size_t>().swap(found.at);
       }
@@ -136,18 +141,18 @@ std::vector<Specials::Found> Specials::find(const std::string &text, bool contro
   for (auto &[index, of_one] : places) {
     const Special &special = all[index];
     if (special.control && !control) continue;
-    if (of_one.everywhere) throw_if_cancelled(cancelled);
+    throw_if_cancelled(cancelled);
+    const auto &stays_text = special.control ? literal.control : literal.any;
     for (size_t from = 0; (from = of_one.next(text, special.text, from)) != std::string::npos;) {
+      if (!stays_text.empty() && stays_text[from]) {
+        from++;
+        continue;
+      }
       const size_t end = from + special.text.size();
       size_t free = end; // no byte from here to the end of the match is taken
       while (free > from && !taken[free - 1]) free--;
       if (free > from) {
         from = free;
-        continue;
-      }
-      const auto &stays_text = special.control ? literal.control : literal.any;
-      if (!stays_text.empty() && stays_text[from]) {
-        from++;
         continue;
       }
       Found match{from, special.text.size(), special.token};

@@ -199,3 +199,12 @@ t.test('replacements of a T5 vocabulary make a text neither endlessly long nor s
     await t.rejects(model.tokenize('b' + 'ab'.repeat(1_000), false, false), { code: 'internal_error', message });
   }
 });
+
+t.test('a text with each of many tokens that begin with each other takes little memory', async (t) => {
+  const nested = Array.from({ length: 1_000 }, (_, i): [string, number] => ['abcdefghij'.repeat(100).slice(0, i + 1), 4]);
+  const model = await loadVocabulary(t, vocabularyOf('llama', ...spm(...nested)));
+  const before = process.resourceUsage().maxRSS;
+  const tokens = await model.tokenize('abcdefghij'.repeat(100_000), false, false);
+  t.same([...tokens], Array.from({ length: 1_000 }, () => 258 + 1_000));
+  t.ok(process.resourceUsage().maxRSS - before < 400 * 1024, 'instead of 8 bytes for each token and place');
+});
