@@ -59,11 +59,11 @@ void on_log(ggml_log_level level, const char *text, void *) {
     partial_level = level;
   }
   partial += text;
-  size_t end;
-  while ((end = partial.find('\n')) != std::string::npos) {
-    if (end > 0) on_line(partial_level, partial.substr(0, end));
-    partial.erase(0, end + 1);
+  size_t begin = 0;
+  for (size_t end; (end = partial.find('\n', begin)) != std::string::npos; begin = end + 1) {
+    if (end > begin) on_line(partial_level, partial.substr(begin, end - begin));
   }
+  partial.erase(0, begin);
 }
 
 void deliver(napi_env env, napi_value function, void *, void *data) {

@@ -208,3 +208,9 @@ t.test('a text with each of many tokens that begin with each other takes little 
   t.same([...tokens], Array.from({ length: 1_000 }, () => 258 + 1_000));
   t.ok(process.resourceUsage().maxRSS - before < 400 * 1024, 'instead of 8 bytes for each token and place');
 });
+
+t.test('an error message of millions of lines is read in one pass', async (t) => {
+  const start = performance.now();
+  await t.rejects(loadVocabulary(t, vocabularyOf('gpt2', ['a', 'b'], [1, 1], [merges, ['tokenizer.ggml.pre', types.string, 'x\n'.repeat(2_000_000)]])), { code: 'model_unusable' });
+  t.ok(performance.now() - start < 20_000, 'it took minutes');
+});
