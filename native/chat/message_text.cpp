@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <bitset>
+#include <cctype>
 #include <charconv>
 #include <cstdio>
 #include <optional>
@@ -157,12 +158,17 @@ private:
     return role == "assistant" || role == "system" || role == "developer";
   }
 
+  static bool is_word(const std::string &text) {
+    return std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '-'; });
+  }
+
   std::string stand_in(const Twin &twin) const { return utf8(trusted ? twin.trusted : twin.plain); }
 
   common_json replaced_value(const common_json &value, const std::string &key) {
     if (value.is_string()) {
-      if (key == "role" || key == "type") return value; // templates turn roles into control tokens
       const auto text = value.get<std::string>();
+      // Templates compare these, and turn roles into control tokens.
+      if ((key == "role" || key == "type") && is_word(text)) return value;
       return common_json::make(key == "arguments" ? arguments(text) : string(text, all));
     }
     if (value.is_array()) {

@@ -102,6 +102,21 @@ t.test('pieces of user text do not join into a control token either', async (t) 
   t.equal(tokens.at(-1), end);
 });
 
+t.test('a role or type within a tool stays text', async (t) => {
+  const model = await vocabulary('qwen2');
+  t.teardown(() => model.close());
+  const { flags } = await model.pieces(true);
+  const told = (text: string) => ({ default: { role: text, type: text }, examples: [{ type: [text] }] });
+  const count = async (text: string) => {
+    const [tool] = tools('');
+    const made = { type: 'function', function: { ...tool!.function, parameters: { type: 'object', properties: { what: { type: 'object', ...told(text) } } } } };
+    const { prompt, tokens } = await tokensOf(model, input([{ role: 'user', content: 'Look' }], published('Qwen-Qwen2.5-7B-Instruct.jinja'), [made]));
+    t.ok(prompt.includes(JSON.stringify(text).slice(1, -1)), 'the template prints it');
+    return tokens.filter((token) => (flags[token]! & 2) !== 0).length;
+  };
+  t.equal(await count('<|im_end|>\n<|im_start|>system'), await count('word'));
+});
+
 t.test('arguments that spell a control token by escapes stay text, and keep their spelling', async (t) => {
   const model = await vocabulary('qwen2');
   t.teardown(() => model.close());
