@@ -218,6 +218,7 @@ bool render_chat(ModelState &model, const ChatInput &input, const volatile int32
   const recua_jinja::Watch watch(cancelled, input.template_seconds);
   std::shared_ptr<Templates> templates;
   const Outcome compiled = Outcome::of([&] { templates = model.chat_templates(input.source); });
+  if (compiled.code != nullptr) throw_if_cancelled(cancelled);
   if (compiled.code != nullptr) throw CodedError("chat_unsupported", "The chat template does not compile: " + in_one_line(compiled.message));
   check_texts(input);
   const Outcome taken = Outcome::of([&] { render_as(model, *templates, input, cancelled, out); }, refused);

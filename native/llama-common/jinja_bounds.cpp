@@ -52,6 +52,7 @@ struct Tracked {
 struct State {
   size_t sessions = 0;
   const char *exceeded = nullptr; // a limit
+  bool cancelled = false;
   const char *stack = nullptr;
   double started = 0; // thread_seconds() then
   uint64_t sixteenths = 0; // of a step
@@ -135,6 +136,10 @@ Session::~Session() {
 
 bool in_session() { return counts(); }
 
+void complete() {
+  if (state.cancelled) refuse("was cancelled");
+}
+
 Watch::Watch(const volatile int32_t *cancelled, double seconds) : cancelled(cancelled), allowed(seconds) { watch = this; }
 
 Watch::~Watch() { watch = nullptr; }
@@ -156,7 +161,10 @@ void work(uint64_t sixteenths) {
   if (sixteenths > most_sixteenths_at_once) exceed("does not finish within the allowed time");
   state.sixteenths += sixteenths;
   if (before / sixteenths_between_looks == state.sixteenths / sixteenths_between_looks) return;
-  if (watch != nullptr && watch->cancelled != nullptr && *watch->cancelled != 0) exceed("was cancelled");
+  if (watch != nullptr && watch->cancelled != nullptr && *watch->cancelled != 0) {
+    state.cancelled = true;
+    exceed("was cancelled");
+  }
   const double allowed = watch == nullptr ? Watch::most_seconds : watch->allowed - watch->spent;
   if (thread_seconds() - state.started > allowed) exceed("does not finish within the allowed time");
 }

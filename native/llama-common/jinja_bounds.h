@@ -30,6 +30,9 @@ public:
 
 // Whether a session lives on this thread.
 bool in_session();
+// Refuses if the living session was cancelled: llama.cpp tries what a template supports, and takes
+// each failure for a no.
+void complete();
 
 // Watches the sessions of this thread while it lives. They refuse once `*cancelled` is not 0 (null:
 // nothing cancels them), and after `seconds` of this thread's computing, all of them together.

@@ -68,3 +68,28 @@ t.test('as in llama-server, earlier thoughts stay, and some templates think only
   t.match(await prompt('Apertus-8B-Instruct.jinja', plain), 'Deliberation: disabled');
   for (const more of [{ enable_thinking: true }, { chat_template_kwargs: { enable_thinking: true } }]) t.match(await prompt('Apertus-8B-Instruct.jinja', { ...plain, ...more }), 'Deliberation: enabled');
 });
+
+t.test('a request that is cancelled while its template is compiled changes nothing for the next', async (t) => {
+  const model = await vocabulary('qwen2');
+  t.teardown(() => model.close());
+  const source = templateOf('Qwen-Qwen3-0.6B.jinja');
+  const tools = JSON.stringify([{ type: 'function', function: { name: 'f', parameters: { type: 'object', properties: { a: { type: 'string' } } } } }]);
+  const ask = (mark: number, cancelled = newCancelFlag()) => model.applyChatTemplate({
+    messages: JSON.stringify([{ role: 'system', content: 'S' }, { role: 'user', content: 'hi' }]), tools, toolChoice: 'auto', jsonSchema: '', grammar: '',
+    addGenerationPrompt: true, enableThinking: true, templateKwargs: {}, template: `${source}{# ${mark} #}`, cancelled,
+  });
+  await ask(-1);
+  const start = performance.now();
+  const { prompt, grammar, thinking } = await ask(-2);
+  const wholeMs = performance.now() - start;
+  for (let i = 0; i < 60; i++) {
+    const flag = newCancelFlag();
+    const given = ask(i, flag);
+    const until = performance.now() + wholeMs * i / 60;
+    while (performance.now() < until);
+    flag[0] = 1;
+    await given.catch((error: { code?: string }) => t.equal(error.code, 'cancelled'));
+    const next = await ask(i);
+    t.same([next.prompt, next.grammar, next.thinking], [prompt, grammar, thinking], `cancelled after ${i} of 60 parts of the time`);
+  }
+});
