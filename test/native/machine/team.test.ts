@@ -56,7 +56,8 @@ t.test('threads that a smaller team keeps are bound no more than their caller', 
   const bound = join(folder, 'bound');
   writeFileSync(bound, '');
   const { stdout, stderr } = spawnSync(process.execPath, [join(folder, 'steps.mjs')], {
-    env: { ...process.env, LD_PRELOAD: library, BOUND: bound }, encoding: 'utf8', cwd: fileURLToPath(new URL('../../..', import.meta.url)),
+    // Behind a sanitizer's library, which comes first.
+    env: { ...process.env, LD_PRELOAD: [process.env['LD_PRELOAD'], library].filter(Boolean).join(' '), BOUND: bound }, encoding: 'utf8', cwd: fileURLToPath(new URL('../../..', import.meta.url)),
   });
   const alive = new Set(JSON.parse(stdout.trim().split('\n').at(-1) ?? stderr) as number[]);
   const changes = readFileSync(bound, 'utf8').trim().split('\n').map((line) => line.split(' ').map(Number) as [number, number]);
