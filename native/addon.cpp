@@ -8,6 +8,7 @@
 #include "matmul/matmul.h"
 #include "proof/proof.h"
 #include "schema/schema.h"
+#include "thread/compute_thread.h"
 #include "thread/machine_turn.h"
 
 #include "common.h"
@@ -76,6 +77,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("backends", Napi::Function::New(env, backends::list, "backends"));
   exports.Set("devices", Napi::Function::New(env, backends::devices, "devices"));
   exports.Set("setNuma", Napi::Function::New(env, numa::set, "setNuma"));
+  exports.Set("halt", Napi::Function::New(env, [](const Napi::CallbackInfo &) { compute::halt(); }, "halt"));
   exports.Set("setLog", Napi::Function::New(env, log::set_sink, "setLog"));
   exports.Set("loadModel", Napi::Function::New(env, Model::load, "loadModel"));
   exports.Set("turns", Napi::Function::New(env, turns, "turns"));

@@ -146,6 +146,7 @@ public:
   size_t most_outputs = 1;
   int32_t threads = 1; // upper limits for steps of one row, and of more
   int32_t threads_batch = 1;
+  bool on_devices = false; // GPUs compute all layers
   double rows_per_ms = 0; // of the last embedding pass; 0 before the first
 
 private:

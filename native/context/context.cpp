@@ -166,6 +166,8 @@ Napi::Promise Context::create(Napi::Env env, const std::shared_ptr<ContextCore> 
   options.number("microBatchSize", params.n_ubatch);
   options.number("threads", params.n_threads);
   options.number("threadsBatch", params.n_threads_batch);
+  bool on_devices = false;
+  options.boolean("onDevices", on_devices);
   options.text("flashAttention", flash);
   std::string attention = "ggml", matmul = "ggml";
   options.text("attention", attention);
@@ -192,6 +194,7 @@ Napi::Promise Context::create(Napi::Env env, const std::shared_ptr<ContextCore> 
         core->most_outputs = params.n_outputs_max;
         core->threads = params.n_threads;
         core->threads_batch = params.n_threads_batch;
+        core->on_devices = on_devices;
         core->compute_in_turn(turn_file, std::max(core->threads, core->threads_batch));
         if (guesses > 0) core->draft_costs = std::make_unique<DraftCosts>(params.n_seq_max, guesses, draft_always);
       },

@@ -126,13 +126,14 @@ std::vector<Outcome> score(const Step &step, const std::vector<float *> &row_log
   return outcomes;
 }
 
-// The number of logits from which it pays to wake other threads.
+// The number of logits from which it pays to call other threads, and to wake them.
 constexpr int64_t worth_sharing = 100000;
+constexpr int64_t worth_waking = 1000000;
 
 // Sequences are independent. A row behind another is sampled only if the other row gave the token
 // that was guessed. If there are fewer sequences than threads, threads share each row (choice.h);
 // the draw is the same. The threads are those that llama.cpp has just computed with: OpenMP keeps
-// them for the calling thread.
+// them for the calling thread. Where GPUs compute, they sleep.
 void sample(ContextCore &core, Step &step) {
   llama_context *context = core.context;
   const Rows &evaluated = step.evaluated();
@@ -146,7 +147,7 @@ void sample(ContextCore &core, Step &step) {
   const int64_t logits = static_cast<int64_t>(rows.size()) * llama_vocab_n_tokens(vocab);
   // The whole team or one thread: OpenMP ends the threads that a smaller team leaves out, and
   // creates new ones for the next decode.
-  const int32_t team = logits < worth_sharing ? 1 : llama_n_threads(context);
+  const int32_t team = core.on_devices ? (logits < worth_waking ? 1 : core.threads) : logits < worth_sharing ? 1 : llama_n_threads(context);
   const int32_t threads = count < team ? 1 : team;
   if (std::any_of(step.samplers.begin(), step.samplers.end(), [](const auto &sampler) { return sampler && sampler->by_chain(); })) core.logits.copy();
   // Requested on this thread: llama.cpp's first call after a decode reorders the rows.
@@ -253,8 +254,9 @@ Report compute_step(ContextCore &core, Step &step) {
   draft(core, step);
   const size_t rows = step.evaluated().tokens.size();
   const llama_model *model = llama_get_model(core.context);
-  const int32_t threads = team_for(model, rows, core.threads);
-  llama_set_n_threads(core.context, threads, team_for(model, rows, core.threads_batch));
+  // Beside GPUs, the processor only looks up embeddings: more threads would spin in vain.
+  const int32_t threads = core.on_devices ? 1 : team_for(model, rows, core.threads);
+  llama_set_n_threads(core.context, threads, core.on_devices ? 1 : team_for(model, rows, core.threads_batch));
   settle_team(threads);
   decode(core, step.evaluated(), step.decodes());
   const int64_t decoded = llama_time_us();

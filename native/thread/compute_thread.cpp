@@ -151,6 +151,8 @@ void Lane::close() {
   all.end();
 }
 
+void halt() { Thread::halt_all(); }
+
 void apart(const std::function<void()> &work) {
   std::exception_ptr error;
   std::thread([&] {

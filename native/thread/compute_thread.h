@@ -57,6 +57,9 @@ private:
   std::atomic<bool> closed{false};
 };
 
+// Any thread but the compute thread. Ends all computing, before the process ends. Idempotent.
+void halt();
+
 // Any thread but the compute thread. Runs `work` on a new thread and ends that thread, and with it
 // its OpenMP team. For work that llama.cpp does outside of steps, such as repacking weights during
 // a load.

@@ -107,6 +107,8 @@ export interface ContextOptions {
   microBatchSize: number;
   threads: number;
   threadsBatch: number;
+  /** GPUs compute all layers: the threads only sample. */
+  onDevices?: boolean;
   flashAttention: 'auto' | 'on' | 'off';
   /** Absent: ggml. No effect if layers are on a GPU. */
   attention?: 'auto' | 'ggml';
@@ -372,6 +374,11 @@ export interface NativeAddon extends ProvingAddon {
    * some errors to stderr.
    */
   setLog(sink: ((level: string, text: string) => void) | null): void;
+  /**
+   * Ends all computing in this process, for its 'exit' event: native libraries such as CUDA's
+   * destroy at exit what a step in flight still uses.
+   */
+  halt(): void;
   /** Throws `device_not_found`, or `backend_unusable` if no CPU backend is loaded. */
   loadModel(options: ModelOptions): ModelLoad;
   /** How often this process took a turn among others, and how often it had to wait for one. */

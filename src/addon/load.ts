@@ -3,6 +3,7 @@
 // the gateway.
 import { constants } from 'node:os';
 import { dirname } from 'node:path';
+import { isMainThread } from 'node:worker_threads';
 import type { NativeAddon } from './addon.js';
 import { RecuaError } from '../errors.js';
 import { installCommand, isClone, ownInstallation } from '../system/installation.js';
@@ -107,6 +108,8 @@ function openModule({ path, source }: Pick<AddonPlace, 'path' | 'source'>, needs
   }
   for (const kernel of kernelsAmong(refused, 'attention')) if (addon.attention().kernels.includes(kernel)) addon.refuseAttention(kernel);
   for (const kernel of kernelsAmong(refused, 'matmul')) if (addon.matmul().kernels.includes(kernel)) addon.refuseMatmul(kernel);
+  // In a worker thread, 'exit' is only that thread's.
+  if (isMainThread) process.once('exit', () => addon.halt());
   return { addon, linked: backends.length > 0, refused };
 }
 

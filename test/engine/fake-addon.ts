@@ -583,6 +583,7 @@ export function fakeAddon(fake: FakeOptions = {}): FakeAddon {
     refuseMatmul: () => {},
     setNuma: () => false,
     setLog: () => {},
+    halt: () => {},
     loadModel: () => {
       let cancel = (): void => {};
       const promise = new Promise<NativeModel>((resolve, reject) => {

@@ -73,7 +73,9 @@ async function open(
     const contextSize = effectiveContext(info, options, notes);
     const pooling = defect.noVectors ? 'none' : effectivePooling(info, options);
     const turns = offload.devices.length === 0 ? { turnFile: turnFile() } : {};
-    const context = info.hasDecoder ? await model.createContext({ ...contextOptions(options, contextSize, mathThreads), ...turns }) : undefined;
+    const settled = settleOffload(offload, info.layers);
+    const onDevices = settled.layers === settled.totalLayers;
+    const context = info.hasDecoder ? await model.createContext({ ...contextOptions(options, contextSize, mathThreads), onDevices, ...turns }) : undefined;
     const embedderOptions = pooling === 'none' ? undefined : { ...embedding(options, contextSize, pooling, mathThreads), ...turns };
     if (!context && !embedderOptions) {
       throw new RecuaError('model_unusable', `Expected a model that generates or embeds, got ${info.architecture} with pooling ${pooling}.`);
@@ -113,7 +115,7 @@ async function open(
       canRerank: pooling === 'rank',
       devices,
       deviceBytes: takenBytes(offload.devices, before, devices),
-      offload: settleOffload(offload, info.layers),
+      offload: settled,
       backends: addon.version.backends,
       llamaCpp: addon.version.llamaCpp,
       notes,

@@ -5,6 +5,7 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { gpuLayers } from '../../device.js';
 
 const setup = JSON.stringify(new URL('../setup.js', import.meta.url).href);
 const main = fileURLToPath(new URL('../../../dist/cli/main.js', import.meta.url));
@@ -54,7 +55,7 @@ function twoNodes(folder: string, all: readonly number[]): readonly string[] {
 }
 
 const oneNode = !existsSync('/sys/devices/system/node/node1');
-const skip = process.platform !== 'linux' && 'only Linux tells its nodes';
+const skip = process.platform !== 'linux' ? 'only Linux tells its nodes' : gpuLayers !== 0 && 'threads on a processor are meant';
 
 t.test('a strategy is chosen once per process, and changes nothing on one node', { skip }, (t) => {
   const plain = run('');
