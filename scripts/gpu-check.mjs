@@ -2,9 +2,9 @@
 // [--rounds N] [--skip build,tests,…]`: checks a machine with a GPU in one command. Builds that
 // backend into build/, runs the native and service tests with all layers on the GPU, compares
 // log-probabilities with the CPU's, and measures tokens per second beside llama-server and
-// llama-bench of the same tree. `--skip build` uses the existing build, or the addon in RECUA_ADDON. `--device
-// cpu` takes the same steps without a GPU, to test this script; its numbers say nothing about a
-// GPU.
+// llama-bench of the same tree. `--skip build` uses the existing build, or the addon in
+// RECUA_ADDON. `--device cpu` takes the same steps without a GPU, to test this script; its numbers
+// say nothing about a GPU.
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import { join, resolve } from 'node:path';

@@ -2,6 +2,7 @@
 // addon, never in the gateway process. The addon does not validate numbers: callers must. Native
 // code throws coded errors.
 import type { AttendOptions } from './attend.js';
+import type { Device, NativeBackend } from './device-types.js';
 import type { MultiplyOptions } from './multiply.js';
 import type { ProvingAddon } from './proving-types.js';
 import type { NativeSampler, SamplerOptions } from './sampling-types.js';
@@ -10,33 +11,8 @@ import type { CancelFlag, ChatInput, ChatPrompt, NativeParser, PrepareInput, Une
 
 export { loadAddon } from './load.js';
 export type * from './chat-types.js';
+export type * from './device-types.js';
 export type { NativeSampler, SamplerOptions, StepInput, StepResult };
-
-/** A device ggml can compute on. Memory is in bytes; 0: the backend does not report it. */
-export interface Device {
-  /** The name for `--device`: CPU, CUDA0, Vulkan0. */
-  name: string;
-  description: string;
-  kind: 'cpu' | 'gpu' | 'igpu' | 'accelerator';
-  backend: string;
-  /** The PCI address, if there is one: two backends may have the same device. */
-  id: string;
-  memoryFreeBytes: number;
-  memoryTotalBytes: number;
-}
-
-/**
- * A registered backend; or a library that `loadBackends` found but could not use, which has a
- * reason and no name.
- */
-export interface NativeBackend {
-  name: string;
-  /** '' if it is compiled in. */
-  file: string;
-  /** The processor features that it can use, e.g. AVX2: '1'. */
-  features: Record<string, string>;
-  reason: string;
-}
 
 export interface ModelOptions {
   path: string;
