@@ -63,12 +63,23 @@ const drift = 0.01;
  * is ignored.
  */
 const farthest = 3;
+/**
+ * The first step may be slow for other reasons: it also loads a GPU's kernels, or reads the file. A
+ * step of at least `tellingRows` that takes less than this share of the prior sets a new unit.
+ */
+const mistaken = 1 / 4;
+const tellingRows = 8;
 /** A step that is much too fast multiplies variances by at most this. */
 const largestDoubt = 100;
 /** Milliseconds per row before the first measurement, for comparing reading with copying. */
 const firstRowMs = 0.16;
 /** Milliseconds per copied token before the first copy. */
 const firstCopyMs = 0.01;
+
+/** A coefficient of the prior, in units of one row's time. */
+function prior(coefficient: number): number {
+  return coefficient < knots ? weights + 2 ** coefficient : attention;
+}
 
 export class StepCosts implements Costs {
   /** The Kalman filter's state: the 12 coefficients and their covariance matrix. */
@@ -81,6 +92,8 @@ export class StepCosts implements Costs {
   /** From `#share()`: each coefficient's covariance with the step's time (`#errors` × `#terms`). */
   readonly #shared = new Float64Array(size);
   #steps = 0;
+  /** The prior's unit. */
+  #rowMs = firstRowMs;
   #copyMs = firstCopyMs;
 
   constructor() {
@@ -137,7 +150,9 @@ export class StepCosts implements Costs {
   learn(parts: readonly Part[], ms: number): void {
     if (ms <= 0 || parts.length === 0) return;
     this.#describe(parts);
-    if (this.#steps === 0) this.#begin((ms / this.#expected()) * firstRowMs);
+    const rowMs = ms / this.#unitsOf();
+    const rows = parts.reduce((sum, part) => sum + part.rows, 0);
+    if (this.#steps === 0 || (rows >= tellingRows && rowMs < mistaken * this.#rowMs)) this.#begin(rowMs);
     this.#steps++;
     const expected = this.#expected(this.#learned);
     const share = this.#share();
@@ -157,11 +172,19 @@ export class StepCosts implements Costs {
     this.#clamp();
   }
 
+  /** The described step by the prior, in units of one row's time. */
+  #unitsOf(): number {
+    let units = 0;
+    for (let i = 0; i < size; i++) units += prior(i) * this.#terms[i]!;
+    return units;
+  }
+
   /** Resets to the prior, given one row's time. */
   #begin(rowMs: number): void {
+    this.#rowMs = rowMs;
     for (let i = 0; i < size; i++) {
       const rows = 2 ** i;
-      this.#learned[i] = rowMs * (i < knots ? weights + rows : attention);
+      this.#learned[i] = rowMs * prior(i);
       for (let j = 0; j < size; j++) {
         const same = i === j ? 1 : 0;
         const both = i < knots && j < knots;

@@ -47,3 +47,27 @@ for (const [name, machine] of Object.entries(machines)) {
     });
   }
 }
+
+// A first step also loads a GPU's kernels, or reads the weights from disk.
+for (const [name, machine] of Object.entries(machines)) {
+  t.test(`prompts after a first step that was very slow: ${name}`, async (t) => {
+    const trueMs = (parts: readonly Part[]) => stepMs(machine, parts);
+    const knowing: Planner = { plan: (running, plan) => planStep(running, batchSize, { known: true, stepMs: trueMs, mostMs: trueMs }, maxStallMs, plan) };
+    const conversations = [[{ at: 0, prompt: 6_000, answer: 20 }, { at: 0, prompt: 6_000, answer: 20 }]];
+    const work = ({ steps }: Outcome) => steps.reduce((sum, { ms }) => sum + ms, 0);
+    for (const slower of [4, 20, 100, 1000]) {
+      const found = seeds.map((seed) => {
+        const costs = new StepCosts();
+        const first = [{ slot: 0, depth: 0, rows: 14 }];
+        costs.learn(first, slower * trueMs(first));
+        for (let i = 0; i < 40; i++) {
+          const next = [{ slot: 0, depth: 14 + i, rows: 1 }];
+          costs.learn(next, trueMs(next));
+        }
+        const one = simulate(machine, conversations, { plan: (running, plan) => planStep(running, batchSize, costs, maxStallMs, plan), took: (parts, ms) => costs.learn(parts, ms) }, seed);
+        return work(simulate(machine, conversations, knowing)) / work(one);
+      });
+      t.ok(middle(found) > 0.9, `${slower} times as slow, of the best throughput: ${found.map((part) => part.toFixed(3)).join(' ')}`);
+    }
+  });
+}
