@@ -79,14 +79,20 @@ export async function readModelFile(model: string | PartOpener): Promise<ModelFi
   };
 }
 
-/** llama.cpp ends the process on such numbers: on the first while it loads, on the second later. */
+/** llama.cpp ends the process on such numbers, while it loads or later. */
 function checkNumbers({ path, metadata }: Gguf, architecture: string | null): void {
+  const numberOf = (name: string): number => {
+    const value = metadata.get(`${architecture}.${name}`);
+    return typeof value === 'number' || typeof value === 'bigint' ? Number(value) : NaN; // or a list
+  };
   for (const [key, value] of metadata) {
     const number = Number(value);
     const refuse = (what: string): never => {
       throw new RecuaError('invalid_gguf', `${path} cannot be used: expected ${key} to be ${what}, got ${number}.`);
     };
     if (key === `${architecture}.block_count` && !(number >= 1 && number <= mostLayers)) refuse(`from 1 to ${mostLayers}`);
+    if (key === `${architecture}.expert_used_count` && numberOf('expert_count') > 0 && !(number >= 1 && number <= numberOf('expert_count'))) refuse(`from 1 to ${numberOf('expert_count')}`);
+    if (key === `${architecture}.attention.head_count_kv` && numberOf('attention.head_count') % numberOf('attention.head_count_kv') > 0) refuse(`a divisor of ${numberOf('attention.head_count')} heads`);
     if (/norm(_rms)?_epsilon$/.test(key) && !(number >= 0 && number < Infinity)) refuse('a number from 0');
   }
 }

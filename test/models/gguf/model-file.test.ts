@@ -35,6 +35,32 @@ t.test('numbers on which llama.cpp would end the process are refused', async (t)
   t.equal((await readModelFile(path)).layers, 2, 'other parts of a model may have no layers');
 });
 
+t.test('numbers that contradict each other are refused', async (t) => {
+  const path = join(t.testdir(), 'bad.gguf');
+  const names = ['expert_count', 'expert_used_count', 'attention.head_count', 'attention.head_count_kv'];
+  const others = sound.metadata!.filter(([key]) => !names.some((name) => key === `llama.${name}`));
+  const write = (numbers: Record<string, number>) => writeFileSync(path, gguf({
+    ...sound, metadata: [...others, ...Object.entries(numbers).map(([name, number]): Meta => [`llama.${name}`, types.u32, number])],
+  }));
+  const wrong: [numbers: Record<string, number>, told: string][] = [
+    [{ expert_count: 4, expert_used_count: 5 }, 'expected llama.expert_used_count to be from 1 to 4, got 5'],
+    [{ expert_count: 4, expert_used_count: 0 }, 'expected llama.expert_used_count to be from 1 to 4, got 0'],
+    [{ 'attention.head_count_kv': 3, 'attention.head_count': 4 }, 'expected llama.attention.head_count_kv to be a divisor of 4 heads, got 3'],
+  ];
+  for (const [numbers, told] of wrong) {
+    write(numbers);
+    await t.rejects(readModelFile(path), { code: 'invalid_gguf', message: told });
+  }
+  const right: Record<string, number>[] = [
+    { expert_count: 0, expert_used_count: 0 }, { expert_count: 4, expert_used_count: 4 },
+    { 'attention.head_count': 4, 'attention.head_count_kv': 0 }, { 'attention.head_count': 4, 'attention.head_count_kv': 2 }, { 'attention.head_count_kv': 3 },
+  ];
+  for (const numbers of right) {
+    write(numbers);
+    await readModelFile(path);
+  }
+});
+
 function part(index: number, total: number, tensors = 2): Buffer {
   const split: Meta[] = [['split.no', types.u16, index], ['split.count', types.u16, total], ['split.tensors.count', types.i32, tensors]];
   const own = sound.tensors![index]! as { offset: number };
