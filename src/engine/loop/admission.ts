@@ -99,7 +99,9 @@ export class Admission {
       const whole = this.#cache.pool.entries.find(({ id }) => id === stash)?.tokens.length;
       // The stash was dropped for the one added just now.
       if (whole === undefined) return false;
+      const start = performance.now();
       const back = await this.#context.unstashSequence(stash, slot, checkpoint ? whole : reused);
+      if (back) this.#costs.copied(checkpoint ? whole : reused, performance.now() - start);
       if (back && (!checkpoint || await this.#context.rollBackSequence(checkpoint.id, slot, reused))) {
         if (this.#cache.pool.leaveToFile(stash)) await this.#context.dropStash(stash);
         return true;

@@ -73,8 +73,8 @@ const tellingRows = 8;
 const largestDoubt = 100;
 /** Milliseconds per row before the first measurement, for comparing reading with copying. */
 const firstRowMs = 0.16;
-/** Milliseconds per copied token before the first copy. */
-const firstCopyMs = 0.01;
+/** To copy a token takes this share of a row's time, until a copy was measured. */
+const copyShare = 1 / 16;
 
 /** A coefficient of the prior, in units of one row's time. */
 function prior(coefficient: number): number {
@@ -94,7 +94,8 @@ export class StepCosts implements Costs {
   #steps = 0;
   /** The prior's unit. */
   #rowMs = firstRowMs;
-  #copyMs = firstCopyMs;
+  /** Milliseconds per copied token; undefined before the first copy. */
+  #copyMs: number | undefined;
 
   constructor() {
     this.#begin(firstRowMs);
@@ -129,12 +130,18 @@ export class StepCosts implements Costs {
 
   /** Milliseconds to copy the KV of `tokens` to another sequence or into memory. */
   copyMs(tokens: number): number {
-    return tokens * this.#copyMs;
+    return tokens * (this.#copyMs ?? copyShare * this.#rowMs);
   }
 
-  /** Reports a measured copy: a moving average, in which an outlier counts at most fourfold. */
+  /**
+   * Reports a measured copy. Other programs can make one slower, never faster: a faster one counts
+   * more than a slower one.
+   */
   copied(tokens: number, ms: number): void {
-    if (tokens > 0) this.#copyMs += (Math.min(ms / tokens, 4 * this.#copyMs) - this.#copyMs) / 4;
+    if (tokens === 0) return;
+    const known = this.copyMs(1);
+    const news = ms / tokens - known;
+    this.#copyMs = known + (news < 0 ? news / 2 : Math.min(news, 3 * known) / 16);
   }
 
   /** Milliseconds of a pass with one row: what merging two steps into one saves. */

@@ -50,6 +50,8 @@ async function turn(engine: Engine, said: Said, question: string, maxTokens = 16
   return { content, usage: (await answer.finished).usage };
 }
 
+/** Long enough that reading a file surely pays: short ones are evaluated again as fast. */
+const long = (question: string) => `${question} `.repeat(60);
 const questions = ['Tell me about the mountains.', 'How many llamas has a pack train?', 'Hello! Who are you?', 'Say it again.'];
 
 t.test('each process continues where the last one was: the same answers, the same tokens reused', async (t) => {
@@ -77,7 +79,7 @@ t.test('several conversations wake at once, beside a new one; the others stay as
   const sleep = place(t.testdir());
   const all: Said[] = questions.map(() => []);
   await live(sleep, async (engine) => {
-    for (const [i, said] of all.entries()) await turn(engine, said, `${questions[i]!} `.repeat(8));
+    for (const [i, said] of all.entries()) await turn(engine, said, long(questions[i]!));
     return {};
   }, { cacheRamMib: 100 });
   t.equal(files(sleep).length, 4, 'two of them from stashes, for there are two slots');
@@ -85,7 +87,7 @@ t.test('several conversations wake at once, beside a new one; the others stay as
   const { usages } = await live(sleep, async (engine) => {
     const turns = await Promise.all([turn(engine, all[0]!, 'Go on.'), turn(engine, all[1]!, 'Go on.'), turn(engine, [], 'Something else.'), turn(engine, all[2]!, 'Go on.')]);
     return { usages: turns.map(({ usage }) => usage) };
-  });
+  }, { cacheRamMib: 100 });
   for (const i of [0, 1, 3]) t.ok(usages[i]!.cachedTokens > usages[i]!.promptTokens / 2, `${usages[i]!.cachedTokens} of ${usages[i]!.promptTokens}`);
   const same = files(sleep).filter((file) => before.get(file)?.equals(readFileSync(file)));
   t.ok(same.length >= 1, 'what was not asked for is not written again');
@@ -164,7 +166,7 @@ t.test('a damaged file costs its own conversation only, and what no engine wrote
   const sleep = place(t.testdir());
   const said: Said[] = [[], []];
   await live(sleep, async (engine) => {
-    for (const [i, one] of said.entries()) await turn(engine, one, `${questions[i]!} `.repeat(8));
+    for (const [i, one] of said.entries()) await turn(engine, one, long(questions[i]!));
     return {};
   });
   t.equal(files(sleep).length, 2);
@@ -197,7 +199,7 @@ t.test('in a folder that lasts, a pause keeps the conversations of slots and of 
   const sleep = place(t.testdir(), { lasts: true });
   const all: Said[] = questions.map(() => []);
   const { usages } = await live(sleep, async (engine) => {
-    for (const [i, said] of all.entries()) await turn(engine, said, `${questions[i]!} `.repeat(8));
+    for (const [i, said] of all.entries()) await turn(engine, said, long(questions[i]!));
     await until(() => files(sleep).filter((name) => name.endsWith('.kv')).length === 4);
     const usages = [];
     for (const said of all) usages.push((await turn(engine, said, 'Go on.')).usage);
@@ -211,7 +213,7 @@ t.test('servers of other settings share a folder that lasts, and leave each othe
   const sleep = place(t.testdir(), { lasts: true });
   const said: Said[] = [[], []];
   await live(sleep, async (engine) => {
-    for (const [i, one] of said.entries()) await turn(engine, one, `${questions[i]!} `.repeat(8));
+    for (const [i, one] of said.entries()) await turn(engine, one, long(questions[i]!));
     return {};
   });
   const own = files(sleep);
