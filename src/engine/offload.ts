@@ -143,12 +143,13 @@ function tooLarge(wanted: number, devices: readonly Device[], need: LayerNeed): 
   const free = devices.reduce((sum, { memoryFreeBytes }) => sum + memoryFreeBytes, 0);
   const fitting = layersThatFit(need, surelyFreeBytes(need, devices));
   return new RecuaError('model_too_large', `${wanted} of ${total} layers do not fit into the memory of ${describeAll(devices)}:\n`
-    + rows.map(([label, bytes]) => `  ${label.padEnd(9)} ${size(bytes).padStart(9)}\n`).join('')
-    + `  together  ${size(rows.reduce((sum, [, bytes]) => sum + bytes, 0)).padStart(9)}, ${size(free)} free\n`
+    + rows.map(([label, bytes]) => `  ${label.padEnd(9)} ${memoryText(bytes).padStart(9)}\n`).join('')
+    + `  together  ${memoryText(rows.reduce((sum, [, bytes]) => sum + bytes, 0)).padStart(9)}, ${memoryText(free)} free\n`
     + `${fitting > 0 ? `With --gpu-layers auto, ${fitting} layers go there. ` : ''}A smaller --ctx-size or --parallel, --cache-type-k and --cache-type-v or a smaller quantization make room.`);
 }
 
-function size(bytes: number): string {
+/** Memory, in tables of errors. */
+export function memoryText(bytes: number): string {
   return bytes >= 2 ** 30 ? `${(bytes / 2 ** 30).toFixed(1)} GiB` : `${Math.ceil(bytes / 2 ** 20)} MiB`;
 }
 

@@ -5,6 +5,8 @@ export interface MachineMemory {
   totalBytes: number;
   /** Memory available without swapping, as the system estimates it. */
   availableBytes: number;
+  /** False on macOS: `availableBytes` leaves out the file cache, which the system can drop. */
+  countsCache: boolean;
 }
 
 /** The machine's memory, or a container's limit if that is lower. */
@@ -12,5 +14,9 @@ export function machineMemory(): MachineMemory {
   const limit = process.constrainedMemory?.() ?? 0;
   // Without a limit the system reports 0 or a number beyond any memory.
   const totalBytes = limit > 0 ? Math.min(limit, totalmem()) : totalmem();
-  return { totalBytes, availableBytes: Math.min(process.availableMemory?.() ?? Infinity, freemem(), totalBytes) };
+  return {
+    totalBytes,
+    availableBytes: Math.min(process.availableMemory?.() ?? Infinity, freemem(), totalBytes),
+    countsCache: process.platform !== 'darwin',
+  };
 }

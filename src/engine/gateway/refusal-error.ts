@@ -1,6 +1,7 @@
 // The error for a request that does not get its model: what it needs, what there is, what to do.
 // Used by engine/gateway/pool.
 import { RecuaError } from '../../errors.js';
+import { memoryText } from '../offload.js';
 import { groupPlace, type Bytes } from '../leases/budget.js';
 import type { Refusal } from '../leases/events.js';
 
@@ -13,19 +14,15 @@ export function refusalError(id: string, why: Refusal): RecuaError {
   const over = (there: Bytes, place: string): boolean => (need[place] ?? 0) > there[place]! - (there === budget ? pinned[place] ?? 0 : 0);
   const rows = Object.keys(budget).filter((place) => over(budget, place)).map((place) => {
     if (place.startsWith(groupPlace(''))) return `${place}: one model at a time, and a pinned model is in it`;
-    const kept = (pinned[place] ?? 0) > 0 ? `, of which ${size(pinned[place]!)} are taken by pinned models` : '';
-    return `${place}: ${size(need[place]!)} needed, ${size(budget[place]!)} there for models${kept}`;
+    const kept = (pinned[place] ?? 0) > 0 ? `, of which ${memoryText(pinned[place]!)} are taken by pinned models` : '';
+    return `${place}: ${memoryText(need[place]!)} needed, ${memoryText(budget[place]!)} there for models${kept}`;
   });
   for (const place of Object.keys(left).filter((one) => over(left, one))) {
-    rows.push(`${place}: ${size(need[place]!)} needed, ${size(Math.max(0, left[place]!))} left on this machine now; other programs have the rest`);
+    rows.push(`${place}: ${memoryText(need[place]!)} needed, ${memoryText(Math.max(0, left[place]!))} left on this machine now; other programs have the rest`);
   }
   if (maxModels > 0 && pinnedModels >= maxModels) rows.push(`models at once: ${maxModels}, all of them pinned`);
   return new RecuaError('model_too_large', `${id} cannot be loaded here. ${rows.join('; ')}. Use a smaller model, quantization or context, or raise the limit.`, {
     param: 'model',
     details: { needed_bytes: need['memory'] ?? 0, available_bytes: Math.max(0, left['memory'] ?? (budget['memory'] ?? 0) - (pinned['memory'] ?? 0)) },
   });
-}
-
-function size(bytes: number): string {
-  return bytes >= 2 ** 30 ? `${(bytes / 2 ** 30).toFixed(1)} GiB` : `${Math.ceil(bytes / 2 ** 20)} MiB`;
 }

@@ -6,7 +6,7 @@ import { machineMemory, type MachineMemory } from '../../system/machine-memory.j
 import { sizeText } from '../byte-size.js';
 import type { ModelFile } from '../gguf/model-file.js';
 import { offloadWish } from './layer-need.js';
-import { estimateMemory, largestContext } from './memory.js';
+import { estimateMemory, largestContext, type MemoryNeed } from './memory.js';
 
 type Wanted = Pick<EngineConfig, 'contextSize' | 'parallel' | 'cacheTypeK' | 'cacheTypeV' | 'batchSize' | 'microBatchSize' | 'flashAttention' | 'mmap' | 'gpuLayers' | 'device' | 'requireGpu'>;
 
@@ -21,29 +21,33 @@ export function ensureFits(file: ModelFile, wanted: Wanted, machine: MachineMemo
   // A bound may be far above what llama.cpp takes: no reason to refuse.
   const kvBytes = need.kvIsBound ? 0 : need.kvBytes;
   const own = kvBytes + need.computeBytes + (wanted.mmap ? 0 : need.weightsBytes);
-  if (own > machine.availableBytes) {
-    throw new RecuaError('model_too_large', `${tableOf(need, wanted)}\nThis machine has ${sizeText(machine.totalBytes)}, ${sizeText(machine.availableBytes)} of it available. ${advice(file, wanted, machine)}`);
+  const roomBytes = machine.countsCache ? machine.availableBytes : machine.totalBytes;
+  if (own > roomBytes) {
+    const available = machine.countsCache ? `, ${sizeText(machine.availableBytes)} of it available` : '';
+    throw new RecuaError('model_too_large', `${tableOf(file, need, wanted)}\nThis machine has ${sizeText(machine.totalBytes)}${available}. ${advice(file, wanted, roomBytes)}`);
   }
   if (need.weightsBytes + kvBytes + need.computeBytes <= machine.totalBytes) return undefined;
   return `The model needs ${sizeText(need.totalBytes)}, and this machine has ${sizeText(machine.totalBytes)}: weights are read from disk again and again, which is slow.`;
 }
 
-/** What a model needs, one part to a line. */
-export function tableOf(need: { weightsBytes: number; kvBytes: number; computeBytes: number }, { contextSize, parallel }: { contextSize: number; parallel: number }): string {
-  const context = `${contextSize > 0 ? `${contextSize} tokens` : 'the whole context'}${parallel > 1 ? ` for each of ${parallel} requests` : ''}`;
+/** What the model needs, one part to a line. */
+function tableOf({ contextTrain }: ModelFile, need: MemoryNeed, { contextSize, parallel }: Wanted): string {
+  // A request gets no more than the model was trained on.
+  const tokens = Math.min(contextSize || Infinity, contextTrain || Infinity);
+  const context = `${tokens < Infinity ? `${tokens} tokens` : 'the usual size'}${parallel > 1 ? ` for each of ${parallel} requests` : ''}`;
   const rows: [string, number, string][] = [
     ['weights', need.weightsBytes, ''], ['context', need.kvBytes, `  ${context}`], ['computing', need.computeBytes, ''],
-    ['together', need.weightsBytes + need.kvBytes + need.computeBytes, ''],
+    ['together', need.totalBytes, ''],
   ];
   return `The model does not fit into memory:\n${rows.map(([label, bytes, more]) => `  ${label.padEnd(9)} ${sizeText(bytes).padStart(8)}${more}`).join('\n')}`;
 }
 
-function advice(file: ModelFile, wanted: Wanted, { availableBytes }: MachineMemory): string {
+function advice(file: ModelFile, wanted: Wanted, roomBytes: number): string {
   const ways: string[] = [];
-  const context = largestContext(file, availableBytes, wanted);
+  const context = largestContext(file, roomBytes, wanted);
   if (context > 0) ways.push(`--ctx-size ${context}`);
   let parallel = wanted.parallel - 1;
-  while (parallel > 0 && estimateMemory(file, { ...wanted, parallel }).totalBytes > availableBytes) parallel--;
+  while (parallel > 0 && estimateMemory(file, { ...wanted, parallel }).totalBytes > roomBytes) parallel--;
   if (parallel > 0) ways.push(`--parallel ${parallel}`);
   return ways.length > 0 ? `It fits with ${ways.join(', or with ')}.` : 'Use a smaller quantization or a smaller model.';
 }

@@ -36,7 +36,9 @@ export function foreseePlacement(file: ModelFile, config: Config, devices: reado
 }
 
 function chosenDevices(need: LayerNeed, file: ModelFile, config: Config, devices: readonly Device[]): { device: string; layers: number }[] {
-  const wanted = { ...config, ...offloadWish(config, file), layerNeed: need };
+  const wish = offloadWish(config, file);
+  // A number is taken as it is: the pool compares the need with its budget, and refuses.
+  const wanted = { ...config, ...wish, layerNeed: wish.gpuLayers === 'auto' ? need : undefined };
   if (devices.length === 0 || !wantsGpu(wanted)) return [];
   try {
     const choice = chooseOffload(wanted, devices, []);

@@ -9,7 +9,7 @@ import { builtinPath } from '#recua/models/store.js';
 import { makeConfig } from '#recua/settings/config.js';
 
 const mebibyte = 2 ** 20;
-const machine = (available: number, total = 2 * available) => ({ totalBytes: total * mebibyte, availableBytes: available * mebibyte });
+const machine = (available: number, total = 2 * available) => ({ totalBytes: total * mebibyte, availableBytes: available * mebibyte, countsCache: true });
 const file = await readModelFile(builtinPath);
 
 t.test('a context that does not fit', (t) => {
@@ -25,6 +25,9 @@ t.test('a context that does not fit', (t) => {
     t.ok(estimateMemory(file, { ...wanted, ...less }).totalBytes <= 100 * mebibyte);
   }
   t.throws(() => ensureFits(file, { ...wanted, parallel: parallel! + 1 }, machine(100)), 'and no more would');
+  t.equal(ensureFits(file, wanted, { ...machine(1, 1000), countsCache: false }), undefined, 'macOS does not say what it could free');
+  t.throws(() => ensureFits(file, wanted, { ...machine(1, 100), countsCache: false }), { message: /This machine has 100 MiB\. It fits with/ });
+  t.throws(() => ensureFits(file, { ...wanted, contextSize: 99_999 }, machine(100)), { message: /4096 tokens for each of 16/ }, 'no more than the training size');
   t.match((t.throws(() => ensureFits(file, wanted, machine(1)), RecuaError) as RecuaError).message, /Use a smaller quantization or a smaller model\.$/);
   t.end();
 });

@@ -31,6 +31,7 @@ t.test('what a GPU computes counts against its memory and not RAM; the rest is R
   const two = on({ gpuLayers: -1 }, [gpu('CUDA0', 3 * gib), gpu('CUDA1', gib)]);
   t.strictSame(Object.keys(two.deviceBytes), ['CUDA0', 'CUDA1']);
   t.ok(two.deviceBytes['CUDA0']! > two.deviceBytes['CUDA1']!);
+  t.strictSame(Object.keys(on({ gpuLayers: -1 }, [gpu('CUDA0', 2 ** 20)]).deviceBytes), ['CUDA0'], 'what cannot fit there is refused for that, not as RAM');
   t.strictSame(on({ gpuLayers: 'auto' }, [gpu('CUDA0', gib)]), { needBytes: whole, deviceBytes: {} }, 'no layer fits into what is free');
 });
 
