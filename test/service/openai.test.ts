@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url';
 import Anthropic from '@anthropic-ai/sdk';
 import OpenAI from 'openai';
 import t from 'tap';
+import { gpuLayers } from '../device.js';
 import { startService } from './service.js';
 
 const suite = (name: string): string => fileURLToPath(new URL(`../server/${name}.test.js`, import.meta.url));
@@ -27,7 +28,10 @@ t.test('in Anthropic’s dialect a stop sequence of the request is reported, and
   t.match(await client.messages.create({ ...ask, max_tokens: 1 }), { stop_reason: 'max_tokens', stop_sequence: null });
 });
 
-t.test('n answers equal those of n seeds', async (t) => {
+// On a GPU the number of rows in a step decides the rounding, and so, now and then, a token.
+const onGpu = gpuLayers !== 0 && 'rows in company round otherwise on a GPU';
+
+t.test('n answers equal those of n seeds', { skip: onGpu }, async (t) => {
   const { url } = await startService(t, ['--parallel', '4']);
   const client = new OpenAI({ baseURL: `${url}/v1`, apiKey: 'none', maxRetries: 0 });
   const ask = { model: 'default', messages: [{ role: 'user' as const, content: 'Tell me something about rain.' }], temperature: 1.5, max_tokens: 24, seed: 11 };
