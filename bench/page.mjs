@@ -14,8 +14,6 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 const goals = { firstLoadKb: 200, firstPaintMs: 100, longTasks: 0, streamingShare: 0.1 };
 const messages = 2_000;
 const tokensPerSecond = 500;
-/** Answer speed of a fast model. */
-const chunksPerSecond = 60;
 const streamSeconds = 10;
 /** Per frame: at 60 frames a second, faster than anybody turns a wheel. */
 const scrollPx = 300;
@@ -85,8 +83,9 @@ async function startFront(port) {
   return server;
 }
 
-function stream(req, res) {
-  req.resume();
+/** Sends an answer at a steady speed, with the pauses that the page asks for, like the server. */
+async function stream(req, res) {
+  const { stream_options: { interval_ms: intervalMs } } = JSON.parse(Buffer.concat(await req.toArray()).toString());
   res.writeHead(200, { 'Content-Type': 'text/event-stream' });
   const send = (event) => res.write(`data: ${JSON.stringify(event)}\n\n`);
   const text = textOf(tokensPerSecond * streamSeconds);
@@ -101,7 +100,7 @@ function stream(req, res) {
     send({ choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] });
     send({ choices: [], usage: { prompt_tokens: 10, completion_tokens: tokensPerSecond * streamSeconds } });
     res.end('data: [DONE]\n\n');
-  }, 1_000 / chunksPerSecond);
+  }, intervalMs);
   res.once('close', () => clearInterval(timer));
 }
 

@@ -1,12 +1,12 @@
-// Lets the browser paint the frame in index.html before it loads the page's modules: it would
-// compile them on the thread that paints.
+// Lets the browser paint the frame in index.html before it loads the icon, the manifest and the
+// page's modules, which it would compile on the thread that paints.
 let isBegun = false;
 
 function begin() {
   if (isBegun) return;
   isBegun = true;
-  const modules = /** @type {HTMLTemplateElement} */ (document.getElementById('modules'));
-  document.head.append(modules.content);
+  const later = /** @type {HTMLTemplateElement} */ (document.getElementById('later'));
+  document.head.append(later.content);
   void import('./main.js');
 }
 

@@ -1,4 +1,7 @@
 // The text of a model is only text, whatever it contains: scripted answers in a real browser.
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import t from 'tap';
 import type { Script } from '../server/fake-engine.js';
 import { hang } from '../server/fake-engine.js';
@@ -78,6 +81,22 @@ t.test('a click opens a link, in a page that knows nothing of this one', { skip:
   t.equal(await opened.evaluate('opener'), null);
   t.equal(await opened.evaluate('document.referrer'), '');
 });
+
+for (const browser of ['chromium', 'firefox'] as BrowserName[]) {
+  t.test(`a site that opens the page cannot reach it, in ${browser}`, { skip: missing(browser) }, async (t) => {
+    const { url } = await startApp(t);
+    const other = createServer((_req, res) => res.setHeader('Content-Type', 'text/html').end('<title>Other</title>')).listen(0, '127.0.0.2');
+    t.teardown(() => other.close());
+    await once(other, 'listening');
+    const { page } = await openPage(t, browser, url);
+    await page.goto(`http://127.0.0.2:${(other.address() as AddressInfo).port}/`);
+    const opening = page.context().waitForEvent('page');
+    await page.evaluate((address) => void (globalThis as any).open(address), url);
+    const opened = await opening;
+    await opened.getByRole('textbox', { name: 'Message' }).waitFor();
+    t.equal(await opened.evaluate('opener'), null);
+  });
+}
 
 t.test('ten megabytes leave the page responsive', { skip: missing('chromium') }, async (t) => {
   const { url, engine } = await startApp(t, { maxTokens: 100_000 });

@@ -97,14 +97,16 @@ export async function json(path, options) {
 }
 
 /**
- * The lines of a response, as they arrive. Throws `cut_off` if the connection breaks.
+ * The complete lines of a response, as they arrive, several at a time. Throws `cut_off` if the
+ * connection breaks.
  * @param {Response} response
  * @param {AbortSignal} signal of the request
- * @returns {AsyncGenerator<string>}
+ * @returns {AsyncGenerator<string[]>}
  */
 async function* lines(response, signal) {
   if (!response.body) return;
-  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  const reader = response.body.getReader();
+  const decoder = new TextDecoder();
   /** Parts of an incomplete line, joined only once, as a line may have megabytes. @type {string[]} */
   let begun = [];
   for (;;) {
@@ -113,16 +115,17 @@ async function* lines(response, signal) {
       if (signal.aborted) throw cause;
       throw new ServerError('The connection ended before the answer was complete.', 'cut_off');
     });
-    if (done) break;
-    const parts = value.split('\n');
-    const last = parts.pop() ?? '';
-    for (const part of parts) {
-      yield begun.length === 0 ? part : begun.join('') + part;
-      begun = [];
+    const parts = decoder.decode(value, { stream: !done }).split('\n');
+    const [first = '', ...others] = parts;
+    begun.push(first);
+    if (others.length > 0) {
+      const complete = [begun.join(''), ...others.slice(0, -1)];
+      begun = [others.at(-1) ?? ''];
+      yield complete;
     }
-    if (last !== '') begun.push(last);
+    if (done) break;
   }
-  if (begun.length > 0) yield begun.join('');
+  yield [begun.join('')];
 }
 
 /** @param {string} text @returns {any} an object; throws if the server sent something else */
@@ -141,13 +144,15 @@ function objectOf(text) {
  */
 export async function* events(path, body, signal) {
   const response = await request(path, { body, signal });
-  for await (const line of lines(response, signal)) {
-    if (!line.startsWith('data: ')) continue;
-    const data = line.slice('data: '.length);
-    if (data === '[DONE]') return;
-    const event = objectOf(data);
-    if (event.error) throw new ServerError(String(event.error.message ?? event.error), event.error.code);
-    yield event;
+  for await (const complete of lines(response, signal)) {
+    for (const line of complete) {
+      if (!line.startsWith('data: ')) continue;
+      const data = line.slice('data: '.length);
+      if (data === '[DONE]') return;
+      const event = objectOf(data);
+      if (event.error) throw new ServerError(String(event.error.message ?? event.error), event.error.code);
+      yield event;
+    }
   }
   throw new ServerError('The connection ended before the answer was complete.', 'cut_off');
 }
@@ -159,11 +164,13 @@ export async function* events(path, body, signal) {
  */
 export async function* objects(path, body, signal) {
   const response = await request(path, { body, signal });
-  for await (const line of lines(response, signal)) {
-    if (line.trim() === '') continue;
-    const object = objectOf(line);
-    if (object.error) throw new ServerError(String(object.error.message ?? object.error));
-    yield object;
+  for await (const complete of lines(response, signal)) {
+    for (const line of complete) {
+      if (line.trim() === '') continue;
+      const object = objectOf(line);
+      if (object.error) throw new ServerError(String(object.error.message ?? object.error));
+      yield object;
+    }
   }
 }
 

@@ -10,6 +10,9 @@ import { wireMessages } from './tree.js';
 /** Settings that the request carries under the same name. */
 const fields = ['temperature', 'top_p', 'top_k', 'min_p', 'max_tokens', 'seed', 'repeat_penalty', 'presence_penalty', 'frequency_penalty'];
 
+/** Least time between two pieces of text. More often than it is drawn would be work for nothing. */
+const intervalMs = 50;
+
 /**
  * @param {Conversation} conversation
  * @param {Message[]} path the model answers its last message, or continues it
@@ -17,7 +20,7 @@ const fields = ['temperature', 'top_p', 'top_k', 'min_p', 'max_tokens', 'seed', 
  */
 export function bodyOf({ settings }, path, model) {
   /** @type {Record<string, any>} */
-  const body = { model, messages: wireMessages(path, settings['system'] ?? ''), stream: true, stream_options: { include_usage: true } };
+  const body = { model, messages: wireMessages(path, settings['system'] ?? ''), stream: true, stream_options: { include_usage: true, interval_ms: intervalMs } };
   for (const field of fields) if (settings[field] !== undefined) body[field] = settings[field];
   if (settings['thinking'] === 'off') body['enable_thinking'] = false;
   const schema = parsed(settings['schema']);

@@ -7,7 +7,6 @@ import { sentenceOf, ServerError } from '../app/server.js';
 import { wholeAnswer } from './asking.js';
 import * as database from './database.js';
 import { hold, isFree } from './one-tab.js';
-import { Pace } from './pace.js';
 import { savedChats, servedModel } from './saved-chats.js';
 import { childrenOf, newConversation, newId, pathOf, titleOf } from './tree.js';
 
@@ -350,19 +349,18 @@ class Session extends Emitter {
     this.running.set(message.id, running);
     const release = hold(message.id);
     const timer = setInterval(() => this.#save(conversation, [message]), saveEveryMs);
-    const pace = new Pace(message, watchers);
+    const grown = () => { for (const watcher of watchers) watcher(); };
     try {
-      await wholeAnswer(message, running, conversation, continued, pace.grown);
+      await wholeAnswer(message, running, conversation, continued, grown);
     } catch (thrown) {
       if (stop.signal.aborted) message.finish = 'stopped';
       else message.error = sentenceOf(thrown);
     }
     clearInterval(timer);
-    pace.close();
     release();
     this.running.delete(message.id);
     this.#save(conversation, [message]);
-    for (const watcher of watchers) watcher();
+    grown();
     this.changed();
     void this.#keep(conversation);
   }

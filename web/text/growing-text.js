@@ -1,6 +1,6 @@
 // Draws an answer's Markdown while it grows. Complete blocks are drawn once; only the last one is
-// redrawn. Drawing takes at most a tenth of the time, so that even the fastest model leaves the
-// page responsive.
+// redrawn. Drawing takes at most a tenth of the time, and less if the text comes faster than anyone
+// reads, so that even the fastest model leaves the page responsive.
 import { tokensOf } from './markdown.js';
 import { blocks, element } from './elements.js';
 
@@ -8,8 +8,14 @@ import { blocks, element } from './elements.js';
 const longestBlock = 20_000;
 /** The same limit for a code block, which is cheap to parse. */
 const longestCode = 200_000;
-/** Pause after drawing, as a multiple of the time it took. */
-const restFactor = 9;
+/**
+ * Pause after drawing, as a multiple of the time that this thread took, with layout and paint. The
+ * browser's other threads take about as long.
+ */
+const restFactor = 19;
+const fastRestFactor = 60;
+/** Characters per millisecond that nobody reads. */
+const fastPerMs = 0.8;
 /** Shortest pause: at 20 redraws a second text seems to flow. */
 const leastRestMs = 50;
 
@@ -27,6 +33,8 @@ export class GrowingText {
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #timer;
   #restUntilMs = 0;
+  /** The last drawing. */
+  #drawn = { length: 0, ms: 0 };
 
   /** @param {HTMLElement} into */
   constructor(into) {
@@ -67,10 +75,15 @@ export class GrowingText {
     this.#open = [];
     const tail = this.#text.slice(this.#settled);
     for (const part of partsOf(tail)) this.#drawPart(part, complete);
-    // Force the layout, so that it counts: for long texts it is most of the work.
-    if (!complete) void this.#into.offsetHeight;
     const endMs = performance.now();
-    this.#restUntilMs = endMs + Math.max(leastRestMs, (endMs - startMs) * restFactor);
+    this.#restUntilMs = endMs + leastRestMs;
+    const isFast = text.length - this.#drawn.length > fastPerMs * (startMs - this.#drawn.ms);
+    this.#drawn = { length: text.length, ms: startMs };
+    if (complete) return;
+    // For long texts, layout and paint are most of the work.
+    afterFrame((frameMs) => {
+      this.#restUntilMs = Math.max(this.#restUntilMs, endMs + (endMs - startMs + frameMs) * (isFast ? fastRestFactor : restFactor));
+    });
   }
 
   /** @param {string} part @param {boolean} complete */
@@ -94,6 +107,23 @@ export class GrowingText {
     this.#into.append(...nodes);
     this.#settled += length;
   }
+}
+
+/**
+ * Tells how long the browser takes to lay out and paint the next frame. The page is not painted
+ * while nobody sees it.
+ * @param {(ms: number) => void} told
+ */
+function afterFrame(told) {
+  requestAnimationFrame(() => {
+    const startMs = performance.now();
+    const { port1, port2 } = new MessageChannel();
+    port1.onmessage = () => {
+      port1.close();
+      told(performance.now() - startMs);
+    };
+    port2.postMessage(undefined);
+  });
 }
 
 /**

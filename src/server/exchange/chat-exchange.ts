@@ -223,11 +223,14 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
   async #all(sink: Sink, ended?: (finish: Finish, index: number) => void): Promise<Finish[]> {
     const { meter } = factsOf(this.#res);
     const { begunMs = [] } = factsOf(this.#res);
+    const { stream, intervalMs: asked = 0 } = this.#asked!;
+    const intervalMs = stream ? asked : 0;
     const answers = (factsOf(this.#res).answers ??= []);
     const follow = async (answer: Answer, index: number, begun?: () => void): Promise<Finish> => {
       const followed = this.#gateway.running.follow(String(this.#res.getHeader('x-request-id')), this.#model);
       answers.push(answer);
       answer.accepted.then(({ promptTokens }) => followed.accepted(promptTokens), () => undefined);
+      const pause = pauseOf(answer, intervalMs);
       let beforeMs: number | undefined;
       let end: Finish;
       try {
@@ -241,7 +244,8 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
             if (beforeMs !== undefined) meter.gap(nowMs - beforeMs);
             else meter.first();
             const taken = sink(delta, index);
-            beforeMs = nowMs;
+            // Nor does one that the client asked for.
+            beforeMs = intervalMs > 0 ? undefined : nowMs;
             if (taken) {
               const askedMs = performance.now();
               await taken;
@@ -249,6 +253,7 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
               if (performance.now() - askedMs > slowReaderMs) beforeMs = undefined;
             }
           } else await sink(delta, index);
+          await pause();
         }
         end = await answer.finished;
         followed.finished(end);
@@ -290,6 +295,25 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
 /** Whether the delta has a part of the answer, not just of its prompt. */
 function says({ content, reasoning, toolCalls }: Delta): boolean {
   return content !== undefined || reasoning !== undefined || toolCalls !== undefined;
+}
+
+/** A function that waits that long, or until the answer is complete. */
+function pauseOf(answer: Answer, ms: number): () => Promise<void> | undefined {
+  if (ms === 0) return () => undefined;
+  let isOver = false;
+  let wake = (): void => undefined;
+  const over = (): void => {
+    isOver = true;
+    wake();
+  };
+  answer.finished.then(over, over);
+  return () => (isOver ? undefined : new Promise<void>((resolve) => {
+    const timer = setTimeout(resolve, ms);
+    wake = () => {
+      clearTimeout(timer);
+      resolve();
+    };
+  }));
 }
 
 /** The request with progress reports added. */

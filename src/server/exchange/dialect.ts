@@ -69,6 +69,8 @@ export interface ChatAsked {
    */
   prompts: readonly (readonly EngineRequest[])[];
   stream: boolean;
+  /** Pause after each piece of a stream; what comes meanwhile goes into the next one. */
+  intervalMs?: number;
   /** Reported together with the answer's own warnings. */
   warnings?: readonly string[];
 }

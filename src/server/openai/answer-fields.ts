@@ -9,6 +9,8 @@ const maxPerPrompt = 128;
 const maxAnswers = 1_024;
 const maxStops = 16;
 const maxStopLength = 1_024;
+/** A longer pause would look like an answer that hangs. */
+const mostIntervalMs = 1_000;
 
 /**
  * Reads OpenAI's two names, of which the newer one wins, and llama-server's. -1 means no limit but
@@ -26,6 +28,13 @@ function readMost(body: Fields, name: string, least: 0 | 1): number | undefined 
   const most = body.integer(name, { min: -1, max: int32Max });
   if (most === 0 && least > 0) throw wrongValue(name, `an integer from 1 to ${int32Max}, or -1`, most);
   return most === -1 ? int32Max : most;
+}
+
+/** How the stream is sent. */
+export function readStreamOptions(body: Fields): { includeUsage: boolean; intervalMs: number } {
+  const options = body.fields('stream_options');
+  options?.allow('include_obfuscation');
+  return { includeUsage: options?.boolean('include_usage') ?? false, intervalMs: options?.integer('interval_ms', { min: 0, max: mostIntervalMs }) ?? 0 };
 }
 
 /** `count`: answers per prompt. */

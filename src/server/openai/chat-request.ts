@@ -6,7 +6,7 @@ import { RecuaError } from '../../errors.js';
 import { wrongType, type Fields } from '../../request/fields.js';
 import { readMessages } from './messages.js';
 import { readConstraint, refuseBesideTools } from '../../request/constraint-fields.js';
-import { allowed, foreign, isEmptyArray, readCount, readMaxTokens, readSlot, readStop, refuseAll } from './answer-fields.js';
+import { allowed, foreign, isEmptyArray, readCount, readMaxTokens, readSlot, readStop, readStreamOptions, refuseAll } from './answer-fields.js';
 import { readContinuation } from '../../request/continuation.js';
 import { readTools } from '../../request/function-tools.js';
 import { readPriority } from '../../request/priority.js';
@@ -29,6 +29,8 @@ export interface ChatBody {
   customTools: readonly string[];
   stream: boolean;
   includeUsage: boolean;
+  /** Pause after each chunk of the stream. */
+  intervalMs: number;
   warnings: readonly string[];
 }
 
@@ -65,8 +67,7 @@ export function readChatRequest(body: Fields, { defaults, model }: ChatContext):
   const maxTokens = readMaxTokens(body) ?? defaults.maxTokens;
   const count = readCount(body);
   const warnings = [...readVerbosity(body), ...readSlot(body)];
-  const streaming = body.fields('stream_options');
-  streaming?.allow('include_obfuscation');
+  const streamed = readStreamOptions(body);
   body.allow(...allowed);
   body.boolean('store');
   boundTold(tells, count, maxTokens, model.contextSize);
@@ -81,7 +82,7 @@ export function readChatRequest(body: Fields, { defaults, model }: ChatContext):
     count,
     customTools: custom,
     stream,
-    includeUsage: streaming?.boolean('include_usage') ?? false,
+    ...streamed,
     warnings,
   };
 }

@@ -10,7 +10,7 @@ import { readSampling } from '../../request/sampling-fields.js';
 import { boundTold, maxTopLogprobs, readGenerateMs, readTelling } from '../../request/telling-fields.js';
 import type { ChatAsked, ChatContext } from '../exchange/dialect.js';
 import { readConstraint } from '../../request/constraint-fields.js';
-import { allowed, boundAnswers, foreign, readCount, readMaxTokens, readSlot, readStop, refuseAll, times } from './answer-fields.js';
+import { allowed, boundAnswers, foreign, readCount, readMaxTokens, readSlot, readStop, readStreamOptions, refuseAll, times } from './answer-fields.js';
 
 const maxPrompts = 128;
 const maxCandidates = 128;
@@ -48,8 +48,7 @@ export function readCompletionRequest(body: Fields, { defaults, model }: ChatCon
     stop: readStop(body),
     ...readGenerateMs(body), ...readPriority(body),
   };
-  const streaming = body.fields('stream_options');
-  streaming?.allow('include_obfuscation');
+  const streamed = readStreamOptions(body);
   body.allow(...allowed);
   const readings = echo ? prompts.reduce((sum, { length }) => sum + Math.min(length, model.contextSize), 0) : 0;
   boundTold(asked, prompts.length * count, common.maxTokens, model.contextSize, readings);
@@ -64,7 +63,7 @@ export function readCompletionRequest(body: Fields, { defaults, model }: ChatCon
     count,
     wanted,
     stream,
-    includeUsage: streaming?.boolean('include_usage') ?? false,
+    ...streamed,
     warnings: readSlot(body),
     tells,
     echoes: echo ? prompts.map((prompt) => (typeof prompt === 'string' ? prompt : undefined)) : undefined,

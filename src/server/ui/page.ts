@@ -22,11 +22,18 @@ const headers = {
   'X-Content-Type-Options': 'nosniff',
   'X-DNS-Prefetch-Control': 'off',
   'Referrer-Policy': 'no-referrer',
-  'Cross-Origin-Opener-Policy': 'same-origin',
   'Cross-Origin-Resource-Policy': 'same-origin',
   // Revalidated each time with a 304, so that updates take effect at once.
   'Cache-Control': 'no-cache',
 };
+
+/**
+ * Cuts the tie to the page that opened this one. Chromium starts a new process for it, which delays
+ * the first paint by 60 ms, so it is left out where the browser says that no other site led here.
+ */
+function openerPolicy({ headers: { 'sec-fetch-site': site } }: Request): Record<string, string> {
+  return site === 'none' || site === 'same-origin' ? {} : { 'Cross-Origin-Opener-Policy': 'same-origin' };
+}
 
 export function page(answers: Answers): RequestHandler {
   let files: Promise<ReadonlyMap<string, WebFile>> | undefined;
@@ -58,7 +65,7 @@ function nameOf({ method, path, headers: { accept = '' } }: Request): string | u
 async function send(file: WebFile, req: Request, res: Response): Promise<void> {
   const accepted = file.packs ? encodings.find((encoding) => req.acceptsEncodings(encoding)) : undefined;
   const etag = `"${file.etag}${accepted === undefined ? '' : `-${accepted}`}"`;
-  res.set({ ...headers, ETag: etag, Vary: 'Accept, Accept-Encoding', 'Content-Type': file.type });
+  res.set({ ...headers, ...openerPolicy(req), ETag: etag, Vary: 'Accept, Accept-Encoding, Sec-Fetch-Site', 'Content-Type': file.type });
   if (req.headers['if-none-match']?.includes(etag)) return void res.status(304).end();
   if (accepted !== undefined) res.set('Content-Encoding', accepted);
   const bytes = accepted === undefined ? file.bytes : await file.packed(accepted);

@@ -81,6 +81,23 @@ t.test('include_usage adds one chunk without choices, and null on all others', a
   t.ok(chunks.every(({ usage }) => usage === null));
 });
 
+t.test('interval_ms merges what comes too soon, and does not delay the end', async (t) => {
+  const { url, engine } = await startApp(t);
+  const words = Array.from({ length: 30 }, (_, i) => `${i} `);
+  engine.script = () => say(words.map((content) => ({ content })));
+  const texts = async (body: object): Promise<string[]> => (await stream(url, body)).chunks.map(({ choices }) => choices[0].delta.content).filter(Boolean);
+  t.strictSame(await texts({ stream_options: { interval_ms: 0 } }), words);
+  const startMs = performance.now();
+  const merged = await texts({ stream_options: { interval_ms: 1000 } });
+  t.strictSame(merged, ['0 ', words.slice(1).join('')], `after ${Math.round(performance.now() - startMs)} ms`);
+  t.equal((await texts({ n: 2, stream_options: { interval_ms: 1000 } })).join('').length, 2 * words.join('').length, 'two answers');
+  for (const wrong of [-1, 1001, 0.5, '50']) {
+    const res = await post(url + path, { ...ask, stream_options: { interval_ms: wrong } });
+    t.equal(res.status, 400);
+    t.match(await res.json(), { error: { param: 'stream_options.interval_ms', message: /0 to 1000|an integer/ } });
+  }
+});
+
 t.test('tool calls: id and name once, arguments in pieces, null content in the whole answer', async (t) => {
   const { url, engine } = await startApp(t);
   engine.finish = { finishReason: 'tool_calls' };

@@ -16,7 +16,7 @@ function read(body: object): ChatBody {
 t.test('absent fields have their documented defaults', async (t) => {
   t.same(read({ messages }), {
     count: 1, stream: false, tells: {},
-    includeUsage: false, warnings: [], customTools: [],
+    includeUsage: false, intervalMs: 0, warnings: [], customTools: [],
     request: {
       messages: JSON.stringify(messages), tools: '', toolSources: [], toolChoice: 'auto', parallelToolCalls: undefined, constraint: { kind: 'none' },
       maxTokens: 2048, stop: [], enableThinking: true, templateKwargs: {}, template: '',

@@ -63,6 +63,15 @@ t.test('the page may run its own files and ask its own server, nothing else', as
   t.notMatch(String(headers['content-security-policy']), /unsafe|\*|https?:/);
 });
 
+t.test('a page of another site that opened this one has no hold on it', async (t) => {
+  const { url } = await startApp(t);
+  for (const [site, policy] of [[undefined, 'same-origin'], ['cross-site', 'same-origin'], ['same-site', 'same-origin'], ['same-origin', undefined], ['none', undefined]]) {
+    const { headers } = await get(`${url}/`, { ...html, ...(site === undefined ? {} : { 'sec-fetch-site': site }) });
+    t.equal(headers['cross-origin-opener-policy'], policy, `Sec-Fetch-Site: ${site}`);
+    t.match(headers['vary'], /Sec-Fetch-Site/, 'caches keep them apart');
+  }
+});
+
 t.test('files are compressed, and not sent again while unchanged', async (t) => {
   const { url } = await startApp(t);
   const plain = await get(`${url}/ui/main.js`);
