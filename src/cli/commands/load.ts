@@ -36,7 +36,7 @@ export const load = command({
         const answer = client.postJson('/models/load', { model: name, ...body }, signal);
         const { model } = await watchModel(client, name, answer, ({ fraction }) => line.show(fraction ?? 0)) as { model?: unknown };
         line.end();
-        const { id, contextSize, memoryBytes } = readModel(model);
+        const { id, contextSize, memoryBytes } = readModel(model ?? { id: name });
         const facts = [...(contextSize === undefined ? [] : [`${contextSize} tokens of context`]), ...(memoryBytes === undefined ? [] : [sizeText(memoryBytes)])];
         say(`${id} is ready at ${client.url}${facts.length > 0 ? ` (${facts.join(', ')})` : ''}`);
       } finally {
@@ -64,7 +64,7 @@ export const unload = command({
         told = true;
         say(`Waiting for ${running} running ${running === 1 ? 'request' : 'requests'} of ${id} to end.`);
       }) as { model?: unknown };
-      say(`${readModel(model).id} is no longer loaded at ${client.url}`);
+      say(`${readModel(model ?? { id: name }).id} is no longer loaded at ${client.url}`);
     });
   },
 });

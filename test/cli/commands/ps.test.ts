@@ -1,3 +1,6 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import t from 'tap';
 import type { Test } from 'tap';
 import { makeHome, until } from '../home.js';
@@ -73,6 +76,19 @@ t.test('ps shows what the models of a server are doing', async (t) => {
 async function models(home: Home, ...args: string[]): Promise<any[]> {
   return JSON.parse((await call(home, 'ps', '--json', ...args)).stdout).servers.flatMap((server: any) => server.models);
 }
+
+t.test('load and unload name the model if another server tells nothing about it', async (t) => {
+  const home = makeHome(t);
+  const other = createServer((req, res) => {
+    res.setHeader('Content-Type', 'application/json');
+    res.end(JSON.stringify(req.method === 'POST' ? { success: true } : { object: 'list', data: [{ id: 'one', object: 'model' }] }));
+  }).listen(0, '127.0.0.1');
+  t.teardown(() => other.close());
+  await once(other, 'listening');
+  const url = `http://127.0.0.1:${(other.address() as AddressInfo).port}`;
+  t.match(await call(home, 'load', 'one', '--url', url), { code: 0, stderr: new RegExp(`one is ready at ${url}\n$`) });
+  t.match(await call(home, 'unload', 'one', '--url', url), { code: 0, stderr: `one is no longer loaded at ${url}\n` });
+});
 
 t.test('models are loaded and unloaded by name, in the server that has them', async (t) => {
   const home = makeHome(t);

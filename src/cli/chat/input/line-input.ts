@@ -20,6 +20,8 @@ import { inLines } from '../word-wrap.js';
 export type Completer = (text: string) => Promise<readonly string[]>;
 
 const prompt = '> ';
+/** A Ctrl-C this long after a paste's last key is the user's, not part of the paste. */
+const lostAfterMs = 1_000;
 /** Keys kept while an answer runs. */
 const mostWaiting = 100_000;
 
@@ -35,8 +37,8 @@ export class LineInput implements Input {
   readonly #completer: Completer;
   #draft: Draft = emptyDraft;
   #walk: HistoryWalk;
-  /** The text so far of a paste that has not ended. */
-  #paste: string | undefined;
+  /** The text so far of a paste that has not ended, and when its last key came. */
+  #paste: { text: string; ms: number } | undefined;
   #armed = false;
   /** Ctrl-X was typed: the next key has another meaning. */
   #prefixed = false;
@@ -178,23 +180,25 @@ export class LineInput implements Input {
 
   /**
    * Whether the key belongs to a paste, in which keys are only text. While no message is being
-   * read, a paste waits like any key.
+   * read, a paste waits like any key. If the end of a paste got lost, the user's Ctrl-C ends it.
    */
   #takePaste(text: string | undefined, key: Key): boolean {
     if (this.#paste === undefined) {
       if (key.name !== 'paste-start') return false;
-      this.#paste = '';
+      this.#paste = { text: '', ms: performance.now() };
       return true;
     }
-    if (key.name !== 'paste-end') {
-      this.#paste += key.sequence ?? text ?? '';
+    const isLost = meaningOf(text, key).do === 'interrupt' && performance.now() - this.#paste.ms > lostAfterMs;
+    if (key.name !== 'paste-end' && !isLost) {
+      this.#paste.text += key.sequence ?? text ?? '';
+      this.#paste.ms = performance.now();
       return true;
     }
-    const pasted = this.#paste;
+    const { text: pasted } = this.#paste;
     this.#paste = undefined;
     if (this.#resolve) this.#insertPaste(pasted);
     else this.#waiting.push(pasted);
-    return true;
+    return !isLost;
   }
 
   #insertPaste(pasted: string): void {

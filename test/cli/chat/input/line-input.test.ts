@@ -184,6 +184,17 @@ t.test('text typed during an answer waits for the next prompt', async (t) => {
   await chat.until(() => chat.cursor().line === '> after');
 });
 
+t.test('Ctrl-C ends a paste whose end got lost', async (t) => {
+  const chat = await openChat(t);
+  chat.type('\x1b[200~pasted\x03 text');
+  await new Promise((resolve) => setTimeout(resolve, 1_100));
+  chat.type('\x03');
+  await chat.until(/pasted text/);
+  await chat.prompt();
+  chat.type('after');
+  await chat.until(() => chat.cursor().line === '> after');
+});
+
 t.test('a long paste during an answer arrives whole, with its end', async (t) => {
   const chat = await openChat(t, ['-g', 'root ::= [a-z] root', '-n', '300', '--temp', '1']);
   chat.type('go\r');
