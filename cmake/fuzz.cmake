@@ -8,7 +8,7 @@ foreach(name templates message_text custom_input forced_call format_rules)
 endforeach()
 list(APPEND fuzzed "${native}/model/tokens.cpp")
 add_library(recua-fuzzed OBJECT EXCLUDE_FROM_ALL ${fuzzed})
-target_include_directories(recua-fuzzed PRIVATE "${native}" "${native}/llama-common")
+target_include_directories(recua-fuzzed PRIVATE ${RECUA_HEADERS})
 target_compile_options(recua-fuzzed PRIVATE -fsanitize=undefined -fno-sanitize-recover=undefined -D_GLIBCXX_ASSERTIONS)
 target_link_libraries(recua-fuzzed PRIVATE llama-common llama ggml)
 
@@ -17,7 +17,7 @@ file(GLOB targets CONFIGURE_DEPENDS "${native}/fuzz/*.cpp")
 foreach(path ${targets})
   get_filename_component(name "${path}" NAME_WE)
   add_executable(fuzz-${name} EXCLUDE_FROM_ALL "${path}" $<TARGET_OBJECTS:recua-fuzzed>)
-  target_include_directories(fuzz-${name} PRIVATE "${native}" "${native}/llama-common")
+  target_include_directories(fuzz-${name} PRIVATE ${RECUA_HEADERS})
   target_compile_definitions(fuzz-${name} PRIVATE
     RECUA_FUZZ_MODEL="${CMAKE_CURRENT_SOURCE_DIR}/builtin/builtin.gguf"
     RECUA_FUZZ_TEMPLATES="${RECUA_LLAMA_CPP}/models/templates")
