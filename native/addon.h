@@ -223,7 +223,8 @@ struct SamplerState {
   void release();
 
 private:
-  llama_token sample_by_chain(llama_context *context, int32_t row);
+  llama_token sample_by_chain(llama_context *context, int32_t row, float *logits);
+  void add_biases(float *logits) const;
   llama_token sample_own(float *logits, int32_t threads);
   int64_t find(float *logits, size_t count, int32_t threads);
   void accept(llama_token token);

@@ -39,6 +39,12 @@ std::vector<float> &own_row(size_t count) {
   return row;
 }
 
+// The token that a chain chose; the likeliest one if that was excluded. The sampler infill ends a
+// text with an end token that was no candidate.
+llama_token not_invented(llama_token token, const float *logits, size_t count) {
+  return logits[token] > -INFINITY ? token : static_cast<llama_token>(largest_of(logits, count));
+}
+
 // What one token may cost on the compute thread beyond the passes over its row: some milliseconds.
 // Enough to walk the whole vocabulary if the grammar has been there before.
 constexpr uint64_t step_work = 500000;
@@ -76,7 +82,7 @@ llama_token SamplerState::sample(llama_context *context, int32_t row, float *log
   // before the answer has begun.
   if (parts.before_end > 0 || (parts.constraint && parts.constraint->rests())) hold_ends(logits);
   llama_token token = force(logits);
-  if (token == LLAMA_TOKEN_NULL) token = by_chain() ? sample_by_chain(context, row) : sample_own(logits, threads);
+  if (token == LLAMA_TOKEN_NULL) token = by_chain() ? sample_by_chain(context, row, logits) : sample_own(logits, threads);
   if (token != undecided) came(token);
   return token;
 }
@@ -121,6 +127,10 @@ void SamplerState::hold_ends(float *logits) {
   for (const llama_token end : parts.ends) end_logits.push_back(std::exchange(logits[end], -INFINITY));
 }
 
+void SamplerState::add_biases(float *logits) const {
+  for (const auto &[token, bias] : parts.biases) logits[token] += bias;
+}
+
 // If a grammar leaves nothing else, the answer ends early. False if the end tokens were not held
 // back.
 bool SamplerState::give_ends_back(float *logits) {
@@ -131,7 +141,7 @@ bool SamplerState::give_ends_back(float *logits) {
 
 llama_token SamplerState::sample_own(float *logits, int32_t threads) {
   const auto count = static_cast<size_t>(llama_vocab_n_tokens(model->vocab));
-  for (const auto &[token, bias] : parts.biases) logits[token] += bias;
+  add_biases(logits);
   if (parts.penalties.active()) parts.penalties.apply(logits);
 
   try {
@@ -179,7 +189,7 @@ int64_t SamplerState::pick(float *logits, size_t count, int32_t threads) {
   if (parts.logprobs && parts.logprobs->after) parts.logprobs->look_after(array);
   // If every token is refused, the chain still picks one. False for NaN, too.
   if (array.selected < 0 || !(array.data[array.selected].logit > -INFINITY)) return -1;
-  return array.data[array.selected].id;
+  return not_invented(array.data[array.selected].id, logits, count);
 }
 
 // The grammar refused the unconstrained winner: draws again among the tokens that it allows.
@@ -238,14 +248,17 @@ void SamplerState::resume(const std::vector<llama_token> &tokens, int32_t draws)
   parts.choice->skip(static_cast<uint32_t>(draws));
 }
 
-llama_token SamplerState::sample_by_chain(llama_context *context, int32_t row) {
-  const llama_token token = common_sampler_sample(parts.chain.get(), context, row);
+llama_token SamplerState::sample_by_chain(llama_context *context, int32_t row, float *logits) {
+  add_biases(logits); // the chain reads the same row
+  const auto count = static_cast<size_t>(llama_vocab_n_tokens(model->vocab));
+  llama_token token = common_sampler_sample(parts.chain.get(), context, row);
   // If every token is refused, the chain still picks one, and accepting it could abort the process.
   // False for NaN, too.
   const llama_token_data_array *candidates = common_sampler_get_candidates(parts.chain.get(), false);
   if (candidates->selected < 0 || !(candidates->data[candidates->selected].logit > -INFINITY)) {
-    throw no_token(*model, parts.constraint.get(), llama_get_logits_ith(context, row), static_cast<size_t>(llama_vocab_n_tokens(model->vocab)));
+    throw no_token(*model, parts.constraint.get(), logits, count);
   }
+  token = not_invented(token, logits, count);
   if (parts.logprobs && parts.logprobs->after) parts.logprobs->look_after(*candidates);
   common_sampler_accept(parts.chain.get(), token, true);
   if (parts.thoughts) parts.thoughts->accept(token);
@@ -268,6 +281,8 @@ SamplerParts::SamplerParts(const std::shared_ptr<ModelState> &of, common_params_
     params.grammar_lazy = false;
   }
   if (by_chain || draws_by_chain || needs_chain(params)) {
+    // Recua adds the biases itself, so that a row shows which tokens are excluded.
+    if (!by_chain) biases = std::exchange(params.logit_bias, {});
     chain.reset(common_sampler_init(of->model, params));
     for (const llama_token token : history) common_sampler_accept(chain.get(), token, false);
     return;

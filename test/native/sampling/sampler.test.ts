@@ -152,3 +152,27 @@ t.test('a very long token is just text while a grammar waits for its trigger', a
   const sampler = await long.createSampler({ temperature: 0, shape: chat.shape, logitBias: [{ token, bias: 100 }] }, new Int32Array());
   t.same(await generate(await long.createContext(contextOptions()), sampler, Int32Array.of(1, 2, 3), 2), [token, token]);
 });
+
+t.test('infill ends no text whose end is excluded', async (t) => {
+  // So hot that no token is likely, which means the end.
+  const infill: SamplerOptions = { temperature: 50, topK: 200, samplers: ['top_k', 'temperature', 'infill'], seed: 1 };
+  const first = async (options: Partial<SamplerOptions>): Promise<number> => {
+    await context.removeSequence(0, 0, -1);
+    const sampler = await model.createSampler({ ...infill, ...options }, prompt);
+    const { tokens } = await step(context, [{ sequence: 0, from: 0, tokens: prompt, sampler }]);
+    sampler.close();
+    return tokens[0]!;
+  };
+  const { flags } = await model.pieces(false);
+  const ends = (token: number): boolean => (flags[token]! & 1) !== 0;
+  const bans = [...flags.keys()].filter(ends).map((token) => ({ token, bias: -Infinity }));
+  t.ok(ends(await first({})));
+  const excluding: Partial<SamplerOptions>[] = [
+    { grammar: 'root ::= [a-z] " " root | "end"' }, { ignoreEos: true }, { minTokens: 1 }, { logitBias: bans },
+    { grammar: 'root ::= "ab" root | "cd"', minTokens: 1 }, { grammar: 'root ::= [a-z]* "x"', logitBias: bans },
+  ];
+  for (const options of excluding) {
+    const token = await first(options);
+    t.ok(token >= 0 && !ends(token), `${token} ${Object.keys(options).join()}`);
+  }
+});
