@@ -21,7 +21,9 @@ const headerPieceBytes = 2 ** 18;
 export async function fingerprintOf({ options, description, files }: Pick<LoadedModel, 'options' | 'description' | 'files'>): Promise<Fingerprint> {
   const hash = createHash('sha256');
   const { architecture, parameters, vocabSize, fileType, llamaCpp } = description;
-  hash.update(JSON.stringify([architecture, parameters, vocabSize, fileType, llamaCpp, options.cacheTypeK, options.cacheTypeV]));
+  // Without flash attention llama.cpp keeps the values transposed.
+  const { cacheTypeK, cacheTypeV, flashAttention } = options;
+  hash.update(JSON.stringify([architecture, parameters, vocabSize, fileType, llamaCpp, cacheTypeK, cacheTypeV, flashAttention === 'off']));
   const { parts } = await readModelFile(options.modelPath);
   for (const part of parts) await addSamples(hash, part);
   // Afterwards, so that no change is missed.

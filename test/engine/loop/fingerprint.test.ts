@@ -17,8 +17,8 @@ function model(names: string[], more: Meta[] = []): Buffer {
   return gguf({ metadata: [...sound.metadata!, ...more], tensors, dataBytes: names.length * tensorBytes });
 }
 
-async function load(modelPath: string, cacheTypeK = 'f16'): Promise<Pick<LoadedModel, 'options' | 'description' | 'files'>> {
-  return { options: { modelPath, cacheTypeK, cacheTypeV: 'f16' }, description: {}, files: await ensureChecked(modelPath, []) } as unknown as LoadedModel;
+async function load(modelPath: string, cacheTypeK = 'f16', flashAttention = 'auto'): Promise<Pick<LoadedModel, 'options' | 'description' | 'files'>> {
+  return { options: { modelPath, cacheTypeK, cacheTypeV: 'f16', flashAttention }, description: {}, files: await ensureChecked(modelPath, []) } as unknown as LoadedModel;
 }
 const read = async (path: string) => await fingerprintOf(await load(path));
 
@@ -31,6 +31,7 @@ t.test('a change of any tensor, or anywhere in the header, is another model', as
   const same = await read(path);
   t.equal(await read(path), same);
   t.not(await fingerprintOf(await load(path, 'q8_0')), same);
+  t.not(await fingerprintOf(await load(path, 'f16', 'off')), same);
   const places = [bytes.indexOf('Tiny'), bytes.indexOf('messages')];
   for (let i = 0; i < names.length; i += 3) places.push(headerBytes + i * tensorBytes, headerBytes + (i + 1) * tensorBytes - 1);
   for (const place of places) {

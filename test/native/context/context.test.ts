@@ -84,6 +84,23 @@ t.test('a copied, a cut and a restored sequence continue like the original', asy
   t.same(await generate(context, sampler, rest, 8, 2, shared), original, 'saved and loaded');
 });
 
+t.test('a stash moves to contexts with more or fewer sequences', async (t) => {
+  const expected = await generate(context, await greedy(), prompt, 8, 3);
+  const { id, sizeBytes } = await context.stashSequence(3);
+  const state = new Uint8Array(sizeBytes);
+  context.readStash(id, 0, state);
+  await context.dropStash(id);
+  await context.removeSequence(3, 0, -1);
+  for (const sequences of [1, 2, 9]) {
+    const other = await model.createContext(contextOptions({ sequences }));
+    const stash = other.createStash(sizeBytes);
+    other.writeStash(stash, 0, state);
+    t.equal(await other.unstashSequence(stash, sequences - 1, prompt.length - 2), true, `to ${sequences}`);
+    t.same(await generate(other, await greedy(), prompt.subarray(-2), 8, sequences - 1, prompt.length - 2), expected);
+    await other.close();
+  }
+});
+
 t.test('a stash whose bytes were tampered with is refused, and breaks nothing', async (t) => {
   const context = await model.createContext(contextOptions({ sequences: 2 }));
   t.teardown(() => context.close());
@@ -93,7 +110,8 @@ t.test('a stash whose bytes were tampered with is refused, and breaks nothing', 
   const { id, sizeBytes } = await context.stashSequence(0);
   const sound = new Uint8Array(sizeBytes);
   context.readStash(id, 0, sound);
-  // llama.cpp writes, after a header of 12 bytes, the number of cells, and of each its position.
+  // llama.cpp writes, after a header of 12 bytes that ends with the number of streams, the number
+  // of cells, and of each its position.
   const cells = new DataView(sound.buffer).getInt32(12, true);
   t.equal(cells, prompt.length + 4);
   const tampered = async (change: (view: DataView) => void, length = cells): Promise<boolean> => {
@@ -107,6 +125,7 @@ t.test('a stash whose bytes were tampered with is refused, and breaks nothing', 
   };
   t.equal(await tampered(() => {}), true);
   for (const count of [-1, 2 ** 31 - 1, -(2 ** 31), 100_000]) t.equal(await tampered((view) => view.setInt32(12, count, true)), false, `${count} cells`);
+  for (const streams of [0, 1, 3, -1]) t.equal(await tampered((view) => view.setInt32(8, streams, true)), streams === 1, `${streams} streams`);
   for (const position of [-1, 2 ** 31 - 1, 400]) t.equal(await tampered((view) => view.setInt32(16, position, true)), false, `a cell at ${position}`);
   t.equal(await tampered(() => {}, cells + 1), false, 'fewer tokens than it is said to have');
   t.same(await generate(context, await sampler(), prompt, 5, 1), expected, 'the sequence is empty and works');
