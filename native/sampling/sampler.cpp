@@ -98,6 +98,10 @@ void SamplerState::came(llama_token token) {
 llama_token SamplerState::force(const float *logits) {
   const llama_token token = parts.thoughts ? parts.thoughts->forced() : LLAMA_TOKEN_NULL;
   if (token < 0) return LLAMA_TOKEN_NULL;
+  if (parts.logprobs && parts.logprobs->after) {
+    llama_token_data only{token, 0, 1};
+    parts.logprobs->look_after({&only, 1, 0, true});
+  }
   const auto &constraint = parts.constraint;
   if (constraint && constraint->active()) {
     Effort work(step_work);

@@ -71,6 +71,15 @@ t.test('probabilities after sampling cover what the samplers left', async (t) =>
   t.match(greedy, { own: 1, values: [1, 0] });
 });
 
+t.test('a token that ends thinking by force is the only one left after sampling', async (t) => {
+  const template = "{% for m in messages %}{% if m.reasoning_content %}<think>\n{{ m.reasoning_content }}\n</think>\n{% endif %}{{ m.content }}\n{% endfor %}{% if add_generation_prompt %}<think>\n{% endif %}";
+  const { shape } = await chatPrompt(model, 'Hello', { template });
+  const all = await noted({ temperature: 0, logprobs: 1, afterSampling: true, shape, thinkingBudget: 2 }, 5);
+  const text = await model.detokenize(Int32Array.from(all.slice(2), ({ token }) => token), false);
+  t.match(Buffer.from(text).toString(), /^<\/th/);
+  for (const { token, own, top } of all) t.match({ own, top }, { own: 1, top: [token] });
+});
+
 t.test('tokens of a prompt are reported without sampling them', async (t) => {
   await context.removeSequence(0, 0, -1);
   const sampler = await model.createSampler({ temperature: 0, logprobs: 1 }, prompt);
