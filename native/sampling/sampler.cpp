@@ -249,6 +249,7 @@ void SamplerState::resume(const std::vector<llama_token> &tokens, int32_t draws)
     if (parts.drafter) parts.drafter->accept(token);
     if (parts.before_end > 0) parts.before_end--;
   }
+  if (parts.thoughts) parts.thoughts->resume(tokens);
   parts.choice->skip(static_cast<uint32_t>(draws));
 }
 

@@ -2,6 +2,7 @@
 
 #include "reasoning-budget.h"
 
+#include <algorithm>
 #include <climits>
 #include <numeric>
 
@@ -28,7 +29,9 @@ llama_token Thoughts::forced() {
   if (given_up) return -1;
   if (ends_now && common_reasoning_budget_get_state(counter.get()) != REASONING_BUDGET_IDLE) {
     ends_now = false;
-    common_reasoning_budget_force(counter.get());
+    if (common_reasoning_budget_force(counter.get())) {
+      while (at < given) accept(rest[at]);
+    }
   }
   const bool forces = common_reasoning_budget_get_state(counter.get()) == REASONING_BUDGET_FORCING;
   return forces && at < rest.size() ? rest[at] : -1;
@@ -37,7 +40,20 @@ llama_token Thoughts::forced() {
 void Thoughts::accept(llama_token token) {
   const bool forces = common_reasoning_budget_get_state(counter.get()) == REASONING_BUDGET_FORCING;
   at = forces ? at + 1 : 0;
+  if (!forces) given = 0;
   llama_sampler_accept(counter.get(), token);
+}
+
+void Thoughts::resume(const std::vector<llama_token> &tokens) {
+  if (common_reasoning_budget_get_state(counter.get()) != REASONING_BUDGET_COUNTING) return;
+  const auto ends_with = [&](size_t count) {
+    return std::equal(tokens.rbegin(), tokens.rbegin() + static_cast<std::ptrdiff_t>(count),
+                      rest.rend() - static_cast<std::ptrdiff_t>(count));
+  };
+  // Not all of it, because its last token ends the block.
+  given = std::min(tokens.size() + 1, rest.size());
+  while (given > 0 && !ends_with(--given)) {
+  }
 }
 
 } // namespace recua

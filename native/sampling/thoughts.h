@@ -36,6 +36,9 @@ public:
   void give_up() { given_up = true; }
   // Any thread. Ends the block with the next token; if no block has begun yet, as soon as one does.
   void end() { ends_now = true; }
+  // After tokens that another sampler gave. If they stop within the rest of a block that was ended
+  // on request, the same request continues there.
+  void resume(const std::vector<llama_token> &tokens);
 
 private:
   struct FreeSampler {
@@ -45,6 +48,7 @@ private:
   std::unique_ptr<llama_sampler, FreeSampler> counter;
   std::vector<llama_token> rest; // the tokens to force at the end
   size_t at = 0;                 // index into it
+  size_t given = 0;              // tokens of it that another sampler gave last
   bool given_up = false;
   std::atomic<bool> ends_now{false};
 };
