@@ -6,7 +6,7 @@ file(GLOB fuzzed CONFIGURE_DEPENDS "${native}/grammar/*.cpp" "${native}/schema/*
 foreach(name templates message_text custom_input forced_call format_rules)
   list(APPEND fuzzed "${native}/chat/${name}.cpp")
 endforeach()
-list(APPEND fuzzed "${native}/model/tokens.cpp")
+list(APPEND fuzzed "${native}/model/tokens.cpp" "${native}/model/specials.cpp")
 add_library(recua-fuzzed OBJECT EXCLUDE_FROM_ALL ${fuzzed})
 target_include_directories(recua-fuzzed PRIVATE ${RECUA_HEADERS})
 target_compile_options(recua-fuzzed PRIVATE -fsanitize=undefined -fno-sanitize-recover=undefined -D_GLIBCXX_ASSERTIONS)
