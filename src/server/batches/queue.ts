@@ -1,6 +1,7 @@
 // Runs one batch at a time: the oldest of the API key whose turn it is, that no other server works
 // on. While another key waits, each key's turn is limited. Made by dialect.
 import { RecuaError, type ErrorCode } from '../../errors.js';
+import { atTime, lookMs } from '../../system/clock.js';
 import { tryLock, type Lock } from '../../system/lock-file.js';
 import { StoreFull } from '../files/file-store.js';
 import { isOver, type BatchRecord } from './batch-store.js';
@@ -17,6 +18,8 @@ const times = {
   lockedMs: 2_000,
   /** When to try again if the folder cannot be written: perhaps the disk is full. */
   unwritableMs: 30_000,
+  /** How often to look at the clock, which may be set. */
+  lookMs,
 };
 
 /** The batch is fine, and goes on once there is room. */
@@ -34,7 +37,7 @@ export class BatchQueue {
   /** Oldest first. */
   readonly #waiting: Waiting[] = [];
   /** Batches that cannot run before some time, by id. */
-  readonly #later = new Map<string, { timer: NodeJS.Timeout; by: string | undefined }>();
+  readonly #later = new Map<string, { stop: () => void; by: string | undefined }>();
   /** Places of batches that are being created. */
   readonly #arriving = new Set<Pick<Waiting, 'by'>>();
   /** The number of the last turn of each key. */
@@ -114,19 +117,19 @@ export class BatchQueue {
       await store.put(record);
     } catch (thrown) {
       await lock?.release().catch(() => undefined);
-      if (isOwn) this.#addLater(entry, this.#times.lockedMs);
+      if (isOwn) this.#addLater(entry, Date.now() + this.#times.lockedMs);
       throw thrown;
     }
     const answer = structuredClone(record);
     // Nothing of it runs, so it need not wait for its turn.
-    void this.#run(new BatchWork(record, this.#places), entry, lock);
+    void this.#run(new BatchWork(record, this.#places, this.#times.lookMs), entry, lock);
     return answer;
   }
 
   /** Takes a batch out of those that wait. */
   #take(id: string): boolean {
     const later = this.#later.get(id);
-    clearTimeout(later?.timer);
+    later?.stop();
     const at = this.#waiting.findIndex((one) => one.id === id);
     return this.#later.delete(id) || (at >= 0 && this.#waiting.splice(at, 1).length > 0);
   }
@@ -142,7 +145,7 @@ export class BatchQueue {
         else await lock?.release();
       } catch (thrown) {
         this.#logError(next.id, thrown);
-        if (RecuaError.from(thrown).code !== 'batch_not_found') this.#addLater(next, this.#times.unwritableMs);
+        if (RecuaError.from(thrown).code !== 'batch_not_found') this.#addLater(next, Date.now() + this.#times.unwritableMs);
       }
       this.#work = undefined;
     }
@@ -181,20 +184,21 @@ export class BatchQueue {
       else await work.fail(error).catch((cause: unknown) => this.#logError(entry.id, cause));
     }
     await lock.release().catch((thrown: unknown) => this.#logError(entry.id, thrown));
-    if (resumesAtMs !== undefined) this.#addLater(entry, resumesAtMs - Date.now());
+    if (resumesAtMs !== undefined) this.#addLater(entry, resumesAtMs);
   }
 
   #logError(id: string, thrown: unknown): void {
     this.#places.gateway.log('error', `${id} ${RecuaError.from(thrown).code}: ${RecuaError.logText(thrown)}`);
   }
 
-  #addLater({ id, by }: Waiting, ms: number): void {
-    if (ms <= 0) return this.add(id, by);
-    const timer = setTimeout(() => {
+  /** At that time, or when the clock is set back. */
+  #addLater({ id, by }: Waiting, atMs: number): void {
+    if (atMs <= Date.now()) return this.add(id, by);
+    const due = (): void => {
       this.#later.delete(id);
       this.add(id, by);
-    }, ms);
-    this.#later.set(id, { timer: timer.unref(), by });
+    };
+    this.#later.set(id, { stop: atTime(atMs, due, this.#times.lookMs), by });
   }
 
   /** Sets `#work`, if this server can run the batch. */
@@ -203,12 +207,12 @@ export class BatchQueue {
     const lock = await tryLock(await store.lockOf(id));
     if (!lock) {
       // Another server holds it, perhaps one that is about to stop.
-      this.#addLater({ id, by }, this.#times.lockedMs);
+      this.#addLater({ id, by }, Date.now() + this.#times.lockedMs);
       return undefined;
     }
     try {
       const record = await store.get(id);
-      if (!isOver(record.batch)) this.#work = new BatchWork(record, this.#places);
+      if (!isOver(record.batch)) this.#work = new BatchWork(record, this.#places, this.#times.lookMs);
       return lock;
     } catch (thrown) {
       await lock.release();

@@ -5,6 +5,7 @@ import { randomBytes } from 'node:crypto';
 import { rm, stat, type FileHandle } from 'node:fs/promises';
 import { setTimeout as wait } from 'node:timers/promises';
 import { RecuaError } from '../../errors.js';
+import { atTime } from '../../system/clock.js';
 import { NotRegular, openRegular } from '../../system/small-file.js';
 import { StoreFull, type FileStore } from '../files/file-store.js';
 import { GrowingRoom } from '../files/growing-room.js';
@@ -30,8 +31,6 @@ const firstPauseMs = 500;
 const longestPauseMs = 30_000;
 /** Temporary errors, such as a loading model, mostly end soon, and retrying is cheap. */
 const longestAskPauseMs = 2_000;
-/** Limit of Node's timers, which use 32 bits. */
-const longestTimerMs = 2 ** 31 - 1;
 
 type Line = { customId: string; response: object } | { customId: string; error: { code: string; message: string } };
 
@@ -41,7 +40,7 @@ export class BatchWork {
   readonly #stop = new AbortController();
   /** Ends all lines: the batch is stopped, or its time is over. */
   readonly #end = new AbortController();
-  readonly #timer: NodeJS.Timeout;
+  #stopWaiting = (): void => undefined;
   #cancelled = false;
   #isCounted = false;
   #resumesAtMs: number | undefined;
@@ -51,13 +50,17 @@ export class BatchWork {
   #output: LineFile | undefined;
   #errors: LineFile | undefined;
 
-  constructor(record: BatchRecord, places: Places) {
+  /** `lookMs`: how often it looks at the clock. */
+  constructor(record: BatchRecord, places: Places, lookMs?: number) {
     this.record = record;
     this.#places = places;
     this.#room = new GrowingRoom(places.files, record.by);
-    const leftMs = Math.min(Math.max(0, record.batch.expires_at * 1_000 - Date.now()), longestTimerMs);
-    this.#timer = setTimeout(() => this.#end.abort(), leftMs);
-    this.#timer.unref();
+    const endMs = record.batch.expires_at * 1_000;
+    const wait = (): void => {
+      if (Date.now() >= endMs) this.#end.abort();
+      else this.#stopWaiting = atTime(endMs, wait, lookMs);
+    };
+    wait();
   }
 
   /** Whether earlier results have been counted. */
@@ -72,7 +75,7 @@ export class BatchWork {
   }
 
   /** Lets other batches run: starts no more lines, and `run` returns. */
-  leave(untilMs = Date.now()): void {
+  leave(untilMs = 0): void {
     this.#resumesAtMs = Math.max(this.#resumesAtMs ?? 0, untilMs);
   }
 
@@ -96,7 +99,7 @@ export class BatchWork {
     try {
       await this.#run();
     } finally {
-      clearTimeout(this.#timer);
+      this.#stopWaiting();
     }
   }
 
@@ -164,6 +167,11 @@ export class BatchWork {
     return !this.#stop.signal.aborted && !this.#full && this.#resumesAtMs === undefined;
   }
 
+  /** Once it is, it stays so, even if the clock is set back. */
+  get #isExpired(): boolean {
+    return this.#end.signal.aborted || Date.now() >= this.record.batch.expires_at * 1_000;
+  }
+
   /** Leaves the request for later if the batch is stopped or left meanwhile. */
   async #one(request: BatchRequest, input: FileHandle): Promise<void> {
     const { signal } = this.#stop;
@@ -172,7 +180,7 @@ export class BatchWork {
     let crashes = 0;
     let pauseMs = firstPauseMs;
     while (this.#goesOn) {
-      if (Date.now() >= expiresMs) return await this.#write({ customId, error: { code: 'batch_expired', message: 'The batch expired before this request was answered.' } });
+      if (this.#isExpired) return await this.#write({ customId, error: { code: 'batch_expired', message: 'The batch expired before this request was answered.' } });
       const reply = await this.#ask(request, input).catch((thrown: unknown) => thrown as Error);
       // The line gave way, the time of the batch is over, or the batch was stopped.
       if (reply instanceof Error && reply.name === 'AbortError') continue;
@@ -224,7 +232,7 @@ export class BatchWork {
 
   async #conclude(): Promise<void> {
     const { batch } = this.record;
-    const expired = !this.#cancelled && Date.now() >= batch.expires_at * 1_000;
+    const expired = !this.#cancelled && this.#isExpired;
     if (!this.#cancelled && !expired) await this.#enter('finalizing');
     await this.#publish();
     await this.#enter(this.#cancelled ? 'cancelled' : expired ? 'expired' : 'completed');
