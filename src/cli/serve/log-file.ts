@@ -74,7 +74,7 @@ export class LogFile {
   }
 
   #ready(): RotatingFileStream | undefined {
-    if (!this.#stream && Date.now() >= this.#retryAtMs) this.#stream = this.#open();
+    if (!this.#stream && performance.now() >= this.#retryAtMs) this.#stream = this.#open();
     return this.#stream && this.#stream.writableLength < this.#limits.waitingBytes ? this.#stream : undefined;
   }
 
@@ -86,7 +86,7 @@ export class LogFile {
     stream.on('error', (cause: Error) => {
       if (this.#stream !== stream) return;
       this.#stream = undefined;
-      this.#retryAtMs = Date.now() + this.#limits.retryMs;
+      this.#retryAtMs = performance.now() + this.#limits.retryMs;
       this.#lost++;
       this.#trouble(`The log file ${this.#path} cannot be written: ${cause.message}.`);
     });

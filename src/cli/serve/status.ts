@@ -62,9 +62,9 @@ function judge(record: ServerRecord, health: Health | undefined, elsewhere: stri
 
 /** Waits until the server's process has exited; `false` if it did not in time. */
 export async function ended(record: ServerRecord, withinMs: number, onWait?: () => Promise<void>): Promise<boolean> {
-  const until = Date.now() + withinMs;
+  const until = performance.now() + withinMs;
   while (await lifeOf(record.identity) === 'alive') {
-    if (Date.now() >= until) return false;
+    if (performance.now() >= until) return false;
     await onWait?.();
     await wait(100);
   }

@@ -41,9 +41,9 @@ export function watchSignals(onSecond: () => void = () => process.exit(stopCode(
   const onSignal = (name: NodeJS.Signals) => {
     if (!controller.signal.aborted) {
       noteStop(name as StopName);
-      first = Date.now();
+      first = performance.now();
       controller.abort();
-    } else if (Date.now() - first > sameKeystrokeMs) {
+    } else if (performance.now() - first > sameKeystrokeMs) {
       onSecond();
     }
   };

@@ -320,7 +320,7 @@ class EngineClient extends EngineRequests {
     if (size > 0) this.#log('warn', `${size === 1 ? '1 request goes' : `${size} requests go`} on in the next engine process`);
 
     const { crashes, windowMs, delayMs } = this.#policy;
-    const now = Date.now();
+    const now = performance.now();
     this.#crashTimes = [...this.#crashTimes.filter((time) => now - time < windowMs), now];
     if (!this.#everReady && this.#crashTimes.length >= 2) {
       this.#giveUp(new RecuaError('model_unusable', `The engine process died while loading the model (${how})${output}.`));

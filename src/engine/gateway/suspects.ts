@@ -21,7 +21,7 @@ export class Suspects {
   #waiting: PendingRequest[] = [];
   /** The suspect that the process works on alone. */
   onTrial: PendingRequest | undefined;
-  /** End of the refusal (Date.now()), by request fingerprint. */
+  /** End of the refusal (performance.now()), by request fingerprint. */
   readonly #refused = new Map<string, number>();
 
   /**
@@ -54,7 +54,7 @@ export class Suspects {
   #blame(call: PendingRequest): PendingRequest[] {
     this.#waiting = this.#waiting.filter((other) => other !== call);
     if (this.#refused.size >= mostRefused) this.#refused.delete(this.#refused.keys().next().value!);
-    this.#refused.set(fingerprint(call), Date.now() + refusedMs);
+    this.#refused.set(fingerprint(call), performance.now() + refusedMs);
     return [call];
   }
 
@@ -76,7 +76,7 @@ export class Suspects {
   refusal(call: PendingRequest): RecuaError | undefined {
     if (this.#refused.size === 0) return undefined;
     const until = this.#refused.get(fingerprint(call));
-    if (until === undefined || until < Date.now()) return undefined;
+    if (until === undefined || until < performance.now()) return undefined;
     return new RecuaError('request_set_aside', 'The engine process died twice while it worked on a request like this one, so such requests are refused for ten minutes.');
   }
 }

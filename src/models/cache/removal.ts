@@ -263,8 +263,8 @@ async function removePartial(repo: CachedRepo, { places, foreign, file, etag }: 
     // Create it anew, for a fresh time, and without following a link in its place.
     await removeFile(repo.folder, places.cancel);
     await writeFile(places.cancel, '', { flag: 'wx' }).catch((cause: unknown) => throwing(unwritable(places.cancel, cause)));
-    const end = Date.now() + patienceMs;
-    while (!lock && Date.now() < end) {
+    const end = performance.now() + patienceMs;
+    while (!lock && performance.now() < end) {
       await wait(50);
       lock = await take();
     }

@@ -260,6 +260,22 @@ t.test('after repeated crashes the engine is held off with a reason, and tried a
   t.equal(await read(engine.complete(completion('x', { constraint: say('back') }))), 'back');
 });
 
+t.test('pauses after crashes do not get longer when the clock is set back', async (t) => {
+  const real = [Date.now, performance.now.bind(performance)] as const;
+  const aheadMs = [0, 0];
+  t.intercept(Date, 'now', { value: () => real[0]() + aheadMs[0]! });
+  t.intercept(performance, 'now', { value: () => real[1]() + aheadMs[1]! });
+  const { engine } = start(t, {}, { parallel: 1 }, { restart: { crashes: 3, holdOffMs: 1e6 } });
+  await engine.ready();
+  const killer = async () => await code(engine.complete(completion(marks.kill)).finished);
+  t.equal(await killer(), 'model_crashed');
+  t.equal(await killer(), 'request_set_aside');
+  aheadMs[0] = -86_400_000;
+  aheadMs[1] = 11 * 60_000;
+  t.equal(await killer(), 'model_crashed', 'the ten minutes of its refusal are over');
+  t.not(engine.state.state, 'failed', 'the first two crashes are longer than a minute ago');
+});
+
 t.test('an engine that is closed when it reports its failure is not restarted', async (t) => {
   const states: string[] = [];
   const { engine } = start(t, {}, {}, {
