@@ -45,12 +45,12 @@ export class StashPool {
 
   /**
    * Adds a stash; returns those that must go: prefixes of this one, then the least recently used
-   * beyond the budget.
+   * beyond the budget. Those in files stay until a file has this one too, in case of a kill.
    */
   add(stashed: Stashed): Stashed[] {
     this.#bytesPerToken = stashed.sizeBytes / stashed.tokens.length;
     const { tokens } = stashed;
-    const gone = this.#entries.filter((other) => isBeginning(other.tokens, tokens));
+    const gone = this.#entries.filter((other) => other.file === undefined && isBeginning(other.tokens, tokens));
     this.#entries = [...this.#without(gone), stashed];
     let excess = this.#entries.reduce((sum, one) => sum + memoryOf(one), 0) - this.#budgetBytes;
     for (const one of [...this.#entries]) {

@@ -198,13 +198,15 @@ t.test('a damaged file costs its own conversation only, and what no engine wrote
 t.test('in a folder that lasts, a pause keeps the conversations of slots and of stashes', async (t) => {
   const sleep = place(t.testdir(), { lasts: true });
   const all: Said[] = questions.map(() => []);
-  const { usages } = await live(sleep, async (engine) => {
+  const { usages, beforePause } = await live(sleep, async (engine) => {
     for (const [i, said] of all.entries()) await turn(engine, said, long(questions[i]!));
     await until(() => files(sleep).filter((name) => name.endsWith('.kv')).length === 4);
     const usages = [];
     for (const said of all) usages.push((await turn(engine, said, 'Go on.')).usage);
-    return { usages };
+    // Two of the longer ones have left their slots by now.
+    return { usages, beforePause: files(sleep).length };
   }, { cacheRamMib: 100 });
+  t.ok(beforePause >= 4, 'a kill before the next pause loses no conversation');
   for (const { cachedTokens, promptTokens } of usages) t.ok(cachedTokens > promptTokens / 2, `${cachedTokens} of ${promptTokens}`);
   t.equal(files(sleep).length, 4, 'and the longer ones replace them');
 });

@@ -188,7 +188,8 @@ t.test('a prompt waits for a stash whose bytes are in a file, and takes it once 
   t.match(run(cache, words([1, 200], [3, 5], [4, 2])), { stash: 0, source: 0, reused: 205 }, 'the slot has it now');
   t.strictSame(cache.pool.add({ id: 6, tokens: words([7, 9]), sizeBytes: 900 }), [], 'files do not count as memory');
   t.match(cache.pool.add({ id: 7, tokens: words([8, 9]), sizeBytes: 900 }), [{ id: 6 }], 'and make no room there');
-  t.match(cache.pool.add({ id: 8, tokens: words([1, 200], [3, 5]), sizeBytes: 900 }), [{ id: 0, file: 'one.kv' }, { id: 7 }], 'what goes on from a file replaces it');
+  t.match(cache.pool.add({ id: 8, tokens: words([1, 200], [3, 5]), sizeBytes: 900 }), [{ id: 7 }], 'what goes on from a file does not replace it yet');
+  t.match(cache.pool.entries, [{ file: 'one.kv' }, { id: 8 }]);
 });
 
 t.test('a stash is found again, unless a slot gives as much', async (t) => {
