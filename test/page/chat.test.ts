@@ -1,6 +1,7 @@
 // The chat in real browsers, with the embedded model behind it.
 import t from 'tap';
-import { startApp } from '../server/app-under-test.js';
+import { startApp, until } from '../server/app-under-test.js';
+import { hang } from '../server/fake-engine.js';
 import { startReal } from '../server/real-app.js';
 import { closeBrowsers, lastAnswer, missing, openPage, say, type BrowserName } from './browsers.js';
 
@@ -248,5 +249,36 @@ t.test('an answer that a reload cut off continues, in one tab only', { skip: mis
   await page.locator('article.answer .prose').getByText('The first half and the second.').waitFor();
   t.match(JSON.parse(engine.requests.at(-1)!.messages), [{ role: 'user', content: 'tell me' }, { role: 'assistant', content: 'The first half' }]);
   t.equal(engine.requests.length, 2);
+  t.strictSame(complaints, []);
+});
+
+t.test('a chat that one tab deletes does not come back from another', { skip: missing('chromium') }, async (t) => {
+  const { url, engine } = await startApp(t);
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  await say(page, 'first');
+  await lastAnswer(page);
+  const idle = await page.context().newPage();
+  await idle.goto(page.url());
+  await idle.locator('article.answer').waitFor();
+  engine.script = hang;
+  await say(page, 'second');
+  await until(() => engine.running.size === 1);
+  const other = await page.context().newPage();
+  await other.goto(url);
+  const entry = other.locator('.conversations li', { hasText: 'first' });
+  await entry.hover();
+  await entry.getByRole('button', { name: /^Actions for/ }).click();
+  await entry.getByRole('button', { name: 'Delete' }).click();
+  await other.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
+  await entry.waitFor({ state: 'detached' });
+  await page.getByText('This chat was deleted in another tab.').waitFor();
+  await until(() => engine.running.size === 0);
+  await say(idle, 'third');
+  await idle.getByText('This chat was deleted in another tab.').waitFor();
+  t.equal(await idle.locator('article.user').last().innerText(), 'third', 'and can be copied');
+  await other.reload();
+  await other.getByRole('textbox', { name: 'Message' }).waitFor();
+  await other.waitForTimeout(300);
+  t.equal(await entry.count(), 0);
   t.strictSame(complaints, []);
 });

@@ -41,9 +41,14 @@ async function stores(mode) {
   };
 }
 
+/** Ids of the conversations that are here, unless another tab has deleted them. @type {Set<string>} */
+const known = new Set();
+
 /** @returns {Promise<Conversation[]>} */
 export async function allConversations() {
-  return await done((await stores('readonly')).conversations.getAll());
+  const all = await done((await stores('readonly')).conversations.getAll());
+  for (const { id } of all) known.add(id);
+  return all;
 }
 
 /** @param {string} id @returns {Promise<Message[]>} */
@@ -51,12 +56,20 @@ export async function messagesOf(id) {
   return await done((await stores('readonly')).messages.index('conversation').getAll(id));
 }
 
-/** @param {Conversation} conversation @param {Message[]} [messages] new or changed ones */
+/**
+ * False if another tab has deleted the conversation: then nothing is saved.
+ * @param {Conversation} conversation @param {Message[]} [messages] new or changed ones
+ */
 export async function save(conversation, messages = []) {
   const to = await stores('readwrite');
-  to.conversations.put(conversation);
-  for (const message of messages) to.messages.put(message);
+  const isThere = !known.has(conversation.id) || await done(to.conversations.getKey(conversation.id)) !== undefined;
+  if (isThere) {
+    to.conversations.put(conversation);
+    for (const message of messages) to.messages.put(message);
+  }
   await to.written;
+  if (isThere) known.add(conversation.id);
+  return isThere;
 }
 
 /** @param {string} id */
@@ -68,6 +81,7 @@ export async function removeMessage(id) {
 
 /** @param {string} id */
 export async function remove(id) {
+  known.delete(id);
   const from = await stores('readwrite');
   from.conversations.delete(id);
   for (const key of await done(from.messages.index('conversation').getAllKeys(id))) from.messages.delete(key);

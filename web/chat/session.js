@@ -222,7 +222,13 @@ class Session extends Emitter {
     if (this.#gone.has(conversation.id)) return;
     if (messages.length > 0) conversation.changedMs = Date.now();
     this.list = [conversation, ...this.list.filter(({ id }) => id !== conversation.id)].sort((a, b) => b.changedMs - a.changedMs);
-    database.save({ ...conversation }, messages.map((message) => ({ ...message }))).catch((thrown) => notify(`Not saved: ${sentenceOf(thrown)}`));
+    database.save({ ...conversation }, messages.map((message) => ({ ...message }))).then((isThere) => {
+      if (isThere || this.#gone.has(conversation.id)) return;
+      // What is shown stays, so that it can be copied.
+      this.#forget(conversation.id);
+      notify('This chat was deleted in another tab. What is written here is not saved.');
+      this.changed();
+    }, (thrown) => notify(`Not saved: ${sentenceOf(thrown)}`));
   }
 
   /** @param {Omit<Message, 'id' | 'conversation' | 'createdMs'>} said @returns {Message} */
@@ -366,12 +372,17 @@ class Session extends Emitter {
   }
 
   /** @param {string} id */
-  async remove(id) {
-    const conversation = this.list.find((one) => one.id === id);
-    if (conversation && savedChats.isServed) await savedChats.remove(conversation);
+  #forget(id) {
     this.#gone.add(id);
     for (const { stop, path } of this.running.values()) if (path.at(-1)?.conversation === id) stop.abort();
     this.list = this.list.filter((one) => one.id !== id);
+  }
+
+  /** @param {string} id */
+  async remove(id) {
+    const conversation = this.list.find((one) => one.id === id);
+    if (conversation && savedChats.isServed) await savedChats.remove(conversation);
+    this.#forget(id);
     await database.remove(id);
     if (this.conversation.id === id) this.begin(this.conversation.model);
     else this.changed();
