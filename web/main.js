@@ -3,6 +3,7 @@ import { html, render, useEffect, useState } from './app/html.js';
 import { Dialogs } from './app/dialog.js';
 import { Icon, IconButton } from './app/icons.js';
 import { NoticeLine } from './app/notice.js';
+import { inBrowser } from './app/stored.js';
 import { ChatView } from './chat/chat-view.js';
 import { ConversationList } from './chat/conversation-list.js';
 import { session } from './chat/session.js';
@@ -28,13 +29,13 @@ const themes = ['auto', 'light', 'dark'];
 /** @param {string} theme */
 function applyTheme(theme) {
   document.documentElement.dataset['theme'] = theme;
-  localStorage.setItem('theme', theme);
+  inBrowser.set('theme', theme);
 }
 
 function App() {
   const [place, setPlace] = useState(placeOf(location.hash));
   const [menuOpen, setMenuOpen] = useState(false);
-  const [theme, setTheme] = useState(localStorage.getItem('theme') ?? 'auto');
+  const [theme, setTheme] = useState(inBrowser.get('theme') ?? 'auto');
   useEffect(() => applyTheme(theme), [theme]);
   useEffect(() => {
     const moved = () => {

@@ -1,6 +1,7 @@
 // Requests to the server: JSON, event streams, and errors as sentences. If the server needs an API
 // key, the page keeps it until the tab is closed.
 import { askedSecret } from './dialog.js';
+import { inTab } from './stored.js';
 
 /** The server refused a request, the request never reached it, or the answer broke off. */
 export class ServerError extends Error {
@@ -28,7 +29,7 @@ function askForKey(why) {
     declined = key === undefined;
     if (key === undefined) return false;
     // A header cannot carry other characters.
-    sessionStorage.setItem('apiKey', key.replace(/[^\x21-\x7e]/g, ''));
+    inTab.set('apiKey', key.replace(/[^\x21-\x7e]/g, ''));
     return true;
   });
 }
@@ -41,13 +42,13 @@ function askForKey(why) {
  */
 export async function request(path, options = {}) {
   for (;;) {
-    const key = sessionStorage.getItem('apiKey');
+    const key = inTab.get('apiKey');
     try {
       return await requestWith(key, path, options);
     } catch (thrown) {
       if (!(thrown instanceof ServerError) || thrown.status !== 401) throw thrown;
       // Another request may have asked for the key meanwhile.
-      if (key !== sessionStorage.getItem('apiKey')) continue;
+      if (key !== inTab.get('apiKey')) continue;
       if (options.quietly || declined || !await askForKey(thrown.message)) throw thrown;
     }
   }

@@ -3,6 +3,7 @@ import { html, useEffect, useLayoutEffect, useRef, useState } from '../app/html.
 import { useEmitter } from '../app/emitter.js';
 import { IconButton } from '../app/icons.js';
 import { useModels } from '../app/models.js';
+import { inBrowser } from '../app/stored.js';
 import { Composer } from './composer.js';
 import { MessageView } from './message.js';
 import { session } from './session.js';
@@ -34,7 +35,7 @@ export function ChatView({ id }) {
   useEffect(() => {
     if (!models.asked || models.find(conversation.model)) return;
     const { chatting } = models;
-    const usual = chatting.find((model) => model.id === localStorage.getItem('model')) ?? chatting.find(({ status }) => status.value === 'loaded') ?? chatting[0];
+    const usual = chatting.find((model) => model.id === inBrowser.get('model')) ?? chatting.find(({ status }) => status.value === 'loaded') ?? chatting[0];
     if (usual && session.messages.size === 0) session.change({ model: usual.id });
   }, [models.list, conversation.id]);
   // Put the conversation's id in the address once it has a message.
@@ -57,7 +58,7 @@ export function ChatView({ id }) {
 
   return html`<section class="chat" aria-label="Chat">
     <header class="bar">
-      <${ModelPicker} label="Model" value=${conversation.model} models=${models.chatting} choose=${(/** @type {string} */ to) => { localStorage.setItem('model', to); session.change({ model: to }); }} />
+      <${ModelPicker} label="Model" value=${conversation.model} models=${models.chatting} choose=${(/** @type {string} */ to) => { inBrowser.set('model', to); session.change({ model: to }); }} />
       ${conversation.second !== '' && html`<${ModelPicker} label="Second model" value=${conversation.second} models=${models.chatting} choose=${(/** @type {string} */ to) => session.change({ second: to })} />`}
       <span class="stretch"></span>
       <${IconButton} icon="two" label="Two models side by side" aria-pressed=${conversation.second !== ''} onClick=${() => session.change({ second: conversation.second === '' ? otherThan(conversation.model, models.chatting) : '' })} />

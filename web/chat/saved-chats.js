@@ -3,6 +3,7 @@
 import { Emitter } from '../app/emitter.js';
 import { models } from '../app/models.js';
 import { json } from '../app/server.js';
+import { inBrowser } from '../app/stored.js';
 import { merged, sessionOf } from './saved-mapping.js';
 
 /** @typedef {import('./tree.js').Conversation} Conversation */
@@ -22,7 +23,7 @@ function remembered({ name, etag, session }, model) {
 /** The server's name for a model that `recua chat` saved. @param {string} name */
 export function servedModel(name) {
   const { chatting } = models;
-  const usual = localStorage.getItem('model');
+  const usual = inBrowser.get('model');
   return (chatting.find(({ id, aliases = [] }) => id === name || aliases.includes(name)) ?? chatting.find(({ id }) => id === usual) ?? chatting[0])?.id ?? name;
 }
 

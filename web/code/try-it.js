@@ -3,6 +3,7 @@ import { html, useState } from '../app/html.js';
 import { confirmed } from '../app/dialog.js';
 import { models } from '../app/models.js';
 import { addressOf } from '../app/server.js';
+import { inTab } from '../app/stored.js';
 import { bytes, duration } from '../app/units.js';
 import { followed } from './schema.js';
 
@@ -68,7 +69,7 @@ export function TryIt({ route, document }) {
  */
 async function send(method, path, body, more, signal, show) {
   const startMs = performance.now();
-  const key = sessionStorage.getItem('apiKey');
+  const key = inTab.get('apiKey');
   let head = '';
   let text = '';
   let failed = false;

@@ -1,0 +1,36 @@
+// The page in a browser that keeps nothing for it: cookies are blocked, or the disk is full.
+import t from 'tap';
+import { startApp } from '../server/app-under-test.js';
+import { closeBrowsers, lastAnswer, missing, openPage, say } from './browsers.js';
+
+t.teardown(closeBrowsers);
+
+const denied = `for (const name of ['localStorage', 'sessionStorage', 'indexedDB']) {
+  Object.defineProperty(window, name, { get() { throw new DOMException('Access is denied.', 'SecurityError'); } });
+}`;
+const full = `for (const kind of [Storage.prototype, IDBObjectStore.prototype]) {
+  kind.setItem = kind.put = () => { throw new DOMException('The quota has been exceeded.', 'QuotaExceededError'); };
+}`;
+
+for (const [name, script] of Object.entries({ denied, full })) {
+  t.test(`a chat works while storage is ${name}, and the key is asked for once`, { skip: missing('chromium') }, async (t) => {
+    const { url, engine } = await startApp(t, { apiKey: 'secret' });
+    engine.script = async function* () {
+      await new Promise(setImmediate);
+      yield { content: 'Well.' };
+    };
+    const { page, complaints } = await openPage(t, 'chromium', 'about:blank');
+    await page.addInitScript(script);
+    await page.goto(url);
+    await page.getByRole('dialog').getByLabel('API key').fill('secret');
+    await page.keyboard.press('Enter');
+    for (const text of ['first', 'second']) {
+      await say(page, text);
+      await page.locator('article.user').getByText(text).waitFor();
+      t.match(await lastAnswer(page), /^Well\./);
+    }
+    await page.getByText('Not saved: ').waitFor();
+    t.equal(await page.getByRole('dialog').count(), 0);
+    t.strictSame(complaints, []);
+  });
+}
