@@ -108,7 +108,8 @@ async function startLock(places: ServePlaces, signal: AbortSignal): Promise<Lock
 /** The living server. Waits for one that is stopping. */
 async function findRunning(places: ServePlaces, signal: AbortSignal): Promise<ServerRecord | undefined> {
   for (let tries = 0; ; tries++) {
-    const { state, record, alive } = await findStatus(places);
+    const { state, record, alive, problem } = await findStatus(places);
+    if (!record && problem !== '') throw new RecuaError('server_failed', problem);
     if (!record || !alive) return undefined;
     if (state !== 'stopping') return record;
     if (tries === 0) say(`The server (pid ${record.identity.pid}) is stopping; waiting for it to exit.`);

@@ -31,16 +31,22 @@ export interface Status {
 export const statusCodes: Readonly<Record<ServerState, number>> = { running: 0, stopped: 3, crashed: 4, starting: 5, stopping: 5 };
 
 export async function findStatus(places: ServePlaces): Promise<Status> {
-  const record = await readRecord(places.record);
-  const none = { record, health: undefined };
+  let record = await readRecord(places.record);
+  // It may be about to write its record, or have just removed it.
+  for (let tries = 0; !record && tries < 10 && await lockHolder(recordLock(places.record)); tries++) {
+    await wait(100);
+    record = await readRecord(places.record);
+  }
+  const none = { record, health: undefined, alive: false };
   if (!record) {
-    const starting = await lockHolder(places.startLock) !== undefined;
-    return { ...none, state: starting ? 'starting' : 'stopped', alive: false, problem: '' };
+    const holder = await lockHolder(recordLock(places.record));
+    if (holder) return { ...none, state: 'crashed', problem: `Its process ${holder.pid} still runs, but its state file ${places.record} is missing or damaged. End that process yourself, then start the server again.` };
+    return { ...none, state: await lockHolder(places.startLock) ? 'starting' : 'stopped', problem: '' };
   }
   const life = await lifeOf(record.identity);
   // A server touches its lock as long as it lives, so that it need not be visible.
   if (life === 'dead' || (life === 'unknown' && await lockHolder(recordLock(places.record)) === undefined)) {
-    return { ...none, state: 'crashed', alive: false, problem: `It ended unexpectedly (killed, crashed, or the machine was restarted). recua serve start starts it again.` };
+    return { ...none, state: 'crashed', problem: `It ended unexpectedly (killed, crashed, or the machine was restarted). recua serve start starts it again.` };
   }
   const health = await askHealth(record);
   const hidden = sameMachine(record.identity.machine, (await ownIdentity()).machine);

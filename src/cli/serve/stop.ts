@@ -75,6 +75,7 @@ async function findServer(places: ServePlaces, signal: AbortSignal): Promise<{ r
       say(`The server is not running: pid ${record.identity.pid} ended unexpectedly.`);
       return undefined;
     }
+    if (problem !== '') throw new RecuaError('server_failed', problem);
     if (state === 'stopped') {
       say('The server is not running.');
       return undefined;
