@@ -28,8 +28,11 @@ export interface Rules {
   run: string[];
 }
 
-/** Top-level folders that the process may not read as a whole: they hold users' data or secrets. */
-const othersFolders = new Set(['dev', 'etc', 'home', 'lost+found', 'media', 'mnt', 'root', 'run', 'srv', 'tmp', 'var']);
+/**
+ * Top-level folders with programs, libraries and what the kernel tells. Others may hold users' data:
+ * not every home is in /home.
+ */
+const systemFolders = /^(bin|sbin|lib\w*|usr|opt|nix|gnu|snap|proc|sys)$/;
 /** Readable entries of /etc: none of them is secret. */
 const systemSettings = /^(ld\.so\.|ssl$|pki$|nsswitch\.conf$|os-release$|localtime$|timezone$|passwd$|group$|hosts$|vulkan$|OpenCL$|glvnd$|drirc$|alternatives$|nvidia$|rocm|pkcs11$|crypto-policies$)/;
 /** Folders in /run where some systems have their drivers. */
@@ -45,7 +48,7 @@ export function rulesOf({ reads, writes, gpu }: Needs, environment: Environment 
   const cores = turnFile(environment);
   return {
     read: [
-      ...inside('/', (name) => !othersFolders.has(name)), ...inside('/etc', (name) => systemSettings.test(name)), ...driverFolders,
+      ...inside('/', (name) => systemFolders.test(name)).flatMap((folder) => withoutHome(folder, environment)), ...inside('/etc', (name) => systemSettings.test(name)), ...driverFolders,
       process.execPath, nodeLibraries, installation.root, ...packageFolders(installation),
       ...(addon ? [dirname(addon)] : []), ...namedByVariables.flatMap((name) => (environment[name] ?? '').split(delimiter)),
       ...reads.flatMap(withTargets),
@@ -74,6 +77,17 @@ function isWithin(path: string, folder: string): boolean {
 
 function inside(folder: string, wanted: (name: string) => boolean): string[] {
   return entriesOf(folder).filter(wanted).map((name) => join(folder, name));
+}
+
+/** The folder, or all in it but the part with the home folder: some services have theirs in /opt. */
+function withoutHome(folder: string, environment: Environment): string[] {
+  let home: string;
+  try {
+    home = targetOf(homeFolder(environment));
+  } catch {
+    return [folder];
+  }
+  return isWithin(home, folder) ? inside(folder, (name) => !isWithin(home, join(folder, name))) : [folder];
 }
 
 /** A file, with its link target and the other parts of a split model. */

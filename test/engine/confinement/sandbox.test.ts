@@ -9,7 +9,8 @@ import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { confine } from '#recua/engine/confinement/launch.js';
-import { suffices } from '#recua/engine/confinement/rules.js';
+import { rulesOf, suffices } from '#recua/engine/confinement/rules.js';
+import { ownInstallation } from '#recua/system/installation.js';
 import { startEngine, type ClientSettings } from '#recua/engine/gateway/client.js';
 import type { EngineOptions } from '#recua/engine/protocol.js';
 import { builtinPath } from '#recua/models/store.js';
@@ -120,6 +121,18 @@ t.test('on without a launcher is refused with what to do', async (t) => {
   await t.rejects(engine.ready(), { code: 'sandbox_unavailable', message: /--sandbox on/ });
   t.equal(engine.state.state, 'failed');
   t.equal(confine({ reads: [], writes: [], gpu: false }, false), undefined, 'auto goes without');
+});
+
+t.test('a home outside of /home is not readable either', { skip }, (t) => {
+  const read = (HOME: string): string[] => rulesOf({ reads: [], writes: [], gpu: false }, { ...process.env, HOME }).read;
+  const system = readdirSync('/usr').filter((name) => name !== 'share').map((name) => `/usr/${name}`);
+  t.ok(read('/').includes('/usr'));
+  t.notOk(read('/usr/share').some((path) => path === '/usr' || path.startsWith('/usr/share')));
+  t.ok(system.every((path) => read('/usr/share').includes(path)), 'all the rest of it is');
+  const top = new Set([ownInstallation().root.slice(1), 'bin', 'etc', 'gnu', 'nix', 'opt', 'proc', 'run', 'sbin', 'snap', 'sys', 'usr']);
+  const strange = readdirSync('/').filter((name) => !top.has(name) && !name.startsWith('lib')).map((name) => `/${name}`);
+  t.strictSame(read('/home/me').filter((path) => strange.includes(path)), [], 'no other folder at the top is readable as a whole');
+  t.end();
 });
 
 t.test('a process started with fewer rights does not serve a request for more', { skip }, (t) => {
