@@ -1,5 +1,5 @@
-// Lets the browser paint the frame in index.html before it loads the icon, the manifest and the
-// page's modules, which it would compile on the thread that paints.
+// Lets the browser paint the frame in index.html before it loads the manifest and the page's
+// modules, which it would compile on the thread that paints.
 let isBegun = false;
 
 function begin() {

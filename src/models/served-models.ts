@@ -144,7 +144,7 @@ class NameIndex {
 
 function refuseNone(models: readonly StoredModel[]): never {
   const some = models.slice(0, mostNearNames).map(({ id }) => quoted(id)).join(', ');
-  throw new RecuaError('invalid_type', `Expected the name of a model for model, got none, and this server has no default one. `
+  throw new RecuaError('invalid_type', `Expected the name of a model, and this server has no default one. `
     + `It has ${some}${models.length > mostNearNames ? ' and others' : ''}; GET /v1/models lists them.`, { param: 'model' });
 }
 

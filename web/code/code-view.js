@@ -1,9 +1,10 @@
 // The open conversation as code: its last request, in three languages. Below it, the API reference.
 import { html, useState } from '../app/html.js';
 import { useEmitter } from '../app/emitter.js';
-import { useModels } from '../app/models.js';
+import { models, useModels } from '../app/models.js';
 import { copyText } from '../app/notice.js';
 import { addressOf } from '../app/server.js';
+import { inTab } from '../app/stored.js';
 import { bodyOf } from '../chat/asking.js';
 import { session } from '../chat/session.js';
 import { Reference } from './reference.js';
@@ -32,18 +33,20 @@ function codeOf(language, body) {
   const rest = { ...body };
   delete rest['stream_options'];
   const base = addressOf('v1');
+  // The key itself stays out of what people copy.
+  const isKeyed = inTab.get('apiKey') !== null;
   if (language === 'curl') {
     const text = pretty({ ...rest, stream: true }).replaceAll("'", "'\\''");
-    return `curl -N ${addressOf('v1/chat/completions')} \\\n  -H 'Content-Type: application/json' \\\n  -d '${text}'`;
+    return `curl -N ${addressOf('v1/chat/completions')} \\\n  -H 'Content-Type: application/json' \\\n${isKeyed ? `  -H "Authorization: Bearer $RECUA_API_KEY" \\\n` : ''}  -d '${text}'`;
   }
   const own = Object.fromEntries(Object.entries(rest).filter(([key]) => ofOpenAi.includes(key)));
   const more = Object.fromEntries(Object.entries(rest).filter(([key]) => !ofOpenAi.includes(key)));
   if (language === 'Python') {
     const lines = Object.entries(own).map(([key, value]) => `    ${key}=${python(value, '    ')},\n`);
     if (Object.keys(more).length > 0) lines.push(`    extra_body=${python(more, '    ')},\n`);
-    return `from openai import OpenAI\n\nclient = OpenAI(base_url="${base}", api_key="none")\nstream = client.chat.completions.create(\n${lines.join('')})\nfor chunk in stream:\n    print(chunk.choices[0].delta.content or "", end="", flush=True)\n`;
+    return `${isKeyed ? 'import os\n' : ''}from openai import OpenAI\n\nclient = OpenAI(base_url="${base}", api_key=${isKeyed ? 'os.environ["RECUA_API_KEY"]' : '"none"'})\nstream = client.chat.completions.create(\n${lines.join('')})\nfor chunk in stream:\n    print(chunk.choices[0].delta.content or "", end="", flush=True)\n`;
   }
-  return `import OpenAI from 'openai';\n\nconst client = new OpenAI({ baseURL: '${base}', apiKey: 'none' });\nconst stream = await client.chat.completions.create(${pretty(rest)});\nfor await (const chunk of stream) process.stdout.write(chunk.choices[0]?.delta.content ?? '');\n`;
+  return `import OpenAI from 'openai';\n\nconst client = new OpenAI({ baseURL: '${base}', apiKey: ${isKeyed ? 'process.env.RECUA_API_KEY' : "'none'"} });\nconst stream = await client.chat.completions.create(${pretty(rest)});\nfor await (const chunk of stream) process.stdout.write(chunk.choices[0]?.delta.content ?? '');\n`;
 }
 
 export function CodeView() {
@@ -52,7 +55,7 @@ export function CodeView() {
   const [language, setLanguage] = useState('curl');
   // The messages up to the last question, without its answer. An empty chat shows an example.
   const asked = path.slice(0, path.findLastIndex(({ role }) => role !== 'assistant') + 1);
-  const body = bodyOf(conversation, asked, conversation.model || 'default');
+  const body = bodyOf(conversation, asked, conversation.model || models.chatting[0]?.id || 'default');
   if (asked.length === 0) body['messages'] = [...body['messages'], { role: 'user', content: 'Hello! Who are you?' }];
   const code = codeOf(language, body);
   /** @param {KeyboardEvent} event */

@@ -61,10 +61,10 @@ export const ps = command({
     const asked = await askAll(values);
     if (json) await print(asJson(asked, all));
     else if (asked.length === 0) say(noServer);
-    else await print(await asText(asked, all));
     if (asked.length === 0) return stoppedCode;
     const problems = asked.flatMap(({ problem }) => problem ?? []);
     if (problems.length === asked.length) throw problems[0]!;
+    if (!json) await print(await asText(asked, all));
     for (const problem of problems) say(`Note: ${problem.message}`);
     return 0;
   },
@@ -118,7 +118,7 @@ async function asText(asked: readonly Asked[], all: boolean): Promise<string> {
   const { rows } = await import('../terminal/rows.js');
   // The last column may be cut; a failed model's reason is worth a line of its own.
   const failed = asked.flatMap((one) => shown(one, all)).filter(({ reason }) => reason !== '').map(({ id, reason }) => `${id} failed: ${reason}\n`);
-  const idle = cells.length === 0 ? [`No model is loaded at ${asked.map(({ url }) => url).join(', ')}. To list the models that can be: recua ps --all\n`] : [];
+  const idle = cells.length === 0 ? [`No model is loaded at ${asked.flatMap(({ url, problem }) => (problem ? [] : url)).join(', ')}. To list the models that can be: recua ps --all\n`] : [];
   const { plain } = await import('../terminal/wording.js');
   return [rows([head, ...cells]), ...[...failed, ...idle].map((line) => `${plain(line.trimEnd())}\n`)].join('');
 }

@@ -38,7 +38,7 @@ const start = command({
   details: 'Takes models as recua api does: one, several, those of --models, or by default all that recua list shows, each loaded when a request names it. '
     + 'A request has 2,048 tokens of context by default (4,096 with recua api); --ctx-size changes that. '
     + 'Returns when the server is ready; if it fails, prints the reason and the end of its log. '
-    + 'If a server already serves the same models at that address, says so and succeeds. Ctrl-C stops the server that is being started. The log is in the state folder; '
+    + 'If a server already serves the same models (at that address, if you give one), says so and succeeds. Ctrl-C stops the server that is being started. The log is in the state folder; '
     + 'it never contains prompts or answers.',
   examples: [
     ['recua serve start -m builtin', 'Serve the small embedded model on http://127.0.0.1:8080'],

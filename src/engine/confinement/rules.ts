@@ -29,8 +29,8 @@ export interface Rules {
 }
 
 /**
- * Top-level folders with programs, libraries and what the kernel tells. Others may hold users' data:
- * not every home is in /home.
+ * Top-level folders with programs, libraries and what the kernel tells. Others may hold users'
+ * data: not every home is in /home.
  */
 const systemFolders = /^(bin|sbin|lib\w*|usr|opt|nix|gnu|snap|proc|sys)$/;
 /** Readable entries of /etc: none of them is secret. */
@@ -79,7 +79,9 @@ function inside(folder: string, wanted: (name: string) => boolean): string[] {
   return entriesOf(folder).filter(wanted).map((name) => join(folder, name));
 }
 
-/** The folder, or all in it but the part with the home folder: some services have theirs in /opt. */
+/**
+ * The folder, or all in it but the part with the home folder: some services have theirs in /opt.
+ */
 function withoutHome(folder: string, environment: Environment): string[] {
   let home: string;
   try {

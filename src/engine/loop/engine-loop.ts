@@ -290,7 +290,7 @@ export class EngineLoop {
     if (begun) this.#outbox.flush();
     this.#inFlight = true;
     return context.steps(this.#batch.input, this.#mostSteps(), (results) => {
-      for (const result of results) this.#take(result);
+      this.#takeAll(results);
       this.#text.render();
       if (this.#batch.asking.some(({ state }) => state === 'finished')) context.pause();
     });
@@ -312,28 +312,31 @@ export class EngineLoop {
     } finally {
       this.#inFlight = false;
     }
-    for (const result of results) this.#take(result);
+    this.#takeAll(results);
   }
 
-  /** Takes one step's result; the text work follows later. */
-  #take(result: StepResult): void {
+  /** Several may come at a time; the last step ended just now. The text work follows later. */
+  #takeAll(results: readonly StepResult[]): void {
+    let endMs = performance.now() - results.reduce((sum, { decodeMs }) => sum + decodeMs, 0);
+    for (const result of results) this.#take(result, endMs += result.decodeMs);
+  }
+
+  #take(result: StepResult, nowMs: number): void {
     const plan = this.#plan;
     this.vitals.stepped();
     this.#costs.learn(plan.parts(result.guesses), result.decodeMs);
     for (let i = 0; i < plan.sequences.length; i++) plan.sequences[i]!.advance(plan.counts[i]!);
-    const nowMs = performance.now();
     for (const request of this.#watched) this.#tellProgress(request, nowMs);
     for (let i = 0, from = 0, to = 0; i < this.#batch.asking.length; i++, from = to) {
       const request = this.#requests.get(this.#batch.asking[i]!)!;
       to = from + (result.counts?.[i] ?? 1);
       const last = result.tokens[to - 1]!;
       const given = result.tokens.subarray(from, last < 0 ? to - 1 : to);
-      if (given.length > 0) this.#text.accept(request, given, result.draws?.[i] ?? 0, result.guesses ?? 0);
+      if (given.length > 0) this.#text.accept(request, given, result.draws?.[i] ?? 0, result.guesses ?? 0, nowMs);
       if (last === scored) request.sequence.scored++;
       else if (last === undecided) this.#decisions.add(request, given.length);
       else if (last < 0) {
-        // The KV of the last right guess is there, too: the sampler failed in the row that
-        // evaluated it.
+        // The KV of the last right guess is there, too: the row that evaluated it failed.
         if (given.length > 0) request.sequence.advance(1);
         // Send the earlier tokens first; they may even have ended the answer.
         if (given.length > 0) this.#text.render();
@@ -347,14 +350,13 @@ export class EngineLoop {
   #tellProgress(request: Generation, nowMs: number): void {
     const event = this.#active.has(request.id) ? request.progress(nowMs) : undefined;
     if (event) this.#outbox.push(event);
-    if (event) this.#watched.add(request);
-    else this.#watched.delete(request);
+    this.#watched[event ? 'add' : 'delete'](request);
   }
 
   #decided(request: Generation, outcome: number | RecuaError): void {
     if (!this.#active.has(request.id)) return;
     if (typeof outcome !== 'number') this.#failSampling(request, outcome);
-    else this.#text.accept(request, Int32Array.of(outcome), request.sampler.draws(), 0);
+    else this.#text.accept(request, Int32Array.of(outcome), request.sampler.draws(), 0, performance.now());
     this.#stir();
   }
 

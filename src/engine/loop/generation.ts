@@ -84,8 +84,8 @@ export class Generation {
       this.sequence.overrun ||= tokens.length > 1;
       return false;
     }
-    if (this.#firstMs === 0) this.#firstMs = nowMs;
-    this.#lastMs = nowMs;
+    if (this.#firstMs === 0) this.#firstMs = Math.max(nowMs, this.#startedMs);
+    this.#lastMs = Math.max(nowMs, this.#firstMs);
     this.sequence.draftedTokens += guesses;
     this.sequence.acceptedTokens += tokens.length - 1;
     this.#finishReason = this.sequence.acceptAll(tokens, flags);

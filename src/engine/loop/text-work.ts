@@ -21,9 +21,9 @@ export class TextWork {
   }
 
   /** Takes a step's tokens; `draws`: random numbers that the sampler has drawn so far. */
-  accept(request: Generation, tokens: Int32Array, draws: number, guesses: number): void {
+  accept(request: Generation, tokens: Int32Array, draws: number, guesses: number, nowMs: number): void {
     this.tokens += tokens.length;
-    if (!request.accept(tokens, guesses, this.#pieces.flags, performance.now())) return;
+    if (!request.accept(tokens, guesses, this.#pieces.flags, nowMs)) return;
     this.#fresh.add(request);
     this.#outbox.note(request.id, draws, tokens);
   }

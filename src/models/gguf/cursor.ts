@@ -43,6 +43,11 @@ export class Cursor {
     return new RecuaError('invalid_gguf', `${this.#source.name} is not a sound GGUF file: ${what} (at byte ${offset}).`);
   }
 
+  /** The file has too few bytes for what its header says. */
+  cutOff(what: string): RecuaError {
+    return new RecuaError('invalid_gguf', `${this.#source.name} is cut off or damaged: it has ${this.sizeBytes} bytes, but ${what}. Download it again.`);
+  }
+
   truncated(what: string, neededBytes: number): RecuaError {
     return new RecuaError('invalid_gguf',
       `${this.#source.name} is cut off: it ends at byte ${this.sizeBytes} inside ${what}, which needs ${countText(neededBytes)} bytes from byte ${this.offset} on. `

@@ -77,9 +77,8 @@ function measure(
   if (sizeBytes > cursor.sizeBytes) {
     throw cursor.invalid(`tensor "${name}" (${type.name}, ${shape.join(' × ')}) needs ${sizeBytes} bytes, but the whole file has ${cursor.sizeBytes}`, start);
   }
-  if (offset % alignment !== 0 || offset > cursor.sizeBytes) {
-    throw cursor.invalid(`tensor "${name}" begins at ${countText(offset)}, which is ${offset > cursor.sizeBytes ? 'past the end' : `not a multiple of ${alignment}`}`, start);
-  }
+  if (offset > cursor.sizeBytes) throw cursor.cutOff(`tensor "${name}" begins at byte ${countText(offset)} of its data`);
+  if (offset % alignment !== 0) throw cursor.invalid(`tensor "${name}" begins at ${countText(offset)}, which is not a multiple of ${alignment}`, start);
   return { name, shape, type: type.name, elements, sizeBytes, offset };
 }
 

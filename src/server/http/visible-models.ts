@@ -32,7 +32,7 @@ export function visibleTo(key: ApiKey | undefined, pool: ModelPool): ModelPool {
  */
 function withoutOthers(thrown: unknown, key: string, allowed: readonly string[]): unknown {
   if (!(thrown instanceof RecuaError) || thrown.param !== 'model') return thrown;
-  const what = thrown.code === 'invalid_type' ? 'Expected the name of a model for model, got none, and this server has no default one'
+  const what = thrown.code === 'invalid_type' ? 'Expected the name of a model, and this server has no default one'
     : thrown.code === 'ambiguous_model' ? 'This name means several models' : 'There is no such model here';
   return new RecuaError(thrown.code, `${what}. The API key ${key} may use ${allowed.join(', ')}.`, { param: 'model', cause: thrown });
 }

@@ -53,7 +53,7 @@ export const operations = {
     reply: { schema: generate }, stream: { type: ndjson, event: oneOf(generate, error) }, error, errors: [...chatErrors, 'model_fixed'],
   },
   embed: {
-    id: 'ollamaEmbed', topic, summary: 'Compute embedding vectors of length 1 for texts.', about: 'Texts are never truncated: a text longer than the context is an error.', body: embedBody,
+    id: 'ollamaEmbed', topic, summary: 'Compute normalized embedding vectors for texts.', about: 'Texts are never truncated: a text longer than the context is an error.', body: embedBody,
     reply: { schema: oneOf(
       object({ model: text, embeddings: list(list(number)), total_duration: integer, load_duration: integer, prompt_eval_count: integer, 'warnings?': warnings }),
       told(object({ embedding: list(number), 'warnings?': warnings }), 'If the request has `prompt`.'),

@@ -83,7 +83,7 @@ export const operations = {
     errors: [...inferenceErrors, 'invalid_grammar', 'invalid_schema', 'infill_unsupported', 'chat_unsupported', 'no_token_left'],
   },
   embed: {
-    id: 'createEmbedding', topic: 'Embeddings and reranking', summary: 'Compute embedding vectors of length 1 for one or many texts.',
+    id: 'createEmbedding', topic: 'Embeddings and reranking', summary: 'Compute normalized embedding vectors for one or many texts.',
     about: 'Inputs are never truncated: an input longer than the context is an error.',
     body: embeddingBody, reply: { schema: replies.embeddingList }, error, errors: [...inferenceErrors, 'embeddings_unsupported'],
   },

@@ -30,7 +30,7 @@ const streamOptions: Words = {
   ...streamWords,
   stream_options: 'What the stream reports in addition to the answer.',
   'stream_options.include_usage': { text: 'Add a last chunk with `usage`.', default: false },
-  'stream_options.interval_ms': { text: 'Least time between two chunks of an answer, 0 to 1000 ms; a chunk has all tokens since the last one. For clients that draw the text: hundreds of chunks a second are much work for a browser.', default: 0 },
+  'stream_options.interval_ms': { text: 'Least time between two chunks of an answer, 0 to 1000 ms; a chunk has all tokens since the last one. For clients that draw the text: 60 chunks a second are much work for a browser.', default: 0 },
 };
 
 const message: Words = {

@@ -11,6 +11,15 @@ async function closeClean(t: Test, { engine, addon }: Open) {
   t.match(addon.stats, { openSamplers: 0, openParsers: 0, openContexts: 0, openModels: 0 });
 }
 
+t.test('an answer takes the time of its steps, even if many are told at once', async (t) => {
+  const open = await openEngine({ stepMs: 3, decodeMs: 3, mostUntold: 1_000_000 });
+  // Of a prompt of one token, all steps follow each other.
+  const { end } = await open.complete(completion(Int32Array.of(104), { constraint: say('x'.repeat(40)), maxTokens: 40 })).done;
+  await open.engine.close();
+  t.equal(end.kind, 'done');
+  if (end.kind === 'done') t.ok(end.timings.generateMs > 60, `${end.timings.generateMs} ms for about 40 steps of 3`);
+});
+
 t.test('one completion ends with its usage, timings and seed', async (t) => {
   const open = await openEngine();
   const { end, content, accepted } = await open.complete(completion('hello', { constraint: say('good day') })).done;

@@ -15,13 +15,13 @@ t.test('health is open, and everything else needs a key', async (t) => {
     const refused = await post(`${url}${path}`, body);
     t.equal(refused.status, 401, path);
     t.equal(refused.headers.get('www-authenticate'), 'Bearer realm="recua"');
-    t.match(await refused.text(), /This server asks for an API key/);
+    t.match(await refused.text(), /This server needs an API key/);
   }
   for (const path of ['/v1/models', '/props', '/slots', '/api/tags', '/api/version', '/no/such/route']) t.equal((await fetch(`${url}${path}`)).status, 401, path);
   const wrong = await post(`${url}/v1/chat/completions`, hello, bearer('guess'));
   t.match(await wrong.json(), { error: { code: 'invalid_api_key', type: 'invalid_request_error', message: /does not know this API key/ } });
   t.match(await (await post(`${url}/v1/messages`, hello)).json(), { type: 'error', error: { type: 'authentication_error' } });
-  t.match(await (await post(`${url}/api/chat`, hello)).json(), { error: /asks for an API key/ });
+  t.match(await (await post(`${url}/api/chat`, hello)).json(), { error: /needs an API key/ });
   t.notOk(logged.some((line) => /guess|owner|guest/.test(line)), 'the log has no key');
 });
 
