@@ -8,6 +8,8 @@
 
 #include <fuzzer/FuzzedDataProvider.h>
 
+#include <stdexcept>
+
 using namespace recua;
 
 namespace {
@@ -31,9 +33,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   const std::string text = input.ConsumeRemainingBytesAsString();
   Effort work(20u << 20);
   try {
+    // Text that comes from JavaScript is UTF-8; llama.cpp's tokenizers throw for some that is not.
     const auto token_named = [&](const std::string &name) {
-      const auto ids = common_tokenize(world.vocab, name, false, true);
-      return ids.size() == 1 ? ids.front() : -1;
+      try {
+        const auto ids = common_tokenize(world.vocab, name, false, true);
+        return ids.size() == 1 ? ids.front() : -1;
+      } catch (const std::invalid_argument &) {
+        return -1;
+      }
     };
     const auto spelled = [&](uint32_t first, uint32_t last, Effort &effort) { return tree.spells(first, last, effort); };
     const auto rules = parse_gbnf(text, token_named, tree.size(), spelled, work);
