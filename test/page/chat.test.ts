@@ -71,6 +71,13 @@ t.test('the settings of a chat are sent with its requests', { skip: missing('chr
   await say(page, 'A city');
   t.match((await sent).postDataJSON(), { temperature: 0, max_tokens: 40, messages: [{ role: 'system', content: 'You are brief.' }, { role: 'user', content: 'A city' }], response_format: { type: 'json_schema' } });
   t.match(await lastAnswer(page), /Valid JSON\s+\{\s+"city": "(Lima|Cusco)"\s+\}/);
+  await page.getByRole('button', { name: 'Chat settings' }).click();
+  await settings.getByRole('textbox', { name: 'Answer as JSON with this schema' }).fill('{bad');
+  await settings.getByRole('button', { name: 'Close settings' }).click();
+  await say(page, 'Another city');
+  await page.getByText('Not sent: the schema in the chat settings is not valid JSON.').waitFor();
+  t.equal(await page.locator('article.user').count(), 1);
+  t.equal(await page.getByRole('textbox', { name: 'Message' }).inputValue(), 'Another city', 'the text stays in the box');
   t.strictSame(complaints, []);
 });
 

@@ -91,6 +91,15 @@ function statsOf({ usage, timings }, firstMs) {
 }
 
 /**
+ * What is wrong with the settings, as a sentence; '' if nothing is.
+ * @param {Conversation} conversation
+ */
+export function wrongIn({ settings }) {
+  const wrong = ['schema', 'tools'].find((name) => settings[name]?.trim() && parsed(settings[name]) === undefined);
+  return wrong ? `Not sent: the ${wrong === 'schema' ? 'schema' : 'list of tools'} in the chat settings is not valid JSON. Correct it or clear the field.` : '';
+}
+
+/**
  * Drops the parts of a cut answer that the model cannot continue: partial tool calls and partial
  * JSON of a schema. Returns whether anything is left to continue.
  * @param {Message} message @param {Conversation} conversation
@@ -114,6 +123,8 @@ export function restartOf(message, conversation) {
  */
 export async function wholeAnswer(message, running, conversation, continued, grown) {
   const { signal } = running.stop;
+  const wrong = wrongIn(conversation);
+  if (wrong) throw new Error(wrong);
   const server = serverId(signal).catch(() => undefined);
   const path = running.path.slice(0, -1);
   /** @param {boolean} connecting */

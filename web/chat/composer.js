@@ -5,7 +5,7 @@ import { notify } from '../app/notice.js';
 import { models } from '../app/models.js';
 import { askAgain, json, sentenceOf } from '../app/server.js';
 import { count, percent } from '../app/units.js';
-import { parsed } from './asking.js';
+import { wrongIn } from './asking.js';
 import { readAttached } from './files.js';
 import { session } from './session.js';
 
@@ -79,8 +79,8 @@ export function Composer({ model }) {
     const said = session.drafts.get(id) ?? '';
     const given = session.attached.get(id) ?? none;
     if (session.busy || reading.some(({ chat }) => chat === id) || (said.trim() === '' && given.length === 0)) return;
-    const wrong = ['schema', 'tools'].find((name) => session.conversation.settings[name]?.trim() && parsed(session.conversation.settings[name]) === undefined);
-    if (wrong) return notify(`Not sent: the ${wrong === 'schema' ? 'schema' : 'list of tools'} in the chat settings is not valid JSON. Correct it or clear the field.`);
+    const wrong = wrongIn(session.conversation);
+    if (wrong) return notify(wrong);
     waits.current = to === '';
     if (waits.current) {
       askAgain();

@@ -79,7 +79,7 @@ export class GrowingText {
     this.#restUntilMs = endMs + leastRestMs;
     const isFast = text.length - this.#drawn.length > fastPerMs * (startMs - this.#drawn.ms);
     this.#drawn = { length: text.length, ms: startMs };
-    if (complete) return;
+    if (complete || document.hidden) return;
     // For long texts, layout and paint are most of the work.
     afterFrame((frameMs) => {
       this.#restUntilMs = Math.max(this.#restUntilMs, endMs + (endMs - startMs + frameMs) * (isFast ? fastRestFactor : restFactor));

@@ -244,12 +244,12 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
             if (beforeMs !== undefined) meter.gap(nowMs - beforeMs);
             else meter.first();
             const taken = sink(delta, index);
-            // Nor does one that the client asked for.
+            // A gap that the client asked for, or that a slow client causes, says nothing about the
+            // engine.
             beforeMs = intervalMs > 0 ? undefined : nowMs;
             if (taken) {
               const askedMs = performance.now();
               await taken;
-              // A gap caused by a slow client says nothing about the engine.
               if (performance.now() - askedMs > slowReaderMs) beforeMs = undefined;
             }
           } else await sink(delta, index);

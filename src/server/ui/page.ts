@@ -29,7 +29,7 @@ const headers = {
 
 /**
  * Cuts the tie to the page that opened this one. Chromium starts a new process for it, which delays
- * the first paint by 60 ms, so it is left out where the browser says that no other site led here.
+ * the first paint, so it is left out where the browser says that no other site led here.
  */
 function openerPolicy({ headers: { 'sec-fetch-site': site } }: Request): Record<string, string> {
   return site === 'none' || site === 'same-origin' ? {} : { 'Cross-Origin-Opener-Policy': 'same-origin' };
