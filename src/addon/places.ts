@@ -74,6 +74,26 @@ export function packageFolders({ root }: Installation): string[] {
   }
 }
 
+/**
+ * The real folders of Recua's own packages that are links, with the real places of native files: a
+ * package manager may keep them in a store far from Recua.
+ */
+export function linkedFolders(installation: Installation): string[] {
+  const { dependencies = {} } = JSON.parse(readFileSync(join(installation.root, 'package.json'), 'utf8')) as { dependencies?: object };
+  const targets = packageFolders(installation).filter((folder) => existsSync(folder)).flatMap((folder) => {
+    const native = entriesOf(join(folder, scope)).map((entry) => join(folder, scope, entry));
+    return [...Object.keys(dependencies).map((name) => join(folder, name)), ...native, ...native.map((one) => join(one, 'bin'))];
+  });
+  return targets.flatMap((path) => {
+    try {
+      const real = realpathSync(path);
+      return real === path ? [] : [real];
+    } catch {
+      return [];
+    }
+  });
+}
+
 /** The native packages for this machine; of each name, the nearest usable one. */
 export function findPackages(installation: Installation, target: Target): NativePackage[] {
   const found = new Map<string, NativePackage>();

@@ -65,7 +65,10 @@ export class ServerClient {
     }
     if (response.ok) return response;
     const text = await response.text().catch(() => '');
-    throw readError(jsonOf(text)) ?? unreachable(this.url, `answers ${init.method} ${path} with HTTP ${response.status}: it is not a Recua server, or has another version`);
+    const error = readError(jsonOf(text));
+    // The server says how a program sends a key, not how a command is given one.
+    if (error?.code === 'invalid_api_key' && !('Authorization' in this.#headers)) throw new RecuaError('invalid_api_key', `The server at ${this.url} needs an API key. Give it with --api-key, or set RECUA_API_KEY.`);
+    throw error ?? unreachable(this.url, `answers ${init.method} ${path} with HTTP ${response.status}: it is not a Recua server, or has another version`);
   }
 
   async #json(method: string, path: string, response: Response, signal?: AbortSignal): Promise<unknown> {

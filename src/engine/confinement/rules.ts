@@ -3,7 +3,7 @@
 // other data. It may write where conversations are kept, and to the few system paths in `rulesOf`.
 import { existsSync, readdirSync, readFileSync, realpathSync } from 'node:fs';
 import { basename, delimiter, dirname, isAbsolute, join, relative, sep } from 'node:path';
-import { packageFolders } from '../../addon/places.js';
+import { linkedFolders, packageFolders } from '../../addon/places.js';
 import { homeFolder } from '../../system/home-folder.js';
 import { ownInstallation } from '../../system/installation.js';
 import { turnFile } from '../../system/turn-file.js';
@@ -49,7 +49,7 @@ export function rulesOf({ reads, writes, gpu }: Needs, environment: Environment 
   return {
     read: [
       ...inside('/', (name) => systemFolders.test(name)).flatMap((folder) => withoutHome(folder, environment)), ...inside('/etc', (name) => systemSettings.test(name)), ...driverFolders,
-      process.execPath, nodeLibraries, installation.root, ...packageFolders(installation),
+      process.execPath, nodeLibraries, installation.root, ...packageFolders(installation), ...linkedFolders(installation),
       ...(addon ? [dirname(addon)] : []), ...namedByVariables.flatMap((name) => (environment[name] ?? '').split(delimiter)),
       ...reads.flatMap(withTargets),
     ].filter((path) => isAbsolute(path) && existsSync(path)),

@@ -26,7 +26,7 @@ t.test('commands of the same user get in without a key, others with the key', as
   t.match(answered, { code: 0 });
   await server.saw(/POST \/v1\/chat\/completions 200/);
   const other = makeHome(t);
-  t.match(await recua(['ps', '--url', url], '', { env: other.env }), { code: 1, stderr: /asks for an API key/ });
+  t.match(await recua(['ps', '--url', url], '', { env: other.env }), { code: 1, stderr: /needs an API key\. Give it with --api-key, or set RECUA_API_KEY\./ });
   t.match(await recua(['ps', '--url', url], '', { env: { ...other.env, RECUA_API_KEY: secret } }), { code: 0, stdout: /builtin/ });
   t.match(await recua(['ps', '--url', url, '--api-key', secret], '', { env: other.env }), { code: 0, stdout: /builtin/ });
   t.notMatch(server.stderr(), new RegExp(secret));
