@@ -1,5 +1,6 @@
 // The chat in real browsers, with the embedded model behind it.
 import t from 'tap';
+import { RecuaError } from '#recua/errors.js';
 import { startApp, until } from '../server/app-under-test.js';
 import { hang } from '../server/fake-engine.js';
 import { startReal } from '../server/real-app.js';
@@ -79,6 +80,53 @@ t.test('the settings of a chat are sent with its requests', { skip: missing('chr
   t.equal(await page.locator('article.user').count(), 1);
   t.equal(await page.getByRole('textbox', { name: 'Message' }).inputValue(), 'Another city', 'the text stays in the box');
   t.strictSame(complaints, []);
+});
+
+t.test('what is typed into a setting stays while the panel is drawn again', { skip: missing('chromium') }, async (t) => {
+  const { url } = await startReal(t);
+  const { page } = await openPage(t, 'chromium', url);
+  let tell: () => void = () => undefined;
+  const told = new Promise<void>((resolve) => { tell = resolve; });
+  await page.route(/\/props\?/, async (route) => {
+    await told;
+    await route.continue();
+  });
+  await page.getByRole('button', { name: 'Chat settings' }).click();
+  const settings = page.getByRole('complementary', { name: 'Chat settings' });
+  const field = settings.getByLabel('Temperature');
+  await field.pressSequentially('0.05');
+  tell();
+  await settings.locator('[placeholder="40"]').waitFor();
+  t.equal(await field.inputValue(), '0.05', 'the defaults of the server arrived meanwhile');
+  await page.keyboard.press('Escape');
+  await settings.waitFor({ state: 'detached' });
+  const sent = page.waitForRequest((request) => request.url().endsWith('/v1/chat/completions'));
+  await say(page, 'Hello');
+  t.match((await sent).postDataJSON(), { temperature: 0.05 });
+});
+
+t.test('the gauge follows an answer being written, and keeps what was stopped', { skip: missing('chromium') }, async (t) => {
+  const { url, engine } = await startApp(t);
+  engine.script = async function* (request, signal) {
+    const usage = { promptTokens: 100, cachedTokens: 40, completionTokens: 23 };
+    yield { content: 'So far', soFar: { usage, timings: { queueMs: 0, promptMs: 10, generateMs: 100 } } };
+    yield* hang(request, signal);
+  };
+  const { page } = await openPage(t, 'chromium', url);
+  await say(page, 'Count');
+  await page.getByText(/^123 \/ [\d,]+ tokens$/).waitFor();
+  await page.getByRole('button', { name: 'Stop' }).click();
+  t.match(await lastAnswer(page), /So far[^]*23 tokens\n230 tok\/s[^]*prompt 100, 40 cached\nstopped/);
+  t.ok(await page.getByText(/^123 \/ [\d,]+ tokens$/).isVisible());
+});
+
+t.test('an answer that failed before its first word has one button, to try again', { skip: missing('chromium') }, async (t) => {
+  const { url, engine } = await startApp(t);
+  engine.script = () => { throw new RecuaError('model_crashed', 'The model crashed.'); };
+  const { page } = await openPage(t, 'chromium', url);
+  await say(page, 'Count');
+  await page.getByRole('button', { name: 'Try again' }).waitFor();
+  t.strictSame(await page.locator('article.answer button:visible').allInnerTexts(), ['Try again']);
 });
 
 t.test('a cut answer can be continued, and two models answer side by side', { skip: missing('chromium') }, async (t) => {

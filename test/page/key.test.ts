@@ -17,6 +17,14 @@ t.test('the page asks for the key, and keeps it until the tab is closed', { skip
   await page.getByRole('button', { name: 'Use key' }).click();
   await say(page, 'hello wide world');
   t.match(await lastAnswer(page), /hello wide world/);
+  await page.getByRole('link', { name: 'API' }).click();
+  for (const [language, key] of [['curl', '-H "Authorization: Bearer $RECUA_API_KEY"'], ['Python', 'api_key=os.environ["RECUA_API_KEY"]'], ['JavaScript', 'apiKey: process.env.RECUA_API_KEY']] as const) {
+    await page.getByRole('tab', { name: language }).click();
+    const code = await page.locator('#code').innerText();
+    t.ok(code.includes(key), `${language}: ${code}`);
+    t.notOk(code.includes('sesame'), 'the key itself is not shown');
+  }
+  await page.getByRole('link', { name: 'Chat' }).click();
   await page.reload();
   await say(page, 'once more');
   t.match(await lastAnswer(page), /once more/);

@@ -20,7 +20,7 @@ const intervalMs = 50;
  */
 export function bodyOf({ settings }, path, model) {
   /** @type {Record<string, any>} */
-  const body = { model, messages: wireMessages(path, settings['system'] ?? ''), stream: true, stream_options: { include_usage: true, interval_ms: intervalMs } };
+  const body = { model, messages: wireMessages(path, settings['system'] ?? ''), stream: true, stream_options: { include_usage: true, interval_ms: intervalMs }, timings_per_token: true };
   for (const field of fields) if (settings[field] !== undefined) body[field] = settings[field];
   if (settings['thinking'] === 'off') body['enable_thinking'] = false;
   const schema = parsed(settings['schema']);
@@ -61,7 +61,7 @@ export async function answer(body, message, grown, signal, heard) {
       }
       if (choice.finish_reason) message.finish = choice.finish_reason;
     }
-    if (event.usage) message.stats = statsOf(event, firstMs);
+    if (event.usage || event.timings) message.stats = { ...message.stats, ...statsOf(event, firstMs) };
   }
 }
 
@@ -78,15 +78,15 @@ function add(message, { content, reasoning_content: reasoning, tool_calls: calls
   return Boolean(content || reasoning || calls);
 }
 
-/** @param {Record<string, any>} event @param {number} firstMs */
+/** Each piece has timings, the last one also the usage. @param {Record<string, any>} event @param {number} firstMs */
 function statsOf({ usage, timings }, firstMs) {
   return {
-    promptTokens: usage.prompt_tokens,
-    cachedTokens: usage.prompt_tokens_details?.cached_tokens ?? 0,
-    tokens: usage.completion_tokens,
-    perSecond: timings?.predicted_per_second ?? 0,
+    promptTokens: timings.cache_n + timings.prompt_n,
+    cachedTokens: timings.cache_n,
+    tokens: timings.predicted_n,
+    perSecond: timings.predicted_per_second,
     firstMs,
-    reasoningTokens: usage.completion_tokens_details?.reasoning_tokens,
+    reasoningTokens: usage?.completion_tokens_details?.reasoning_tokens,
   };
 }
 

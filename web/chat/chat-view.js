@@ -14,7 +14,7 @@ import { SettingsPanel } from './settings-panel.js';
 
 /** Messages that a long conversation shows when it opens. */
 const firstShown = 100;
-const groupSize = 40;
+const groupSize = 20;
 /** The view follows new text when it is scrolled this near to the end. */
 const followPx = 80;
 
@@ -78,7 +78,7 @@ export function ChatView({ id }) {
         <//>
         <${Composer} model=${model} />
       </div>
-      ${settingsOpen && html`<${SettingsPanel} model=${conversation.model} isLoaded=${model?.status.value === 'loaded'} close=${() => setSettingsOpen(false)} />`}
+      ${settingsOpen && html`<${SettingsPanel} key=${conversation.id} model=${conversation.model} isLoaded=${model?.status.value === 'loaded'} close=${() => setSettingsOpen(false)} />`}
     </div>
     <${Spoken} busy=${busy} />
   </section>`;

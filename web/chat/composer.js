@@ -13,6 +13,8 @@ import { session } from './session.js';
 const longPaste = 4_000;
 /** Tokens are counted after this pause in typing. */
 const countAfterMs = 250;
+/** How often the gauge follows an answer being written. */
+const growsMs = 500;
 const maxLines = 12;
 
 /** @typedef {import('../app/models.js').Model} Model */
@@ -148,7 +150,7 @@ function fit(box) {
 
 /**
  * How much of the context the conversation and the new message take. The server counts the tokens
- * of the new message; the count of the conversation comes from its last answer.
+ * of the new message; the count of the conversation comes from its last answer, even unfinished.
  * @param {{ text: string, files: import('./tree.js').Attached[], model: Model | undefined }} props
  */
 function Gauge({ text, files, model }) {
@@ -169,6 +171,12 @@ function Gauge({ text, files, model }) {
       stop.abort();
     };
   }, [all, isLoaded, model?.id]);
+  const [, draw] = useState(0);
+  useEffect(() => {
+    if (!session.busy) return undefined;
+    const timer = setInterval(() => draw((number) => number + 1), growsMs);
+    return () => clearInterval(timer);
+  }, [session.busy]);
   const context = model?.context_length;
   const last = session.path.findLast(({ stats }) => stats)?.stats;
   const used = (last ? last.promptTokens + last.tokens : 0) + tokens;

@@ -20,34 +20,57 @@ const numbers = [
 
 /** @param {{ model: string, isLoaded: boolean, close: () => void }} props */
 export function SettingsPanel({ model, isLoaded, close }) {
-  const { settings } = session.conversation;
   const [defaults, setDefaults] = useState(/** @type {Record<string, any>} */ ({}));
   useEffect(() => {
     setDefaults({});
     if (!isLoaded) return;
     json(`props?model=${encodeURIComponent(model)}`).then((props) => setDefaults(props.default_generation_settings.params), () => undefined);
   }, [model, isLoaded]);
-  /** @param {Event} event */
-  const valueOf = (event) => /** @type {HTMLInputElement} */ (event.currentTarget).value;
+  /** @param {KeyboardEvent} event */
+  const onKey = (event) => {
+    if (event.key !== 'Escape') return;
+    // What is typed counts once the field loses the focus.
+    /** @type {HTMLElement} */ (event.target).blur();
+    close();
+  };
 
-  return html`<aside class="settings" aria-label="Chat settings" onKeyDown=${(/** @type {KeyboardEvent} */ event) => { if (event.key === 'Escape') close(); }}>
+  return html`<aside class="settings" aria-label="Chat settings" onKeyDown=${onKey}>
     <header class="row"><h2>Chat settings</h2><${IconButton} icon="close" label="Close settings" onClick=${close} /></header>
     <label>System prompt
-      <textarea rows="4" value=${settings['system'] ?? ''} placeholder="None" onChange=${(/** @type {Event} */ event) => session.set('system', valueOf(event))}></textarea>
+      <${Field} name="system" tag="textarea" rows="4" placeholder="None" />
     </label>
     <label>Thinking
-      <select value=${settings['thinking'] ?? ''} onChange=${(/** @type {Event} */ event) => session.set('thinking', valueOf(event))}>
+      <select value=${session.conversation.settings['thinking'] ?? ''} onChange=${(/** @type {Event} */ event) => session.set('thinking', valueOf(event))}>
         <option value="">Model default</option><option value="off">Off</option>
       </select>
     </label>
     <div class="grid">${numbers.map(({ name, label, hint, ...range }) => html`<label key=${name} title=${hint}>${label}
-      <input type="number" inputmode="decimal" ...${range} value=${settings[name] ?? ''} placeholder=${shown(defaults, name)}
-        onChange=${(/** @type {Event} */ event) => session.set(name, valueOf(event) === '' ? undefined : Number(valueOf(event)))} />
+      <${Field} name=${name} tag="input" type="number" inputmode="decimal" ...${range} placeholder=${shown(defaults, name)} />
     </label>`)}</div>
     <${JsonField} name="schema" label="Answer as JSON with this schema" example='{"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}' isRight=${(/** @type {unknown} */ value) => typeof value === 'object' && value !== null} />
     <${JsonField} name="tools" label="Tools (you type the results)" example='[{"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}}]' isRight=${Array.isArray} />
     <p class="dim">Empty fields use the server's defaults.</p>
   </aside>`;
+}
+
+/** @param {Event} event */
+const valueOf = (event) => /** @type {HTMLInputElement} */ (event.currentTarget).value;
+
+/**
+ * A field for a setting. What is typed stays in the field until it loses the focus, however often
+ * the panel is drawn meanwhile.
+ * @param {{ name: string, tag: 'input' | 'textarea', [attribute: string]: unknown }} props
+ */
+function Field({ name, tag, ...attributes }) {
+  const [typed, setTyped] = useState(/** @type {string | undefined} */ (undefined));
+  /** @param {Event} event */
+  const done = (event) => {
+    const text = valueOf(event);
+    setTyped(undefined);
+    session.set(name, text !== '' && attributes['type'] === 'number' ? Number(text) : text);
+  };
+  return html`<${tag} ...${attributes} value=${typed ?? session.conversation.settings[name] ?? ''}
+    onInput=${(/** @type {Event} */ event) => setTyped(valueOf(event))} onChange=${done} />`;
 }
 
 /** @param {Record<string, any>} defaults @param {string} name */
@@ -62,8 +85,7 @@ function JsonField({ name, label, example, isRight }) {
   const text = session.conversation.settings[name] ?? '';
   const wrong = text.trim() !== '' && !isRight(parsed(text));
   return html`<details class="json-field" open=${text !== ''}><summary>${label}</summary>
-    <textarea rows="6" class="mono" spellcheck="false" aria-label=${label} aria-invalid=${wrong} value=${text} placeholder=${example}
-      onChange=${(/** @type {Event} */ event) => session.set(name, /** @type {HTMLTextAreaElement} */ (event.currentTarget).value)}></textarea>
+    <${Field} name=${name} tag="textarea" rows="6" class="mono" spellcheck="false" aria-label=${label} aria-invalid=${wrong} placeholder=${example} />
     ${wrong && html`<p class="error" role="alert">This is not the JSON expected here. Correct it or clear the field.</p>`}
   </details>`;
 }

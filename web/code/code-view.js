@@ -32,6 +32,7 @@ const ofOpenAi = ['model', 'messages', 'stream', 'temperature', 'top_p', 'max_to
 function codeOf(language, body) {
   const rest = { ...body };
   delete rest['stream_options'];
+  delete rest['timings_per_token'];
   const base = addressOf('v1');
   // The key itself stays out of what people copy.
   const isKeyed = inTab.get('apiKey') !== null;

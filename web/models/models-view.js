@@ -102,12 +102,15 @@ function Row({ model, machine, given }) {
       ${fixed ? '' : html`${isHere
         ? html`<button type="button" disabled=${working} onClick=${act(() => json('models/unload', { body: { model: id } }))}>Unload</button>`
         : html`<button type="button" disabled=${working} onClick=${act(() => load())}>Load</button>`}
-      ${pinned ? '' : html`<${IconButton} icon="pin" label=${`Keep ${id} loaded`} aria-pressed=${stays} disabled=${working} onClick=${act(() => load(stays ? machine.keepAlive : -1))} />`}
+      ${pinned ? noButton : html`<${IconButton} icon="pin" label=${`Keep ${id} loaded`} aria-pressed=${stays} disabled=${working} onClick=${act(() => load(stays ? machine.keepAlive : -1))} />`}
       <${IconButton} icon="tag" label=${`Add a name for ${id}`} disabled=${working} onClick=${act(name)} />`}
-      ${id === 'builtin' ? '' : html`<${IconButton} icon="bin" label=${`Delete ${id}`} disabled=${working} onClick=${act(remove)} />`}
+      ${id === 'builtin' ? noButton : html`<${IconButton} icon="bin" label=${`Delete ${id}`} disabled=${working} onClick=${act(remove)} />`}
     </td>
   </tr>`;
 }
+
+/** Keeps the buttons of all rows in line. */
+const noButton = html`<span class="no-button"></span>`;
 
 /** @param {{ text: string | undefined }} props */
 const Cell = ({ text }) => html`<td class=${`align-right ${text ? '' : 'empty'}`}>${text || '–'}</td>`;

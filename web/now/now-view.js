@@ -34,7 +34,6 @@ class History extends Emitter {
     this.#totals = totals ?? this.#totals;
     /** @param {(model: import('../app/models.js').Model) => number | undefined} of */
     const sum = (of) => list.reduce((total, model) => total + (of(model) ?? 0), 0);
-    const isHere = (/** @type {string} */ state) => state === 'loaded' || state === 'loading' || state === 'unloading';
     this.points = [...this.points.slice(1 - mostKept), {
       speed: sum(({ status }) => status.tokens_per_second),
       running: sum(({ status }) => status.running),
@@ -48,6 +47,9 @@ class History extends Emitter {
 }
 
 const history = new History();
+
+/** @param {string} state */
+const isHere = (state) => state === 'loaded' || state === 'loading' || state === 'unloading';
 
 export function NowView() {
   const { list, error } = useModels(everyMs);
@@ -109,7 +111,7 @@ function Row({ model: { id, status, memory_bytes: memory, meta, expires_at: expi
     <td><span class="slots" role="img" aria-label=${`${busy} of ${slots.length} busy`}>${slots.map((slot) => html`<i key=${slot.id} class=${slot.is_processing ? 'busy' : ''}></i>`)}</span></td>
     <td class="align-right">${status.waiting ?? '–'}</td>
     <td class="align-right">${status.tokens_per_second === undefined ? '–' : speed(status.tokens_per_second)}</td>
-    <td class="align-right">${memory ? bytes(memory) : '–'}</td>
+    <td class="align-right">${memory && isHere(status.value) ? bytes(memory) : '–'}</td>
     <td>${layers === undefined ? '–' : layers === 0 ? 'CPU' : `${layers}/${meta?.['n_layers']} on ${meta?.['devices']?.join(', ') || 'GPU'}${onDevices ? `, ${bytes(onDevices)}` : ''}`}</td>
     <td>${pinned || expires === null || expires === undefined ? 'never' : `in ${duration(Math.max(0, expires * 1_000 - Date.now()))}`}</td>
   </tr>`;
