@@ -124,7 +124,7 @@ async function asText(asked: readonly Asked[], all: boolean): Promise<string> {
 }
 
 function isThere({ state }: ServedModel): boolean {
-  return state !== 'unloaded' && state !== 'failed';
+  return !['unloaded', 'sleeping', 'failed'].includes(state);
 }
 
 function stateText({ state, fraction }: ServedModel): string {

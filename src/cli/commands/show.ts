@@ -185,7 +185,9 @@ function asText(model: ModelFile, report: Report): string {
 }
 
 function contextText(model: ModelFile, report: Report): string {
-  return `${contextOf(model, report)} tokens${report.parallel > 1 ? ` for each of ${report.parallel} requests` : ''}`;
+  const size = contextOf(model, report);
+  const most = report.contextSize > size ? ' (the most that this model takes)' : '';
+  return `${size} tokens${most}${report.parallel > 1 ? ` for each of ${report.parallel} requests` : ''}`;
 }
 
 /** Tokens that a request actually gets: never more than the model was trained on. */

@@ -126,7 +126,7 @@ export const model = named('Model', object({
     'running?': told(integer, 'Running requests.'), 'waiting?': told(integer, 'Queued requests.'),
     'tokens_per_second?': told(number, 'Over the last seconds.'),
   }), 'State of the model. While it is `sleeping`, its conversations are on disk.'),
-  memory_bytes: told(integer, 'Memory it uses; 0 if it is not loaded.'),
+  memory_bytes: told(integer, 'Memory it uses, or used when it was loaded last; 0 if it was not loaded since the start.'),
   requests: told(integer, 'Requests that are using the model.'),
   pinned: told(boolean, 'The model is never unloaded to make room.'), 'fixed?': told(boolean, 'Requests can neither load nor unload the model.'),
   expires_at: told(nullable(integer), 'When the model will be unloaded, in seconds since 1970; null if it stays loaded.'),
@@ -136,7 +136,7 @@ export const model = named('Model', object({
   'capabilities?': list(words('completion', 'embedding', 'rerank', 'tools', 'reasoning')),
   'meta?': object({
     vocab_type: integer, n_vocab: integer, n_ctx: integer, n_ctx_train: integer, n_embd: integer, n_params: integer, size: integer, ftype: text,
-    devices: list(text), device_memory_bytes: told(integer, 'Memory that it takes on these devices together.'), n_gpu_layers: integer, n_layers: integer, description: text,
+    devices: list(text), device_memory_bytes: told(integer, 'Memory that it takes on these devices together.'), n_gpu_layers: integer, n_layers: told(integer, 'Layers that can go to a GPU: those of the model and the output layer.'), description: text,
     fingerprint: told(text, 'Identifies the file by its content, not its path.'),
   }),
 }));

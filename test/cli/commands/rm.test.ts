@@ -186,7 +186,7 @@ t.test('rm of an alias of a pulled model removes the alias alone', async (t) => 
   writeFileSync(mine, model('m'));
   t.equal((await recua(['import', mine, '-a', 'tiny'], '', { env })).code, 0);
   t.match(JSON.parse((await recua(['rm', '--dry-run', '--json', 'tiny'], '', { env })).stdout), { models: [], files: [], blobs: [], aliases: ['tiny'], freed_bytes: 0 });
-  t.match(await recua(['rm', 'tiny'], '', { env }), { code: 0, stdout: /^Removed the alias tiny\nFreed 0 bytes/, stderr: /o\/r stays: it was in the store before the alias\. To remove it, name it: recua rm o\/r/ });
+  t.match(await recua(['rm', 'tiny'], '', { env }), { code: 0, stdout: 'Removed the alias tiny\n', stderr: /o\/r stays: it was in the store before the alias\. To remove it, name it: recua rm o\/r/ });
   t.strictSame(files(hub), before);
   // A model named itself goes with its aliases; an imported one can be removed by its alias.
   t.equal((await recua(['import', mine, '-a', 'tiny'], '', { env })).code, 0);
