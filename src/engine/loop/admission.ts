@@ -106,6 +106,7 @@ export class Admission {
         if (this.#cache.pool.leaveToFile(stash)) await this.#context.dropStash(stash);
         return true;
       }
+      this.#log('a conversation could not be restored from memory; it is evaluated again');
       await discard(this.#context, this.#cache.pool.drop(stash));
       return false;
     }
