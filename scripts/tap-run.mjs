@@ -65,7 +65,7 @@ function options() {
   });
   // Most tests wait more than they compute; on a larger machine, a core is left to its user.
   const cores = availableParallelism();
-  const jobs = Number(values.jobs ?? (cores > 4 ? cores - 1 : cores));
+  const jobs = Number(values.jobs ?? (cores > 4 ? cores - 1 : cores + 1));
   if (!Number.isInteger(jobs) || jobs < 1) throw new Error(`--jobs takes a whole number from 1, not ${values.jobs}.`);
   if (values.reporter !== undefined && values.reporter !== 'tap') throw new Error(`--reporter takes "tap" only, not ${JSON.stringify(values.reporter)}.`);
   return { jobs, bail: values.bail === true, isRaw: values.reporter === 'tap', files: positionals };
@@ -84,7 +84,8 @@ function run({ jobs, bail, isRaw, files }) {
   else t.pipe(new Reporter()).pipe(process.stdout);
   t.jobs = Math.min(jobs, files.length);
   t.plan(files.length);
-  for (const path of files) {
+  // Each test that runs alone waits for all others, so these come last.
+  for (const path of [...files.filter((one) => !isSerial(one)), ...files.filter(isSerial)]) {
     const name = relative('.', path).replaceAll('\\', '/');
     t.sub(TestFile, { path, name, bail, timeout: 1000 * (timeoutSeconds + 5), buffered: t.jobs > 1 && !isSerial(path), at: null, stack: '' });
   }
