@@ -33,6 +33,15 @@ function commands({ model, parallel, context, threads, embeddings, speculation, 
   };
 }
 
+/** Servers that end with the benchmark, even if it is stopped. */
+const running = new Set();
+for (const signal of ['SIGINT', 'SIGTERM']) {
+  process.once(signal, () => {
+    for (const child of running) child.kill();
+    process.kill(process.pid, signal);
+  });
+}
+
 /**
  * Starts a server and waits until it is healthy.
  * @param {'recua' | 'llama-server'} name
@@ -46,6 +55,8 @@ export async function startServer(name, settings) {
   const [command, args] = commands(settings, port)[name];
   const startedAt = performance.now();
   const child = spawn(command, args.map(String), { stdio: ['ignore', 'pipe', 'pipe'] });
+  running.add(child);
+  child.once('exit', () => running.delete(child));
   let talk = '';
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (text) => { talk = (talk + text).slice(-4000); });
   const url = `http://127.0.0.1:${port}`;
