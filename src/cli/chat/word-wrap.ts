@@ -4,9 +4,9 @@
 // enough.
 import stringWidth from 'string-width';
 import wrapAnsi from 'wrap-ansi';
+import { clustersOf } from '../markdown/graphemes.js';
 
 const tabWidth = 8;
-const pieces = new Intl.Segmenter();
 
 /** Wraps a complete text between words; a space after a full line becomes the line break. */
 export function inLines(text: string, columns: number): string {
@@ -31,7 +31,7 @@ export class WordWrap {
     const columns = this.#columns();
     if (columns === Infinity) return text;
     let shown = '';
-    for (const { segment } of pieces.segment(text)) shown += this.#add(segment, columns);
+    for (const { segment } of clustersOf(text)) shown += this.#add(segment, columns);
     return shown;
   }
 

@@ -1,6 +1,7 @@
 // Text as terminal cells: each letter with its width and look, rows of cells, and rows as bytes.
 // Pure.
 import stringWidth from 'string-width';
+import { clustersOf } from './graphemes.js';
 
 export interface Cell {
   /** A grapheme; '\n' breaks the row. */
@@ -17,7 +18,6 @@ export interface Cell {
 
 export type Row = readonly Cell[];
 
-const graphemes = new Intl.Segmenter();
 const tab = '    ';
 
 /** The letters of a text that begins at offset `at` of the source; -1 if it has no source. */
@@ -35,7 +35,7 @@ export function cellsOf(text: string, look = '', at = -1, open = ''): Cell[] {
 }
 
 function* segments(text: string): Generator<string> {
-  for (const { segment } of graphemes.segment(text)) yield segment;
+  for (const { segment } of clustersOf(text)) yield segment;
 }
 
 /** Joined emoji, flags, skin tones: some terminals show one sign, others its parts side by side. */

@@ -1,6 +1,7 @@
 // Rows of text in columns, without borders or escape codes. Wide characters count as the columns
 // they take on a terminal. On a narrow screen, names are never cut, because users copy them.
 import stringWidth from 'string-width';
+import { clustersOf } from '../markdown/graphemes.js';
 import { plain } from './wording.js';
 
 /** Number of spaces between two cells. */
@@ -12,7 +13,7 @@ const leastRoom = 12;
 export function shorten(text: string, columns: number): string {
   const most = Math.max(leastRoom, columns);
   if (stringWidth(text) <= most) return text;
-  const letters = [...new Intl.Segmenter().segment(text)].map(({ segment }) => segment);
+  const letters = [...clustersOf(text)].map(({ segment }) => segment);
   let [head, tail] = ['', ''];
   for (let atEnd = true; letters.length > 0; atEnd = !atEnd) {
     const letter = atEnd ? letters.pop()! : letters.shift()!;

@@ -1,6 +1,7 @@
 // The text that the user is typing. Pure: a state and an action give the next state. The cursor is
 // never inside a grapheme cluster, which users see as one character (a flag, a family, a letter
 // with accents). Called by line-input.ts.
+import { clustersOf } from '../../markdown/graphemes.js';
 
 export interface Draft {
   readonly text: string;
@@ -24,15 +25,13 @@ export type EditAction =
   | { do: 'transpose' }
   | { do: 'replace'; text: string };
 
-const segmenter = new Intl.Segmenter(undefined, { granularity: 'grapheme' });
-
 /** Characters per call of the segmenter, whose time grows with the square of the text's length. */
 const stretch = 512;
 
 export function graphemes(text: string): string[] {
   const clusters: string[] = [];
   for (let at = 0, size = stretch; at < text.length;) {
-    const found = Array.from(segmenter.segment(text.slice(at, at + size)), ({ segment }) => segment);
+    const found = Array.from(clustersOf(text.slice(at, at + size)), ({ segment }) => segment);
     // The last cluster may continue beyond the stretch.
     if (at + size < text.length) found.pop();
     clusters.push(...found);
@@ -146,17 +145,17 @@ function lengthBefore(look: RegExp, text: string, cursor: number): number {
 }
 
 function before(text: string, cursor: number): number {
-  return cursor === 0 ? 0 : segmenter.segment(text).containing(cursor - 1)!.index;
+  return cursor === 0 ? 0 : clustersOf(text).containing(cursor - 1)!.index;
 }
 
 function after(text: string, cursor: number): number {
-  const cluster = cursor < text.length ? segmenter.segment(text).containing(cursor) : undefined;
+  const cluster = cursor < text.length ? clustersOf(text).containing(cursor) : undefined;
   return cluster === undefined ? text.length : cluster.index + cluster.segment.length;
 }
 
 /** The first cluster edge at or after an offset: typed text may have merged with what follows. */
 function edgeFrom(text: string, offset: number): number {
-  const cluster = offset < text.length ? segmenter.segment(text).containing(offset) : undefined;
+  const cluster = offset < text.length ? clustersOf(text).containing(offset) : undefined;
   return cluster === undefined || cluster.index === offset ? offset : cluster.index + cluster.segment.length;
 }
 
