@@ -104,7 +104,7 @@ const restart = command({
   aliases: [],
   operands: '[model...]',
   summary: 'Stop the server and start it with the same settings',
-  details: 'Flags given here replace those of the last start. If no server runs, it starts the last one again.',
+  details: 'Flags given here replace those of the last start. A port that the system chose stays. If no server runs, it starts the last one again.',
   examples: [['recua serve restart', 'Restart after an update of Recua'], ['recua serve restart --port 9000', 'Move the server to another port']],
   often: oftenServed,
   flags: restartFlags,
@@ -176,11 +176,13 @@ export const serve = command({
  * becomes the default.
  */
 function overlay(record: ServerRecord, values: Arguments<typeof restartFlags>['values'], given: ReadonlySet<keyof ServerValues>): ServerValues {
-  const merged = Object.entries(startFlags as Record<string, Flag<unknown>>).map(([key, flag]) => {
+  const merged = Object.fromEntries(Object.entries(startFlags as Record<string, Flag<unknown>>).map(([key, flag]) => {
     const name = key as keyof ServerValues;
     return [key, given.has(name) ? values[name] ?? flag.fallback : recorded(flag, record.settings[settingNames(flag)[0]!])];
-  });
-  return Object.fromEntries(merged) as ServerValues;
+  })) as ServerValues;
+  // Clients have the address, so a port that the system chose stays.
+  const staysAt = !given.has('port') && merged.port === 0 && record.state === 'running';
+  return staysAt ? { ...merged, port: record.port } : merged;
 }
 
 function recorded(flag: Flag<unknown>, value: unknown): unknown {

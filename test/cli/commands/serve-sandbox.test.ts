@@ -21,7 +21,7 @@ const command = args.slice(args.indexOf('--') + 1);
 const of = (name) => args.filter((one) => one.startsWith('--' + name + '=')).map((one) => one.slice(name.length + 3));
 const bounds = Object.fromEntries(of('property').map((one) => one.split(/=(.*)/s)));
 const words = (text) => Array.from((text ?? '').matchAll(/"((?:[^"\\\\]|\\\\.)*)"|(\\S+)/g), ([, quoted, plain]) => plain ?? quoted.replace(/\\\\(.)/g, '$1'));
-const steps = [...words(bounds.ReadWritePaths).map((path) => ['mount', '--bind', path, path]), ...(bounds.ProtectSystem === 'strict' ? [['mount', '-o', 'remount,bind,ro', '/']] : []),
+const steps = [...words(bounds.ReadWritePaths).map((path) => ['mount', '--rbind', path, path]), ...(bounds.ProtectSystem === 'strict' ? [['mount', '-o', 'remount,bind,ro', '/']] : []),
   ...(bounds.PrivateTmp === 'true' ? [['mount', '-t', 'tmpfs', 'none', '/tmp'], ['mount', '-t', 'tmpfs', 'none', '/var/tmp']] : [])];
 const quoted = (word) => "'" + word.replaceAll("'", "'\\\\''") + "'";
 const script = [...steps.map((step) => step.map(quoted).join(' ') + ' || exit 226'), 'exec ' + command.map(quoted).join(' ')].join('\\n');

@@ -101,6 +101,7 @@ t.test('starting again is fine with the same model and an error with another', a
 
   t.match(await home.serve('restart', '-m', copy), { code: 0, stderr: /Stopped[^]*Recua serves copy/ });
   t.match(home.record(), { model: { path: copy }, settings: { 'parallel': 2, 'threads': 1 } }, 'all else is as before');
+  t.equal(home.record().port, port, 'clients find it where it was, even at a port that the system chose');
   t.equal(await lifeOf({ ...home.record().identity, pid }) === 'alive', false);
   t.match(await home.serve('restart', 'none.gguf'), { code: 1, stderr: /no model none/ });
   t.equal((await status(home)).code, 0, 'a wrong model does not stop the old one');
