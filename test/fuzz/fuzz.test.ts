@@ -28,7 +28,8 @@ for (const [way, why, smallest] of ways) {
     process.env['RECUA_TEST_BREAK'] = way;
     const module = moduleOf('breaking');
     const kind = await kindOf('breaking');
-    const quick = { ...kind, mostMs: 300 };
+    // Only these are to take too long; the others may, on a busy machine.
+    const quick = way === 'loop' || way === 'hang' ? { ...kind, mostMs: 300 } : kind;
     const { figures, failure } = await fuzz(quick, { name: way, module, count: 20, seed });
     t.match(failure, { why });
     t.equal(failure!.smallest, smallest);

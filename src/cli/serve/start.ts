@@ -145,7 +145,7 @@ async function join(record: ServerRecord, wanted: Wanted, places: ServePlaces, s
   say(`Already running: ${now.model.id} at ${now.url} (pid ${pid})`);
   if (now.version !== recuaVersion()) say(`Note: the server is recua ${now.version}, this is recua ${recuaVersion()}. recua serve restart updates it.`);
   const differing = (Object.entries(serverFlags) as [keyof ServerValues, Flag<unknown>][])
-    .filter(([key, flag]) => key !== 'model' && wanted.given.has(key) && now.settings[settingNames(flag)[0]!] !== wanted.values[key]);
+    .filter(([key, flag]) => key !== 'model' && key !== 'port' && wanted.given.has(key) && now.settings[settingNames(flag)[0]!] !== wanted.values[key]);
   if (differing.some(([, flag]) => flag.secret)) say('Note: the server runs with another --api-key. To change that: recua serve restart, with --api-key or RECUA_API_KEY.');
   const words = differing.filter(([, flag]) => !flag.secret).map(([key, flag]) => flagWord(flag, wanted.values[key])).join(' ');
   if (words !== '') say(`Note: the server runs without ${words}. To change that: recua serve restart ${words}`);
