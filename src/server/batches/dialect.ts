@@ -50,7 +50,10 @@ export const batches: Dialect = {
         await (await files.open(await files.get(input, owner, param), param)).close();
         await store.forgetOldest();
         if (!await store.takeInput(id, await files.pathOf(input))) throw fileNotFound(input, param);
-        await store.put(record);
+        await store.put(record).catch(async (thrown: unknown) => {
+          await store.dropInput(id);
+          throw thrown;
+        });
         // A snapshot, since the batch may start before the reply is written.
         const taken = structuredClone(record.batch);
         queue.add(id, owner.name);

@@ -180,8 +180,13 @@ export class BatchQueue {
     } catch (thrown) {
       this.#logError(entry.id, thrown);
       const error = RecuaError.from(thrown);
-      if (unwritable.has(error.code) && !(error instanceof StoreFull)) resumesAtMs = Date.now() + this.#times.unwritableMs;
-      else await work.fail(error).catch((cause: unknown) => this.#logError(entry.id, cause));
+      const later = Date.now() + this.#times.unwritableMs;
+      if (unwritable.has(error.code) && !(error instanceof StoreFull)) resumesAtMs = later;
+      else await work.fail(error).catch((cause: unknown) => {
+        this.#logError(entry.id, cause);
+        // It would wait for the next start of the server.
+        if (unwritable.has(RecuaError.from(cause).code)) resumesAtMs = later;
+      });
     }
     await lock.release().catch((thrown: unknown) => this.#logError(entry.id, thrown));
     if (resumesAtMs !== undefined) this.#addLater(entry, resumesAtMs);

@@ -42,6 +42,7 @@ export class BatchWork {
   readonly #end = new AbortController();
   #stopWaiting = (): void => undefined;
   #cancelled = false;
+  #cancelling: Promise<void> | undefined;
   #isCounted = false;
   #resumesAtMs: number | undefined;
   /** Why the results may not grow any more. */
@@ -80,11 +81,23 @@ export class BatchWork {
   }
 
   /** Abandons lines in progress; finished answers are kept. */
-  async cancel(): Promise<void> {
+  cancel(): Promise<void> {
+    return (this.#cancelling ??= this.#cancel().finally(() => (this.#cancelling = undefined)));
+  }
+
+  async #cancel(): Promise<void> {
     const { batch } = this.record;
     if (batch.status === 'finalizing' || batch.completed_at !== null) return;
+    const { status } = batch;
     this.#cancelled = true;
-    await this.#enter('cancelling');
+    try {
+      await this.#enter('cancelling');
+    } catch (thrown) {
+      // The client hears that it goes on.
+      this.#cancelled = false;
+      if (batch.status === 'cancelling') Object.assign(batch, { status, cancelling_at: null });
+      throw thrown;
+    }
     this.stop();
   }
 
@@ -232,10 +245,11 @@ export class BatchWork {
 
   async #conclude(): Promise<void> {
     const { batch } = this.record;
-    const expired = !this.#cancelled && this.#isExpired;
-    if (!this.#cancelled && !expired) await this.#enter('finalizing');
+    const cancelled = this.#cancelled;
+    const expired = !cancelled && this.#isExpired;
+    if (!cancelled && !expired) await this.#enter('finalizing');
     await this.#publish();
-    await this.#enter(this.#cancelled ? 'cancelled' : expired ? 'expired' : 'completed');
+    await this.#enter(cancelled ? 'cancelled' : expired ? 'expired' : 'completed');
     await this.#places.store.dropInput(batch.id);
   }
 

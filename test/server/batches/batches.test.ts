@@ -480,6 +480,49 @@ t.test('a batch waits while the disk is full, and loses nothing', async (t) => {
   t.equal(readFileSync(path, 'utf8').trim().split('\n').length, 3);
 });
 
+/** A store whose disk is full for the first `times` records of that status. */
+function fullFor(status: string, times: number): typeof BatchStore {
+  let refused = 0;
+  return class extends BatchStore {
+    override async put(record: BatchRecord): Promise<void> {
+      if (record.batch.status === status && refused++ < times) throw new RecuaError('disk_full', 'The disk is full.');
+      await super.put(record);
+    }
+  };
+}
+
+t.test('a cancellation that cannot be stored changes nothing', async (t) => {
+  const { store, queue, add, completed } = ownQueue(t, fullFor('cancelling', 2), {});
+  const id = await add('ann', 20);
+  await until(() => queue.find(id)?.batch.status === 'in_progress');
+  const cancelled = [1, 2].map(() => queue.cancel(queue.find(id)!));
+  for (const one of cancelled) await t.rejects(one, { code: 'disk_full' });
+  t.match(queue.find(id)?.batch, { status: 'in_progress', cancelling_at: null }, 'the client was told that it goes on');
+  await t.rejects(queue.cancel(queue.find(id)!), { code: 'disk_full' });
+  await completed();
+  t.match((await store.get(id)).batch, { request_counts: { completed: 20 }, cancelling_at: null, cancelled_at: null });
+});
+
+t.test('a batch whose failure cannot be stored fails once there is room', async (t) => {
+  const bounds = { files: 10, bytes: 60_000, fileBytes: 60_000 };
+  const { store, files, add } = ownQueue(t, fullFor('failed', 2), { unwritableMs: 5 }, { fileBounds: bounds, answer: 'x'.repeat(4_000) });
+  const id = await add('ann', 40);
+  while ((await store.get(id)).batch.status !== 'failed') await new Promise((resolve) => setTimeout(resolve, 5));
+  const { batch } = await store.get(id);
+  t.match(batch, { errors: { data: [{ code: 'disk_full', line: null }] }, request_counts: { total: 40, failed: 0 } });
+  t.equal(readFileSync(await files.pathOf(batch.output_file_id!), 'utf8').trim().split('\n').length, batch.request_counts.completed);
+});
+
+t.test('a batch that cannot be stored leaves no copy of its requests', async (t) => {
+  const { client, folder } = await start(t);
+  const { id } = await client.files.create({ file: await toFile(Buffer.from(jsonl([line('a')])), 'in.jsonl'), purpose: 'batch' });
+  const { put } = BatchStore.prototype;
+  t.teardown(() => void (BatchStore.prototype.put = put));
+  BatchStore.prototype.put = () => Promise.reject(new RecuaError('disk_full', 'The disk is full.'));
+  await t.rejects(client.batches.create({ input_file_id: id, endpoint: chat, completion_window: '24h' }), { status: 507, code: 'disk_full' });
+  t.strictSame(readdirSync(join(folder, 'batches')), []);
+});
+
 t.test("a batch whose results pass its key's half of the files fails, keeps them, and others find room", async (t) => {
   const bounds = { files: 10, bytes: 60_000, fileBytes: 60_000 };
   const { store, files, order, add } = ownQueue(t, BatchStore, {}, { fileBounds: bounds, answer: 'x'.repeat(4_000) });
