@@ -245,8 +245,8 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
    * Saves the KV cache of the conversation that ran last to a file, so that a later process can
    * continue it without prefill. The file has mode 0600 and is replaced atomically.
    *
-   * @throws RecuaError (as a rejection) if the file cannot be written; `chat_unsupported` for a
-   *   model that only embeds
+   * @throws RecuaError (as a rejection) `store_unwritable` or `disk_full` if the file cannot be
+   *   written; `chat_unsupported` for a model that only embeds
    */
   async saveState(path: string): Promise<SavedState> {
     return await this.#using((engine) => engine.saveState(resolve(path)));

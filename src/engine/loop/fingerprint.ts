@@ -28,7 +28,7 @@ export async function fingerprintOf({ options, description, files }: Pick<Loaded
   for (const part of parts) await addSamples(hash, part);
   // Afterwards, so that no change is missed.
   if (await changeOf(files)) {
-    throw new RecuaError('file_unreadable', `The file of the model has changed since it was loaded; load it again to save its states: ${options.modelPath}`);
+    throw new RecuaError('file_unreadable', 'The file of the model has changed since it was loaded; load it again to save its states.');
   }
   return hash.digest('hex');
 }

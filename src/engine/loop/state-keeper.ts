@@ -33,9 +33,11 @@ export class StateKeeper {
     if (!taken || taken.stash.id === 0) return nothing;
     const { tokens, stash: { id, sizeBytes } } = taken;
     try {
+      const fingerprint = await this.identify();
       const read = (offset: number, into: Uint8Array): void => context.readStash(id, offset, into);
       const chat = this.#loaded.model.remembers(tokens);
-      return { tokens: tokens.length, sizeBytes: await writeState(path, await this.identify(), tokens, { sizeBytes, chat, read }) };
+      const written = writeState(path, fingerprint, tokens, { sizeBytes, chat, read }).catch((thrown: unknown) => { throw unwritten(path, thrown); });
+      return { tokens: tokens.length, sizeBytes: await written };
     } finally {
       await context.dropStash(id);
     }
@@ -88,4 +90,10 @@ export class StateKeeper {
   identify(): Promise<Fingerprint> {
     return (this.#fingerprint ??= fingerprintOf(this.#loaded));
   }
+}
+
+function unwritten(path: string, cause: unknown): RecuaError {
+  const { code, message } = RecuaError.from(cause);
+  if (code === 'disk_full') return new RecuaError(code, `There is no room left on the disk for ${path}. Free some space and try again.`, { cause });
+  return new RecuaError('store_unwritable', `The saved state ${path} cannot be written: ${message}`, { cause });
 }

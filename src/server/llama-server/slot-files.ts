@@ -44,8 +44,10 @@ export function slotFiles({ poolFor, config, traffic }: Gateway): RequestHandler
       const found = await stat(path).catch(() => undefined);
       if (found && !found.isFile()) throw wrongValue('filename', 'the name of a file, not of a folder or a pipe', filename);
       if (action === 'restore' && !found) throw new RecuaError('file_not_found', `There is no saved state ${JSON.stringify(filename)}.`, { param: 'filename' });
-      const { tokens, sizeBytes, reason } = action === 'save' ? await lease.engine.saveState(path) : await lease.engine.restoreState(path);
-      if (reason !== undefined) throw new RecuaError('invalid_value', `The state cannot be restored: ${reason.replace(path, filename!)}`, { param: 'filename' });
+      const shown = (text: string): string => text.replaceAll(path, filename!);
+      const work = action === 'save' ? lease.engine.saveState(path) : lease.engine.restoreState(path);
+      const { tokens, sizeBytes, reason } = await work.catch((thrown: unknown) => { throw asShown(thrown, shown); });
+      if (reason !== undefined) throw new RecuaError('invalid_value', `The state cannot be restored: ${shown(reason)}`, { param: 'filename' });
       const ms = Math.round((performance.now() - startMs) * 1_000) / 1_000;
       res.json({
         id_slot: id, filename,
@@ -56,6 +58,13 @@ export function slotFiles({ poolFor, config, traffic }: Gateway): RequestHandler
       lease.release();
     }
   };
+}
+
+/** The error without the folder, which only the log gets. */
+function asShown(thrown: unknown, shown: (text: string) => string): RecuaError {
+  const error = RecuaError.from(thrown);
+  const { code, message, param, details } = error;
+  return shown(message) === message ? error : new RecuaError(code, shown(message), { param, details, cause: error });
 }
 
 function sayOf(action: (typeof actions)[number]): string {

@@ -60,6 +60,7 @@ t.test('an unusable state is refused with its reason and changes nothing', async
   await withEngine(t.testdirName, async (engine) => {
     await answer(engine, [{ role: 'user', content: question }]);
     await engine.saveState(path);
+    await t.rejects(engine.saveState(join(path, 'chat.kv')), { code: 'store_unwritable', message: /^The saved state .*chat\.kv cannot be written: ENOTDIR/ });
   });
   const bytes = await readFile(path);
   await withEngine(t.testdirName, async (engine) => {

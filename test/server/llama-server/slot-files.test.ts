@@ -1,5 +1,5 @@
 // The computed state of a conversation is saved to a file and restored, also in another server.
-import { mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { startLocalEngine } from '#recua/engine/in-process/local.js';
@@ -13,13 +13,13 @@ async function start(t: Test, slotSavePath: string) {
   const engine = startLocalEngine({ ...engineDefaults, modelPath: builtinPath, threads: 1, threadsBatch: 1, parallel: 2, contextSize: 1_024 });
   t.teardown(() => engine.close(0));
   await engine.ready();
-  const { url } = await startApp(t, { slotSavePath }, engine);
+  const { url, logged } = await startApp(t, { slotSavePath }, engine);
   const chat = async () => (await (await post(`${url}/v1/chat/completions`, { messages, max_tokens: 8, temperature: 0 })).json()).usage.prompt_tokens_details.cached_tokens as number;
   const act = async (action: string, body?: object) => {
     const res = await fetch(`${url}/slots/0${action}`, { method: 'POST', ...(body ? { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } } : {}) });
     return { status: res.status, ...await res.json() };
   };
-  return { chat, act };
+  return { chat, act, logged };
 }
 
 t.test('a slot that one server saved and another restored is not evaluated again', async (t) => {
@@ -51,6 +51,17 @@ t.test('bad names, files and actions are refused', async (t) => {
   t.equal(refused.status, 400);
   t.notMatch(JSON.stringify(refused), folder, 'where files lie is not told');
   t.strictSame(readdirSync(folder), ['dir', 'junk']);
+});
+
+t.test('a folder that cannot be written is named in the log, not to clients', async (t) => {
+  const folder = t.testdir({ gone: {} });
+  const { chat, act, logged } = await start(t, join(folder, 'gone'));
+  await chat();
+  rmSync(join(folder, 'gone'), { recursive: true });
+  const refused = await act('?action=save', { filename: 'x' });
+  t.match(refused, { status: 500, error: { code: 'store_unwritable', message: /^The saved state x cannot be written: ENOENT/ } });
+  t.notMatch(JSON.stringify(refused), folder);
+  t.ok(logged.some((text) => text.includes(join(folder, 'gone', 'x'))), logged.join('\n'));
 });
 
 t.test('foreign pages, guests and servers without a folder save nothing', async (t) => {
