@@ -81,7 +81,7 @@ export const errorTable = {
   invalid_name: { status: 400, type: 'invalid_request_error', meaning: 'The model store cannot use this name for a repository, file or alias.' },
   alias_taken: { status: 400, type: 'invalid_request_error', meaning: 'The alias already names another model.' },
   disk_full: { status: 507, type: 'server_error', meaning: 'The disk has no room for the file.' },
-  store_unwritable: { status: 500, type: 'server_error', meaning: 'The model store cannot be written or cleaned up.' },
+  store_unwritable: { status: 500, type: 'server_error', meaning: 'The model store, or what the server stores for its clients, cannot be read, written or cleaned up.' },
   hub_unreachable: { status: 502, type: 'unavailable_error', meaning: 'The model hub, its download host or a proxy cannot be reached.' },
   hub_offline: { status: 503, type: 'unavailable_error', meaning: 'The environment variable `HF_HUB_OFFLINE` forbids requests to the model hub.' },
   hub_broken: { status: 502, type: 'unavailable_error', meaning: 'The model hub answered with an error of its own, or with something unexpected.' },

@@ -30,15 +30,15 @@ class ChatFiles implements SavedChats {
     const files = await listSessions(this.#folder);
     return await Promise.all(files.map(async ({ name, path, updatedMs }): Promise<SavedChatEntry> => {
       // One damaged file must not hide the others.
-      const session = await loadSession(path).catch((thrown: unknown) => RecuaError.from(thrown));
-      if (session instanceof RecuaError) return { name, updatedMs, error: session.message };
+      const session = await loadSession(path, name).catch((thrown: unknown) => RecuaError.from(thrown));
+      if (session instanceof RecuaError) return { name, updatedMs, error: session.code === 'invalid_session' ? session.message : 'Its file cannot be read.' };
       return { name, updatedMs, model: session.model, exchanges: session.exchanges.length };
     }));
   }
 
   async read(name: string): Promise<SavedChat> {
     const path = await this.#find(name);
-    return chatOf(path, await loadSession(path), await lockHolder(lockPathOf(path)) !== undefined);
+    return chatOf(path, await loadSession(path, name), await lockHolder(lockPathOf(path)) !== undefined);
   }
 
   create(given: Record<string, unknown>, name: string | undefined): Promise<SavedChat> {
@@ -66,7 +66,7 @@ class ChatFiles implements SavedChats {
     return this.#inTurn(async () => {
       const path = await this.#find(name);
       return await withLock(path, async () => {
-        const before = await loadSession(path);
+        const before = await loadSession(path, name);
         checkUnchanged(name, etag, before);
         const session = given ? { ...check(given, name), updatedAt: new Date().toISOString() } : before;
         const to = newName === undefined ? path : pathOf(this.#folder, checkSessionName(newName));
@@ -89,7 +89,7 @@ class ChatFiles implements SavedChats {
       const path = await this.#find(name);
       await withLock(path, async () => {
         // A damaged chat has no ETag.
-        if (etag !== '*') checkUnchanged(name, etag, await loadSession(path));
+        if (etag !== '*') checkUnchanged(name, etag, await loadSession(path, name));
         await removeSession(path);
       });
     });

@@ -2,11 +2,12 @@
 // only if the setting `uiSessions` is on: to keys with `admin`, or without keys to clients on this
 // machine. Mounted by app.
 import type { NextFunction, Request, RequestHandler, Response } from 'express';
-import { RecuaError } from '../../errors.js';
+import { RecuaError, type ErrorCode } from '../../errors.js';
 import { Fields } from '../../request/fields.js';
 import type { Dialect } from '../exchange/dialect.js';
 import { refuseOthers, refusePages } from '../access/pages.js';
 import type { SavedChat, SavedChats } from '../http/saved-chats.js';
+import { keepingError } from '../kept/kept-folder.js';
 import { operations as about } from './operations.js';
 import { etagOf, readChange, readNew } from './session-request.js';
 
@@ -17,7 +18,7 @@ export const sessions: Dialect = {
     const guarded = (answer: (chats: SavedChats, req: Request, res: Response) => Promise<void>): RequestHandler => async (req: Request, res: Response, _next: NextFunction) => {
       if (!savedChats) throw new RecuaError('client_refused', 'This server does not show the chats that recua chat saved; start it with --ui-sessions.');
       res.set('Cache-Control', 'no-store');
-      await answer(savedChats, req, res);
+      await answer(savedChats, req, res).catch(refuse);
     };
     const send = (res: Response, { name, etag, isOpen, session }: SavedChat): void => void res.set('ETag', `"${etag}"`).json({ name, etag, open: isOpen, session });
     return [
@@ -54,3 +55,14 @@ export const sessions: Dialect = {
     ];
   },
 };
+
+/** Errors of the disk. */
+const ofDisk: ReadonlySet<ErrorCode> = new Set(['file_unreadable', 'store_unwritable', 'disk_full', 'internal_error']);
+
+/** What the disk said has paths, which only the log gets. */
+function refuse(thrown: unknown): never {
+  const error = RecuaError.from(thrown);
+  if (!ofDisk.has(error.code)) throw error;
+  if (typeof (error.cause as NodeJS.ErrnoException | undefined)?.code === 'string') throw keepingError(error.cause);
+  throw error.code === 'internal_error' ? error : new RecuaError('store_unwritable', 'The server cannot read or write what it stores; its log says which file.', { cause: error });
+}

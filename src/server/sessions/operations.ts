@@ -17,7 +17,7 @@ const saved = named('SavedChat', object({
 }));
 
 const params = { name: 'Name of the chat.' };
-const errors = ['client_refused', 'store_unwritable', 'file_unreadable', 'invalid_usage'] as const;
+const errors = ['client_refused', 'store_unwritable', 'invalid_usage'] as const;
 const ofOne = [...errors, 'session_not_found', 'invalid_session'] as const;
 const headers = { 'If-Match': { description: 'The `ETag` of the version to replace, or `*` for any.', example: '*' } };
 
@@ -25,15 +25,15 @@ export const operations = {
   list: { id: 'listSavedChats', topic, summary: 'List the saved chats, newest first.', reply: { schema: object({ object: 'list', data: list(entry) }) }, error, errors },
   create: {
     id: 'createSavedChat', topic, summary: 'Save a chat.', about: 'If `name` is omitted, the server picks one as `recua chat` does. Missing fields of the session get the values of a new chat.',
-    body: newBody, reply: { schema: saved }, error, errors: [...errors, 'invalid_session', 'session_locked'],
+    body: newBody, reply: { schema: saved }, error, errors: [...errors, 'disk_full', 'invalid_session', 'session_locked'],
   },
   get: { id: 'getSavedChat', topic, summary: 'Get a saved chat.', params, reply: { schema: saved }, error, errors: ofOne },
   write: {
     id: 'writeSavedChat', topic, summary: 'Replace or rename a saved chat.', params, headers, body: changeBody,
-    reply: { schema: saved }, error, errors: [...ofOne, 'session_changed', 'session_locked', 'invalid_value'],
+    reply: { schema: saved }, error, errors: [...ofOne, 'disk_full', 'session_changed', 'session_locked', 'invalid_value'],
   },
   remove: {
     id: 'deleteSavedChat', topic, summary: 'Delete a saved chat.', params, headers,
-    reply: { schema: object({ name: text, deleted: boolean }) }, error, errors: [...ofOne, 'session_changed', 'session_locked', 'invalid_value'],
+    reply: { schema: object({ name: text, deleted: boolean }) }, error, errors: [...ofOne, 'disk_full', 'session_changed', 'session_locked', 'invalid_value'],
   },
 } as const satisfies Record<string, Operation>;

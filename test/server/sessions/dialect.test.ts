@@ -1,7 +1,8 @@
 // Saved chats over HTTP, with the files and locks of `recua chat`.
 import t, { type Test } from 'tap';
-import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import fs, { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
+import { dirname, join } from 'node:path';
 import { SessionKeeper } from '#recua/cli/chat/sessions/session-keeper.js';
 import { loadSession } from '#recua/cli/chat/sessions/session-store.js';
 import { savedChats } from '#recua/cli/serve/saved-chats.js';
@@ -15,12 +16,13 @@ const messages = [
 
 async function start(t: Test, config: object = {}) {
   const folder = join(ownFolder(t), 'sessions');
-  const { url } = await startApp(t, config, new FakeEngine(), { savedChats: savedChats(folder) });
+  const app = await startApp(t, config, new FakeEngine(), { savedChats: savedChats(folder) });
+  const { url } = app;
   const ask = async (method: string, path: string, body?: object, headers: Record<string, string> = {}) => {
     const res = await fetch(`${url}${path}`, { method, headers: { ...(body ? { 'content-type': 'application/json' } : {}), ...headers }, ...(body ? { body: JSON.stringify(body) } : {}) });
     return { status: res.status, etag: res.headers.get('etag') ?? '', body: await res.json() };
   };
-  return { folder, url, ask };
+  return { folder, url, ask, app };
 }
 
 t.test('a chat is saved, read, continued, renamed and deleted', async (t) => {
@@ -89,6 +91,40 @@ t.test('names are not paths, and an invalid chat is not written', async (t) => {
   writeFileSync(join(folder, 'broken.json'), '{');
   t.match((await ask('GET', '/sessions')).body.data, [{ name: 'broken', error: /not a valid saved chat/ }]);
   t.equal((await ask('GET', '/sessions/broken')).status, 400);
+});
+
+t.test('errors of the disk name paths in the log, not to clients', async (t) => {
+  const { folder, ask, app } = await start(t);
+  await ask('POST', '/sessions', { name: 'a', session: { messages } });
+  writeFileSync(join(folder, 'broken.json'), '{');
+  mkdirSync(join(folder, 'none.json'));
+  mkdirSync(join(folder, 'a.kv'));
+  const list = await ask('GET', '/sessions');
+  t.match(list.body.data.find(({ name }: { name: string }) => name === 'broken'), { error: /^broken is not a valid saved chat/ });
+  const replies = [list, await ask('GET', '/sessions/broken'), await ask('GET', '/sessions/none'), await ask('DELETE', '/sessions/a', undefined, { 'If-Match': '*' })];
+  t.strictSame(replies.map(({ status }) => status), [200, 400, 500, 500]);
+  rmSync(folder, { recursive: true });
+  writeFileSync(folder, '');
+  replies.push(await ask('GET', '/sessions'), await ask('POST', '/sessions', { session: { messages } }));
+  for (const { status, body } of replies.slice(-2)) t.match({ status, body }, { status: 500, body: { error: { code: 'store_unwritable' } } });
+  t.notMatch(JSON.stringify(replies), dirname(folder));
+  t.ok(app.logged.some((text) => text.includes(join(folder, 'none.json'))) && app.logged.some((text) => /ENOTDIR|EEXIST/.test(text)), app.logged.join('\n'));
+});
+
+t.test('a full disk is a 507, which tells no path', async (t) => {
+  const { folder, ask } = await start(t);
+  const { body: { session } } = await ask('POST', '/sessions', { name: 'a', session: { messages } });
+  // When the lock is taken, and when the chat is written.
+  for (const call of ['writeFile', 'chmod'] as const) {
+    const usual = fs.promises[call];
+    fs.promises[call] = () => Promise.reject(Object.assign(new Error(`ENOSPC: no space left on device, open '${folder}'`), { code: 'ENOSPC', path: folder }));
+    syncBuiltinESMExports();
+    const replies = [await ask('POST', '/sessions', { name: `b ${call}`, session: { messages } }), await ask('PUT', '/sessions/a', { session }, { 'If-Match': '*' })];
+    Object.assign(fs.promises, { [call]: usual });
+    syncBuiltinESMExports();
+    for (const { status, body } of replies) t.match({ status, body }, { status: 507, body: { error: { code: 'disk_full' } } }, call);
+    t.notMatch(JSON.stringify(replies), folder);
+  }
 });
 
 t.test('saved chats are for the user of the machine, if the server shows them', async (t) => {

@@ -102,11 +102,12 @@ export async function exists(path: string): Promise<boolean> {
   return await stat(path).then(() => true, () => false);
 }
 
-export async function loadSession(path: string): Promise<Session> {
+/** `shown`: what an error calls it. */
+export async function loadSession(path: string, shown = path): Promise<Session> {
   const text = await readLinkedFile(path, mostBytes).catch((cause: unknown) => {
     throw new RecuaError('file_unreadable', `The saved chat ${path} cannot be read: ${(cause as Error).message}`, { cause });
   });
-  return readSession(text, path);
+  return readSession(text, shown);
 }
 
 /** Writes the file atomically, readable only by the user. */
