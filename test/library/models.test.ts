@@ -158,6 +158,14 @@ t.test('createServer serves several models, and leaves them to the program', asy
   t.equal((await fetch(`${url}/v1/embeddings`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"model":"embed","input":"x"}' })).status, 503);
 });
 
+t.test('a model that is to stay for longer than any date can say is listed as any other', async (t) => {
+  const url = await serve(t, createServer({ models: await open(t) }));
+  const load = await fetch(`${url}/models/load`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ model: 'chat', keep_alive: 1e300 }) });
+  t.equal(load.status, 200);
+  t.match(await (await fetch(`${url}/api/ps`)).json(), { models: [{ name: 'chat', expires_at: '2318-01-01T00:00:00.000Z' }] });
+  t.match((await (await fetch(`${url}/v1/models/chat`)).json()), { expires_at: null });
+});
+
 t.test('/models/sse of a server for one model reports its events', async (t) => {
   const model = await loadModel('builtin', { contextSize: 256, threads: 1 });
   t.teardown(() => model.dispose());

@@ -123,6 +123,9 @@ export function readModelName(body: Fields): string | undefined {
   return name;
 }
 
+/** 100 years. A longer time counts as forever, since no date may say when it ends. */
+const longestMs = 100 * 365 * 86_400_000;
+
 const unitsMs: Readonly<Record<string, number>> = { ns: 1e-6, us: 1e-3, µs: 1e-3, ms: 1, s: 1_000, m: 60_000, h: 3_600_000 };
 
 /**
@@ -134,7 +137,7 @@ export function readKeepAlive(body: Fields): number | undefined {
   if (value === undefined) return undefined;
   const ms = typeof value === 'number' ? value * 1_000 : typeof value === 'string' ? durationMs(value.trim()) : NaN;
   if (!Number.isFinite(ms)) throw wrongValue('keep_alive', 'seconds, or a string such as "10m" or "1h30m", or -1 for forever', value);
-  return ms < 0 ? Infinity : ms;
+  return ms < 0 || ms > longestMs ? Infinity : ms;
 }
 
 /** NaN if the text is not a duration. */

@@ -6,6 +6,7 @@ import { readKeepAlive } from '#recua/server/exchange/admission.js';
 const durations: [value: unknown, ms: number | undefined][] = [
   [undefined, undefined], [null, undefined], [0, 0], [30, 30_000], [-1, Infinity], ['30', 30_000], ['0', 0], ['10m', 600_000], ['1h30m', 5_400_000],
   ['1.5h', 5_400_000], ['250ms', 250], ['-1', Infinity], ['-1m', Infinity], [' 5s ', 5_000],
+  ['720h', 2_592_000_000], [3e9, 3e12], [1e12, Infinity], [1e300, Infinity], ['999999999h', Infinity],
 ];
 
 t.test('keep_alive is seconds, or a duration', (t) => {
