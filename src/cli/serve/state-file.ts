@@ -91,15 +91,19 @@ export interface Registration {
  * if there is another.
  */
 export async function register(path: string, facts: Omit<ServerRecord, 'identity' | 'state' | 'url' | 'startedAt'>): Promise<Registration> {
-  // The lock is freed however the process ends, so two servers never both hold it.
-  const lock = await tryLock(recordLock(path)).catch((cause: Error) => {
+  const unwritable = (cause: Error): never => {
     throw new RecuaError('file_unreadable', `The state file ${path} cannot be written: ${cause.message}.`, { cause });
-  });
+  };
+  // The lock is freed however the process ends, so two servers never both hold it.
+  const lock = await tryLock(recordLock(path)).catch(unwritable);
   if (!lock) throw new RecuaError('server_running', `Another server has the state file ${path}. recua serve status shows which.`);
   const identity = await ownIdentity();
   let record: ServerRecord = { ...facts, identity, state: 'starting', url: '', startedAt: new Date().toISOString() };
-  const write = () => writeFileAtomic(path, `${JSON.stringify(record, null, 2)}\n`, { mode: 0o600 });
-  await write();
+  const write = () => writeFileAtomic(path, `${JSON.stringify(record, null, 2)}\n`, { mode: 0o600 }).catch(unwritable);
+  await write().catch(async (thrown: unknown) => {
+    await lock.release();
+    throw thrown;
+  });
   // A second Ctrl-C exits at once.
   const onExit = () => retire(path, identity);
   process.on('exit', onExit);

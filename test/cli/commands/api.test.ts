@@ -2,7 +2,7 @@ import t from 'tap';
 import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { once } from 'node:events';
-import { copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
 import { gguf, sound } from '../../models/gguf-bytes.js';
@@ -110,6 +110,13 @@ t.test('api --log-file logs there, and still prints its address on stderr', asyn
   const log = readFileSync(path, 'utf8');
   for (const line of [/Z info {2}Loading builtin$/m, /Z debug .*GET \/health 200/, /Z info {2}Recua listens on/, /Z info {2}Stopped\.\n$/]) t.match(log, line);
   t.match(await recua(['api', 'builtin', ...small, '--log-file', join(path, 'below')]), { code: 1, stderr: /log file .* cannot be written/ });
+});
+
+t.test('a state file that cannot be written is named, and its lock is free again', async (t) => {
+  const folder = t.testdir({ 'state.json': {} });
+  const path = join(folder, 'state.json');
+  t.match(await recua(['api', 'builtin', ...small, '--state-file', path]), { code: 1, stderr: /The state file .*state\.json cannot be written: E/ });
+  t.strictSame(readdirSync(folder), ['state.json']);
 });
 
 t.test('api --log-format json writes nothing but JSON, to stderr or into a file', async (t) => {
