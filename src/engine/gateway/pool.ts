@@ -136,8 +136,10 @@ class EnginePool implements ModelPool {
     } catch (thrown) {
       const same = (one: string): boolean => one.toLowerCase() === name?.toLowerCase();
       const loaded = [...this.#served.values()].find(({ engine, model }) => engine && [model.id, ...model.aliases].some(same));
-      if (loaded && RecuaError.from(thrown).code === 'model_not_found') return loaded.model;
-      throw thrown;
+      if (!loaded || RecuaError.from(thrown).code !== 'model_not_found') throw thrown;
+      // A model that is still there has only its current names.
+      if ((await this.#catalogue.list()).some(({ id }) => id === loaded.id)) throw thrown;
+      return loaded.model;
     }
   }
 

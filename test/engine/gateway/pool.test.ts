@@ -307,6 +307,20 @@ t.test('a file that changed before a reload is reported; one that is gone is ser
   t.match(await failure(pool.lease('a')), { code: 'model_not_found' });
 });
 
+t.test('a loaded model has only the names that it has now, and all of them once it is gone', async (t) => {
+  const { pool, catalogue, models } = open(t, { a: {} });
+  const { find } = catalogue;
+  (await pool.lease('a-alias')).release();
+  catalogue.find = async (name) => {
+    if (name === 'a-alias') throw new RecuaError('model_not_found', `There is no ${name}.`);
+    return await find(name);
+  };
+  for (const asked of [pool.find('a-alias'), pool.lease('a-alias')]) t.match(await failure(asked), { code: 'model_not_found' });
+  (await pool.lease('a')).release();
+  delete models.a;
+  (await pool.lease('a-alias')).release();
+});
+
 t.test('close ends all processes, lets answers end and refuses waiting requests', async (t) => {
   const { pool } = open(t, { a: {}, b: {}, c: {} }, { maxMemoryBytes: 1500 * mib });
   const [a, b] = await Promise.all([pool.lease('a'), pool.lease('b')]);
