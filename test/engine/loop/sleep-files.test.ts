@@ -221,8 +221,8 @@ t.test('servers of other settings share a folder that lasts, and leave each othe
   const own = files(sleep);
   t.equal(own.length, 2);
   const quantized = { cacheTypeK: 'q8_0', flashAttention: 'on' } as const;
-  for (const [more, most] of [[quantized, 3], [{ contextSize: 1_024 }, 4]] as const) {
-    const { log } = await live(sleep, (engine) => turn(engine, [], long(questions[2]!)), more);
+  for (const [more, most] of [[quantized, 3], [{ contextSize: 320 }, 4]] as const) {
+    const { log } = await live(sleep, (engine) => turn(engine, [], long(questions[2]!).slice(0, 600)), more);
     t.match(log, [/^info [23] kept conversations are of other settings or versions; they stay/], 'said once, and no warning');
     t.ok(own.every((file) => files(sleep).includes(file)));
     t.equal(files(sleep).length, most);
