@@ -13,7 +13,7 @@ import { chromium } from 'playwright-core';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const folder = process.argv[2] ?? join(root, 'docs', 'images');
-const mostBytes = 150_000;
+const mostBytes = 120_000;
 const workMs = 30_000;
 const wide = { width: 1200, height: 780 };
 const phone = { width: 390, height: 800 };
