@@ -117,6 +117,8 @@ SamplerRequest::SamplerRequest(const Options &options) : grammar(options) {
   options.boolean("draft", draft);
   const Napi::Value prediction = options.get("prediction");
   if (prediction.IsTypedArray()) predicted = copy_array<int32_t>(prediction);
+  const Napi::Value read_before = options.get("prompt");
+  if (read_before.IsTypedArray()) prompt = copy_array<int32_t>(read_before);
   options.number("logprobs", logprobs);
   options.boolean("afterSampling", after_sampling);
   options.number("minTokens", least_tokens);
@@ -135,7 +137,8 @@ SamplerRequest::SamplerRequest(const Options &options) : grammar(options) {
   grammar = GrammarSource(*answer);
 }
 
-SamplerParts SamplerRequest::make(const std::shared_ptr<ModelState> &model, const std::vector<llama_token> &history) {
+SamplerParts SamplerRequest::make(const std::shared_ptr<ModelState> &model, const std::vector<llama_token> &own_prompt) {
+  const std::vector<llama_token> &history = prompt.empty() ? own_prompt : prompt;
   check_tokens(model->vocab, history);
   check_tokens(model->vocab, predicted);
   for (const llama_logit_bias &bias : params.logit_bias) check_tokens(model->vocab, {bias.token});

@@ -36,13 +36,14 @@ struct SamplerRequest {
   bool draws_by_chain = false; // the request names samplers, or wants probabilities after sampling
   bool draft = false;
   std::vector<llama_token> predicted; // text that the answer may resemble
+  std::vector<llama_token> prompt;    // the prompt as another process read it; empty: as this one does
   int32_t logprobs = -1;              // likeliest tokens to report beside each token; -1: report nothing
   bool after_sampling = false;
   int32_t least_tokens = 0; // before an end token
 
   explicit SamplerRequest(const Options &options); // JS thread
   // Pool thread, once. Throws `invalid_grammar` if there is a grammar and it cannot be used.
-  SamplerParts make(const std::shared_ptr<ModelState> &model, const std::vector<llama_token> &history);
+  SamplerParts make(const std::shared_ptr<ModelState> &model, const std::vector<llama_token> &own_prompt);
 };
 
 } // namespace recua

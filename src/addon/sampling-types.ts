@@ -64,6 +64,8 @@ export interface SamplerOptions {
   draft?: boolean;
   /** Guesses tokens ahead from this expected answer. */
   prediction?: Int32Array;
+  /** The prompt that penalties and guesses look back at, if another process read it. */
+  prompt?: Int32Array;
 }
 
 /** Holds the state of one sequence: penalty history, grammar position, random numbers. */

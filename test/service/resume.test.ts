@@ -82,3 +82,34 @@ for (const kind of Object.keys(kinds)) {
     t.ok(engine.crashes >= rounds / 2, `${engine.crashes} of ${rounds} answers were interrupted; the others were too short`);
   });
 }
+
+/** Kinds whose samplers look back at the prompt's tokens. */
+const lookingBack: Record<string, (seed: number) => Sampling> = {
+  penalized: (seed) => drawn(seed, { repeatPenalty: 1.5, frequencyPenalty: 1, penaltyLastN: 2000, ignoreEos: true }),
+  dry: (seed) => drawn(seed, { dryMultiplier: 4, dryAllowedLength: 1, dryPenaltyLastN: 2000, ignoreEos: true }),
+};
+
+for (const [kind, samplingOf] of Object.entries(lookingBack)) {
+  t.test(`a later turn whose engine is killed looks back at the same tokens: ${kind}`, async (t) => {
+    const calm = await open(t, { cacheRamMib: 0 });
+    const engine = await open(t, { cacheRamMib: 0 });
+    for (let seed = 1; seed <= rounds; seed++) {
+      // At this temperature, some tokens differ from the tokenization of their text.
+      const first = chat(`Tell me story number ${seed}.`, { maxTokens: 60, sampling: drawn(seed, { temperature: 2.5, topK: 0, topP: 1, minP: 0, ignoreEos: true }) });
+      const { content } = await whole(calm.chat(first));
+      await whole(engine.chat(first));
+      // Takes the first turn's slot, so that both engines read all of the next prompt.
+      for (const one of [calm, engine]) await whole(one.chat(chat('12345 67890. '.repeat(10), { maxTokens: 1 })));
+      const messages = [...JSON.parse(first.messages) as object[], { role: 'assistant', content }, { role: 'user', content: 'Go on.' }];
+      const next: ChatRequest = { ...first, messages: JSON.stringify(messages), maxTokens: 200, sampling: samplingOf(seed) };
+      const expected = await whole(calm.chat(next));
+      const { state } = engine;
+      const got = whole(engine.chat(next));
+      await killAfter(engine, (state.state === 'ready' ? state.status.tokens : 0) + (seed * 37) % 90, got);
+      t.strictSame(await got, expected, `${engine.crashes} crashes`);
+      await calm.forget();
+      await engine.forget();
+    }
+    t.ok(engine.crashes >= rounds / 2, `${engine.crashes} of ${rounds} answers were interrupted; the others were too short`);
+  });
+}

@@ -114,7 +114,7 @@ export class Intake {
       }
       leave = takesLong(request) ? await this.#poolShare.enter(client, whenGone) : undefined;
       if (!this.#active.has(id)) return;
-      const prepared = await prepare({ model, contextSize: context.contextSize, cancelled, guesses: this.#guesses });
+      const prepared = await prepare({ model, contextSize: context.contextSize, cancelled, guesses: this.#guesses, ...(begun ? { begun: begun.prompt } : {}) });
       if (begun && begun.tokens.length > 0) await prepared.sampler.resume(begun.tokens, begun.draws);
       if (begun?.endsThinking) prepared.sampler.endThinking();
       if (this.#active.has(id)) {

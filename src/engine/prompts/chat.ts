@@ -53,6 +53,8 @@ export interface Preparing {
   cancelled: CancelFlag;
   /** Whether the sampler guesses ahead. */
   guesses: boolean;
+  /** The prompt's tokens, if another engine process began the answer. */
+  begun?: Int32Array;
 }
 
 /**
