@@ -113,3 +113,36 @@ for (const [kind, samplingOf] of Object.entries(lookingBack)) {
     t.ok(engine.crashes >= rounds / 2, `${engine.crashes} of ${rounds} answers were interrupted; the others were too short`);
   });
 }
+
+const thinkingTemplate = `{% for m in messages %}{% if m.reasoning_content %}<think>
+{{ m.reasoning_content }}
+</think>
+{% endif %}{{ m.content }}
+{% endfor %}{% if add_generation_prompt %}<think>
+{% endif %}`;
+
+t.test('thoughts that are ended while the engine is away end when it is back', async (t) => {
+  const engine = await open(t, { chatTemplate: thinkingTemplate });
+  const thinking = chat('Tell me a story', { maxTokens: 200, thoughts: { control: true, message: ' Enough.' }, sampling: { ...sampling, ignoreEos: true, seed: 1 } });
+  const asked: Record<string, (answer: Answer) => Promise<void>> = {
+    'at once': async (answer) => answer.endThinking(),
+    'while the model loads': async (answer) => {
+      while (engine.state.state !== 'restarting') await new Promise((resolve) => setTimeout(resolve, 1));
+      answer.endThinking();
+    },
+    'when the model is there': async (answer) => {
+      while (engine.state.state !== 'restarting') await new Promise((resolve) => setTimeout(resolve, 1));
+      await engine.ready();
+      answer.endThinking();
+    },
+  };
+  for (const [when, ask] of Object.entries(asked)) {
+    const answer = engine.chat(thinking);
+    const got = whole(answer);
+    const { state } = engine;
+    await killAfter(engine, (state.state === 'ready' ? state.status.tokens : 0) + 20, got);
+    await ask(answer);
+    t.match(await got, { reasoning: /Enough\.$/, content: /./ }, when);
+  }
+  t.equal(engine.crashes, 3);
+});

@@ -50,10 +50,13 @@ export class PendingRequest {
    * Passes the message to `send`, which calls back when no copy is left here. No-op once dropped.
    */
   deliver(send: (message: RequestMessage, gone: () => void) => void): void {
-    if (!this.#message) return;
+    const message = this.#message;
+    if (!message) return;
+    // It may have been asked for since the last process died.
+    if ('begun' in message && message.begun && this.soFar) message.begun.endsThinking = this.soFar.endsThinking;
     this.sent = true;
     this.#onTheWay++;
-    send(this.#message, () => {
+    send(message, () => {
       this.#onTheWay--;
       this.#tellReleased();
     });

@@ -137,7 +137,7 @@ export class EngineLoop {
     void this.#outbox.answer(id, work(this.#keeper, context, betweenSteps)).finally(() => this.#keeping.delete(id) && this.#stir());
   }
 
-  endThinking = (id: number): void => void this.#active.get(id)?.sampler.endThinking();
+  endThinking = (id: number): void => void (this.#intake.endThinking(id) || this.#active.get(id)?.sampler.endThinking());
 
   /**
    * Takes effect before the next step, whatever state the request is in. Ignores unknown ids: those

@@ -43,7 +43,7 @@ export class Intake {
   /** Whether samplers guess ahead. */
   readonly #guesses: boolean;
   /** The requests being prepared, in order of arrival. */
-  readonly #preparing = new Map<number, { cancelled: CancelFlag; client: string }>();
+  readonly #preparing = new Map<number, { cancelled: CancelFlag; client: string; endsThinking: boolean }>();
 
   constructor(
     addon: NativeAddon, loaded: LoadedModel, active: ActiveRequests, arrivals: Arrivals, poolShare: PoolShare, guesses: boolean,
@@ -70,6 +70,13 @@ export class Intake {
   /** Stops preparing a request that nobody waits for. */
   cancel(id: number): void {
     this.#preparing.get(id)?.cancelled.fill(1);
+  }
+
+  /** Ends the thinking of a request that is being prepared, once it begins. False if none is. */
+  endThinking(id: number): boolean {
+    const preparing = this.#preparing.get(id);
+    if (preparing) preparing.endsThinking = true;
+    return preparing !== undefined;
   }
 
   /**
@@ -103,7 +110,8 @@ export class Intake {
     const { client } = request.asker ?? anyone;
     const whenGone = (stop: () => void): void => this.#active.whenEnded(id, stop);
     this.#active.set(id, undefined);
-    this.#preparing.set(id, { cancelled, client });
+    const own = { cancelled, client, endsThinking: begun?.endsThinking ?? false };
+    this.#preparing.set(id, own);
     this.#arrivals.came();
     let leave: (() => void) | undefined;
     try {
@@ -116,7 +124,7 @@ export class Intake {
       if (!this.#active.has(id)) return;
       const prepared = await prepare({ model, contextSize: context.contextSize, cancelled, guesses: this.#guesses, ...(begun ? { begun: begun.prompt } : {}) });
       if (begun && begun.tokens.length > 0) await prepared.sampler.resume(begun.tokens, begun.draws);
-      if (begun?.endsThinking) prepared.sampler.endThinking();
+      if (own.endsThinking) prepared.sampler.endThinking();
       if (this.#active.has(id)) {
         const sequence = new Sequence(begun?.prompt ?? prepared.tokens, request.maxTokens, context.contextSize, request.tells?.prompt, request.asker?.salt);
         const generation = new Generation(id, sequence, prepared, arrivedMs, request.asker);
