@@ -146,3 +146,18 @@ t.test('thoughts that are ended while the engine is away end when it is back', a
   }
   t.equal(engine.crashes, 3);
 });
+
+t.test('a time limit that passed before the engine died ends the answer behind what was sent', async (t) => {
+  const engine = await open(t);
+  const answer = engine.chat(chat('Tell me a story', { maxTokens: 1000, generateMs: 1_000, constraint: { kind: 'grammar', grammar: 'root ::= ([a-z]{3,12} "\\n"){300}' } }));
+  const got = whole(answer);
+  while (engine.state.state !== 'ready' || engine.state.status.tokens < 40) await new Promise((resolve) => setTimeout(resolve, 1));
+  process.kill(engine.pid!, 'SIGSTOP');
+  await new Promise((resolve) => setTimeout(resolve, 1_200));
+  process.kill(engine.pid!, 'SIGKILL');
+  const { content, completionTokens, finishReason } = await got;
+  t.equal(engine.crashes, 1);
+  t.equal(finishReason, 'length');
+  t.ok(completionTokens >= 40 && completionTokens < 1000, `${completionTokens} tokens`);
+  t.match(content, /\n$/, 'the last line is complete');
+});

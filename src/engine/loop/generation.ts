@@ -29,6 +29,8 @@ export class Generation {
   #lastMs = 0;
   /** Tokens up to here are rendered as text. */
   #rendered: number;
+  /** Tokens up to here came from another engine process, before the time limit. */
+  #begun = 0;
   /** The text's length after each generated token. */
   readonly #ends: number[] = [];
   #finishReason: FinishReason | undefined;
@@ -64,6 +66,7 @@ export class Generation {
     if (startedMs > 0) this.#startedMs = nowMs - startedMs;
     if (firstMs > 0 && tokens.length > 0) this.#firstMs = this.#lastMs = nowMs - firstMs;
     this.#finishReason = this.sequence.resume(tokens, flags, exactly);
+    this.#begun = this.sequence.length;
   }
 
   /** Notes that a step with this sequence begins; true for the first one. */
@@ -152,7 +155,7 @@ export class Generation {
         sequence.cut(this.#rendered + 1);
         break;
       }
-      if (this.#isOverdue() && bytes.includes(lineFeed)) {
+      if (this.#rendered >= this.#begun && this.#isOverdue() && bytes.includes(lineFeed)) {
         this.#finishReason = 'length';
         sequence.cut(this.#rendered + 1);
         break;
