@@ -243,7 +243,8 @@ export class Generation {
   }
 
   #emit(delta: Delta | undefined, events: EngineEvent[], isEnd = false): void {
-    const released = this.#told?.release(this.#text.whole.length, isEnd) ?? [];
+    // Only a delta shows which part a token belongs to; a parser may pause between two of them.
+    const released = delta || isEnd ? this.#told?.release(this.#text.whole.length, isEnd) ?? [] : [];
     if (!delta && released.length === 0) return;
     const tokens = released.map(({ token, start }) => {
       const part = this.#partAt(start, delta);
