@@ -213,8 +213,9 @@ struct SamplerState {
   const Drafter *drafter() const { return closed ? nullptr : parts.drafter.get(); }
   // JS thread. False if the sampler was not made with that option.
   bool end_thinking() const;
-  // Random numbers drawn so far; -1 if llama.cpp's chain draws, because its state cannot be read.
-  int32_t draws() const { return parts.choice ? static_cast<int32_t>(parts.choice->draws()) : -1; }
+  // Random numbers drawn for the tokens so far, without an undecided one; -1 if llama.cpp's chain
+  // draws, because its state cannot be read.
+  int32_t draws() const { return parts.choice ? static_cast<int32_t>(held.empty() ? parts.choice->draws() : draws_before) : -1; }
   // Pool thread, before any step. Continues after `tokens`, which another sampler with the same
   // options produced with `draws` random numbers. Throws if the chain draws or the grammar does not
   // allow the tokens.
@@ -241,6 +242,7 @@ private:
   std::vector<float> end_logits; // logits of the end tokens while they are held back
   std::vector<float> held; // the logits of an undecided token's row
   llama_token held_winner = -1; // the token that would win without the grammar
+  uint32_t draws_before = 0; // random numbers drawn before the last row
 };
 
 // --- model.cpp

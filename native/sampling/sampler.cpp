@@ -77,6 +77,7 @@ void Penalties::apply(float *logits) const {
 llama_token SamplerState::sample(llama_context *context, int32_t row, float *logits, int32_t threads) {
   if (closed || !(parts.chain || parts.choice)) throw CodedError("closed", "The sampler is closed.");
   if (logits == nullptr) throw CodedError("generation_failed", "The model gave no logits for this row.");
+  if (parts.choice) draws_before = parts.choice->draws();
   if (parts.logprobs && !parts.logprobs->after) parts.logprobs->look(logits, threads);
   // Thinking is not part of the answer: with a grammar for the whole answer, no end token may come
   // before the answer has begun.

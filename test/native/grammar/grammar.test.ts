@@ -166,6 +166,36 @@ t.test('a token whose mask takes too much work is decided apart, and its neighbo
   for (const sampler of [many, one]) sampler.close();
 });
 
+t.test('behind right guesses, the draw for an undecided token is not counted yet', async (t) => {
+  const letters = ['ab', 'cd', 'ef', 'gh', 'ij', 'kl', 'mn', 'op', 'qr', 'st', 'uv', 'wx', 'yz'];
+  const named = Array.from({ length: 12 }, (_, at) => 300 + at);
+  const grammar = `root ::= ${named.map((token) => `<[${token}]>`).join(' ')} many\nmany ::= ${letters.map((pair, at) => `[${pair}] many "${String.fromCharCode(97 + at)}"`).join(' | ')} | "."`;
+  const context = await model.createContext({ ...contextOptions({ sequences: 1 }), predict: 8, draftAlways: true });
+  t.teardown(() => context.close());
+  const options = { temperature: 1, seed: 1, grammar, grammarKind: 'user' as const, prediction: Int32Array.from(named) };
+  const sampler = await model.createSampler(options, prompt);
+  const given: number[] = [];
+  let told = 0;
+  for (let tokens = prompt, from = 0; ; from += tokens.length, tokens = Int32Array.of(given.at(-1)!)) {
+    const rows = tokens.length;
+    const [result] = await context.steps({
+      tokens, positions: Int32Array.from(tokens, (_, i) => from + i), sequences: new Int32Array(rows), outputs: Uint8Array.from(tokens, (_, i) => (i === rows - 1 ? 1 : 0)),
+      rows, samplers: [sampler], rooms: Int32Array.of(50), known: undefined,
+    }, 1, () => undefined);
+    given.push(...result!.tokens.filter((token) => token >= 0));
+    from += Math.max(0, result!.tokens.length - 1 - (result!.tokens.at(-1) === -3 ? 1 : 0));
+    told = result!.draws![0]!;
+    if (result!.tokens.at(-1) !== -3) continue;
+    t.ok(result!.tokens.length > 1, 'guesses came true in the same step');
+    break;
+  }
+  t.same(given, named);
+  t.equal(told, named.length * 2, 'each token was drawn twice: the grammar refused the first');
+  await sampler.decide();
+  t.equal(sampler.draws(), told + 2);
+  sampler.close();
+});
+
 t.test('a state that is too large for one step works in the next ones', async (t) => {
   const trained = await loadBuiltin();
   t.teardown(() => trained.close());
