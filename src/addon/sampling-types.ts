@@ -90,8 +90,8 @@ export interface NativeSampler {
    */
   endThinking(): boolean;
   /**
-   * Random numbers drawn for the tokens so far; -1 if llama.cpp's own chain draws them: its state is
-   * unknown. Do not call it while a step has the sampler.
+   * Random numbers drawn for the tokens so far; -1 if llama.cpp's own chain draws them: its state
+   * is unknown. Do not call it while a step has the sampler.
    */
   draws(): number;
   /**
