@@ -124,11 +124,8 @@ function chat({ messages, model }, res) {
   event({ choices: [{ index: 0, delta: { content } }] });
   event({ choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] });
   event({
-    choices: [], timings: { predicted_per_second: speed },
-    usage: {
-      prompt_tokens: 412, prompt_tokens_details: { cached_tokens: 380 }, completion_tokens: Math.round(content.length / 4),
-      ...(reasoning ? { completion_tokens_details: { reasoning_tokens: 14 } } : {}),
-    },
+    choices: [], timings: { cache_n: 380, prompt_n: 32, predicted_n: Math.round(content.length / 4), predicted_per_second: speed },
+    ...(reasoning ? { usage: { completion_tokens_details: { reasoning_tokens: 14 } } } : {}),
   });
   res.end('data: [DONE]\n\n');
 }

@@ -1,9 +1,9 @@
 import t from 'tap';
-import { mkdirSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { installCommand, isClone, ownInstallation } from '#recua/system/installation.js';
 import type { Installation } from '#recua/system/installation.js';
-import { addonPlaces, backendLibrary, findPackages, librariesBeside, packageFolders, strangePackages } from '#recua/addon/places.js';
+import { addonPlaces, backendLibrary, findPackages, librariesBeside, linkedFolders, packageFolders, strangePackages } from '#recua/addon/places.js';
 import { ownPin, ownVersion, placePackage, root } from '../native/installed.js';
 import type { PackageKind } from '../native/installed.js';
 
@@ -18,6 +18,21 @@ t.test('packages are looked up where Node would look, nearest first, and never i
     '/a/node_modules/.pnpm/recua@1/node_modules/recua/node_modules', '/a/node_modules/.pnpm/recua@1/node_modules',
     '/a/node_modules/.pnpm/node_modules', '/a/node_modules']);
   t.notOk(packageFolders(installed('/a/b')).some((folder) => folder.startsWith(process.cwd())));
+  t.end();
+});
+
+t.test("Recua's packages that are links to a store are known by their real folders, and no others", (t) => {
+  const folder = realpathSync(t.testdir());
+  const [modules, store] = [join(folder, 'a', 'node_modules'), join(folder, 'store')];
+  mkdirSync(join(modules, 'recua'), { recursive: true });
+  writeFileSync(join(modules, 'recua', 'package.json'), '{"dependencies":{"needed":"1","beside":"1","missing":"1"}}');
+  for (const name of ['needed', 'foreign', 'bin']) mkdirSync(join(store, name), { recursive: true });
+  for (const name of ['needed', 'foreign']) symlinkSync(join(store, name), join(modules, name));
+  mkdirSync(join(modules, 'beside'));
+  placePackage(join(store, 'linux-x64'), { ...cpu, build: join(store, 'bin') });
+  mkdirSync(join(modules, '@recua'));
+  symlinkSync(join(store, 'linux-x64'), join(modules, '@recua', 'linux-x64'));
+  t.strictSame(linkedFolders(installed(join(modules, 'recua'))), ['needed', 'linux-x64', 'bin'].map((name) => join(store, name)));
   t.end();
 });
 

@@ -61,7 +61,7 @@ export async function answer(body, message, grown, signal, heard) {
       }
       if (choice.finish_reason) message.finish = choice.finish_reason;
     }
-    if (event.usage || event.timings) message.stats = { ...message.stats, ...statsOf(event, firstMs) };
+    if (event.timings) message.stats = statsOf(event, firstMs);
   }
 }
 
@@ -79,12 +79,12 @@ function add(message, { content, reasoning_content: reasoning, tool_calls: calls
 }
 
 /** Each piece has timings, the last one also the usage. @param {Record<string, any>} event @param {number} firstMs */
-function statsOf({ usage, timings = {} }, firstMs) {
+function statsOf({ usage, timings }, firstMs) {
   return {
-    promptTokens: usage?.prompt_tokens ?? timings.cache_n + timings.prompt_n,
-    cachedTokens: usage?.prompt_tokens_details?.cached_tokens ?? timings.cache_n,
-    tokens: usage?.completion_tokens ?? timings.predicted_n,
-    perSecond: timings.predicted_per_second ?? 0,
+    promptTokens: timings.cache_n + timings.prompt_n,
+    cachedTokens: timings.cache_n,
+    tokens: timings.predicted_n,
+    perSecond: timings.predicted_per_second,
     firstMs,
     reasoningTokens: usage?.completion_tokens_details?.reasoning_tokens,
   };

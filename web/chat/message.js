@@ -138,8 +138,7 @@ function Answer({ message, live, isLast, results }) {
   const [editing, setEditing] = useState(false);
   const { content, reasoning, toolCalls, error, model = '' } = message;
   const isJson = !live && session.conversation.settings['schema'] && content !== '';
-  // A button below the error, instead of an icon.
-  const repair = error && isLast && !session.busy;
+  const hasErrorButton = error && isLast && !session.busy;
   const silent = live && content === '' && !reasoning && !toolCalls?.length;
   const [, draw] = useState(0);
   // Redraws when a new part appears, such as thoughts or a tool call.
@@ -153,7 +152,7 @@ function Answer({ message, live, isLast, results }) {
     ${toolCalls?.length ? html`<${ToolCalls} message=${message} live=${live} results=${results} />` : ''}
     ${live && session.running.get(message.id)?.connecting && html`<p class="pulse waiting" role="status">Reconnecting…</p>`}
     ${error && html`<p class="error" role="alert">${error}</p>`}
-    ${repair && html`<div class="row">${content && !toolCalls?.length
+    ${hasErrorButton && html`<div class="row">${content && !toolCalls?.length
       ? html`<button type="button" onClick=${() => session.goOn(message)}>Continue</button>`
       : html`<button type="button" onClick=${() => session.retry(message)}>Try again</button>`}</div>`}
     ${!live && html`<${Numbers} message=${message} />`}
@@ -161,8 +160,8 @@ function Answer({ message, live, isLast, results }) {
       <${Branches} message=${message} />
       ${content !== '' && html`<${IconButton} icon="copy" label="Copy answer" onClick=${() => copyText(content)} />
       <${IconButton} icon="edit" label="Edit answer" disabled=${session.busy} onClick=${() => setEditing(true)} />`}
-      ${!(repair && content === '') && html`<${IconButton} icon="retry" label="Regenerate" disabled=${session.busy} onClick=${() => session.retry(message)} />`}
-      ${isLast && !repair && !toolCalls?.length && html`<${IconButton} icon="goOn" label="Continue this answer" disabled=${session.busy} onClick=${() => session.goOn(message)} />`}
+      ${!(hasErrorButton && content === '') && html`<${IconButton} icon="retry" label="Regenerate" disabled=${session.busy} onClick=${() => session.retry(message)} />`}
+      ${isLast && !hasErrorButton && !toolCalls?.length && html`<${IconButton} icon="goOn" label="Continue this answer" disabled=${session.busy} onClick=${() => session.goOn(message)} />`}
     </div>`}
   </article>`;
 }

@@ -5,7 +5,7 @@ import { command } from '../command.js';
 import { integer, misuse, perCall } from '../flags/flags.js';
 import { chooseServer, serverKey, serverUrl } from '../servers/choose-server.js';
 import type { Asked } from '../servers/choose-server.js';
-import { readModel } from '../servers/served-model.js';
+import { isThere, readModel } from '../servers/served-model.js';
 import type { ServedModel } from '../servers/served-model.js';
 import type { ServerClient } from '../servers/server-client.js';
 import { watchModel } from '../servers/watch-model.js';
@@ -68,10 +68,6 @@ export const unload = command({
     });
   },
 });
-
-function isThere({ state }: ServedModel): boolean {
-  return state !== 'unloaded' && state !== 'failed';
-}
 
 type Step = (client: ServerClient, name: string, signal: AbortSignal) => Promise<void>;
 

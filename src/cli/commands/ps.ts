@@ -7,7 +7,7 @@ import { misuse, on, perCall } from '../flags/flags.js';
 import { clientAt, noServer, serverKey, serverUrl } from '../servers/choose-server.js';
 import { runningServers } from '../servers/registry.js';
 import type { RunningServer } from '../servers/registry.js';
-import { modelsOf } from '../servers/served-model.js';
+import { isThere, modelsOf } from '../servers/served-model.js';
 import type { ServedModel } from '../servers/served-model.js';
 import { ServerClient } from '../servers/server-client.js';
 import { print, say } from '../terminal/output.js';
@@ -121,10 +121,6 @@ async function asText(asked: readonly Asked[], all: boolean): Promise<string> {
   const idle = cells.length === 0 ? [`No model is loaded at ${asked.flatMap(({ url, problem }) => (problem ? [] : url)).join(', ')}. To list the models that can be: recua ps --all\n`] : [];
   const { plain } = await import('../terminal/wording.js');
   return [rows([head, ...cells]), ...[...failed, ...idle].map((line) => `${plain(line.trimEnd())}\n`)].join('');
-}
-
-function isThere({ state }: ServedModel): boolean {
-  return !['unloaded', 'sleeping', 'failed'].includes(state);
 }
 
 function stateText({ state, fraction }: ServedModel): string {

@@ -37,7 +37,7 @@ export const rm = command({
     const inventory = await readInventory(findPlaces());
     const plan = await planRemoval(inventory, operands);
     if (values.dryRun) {
-      await print(values.json ? asJson(plan, true) : `${lines(plan).join('\n')}\n${freed('This would free', plan)}`);
+      await print(values.json ? asJson(plan, true) : `${[...lines(plan), ...freed('This would free', plan)].join('\n')}\n`);
       return 0;
     }
     if (!values.yes && !await confirmed(plan)) {
@@ -45,7 +45,7 @@ export const rm = command({
       return 1;
     }
     await carryOut(plan, inventory);
-    await print(values.json ? asJson(plan, false) : `${lines(plan).map((line) => `Removed ${line}`).join('\n')}\n${freed('Freed', plan)}`);
+    await print(values.json ? asJson(plan, false) : `${[...lines(plan).map((line) => `Removed ${line}`), ...freed('Freed', plan)].join('\n')}\n`);
     if (!values.json) for (const { name } of plan.adopted) say(`${plain(name)} stays: it was in the store before the alias. To remove it, name it: recua rm ${shellWord(plain(name))}`);
     for (const { repo, staying } of plan.removals) {
       if (staying > 0 && !values.json) say(`${plain(repo.repo)} has ${staying} other ${staying === 1 ? 'file' : 'files'} in the cache, which ${staying === 1 ? 'stays' : 'stay'}.`);
@@ -61,7 +61,7 @@ async function confirmed(plan: RemovalPlan): Promise<boolean> {
     if (guess) throw misuse(`Expected the exact name of a model without a terminal to ask on, got ${guess.name}. Did you mean ${guess.meant}? Give that name, or -y to remove it by the name you gave.`);
     return true;
   }
-  say(`This removes\n${lines(plan).map((line) => `  ${line}`).join('\n')}${freed('\nand frees', plan).trimEnd()}`);
+  say(['This removes', ...lines(plan).map((line) => `  ${line}`), ...freed('and frees', plan)].join('\n'));
   const asked = createInterface({ input: process.stdin, output: process.stderr });
   const answer = await new Promise<string>((resolve, reject) => {
     asked.once('SIGINT', () => reject(new RecuaError('cancelled', 'Stopped; nothing was removed.')));
@@ -72,8 +72,8 @@ async function confirmed(plan: RemovalPlan): Promise<boolean> {
 }
 
 /** Aliases take no room. */
-function freed(words: string, { removals, freedBytes }: RemovalPlan): string {
-  return removals.length > 0 ? `${words} ${sizeText(freedBytes)}.\n` : '';
+function freed(words: string, { removals, freedBytes }: RemovalPlan): string[] {
+  return removals.length > 0 ? [`${words} ${sizeText(freedBytes)}.`] : [];
 }
 
 /** What will be removed, one line each. */

@@ -181,8 +181,8 @@ function overlay(record: ServerRecord, values: Arguments<typeof restartFlags>['v
     return [key, given.has(name) ? values[name] ?? flag.fallback : recorded(flag, record.settings[settingNames(flag)[0]!])];
   })) as ServerValues;
   // Clients have the address, so a port that the system chose stays.
-  const staysAt = !given.has('port') && merged.port === 0 && record.state === 'running';
-  return staysAt ? { ...merged, port: record.port } : merged;
+  const keepsPort = !given.has('port') && merged.port === 0 && record.state === 'running';
+  return keepsPort ? { ...merged, port: record.port } : merged;
 }
 
 function recorded(flag: Flag<unknown>, value: unknown): unknown {

@@ -1,5 +1,5 @@
-// Grapheme clusters, which users see as one character. A segmenter takes a tenth of the start of
-// most commands to make, so it is made on first use.
+// Grapheme clusters, which users see as one character. Making a segmenter takes more than 10 ms, so
+// it is made on first use.
 let segmenter: Intl.Segmenter | undefined;
 
 export function clustersOf(text: string): Intl.Segments {

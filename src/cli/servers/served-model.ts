@@ -69,6 +69,11 @@ export function readModel(value: unknown): ServedModel {
   };
 }
 
+/** Whether it has a process, which takes memory. */
+export function isThere({ state }: ServedModel): boolean {
+  return !['unloaded', 'sleeping', 'failed'].includes(state);
+}
+
 function objectOf(value: unknown): Record<string, unknown> {
   return typeof value === 'object' && value !== null ? value as Record<string, unknown> : {};
 }

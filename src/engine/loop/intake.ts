@@ -122,7 +122,7 @@ export class Intake {
       }
       leave = takesLong(request) ? await this.#poolShare.enter(client, whenGone) : undefined;
       if (!this.#active.has(id)) return;
-      const prepared = await prepare({ model, contextSize: context.contextSize, cancelled, guesses: this.#guesses, ...(begun ? { begun: begun.prompt } : {}) });
+      const prepared = await prepare({ model, contextSize: context.contextSize, cancelled, guesses: this.#guesses, ...(begun ? { earlierPrompt: begun.prompt } : {}) });
       if (begun && begun.tokens.length > 0) await prepared.sampler.resume(begun.tokens, begun.draws);
       if (own.endsThinking) prepared.sampler.endThinking();
       if (this.#active.has(id)) {

@@ -54,7 +54,7 @@ export interface Preparing {
   /** Whether the sampler guesses ahead. */
   guesses: boolean;
   /** The prompt's tokens, if another engine process began the answer. */
-  begun?: Int32Array;
+  earlierPrompt?: Int32Array;
 }
 
 /**

@@ -6,9 +6,9 @@ import type { Preparing } from './chat.js';
 import { checkTokens, headOf, mostUsed } from './known-tokens.js';
 
 /** The sampler's options; text biases become token biases. */
-export async function optionsOf({ model, guesses, begun }: Preparing, { sampling, tells = {} }: ChatRequest | CompletionRequest): Promise<SamplerOptions> {
+export async function optionsOf({ model, guesses, earlierPrompt }: Preparing, { sampling, tells = {} }: ChatRequest | CompletionRequest): Promise<SamplerOptions> {
   const options = samplerOptions(sampling, guesses);
-  if (begun) options.prompt = begun;
+  if (earlierPrompt) options.prompt = earlierPrompt;
   if (tells.logprobs !== undefined) {
     options.logprobs = tells.logprobs;
     if (tells.afterSampling) options.afterSampling = true;
