@@ -152,10 +152,12 @@ export class SleepFiles {
     const file = stashed.file!;
     const startMs = performance.now();
     let id = 0;
+    let isShort = false;
     try {
       const read = await readState(file, await this.#identify(), ({ stateBytes }) => {
         id = context.createStash(stateBytes);
-        return id === 0 ? `there is no memory for the ${stateBytes} bytes of ${file}` : (offset, from) => context.writeStash(id, offset, from);
+        isShort = id === 0;
+        return isShort ? `there is no memory for the ${stateBytes} bytes of ${file}` : (offset, from) => context.writeStash(id, offset, from);
       });
       if (typeof read !== 'string' && pool.entries.includes(stashed)) {
         stashed.id = id;
@@ -163,7 +165,9 @@ export class SleepFiles {
         this.#inMemory.add(stashed);
         return this.#tell('read back', 1, stashed.tokens.length, read.sizeBytes, startMs);
       }
-      if (typeof read === 'string') await this.#lost([[file, read]]);
+      // Without memory the file stays, for the model's next process.
+      if (isShort) this.#log('warn', `A kept conversation must be evaluated again: ${read as string}`);
+      else if (typeof read === 'string') await this.#lost([[file, read]]);
     } catch (thrown) {
       const gone = ((thrown as Error).cause as NodeJS.ErrnoException | undefined)?.code === 'ENOENT';
       // ENOENT: newer conversations of other models took its room.

@@ -302,8 +302,9 @@ function nextPage({ headers, url }: WebAnswer, asked: URL): URL | undefined {
 /** Undefined if its name cannot be pulled. */
 function repositoryOf(entry: unknown): HubRepository[] {
   const { id, downloads, likes, gated } = (entry ?? {}) as Record<string, unknown>;
+  if (typeof id !== 'string') return [];
   try {
-    return [{ name: checkRepo(String(id)).join('/'), downloads: Number(downloads) || 0, likes: Number(likes) || 0, gated: Boolean(gated) }];
+    return [{ name: checkRepo(id).join('/'), downloads: Number(downloads) || 0, likes: Number(likes) || 0, gated: Boolean(gated) }];
   } catch {
     return [];
   }

@@ -28,7 +28,7 @@ export class Limits {
   readonly #buckets = new Map<string, Bucket>();
   readonly #running = new Map<string, number>();
 
-  constructor(usage: TokenUsage, nowMs: () => number = Date.now) {
+  constructor(usage: TokenUsage, nowMs = (): number => performance.now()) {
     this.#usage = usage;
     this.#nowMs = nowMs;
   }

@@ -22,6 +22,17 @@ t.test('search lists matching repositories, and what to do next', async (t) => {
   t.match(await recua(['search', 'no', 'such'], '', { env }), { code: 0, stdout: '', stderr: /has GGUF files and matches "no such"/ });
 });
 
+t.test('search leaves out entries that are not repositories', async (t) => {
+  const hub = await FakeHub.start(t, repos);
+  hub.onApi = (_request, response) => {
+    response.end(JSON.stringify([null, 7, {}, { id: 'a/b/c' }, { id: 'owner/tiny-GGUF', downloads: null, likes: 'many' }]));
+    return true;
+  };
+  const { code, stdout } = await recua(['search', 'tiny', '--json'], '', { env: hub.environment(t.testdir()) });
+  t.equal(code, 0);
+  t.strictSame(JSON.parse(stdout).repositories, [{ repository: 'owner/tiny-GGUF', downloads: 0, likes: 0, gated: false }]);
+});
+
 t.test('search reports what is missing: words, a sane limit, the hub', async (t) => {
   const hub = await FakeHub.start(t, repos);
   const env = hub.environment(t.testdir());

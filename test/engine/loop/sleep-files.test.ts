@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { NativeContext } from '#recua/addon/addon.js';
 import { startEngine } from '#recua/engine/gateway/client.js';
+import { writeState } from '#recua/engine/loop/saved-state.js';
 import { SleepFiles } from '#recua/engine/loop/sleep-files.js';
 import type { PrefixCache } from '#recua/engine/planning/prefix.js';
 import type { Engine } from '#recua/engine/api.js';
@@ -250,6 +251,23 @@ t.test('after a failure, a folder that lasts is tried again only when there is m
   await kept.write(context, undefined);
   t.match(log, { length: 1, 0: /could not be kept: ENOENT/ });
   t.notOk(kept.isBehind);
+});
+
+t.test('a conversation that memory has no room for is evaluated again, and its file stays', async (t) => {
+  const sleep = place(t.testdir(), { lasts: true });
+  const file = join(sleep.folder, 'one.kv');
+  const tokens = new Int32Array(20);
+  await writeState(file, 'mine', tokens, { sizeBytes: 10, read: () => {} });
+  const log: string[] = [];
+  const entries = [{ id: 0, wanted: true, tokens, sizeBytes: 10, file }];
+  const pool = { entries, remove: () => { entries.length = 0; } };
+  const kept = new SleepFiles(sleep, { pool } as unknown as PrefixCache, { remember: () => {}, remembers: () => false }, async () => 'mine',
+    (_level, text) => log.push(text), () => {});
+  kept.fetch({ createStash: () => 0 } as unknown as NativeContext);
+  await until(() => !kept.reading);
+  t.match(log, { length: 1, 0: /must be evaluated again: there is no memory for the 10 bytes/ });
+  t.strictSame(entries, [], 'its prompt waits no longer');
+  t.strictSame(files(sleep), [file]);
 });
 
 t.test('a missing folder costs the conversations and nothing else', async (t) => {
