@@ -255,15 +255,16 @@ private:
     const char *others = old ? "additionalItems" : "items";
     if (old || (schema.contains("prefixItems") && schema.at("prefixItems").is_array())) {
       auto node = std::make_unique<Tuple>();
-      size_t i = 0;
-      for (const auto &item : schema.at(first)) node->items.push_back(read(item, pointer + "/" + first + "/" + std::to_string(i++), depth + 1));
+      // The answer has all of the first items, as in llama.cpp: the schema would allow fewer, but
+      // does not ask for them. Items beyond the most are not read: `pending` keeps what is read.
+      for (const auto &item : schema.at(first)) {
+        if (static_cast<int>(node->items.size()) == max) break;
+        node->items.push_back(read(item, pointer + "/" + first + "/" + std::to_string(node->items.size()), depth + 1));
+      }
       if (schema.contains(others) && !schema.at(others).is_boolean()) node->rest = read(schema.at(others), pointer + "/" + others, depth + 1);
       else if (min > static_cast<int>(node->items.size())) node->rest = std::make_unique<common_chat_schema_any>();
       node->min_items = min;
       node->max_items = max;
-      // The answer has all of the first items, as in llama.cpp: the schema would allow fewer, but
-      // does not ask for them.
-      if (max >= 0 && max < static_cast<int>(node->items.size())) node->items.resize(static_cast<size_t>(max));
       return node;
     }
     auto node = std::make_unique<common_chat_schema_array>();

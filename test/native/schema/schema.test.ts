@@ -203,6 +203,14 @@ t.test('hostile schemas end in a bounded number of steps, beside a plain chat', 
   }
 });
 
+t.test('references among items beyond the most end no process', async (t) => {
+  const schema = JSON.stringify({ type: 'array', prefixItems: Array.from({ length: 50 }, () => ({ $ref: '#/$defs/a' })), maxItems: 1, $defs: { a: { type: 'null' } } });
+  for (let i = 0; i < 200; i++) await addon.compileSchema(schema);
+  const { language } = await compile(schema);
+  t.ok(language.matches('[null]'));
+  t.notOk(language.matches('[null,null]'));
+});
+
 t.test('arguments that a template writes as bare text are listed if the schema constrains them', async (t) => {
   const model = await loadBuiltin();
   t.teardown(() => model.close());
