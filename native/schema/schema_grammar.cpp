@@ -244,7 +244,9 @@ private:
     if (node.rest) {
       const size_t min = node.min_items > static_cast<int>(node.items.size()) ? static_cast<size_t>(node.min_items) - node.items.size() : 0;
       const long long max = node.max_items < 0 ? -1 : static_cast<long long>(node.max_items) - static_cast<long long>(node.items.size());
-      if (max != 0) all += " " + repeat("(\",\" space " + visit(*node.rest, sub + "rest") + ")", min, max, namer(name));
+      const std::string rest = max == 0 ? "" : visit(*node.rest, sub + "rest");
+      if (node.items.empty()) all += list(rest, min, max, name);
+      else if (max != 0) all += " " + repeat("(\",\" space " + rest + ")", min, max, namer(name));
     }
     return all + " space \"]\"";
   }
