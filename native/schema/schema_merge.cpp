@@ -141,22 +141,31 @@ private:
   std::vector<Loss> *losses;
 };
 
+// Whether the merged schema lists something in `list` that this part does not, but would hold to
+// its schema of all others.
+bool adds_to(const Part &part, const common_json &merged, const char *list, const char *others, Budget &budget) {
+  const common_json &schema = *part.schema;
+  if (!schema.contains(others) || schema.at(others) == true || schema.at(others) == common_json::object()) return false;
+  if (!merged.contains(list)) return false;
+  const common_json &listed = merged.at(list);
+  if (!schema.contains(list)) return (listed.is_object() || listed.is_array()) && !listed.empty();
+  if (!listed.is_object()) return false; // two lists of items cannot be combined, which is listed
+  for (const auto &entry : listed.items()) {
+    budget.step(1 + schema.size());
+    if (!schema.at(list).contains(entry.key())) return true;
+  }
+  return false;
+}
+
 } // namespace
 
 common_json merge(const std::vector<Part> &parts, Budget &budget, std::vector<Loss> *losses) {
   Merger merger(budget, losses);
   for (const Part &part : parts) merger.add(part);
-  if (losses != nullptr && merger.merged.contains("properties") && merger.merged.at("properties").is_object()) {
+  if (losses != nullptr) {
     for (const Part &part : parts) {
-      const common_json &schema = *part.schema;
-      if (!schema.contains("additionalProperties") || schema.at("additionalProperties") != false) continue;
-      for (const auto &property : merger.merged.at("properties").items()) {
-        budget.step(1 + schema.size());
-        const bool own = schema.contains("properties") && schema.at("properties").contains(property.key());
-        if (own) continue;
-        losses->push_back({part.pointer + "/additionalProperties", "another part of the schema adds properties"});
-        break;
-      }
+      if (adds_to(part, merger.merged, "properties", "additionalProperties", budget)) losses->push_back({part.pointer + "/additionalProperties", "another part of the schema adds properties"});
+      if (adds_to(part, merger.merged, "prefixItems", "items", budget)) losses->push_back({part.pointer + "/items", "another part of the schema adds prefixItems"});
     }
   }
   return std::move(merger.merged);

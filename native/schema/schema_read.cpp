@@ -262,7 +262,10 @@ private:
         node->items.push_back(read(item, pointer + "/" + first + "/" + std::to_string(node->items.size()), depth + 1));
       }
       if (schema.contains(others) && !schema.at(others).is_boolean()) node->rest = read(schema.at(others), pointer + "/" + others, depth + 1);
-      else if (min > static_cast<int>(node->items.size())) node->rest = std::make_unique<common_chat_schema_any>();
+      else if (min > static_cast<int>(node->items.size())) {
+        if (schema.contains(others) && schema.at(others) == false) fail(pointer + "/minItems", "No value matches: no more items are allowed.");
+        node->rest = std::make_unique<common_chat_schema_any>();
+      }
       node->min_items = min;
       node->max_items = max;
       return node;
@@ -296,6 +299,7 @@ private:
         }
       }
     }
+    read_others(schema, *node, pointer, depth);
     if (schema.contains("properties")) {
       const common_json &properties = schema.at("properties");
       if (!properties.is_object()) fail(pointer + "/properties", "Expected an object of schemas by name.");
@@ -304,11 +308,13 @@ private:
         check_name(name, pointer + "/properties");
         known.insert(name);
         const bool needed = required.count(name) > 0;
-        if (property.is_boolean() && !property.get<bool>() && !needed) continue;
+        if (property.is_boolean() && !property.get<bool>() && !needed) {
+          if (node->additional_properties) losses.add(place, "other properties may have any name");
+          continue;
+        }
         node->properties.push_back({name, read(property, place, depth + 1), needed});
       }
     }
-    read_others(schema, *node, pointer, depth);
     for (const auto &name : required_order) {
       if (known.count(name) > 0) continue;
       check_name(name, pointer + "/required");
