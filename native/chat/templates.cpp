@@ -122,45 +122,55 @@ void Templates::enforce_schema(const common_chat_templates_inputs &inputs, ChatS
 
 // Checks the schemas that llama.cpp will convert one by one, so that an error names the schema and
 // the losses are known.
-std::vector<schema::Loss> Templates::check_schemas(const common_chat_templates_inputs &inputs) const {
+std::vector<schema::Loss> Templates::check_schemas(const common_chat_templates_inputs &inputs, const std::vector<CustomInput> &customs) const {
   std::vector<schema::Loss> all;
   const schema::Session session;
-  const auto check = [&](const std::string &text, int32_t tool, bool free_texts) {
+  const auto check = [&](const std::string &text, int32_t tool, const schema::Freedom &free) {
     std::vector<schema::Loss> losses;
-    schema::refusing(tool, [&] { schema::check(common_json::parse(text), free_texts, losses); });
+    schema::refusing(tool, [&] { schema::check(common_json::parse(text), free, losses); });
     for (auto &loss : losses) {
       loss.tool = tool;
       all.push_back(std::move(loss));
     }
   };
-  if (!inputs.json_schema.empty()) check(inputs.json_schema, -1, false);
+  if (!inputs.json_schema.empty()) check(inputs.json_schema, -1, {});
   if (inputs.tools.empty() || inputs.tool_choice == COMMON_CHAT_TOOL_CHOICE_NONE) return all;
-  const bool free_texts = writes_free_texts(inputs);
+  const schema::Freedom free = freedom_of_calls(inputs);
   for (size_t i = 0; i < inputs.tools.size(); i++) {
     const std::string &parameters = inputs.tools[i].parameters;
-    if (!parameters.empty() && parameters != "null" && parameters != "{}") check(parameters, static_cast<int32_t>(i), free_texts);
+    // What a custom tool's input follows is not in its parameters.
+    const bool custom = std::any_of(customs.begin(), customs.end(), [i](const CustomInput &one) { return one.tool == i; });
+    if (!parameters.empty() && parameters != "null" && parameters != "{}") check(parameters, static_cast<int32_t>(i), custom ? schema::Freedom{} : free);
   }
   return all;
 }
 
-// Formats that mark each argument by a tag let the model write any text there, whatever the tool's
-// schema says.
-bool Templates::writes_free_texts(const common_chat_templates_inputs &inputs) const {
-  const int known = free_texts.load();
-  if (known >= 0) return known == 1;
+// Formats that mark each argument by a tag let the model write any text there; some let it write
+// anything. Shown by what does not change the grammar.
+schema::Freedom Templates::freedom_of_calls(const common_chat_templates_inputs &inputs) const {
+  const int known = freedom.load();
+  if (known >= 0) return {(known & 1) != 0, (known & 2) != 0, (known & 4) != 0, (known & 8) != 0};
   const std::string mark = "wxqzkv";
   auto probe = inputs;
   probe.json_schema.clear();
   probe.grammar.clear();
   probe.tool_choice = COMMON_CHAT_TOOL_CHOICE_REQUIRED;
-  probe.tools = {{"probe", "", "{\"type\":\"object\",\"properties\":{\"text\":{\"enum\":[\"" + mark + "\"]}},\"required\":[\"text\"]}"}};
+  const auto grammar_of = [&](const std::string &name, const std::string &type, const std::string &required) {
+    probe.tools = {{"probe", "", R"({"type":"object","properties":{"text":{"enum":[")" + mark + R"("]},")" + name + R"(":{"type":")" + type + R"("}},"required":[)" + required + "]}"}};
+    return apply_templates(compiled.get(), probe).grammar;
+  };
   try {
-    const std::string grammar = apply_templates(compiled.get(), probe).grammar;
-    const bool free = !grammar.empty() && grammar.find(mark) == std::string::npos;
-    free_texts = free ? 1 : 0;
-    return free;
+    const std::string grammar = grammar_of("count", "integer", R"("text")");
+    if (grammar.empty()) return {};
+    schema::Freedom found;
+    found.texts = grammar.find(mark) == std::string::npos;
+    found.values = found.texts && grammar_of("count", "boolean", R"("text")") == grammar;
+    found.names = found.values && grammar_of("number", "integer", R"("text")") == grammar;
+    found.fewer = grammar_of("count", "integer", "") == grammar;
+    freedom = found.texts | found.values << 1 | found.names << 2 | found.fewer << 3;
+    return found;
   } catch (const std::exception &) {
-    return false; // the request itself will show
+    return {}; // the request itself will show
   }
 }
 
@@ -201,7 +211,7 @@ static void force(const common_chat_templates_inputs &inputs, ChatShape &shape) 
 
 RenderedChat Templates::make(const common_chat_templates_inputs &inputs, const std::vector<CustomInput> &customs) const {
   auto shape = std::make_shared<ChatShape>();
-  shape->losses = check_schemas(inputs);
+  shape->losses = check_schemas(inputs, customs);
   auto marked = inputs;
   for (const auto &custom : customs) marked.tools.at(custom.tool).parameters = marked_parameters(custom);
   const bool forced = !inputs.tools.empty() && inputs.tool_choice == COMMON_CHAT_TOOL_CHOICE_REQUIRED;
@@ -238,7 +248,7 @@ RenderedChat Templates::apply(const common_chat_templates_inputs &inputs, const 
   const recua_jinja::Session bounds; // shared by all work for one prompt
   if (!remember || inputs.continue_final_message != COMMON_CHAT_CONTINUATION_NONE) return make(inputs, customs);
   // Templates take long to write large tools into the prompt, so refuse invalid schemas first.
-  if (shape_key.size() > large_shape) check_schemas(inputs);
+  if (shape_key.size() > large_shape) check_schemas(inputs, customs);
   common_chat_params rendered;
   try {
     rendered = render_only(inputs);

@@ -57,8 +57,8 @@ private:
   Way way_of(const std::string &source) const;
   common_chat_params render_only(const common_chat_templates_inputs &inputs) const;
   RenderedChat make(const common_chat_templates_inputs &inputs, const std::vector<CustomInput> &customs) const;
-  std::vector<schema::Loss> check_schemas(const common_chat_templates_inputs &inputs) const;
-  bool writes_free_texts(const common_chat_templates_inputs &inputs) const;
+  std::vector<schema::Loss> check_schemas(const common_chat_templates_inputs &inputs, const std::vector<CustomInput> &customs) const;
+  schema::Freedom freedom_of_calls(const common_chat_templates_inputs &inputs) const;
   bool has_place_for_schema(const common_chat_templates_inputs &inputs) const;
   void enforce_schema(const common_chat_templates_inputs &inputs, ChatShape &shape) const;
   bool find(const std::string &key, Known &known);
@@ -70,7 +70,7 @@ private:
   bool thinks = true;
   bool has_tool_use = false;
   Way way = Way::generic;
-  mutable std::atomic<int> free_texts{-1}; // whether string arguments are written unquoted; -1: not known yet
+  mutable std::atomic<int> freedom{-1}; // of calls, a bit for each member; -1: not known yet
   Way tool_use_way = Way::generic; // for the template for requests with tools, if there is a separate one
 
   static constexpr size_t most = 64;

@@ -120,13 +120,22 @@ common_chat_schema_document read(const common_json &schema, Budget &budget, std:
 std::string grammar_of(const common_chat_schema_document &document, Budget &budget);
 // Converts a schema's text to a grammar.
 std::string convert(const std::string &schema, std::vector<Loss> *losses);
-// Makes the same checks for a schema that goes through llama.cpp. `free_texts`: string arguments
-// are written unquoted, and nothing holds them to the schema.
-void check(const common_json &schema, bool free_texts, std::vector<Loss> &losses);
+// What a chat format lets the model write, whatever a tool's parameters say.
+struct Freedom {
+  bool texts = false;  // string arguments are written unquoted: any text
+  bool values = false; // any values of arguments
+  bool names = false;  // arguments of any name
+  bool fewer = false;  // required arguments may be missing
+};
+// Makes the same checks for a schema that goes through llama.cpp.
+void check(const common_json &schema, const Freedom &freedom, std::vector<Loss> &losses);
 // Throws if llama.cpp would take too long to find the value types of a node.
 void count_walks(const common_chat_schema_document &document, Budget &budget);
 // Names of the properties that may be strings, but not just any string.
 std::vector<std::string> constrained_texts(const common_chat_schema_document &document, Budget &budget);
+// Names of the properties that have not just any value.
+std::vector<std::string> constrained_values(const common_chat_schema_document &document);
+bool requires_some(const common_chat_schema_document &document);
 std::string escaped(const std::string &name); // as a part of a JSON pointer
 
 // Merges several schemas that all apply into one, as far as keywords can express that.

@@ -347,14 +347,20 @@ std::string convert(const std::string &schema, std::vector<Loss> *losses) {
   return grammar_of(read(common_json::parse(schema), budget, losses), budget);
 }
 
-void check(const common_json &schema, bool free_texts, std::vector<Loss> &losses) {
+void check(const common_json &schema, const Freedom &freedom, std::vector<Loss> &losses) {
   Budget own;
   Budget &budget = shared(own);
   const auto document = read(schema, budget, &losses);
   count_walks(document, budget);
   grammar_of(document, budget);
-  if (!free_texts) return;
-  for (const auto &name : constrained_texts(document, budget)) losses.push_back({"/properties/" + escaped(name), "this chat template writes strings as they are, without quotes"});
+  const auto add = [&](const std::string &pointer, const std::string &what) { losses.push_back({pointer, "this chat template " + what}); };
+  if (freedom.values) {
+    for (const auto &name : constrained_values(document)) add("/properties/" + escaped(name), "lets arguments have any value");
+  } else if (freedom.texts) {
+    for (const auto &name : constrained_texts(document, budget)) add("/properties/" + escaped(name), "writes strings as they are, without quotes");
+  }
+  if (freedom.fewer && requires_some(document)) add("/required", "lets calls leave out arguments");
+  if (freedom.names && schema.contains("additionalProperties") && schema.at("additionalProperties") != true) add("/additionalProperties", "lets calls have any arguments");
 }
 
 void install() {

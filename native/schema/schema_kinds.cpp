@@ -3,6 +3,7 @@
 // counted here first.
 #include "schema/schema.h"
 
+#include <algorithm>
 #include <unordered_set>
 
 namespace recua::schema {
@@ -69,6 +70,21 @@ std::vector<std::string> constrained_texts(const common_chat_schema_document &do
     if (texts) names.push_back(property.name);
   }
   return names;
+}
+
+std::vector<std::string> constrained_values(const common_chat_schema_document &document) {
+  std::vector<std::string> names;
+  if (document.root->kind() != common_chat_schema::KIND_OBJECT) return names;
+  for (const auto &property : static_cast<const common_chat_schema_object &>(*document.root).properties) {
+    if (property.schema->kind() != common_chat_schema::KIND_ANY) names.push_back(property.name);
+  }
+  return names;
+}
+
+bool requires_some(const common_chat_schema_document &document) {
+  if (document.root->kind() != common_chat_schema::KIND_OBJECT) return false;
+  const auto &properties = static_cast<const common_chat_schema_object &>(*document.root).properties;
+  return std::any_of(properties.begin(), properties.end(), [](const auto &property) { return property.required; });
 }
 
 } // namespace recua::schema

@@ -220,17 +220,24 @@ t.test('references among items beyond the most end no process', async (t) => {
   t.notOk(language.matches('[null,null]'));
 });
 
-t.test('arguments that a template writes as bare text are listed if the schema constrains them', async (t) => {
+t.test('what a template lets calls write is listed if the schema does not allow it', async (t) => {
   const model = await loadBuiltin();
   t.teardown(() => model.close());
   const parameters = { type: 'object', properties: { unit: { enum: ['C', 'F'] }, city: { type: 'string' }, days: { type: 'integer', minimum: 1 } } };
   const tools = JSON.stringify([{ type: 'function', function: { name: 'weather', description: 'x', parameters } }]);
-  const lost = async (name: string) => {
+  const lost = async (name: string, given = tools) => {
     const template = readFileSync(new URL(`../../../vendor/llama.cpp/models/templates/${name}.jinja`, import.meta.url), 'utf8');
-    return (await chatPrompt(model, 'Hi', { tools, template })).unenforced.map(({ pointer, tool }) => `${tool} ${pointer}`);
+    return (await chatPrompt(model, 'Hi', { tools: given, template })).unenforced.map(({ pointer, tool }) => `${tool} ${pointer}`);
   };
   t.same(await lost('Qwen3-Coder'), ['0 /properties/unit']);
   t.same(await lost('NousResearch-Hermes-3-Llama-3.1-8B-tool_use'), []);
+
+  const closed = JSON.stringify([{ type: 'function', function: { name: 'weather', description: 'x', parameters: { ...parameters, required: ['city'], additionalProperties: false } } }]);
+  t.same(await lost('Qwen3-Coder', closed), ['0 /properties/unit']);
+  t.same(await lost('openbmb-MiniCPM5-1B', closed), ['0 /properties/unit', '0 /required']);
+  t.same(await lost('Kimi-K3', closed), ['0 /properties/unit', '0 /properties/city', '0 /properties/days', '0 /required']);
+  t.same(await lost('google-gemma-4-31B-it', closed), ['0 /properties/unit', '0 /properties/city', '0 /properties/days', '0 /required', '0 /additionalProperties']);
+  t.same(await lost('Kimi-K3', JSON.stringify([{ type: 'function', function: { name: 'weather', description: 'x', parameters: { type: 'object', properties: {} } } }])), []);
 });
 
 t.test('a property may have any name: that of the outermost rule, none, or a very long one', async (t) => {
