@@ -31,6 +31,19 @@ t.test('a last message of the assistant is continued', async (t) => {
   t.same(parser.parse(' of France', false), { content: ' of France' });
 });
 
+t.test('white space that the grammar allows before the end of a call is parsed', async (t) => {
+  for (const name of ['GLM-4.6', 'GLM-4.7-Flash', 'Spark2.5']) {
+    const template = readFileSync(new URL(`../../../vendor/llama.cpp/models/templates/${name}.jinja`, import.meta.url), 'utf8');
+    const gap = name === 'GLM-4.6' ? '\n' : '';
+    for (const space of ['', ' ', '\n']) {
+      const prompt = await chatPrompt(model, 'Go', { tools: weather, toolChoice: 'required', template, enableThinking: false });
+      const parser = model.createParser(prompt, true);
+      parser.parse(`${gap}<tool_call>get_weather${gap}<arg_key>city</arg_key>${gap}<arg_value>Paris</arg_value>${gap}${space}</tool_call>`, false);
+      t.match(parser.message(), { toolCalls: [{ name: 'get_weather', arguments: '{"city":"Paris"}' }] }, `${name}, ${JSON.stringify(space)}`);
+    }
+  }
+});
+
 t.test('a tool call is parsed, streamed in parts, and never repeated', async (t) => {
   const prompt = await chatPrompt(model, 'Weather in Paris?', { tools: weather });
   t.ok(prompt.grammarLazy && prompt.grammar.length > 0, 'with tools the grammar waits for a trigger');
