@@ -1,6 +1,6 @@
 // A server of several models when much goes wrong at once, with real processes.
 import { spawnSync } from 'node:child_process';
-import { appendFileSync, copyFileSync, existsSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { appendFileSync, copyFileSync, existsSync, readFileSync, renameSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
@@ -118,6 +118,21 @@ t.test('a file that vanishes or changes while loaded is served on, reported, and
   rmSync(path);
   copyFileSync(builtinPath, path);
   t.equal((await ask('chat')).model, 'chat', 'and it is back');
+});
+
+t.test('a file cut short in place ends its engine, and requests are told why', async (t) => {
+  const folder = t.testdir();
+  const model = join(folder, 'a.gguf');
+  copyFileSync(builtinPath, model);
+  symlinkSync(builtinPath, join(folder, 'b.gguf'));
+  const { ask } = await serve(t, folder, { a: { model: 'a.gguf' }, b: { model: 'b.gguf' } });
+  t.equal((await ask('a')).model, 'a');
+  truncateSync(model, 100_000);
+  let answer = await ask('a');
+  // What the engine had read of the file may be enough for one more answer.
+  for (let i = 0; i < 5 && answer.error === undefined; i++) answer = await ask('a', { max_tokens: 20, messages: [{ role: 'user', content: `Tell me about ${i}.` }] });
+  t.match(answer.error, { code: 'invalid_gguf', message: /a\.gguf/ });
+  t.equal((await ask('b')).model, 'b');
 });
 
 t.test('an engine that dies is restarted and its answers continue, and the others notice nothing', async (t) => {
