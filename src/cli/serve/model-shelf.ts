@@ -18,7 +18,7 @@ import { readRepositoryName } from '../../models/names/repository-name.js';
 import { nameModel } from '../../models/naming.js';
 import { findPlaces } from '../../models/places.js';
 import { storeChanged } from '../../models/served-models.js';
-import { builtinPath, findRunnable } from '../../models/store.js';
+import { findRunnable } from '../../models/store.js';
 import type { FoundRepository, GivenName, ModelShelf, OfferedModel, Pull, ShelfModel } from '../../server/http/shelf.js';
 import { machineBytes } from '../pull-listing.js';
 
@@ -26,8 +26,9 @@ const connections = 4;
 /** The server says in its log what is wrong with them. */
 const readableAliases = lastingAliases(() => undefined);
 
-export function modelShelf(): ModelShelf {
-  return { search, offers, open: openPull, remove, copy, aliases, describe };
+/** `pathOf`: the file of a model that the server serves, which need not be in the store. */
+export function modelShelf(pathOf: (id: string) => Promise<string>): ModelShelf {
+  return { search, offers, open: openPull, remove, copy, aliases, describe: async (id) => await describe(await pathOf(id)) };
 }
 
 async function search(words: string, signal: AbortSignal): Promise<FoundRepository[]> {
@@ -113,9 +114,7 @@ async function aliases(): Promise<GivenName[]> {
   return [...await readableAliases(findPlaces())].map(([name, { adopted }]) => ({ name, modelStays: adopted ?? false }));
 }
 
-async function describe(name: string): Promise<ShelfModel | undefined> {
-  const path = name === 'builtin' ? builtinPath : (await findRunnable(await readInventory(findPlaces(), readableAliases), name).catch(() => undefined))?.path;
-  if (path === undefined) return undefined;
+async function describe(path: string): Promise<ShelfModel> {
   const { parts: [{ metadata }], architecture, parameters, quantization, sizeBytes } = await readModelFile(path);
   return { metadata: Object.fromEntries([...metadata].map(([key, value]) => [key, plainOf(value)])), architecture, parameters, quantization, sizeBytes };
 }

@@ -62,9 +62,10 @@ export interface ModelShelf {
   /** Names given by users. */
   aliases(): Promise<readonly GivenName[]>;
   /**
-   * The header of the model's file, with long lists as null; undefined if there is no file.
+   * The header of the file of a model that is served, with long lists as null; undefined if there
+   * is no file. Rejects if the file cannot be read.
    */
-  describe(name: string): Promise<ShelfModel | undefined>;
+  describe(id: string): Promise<ShelfModel | undefined>;
 }
 
 export interface ShelfModel {

@@ -71,6 +71,15 @@ t.test('a model is pulled with its progress, shown, copied, used and deleted', a
   t.strictSame((await client.list()).models.map((model) => model.name), ['builtin']);
 });
 
+t.test('a served file is shown, not a model of the store with the same name', async (t) => {
+  const path = join(ownFolder(t), file.path);
+  const at = bytes.indexOf('general.license') + 'general.license'.length + 12;
+  writeFileSync(path, Buffer.concat([bytes.subarray(0, at), Buffer.from('own'), bytes.subarray(at + 3)]));
+  const { client } = await startServer(t, [path]);
+  await client.pull({ model: 'owner/model:Q8_0' });
+  t.equal((await client.show({ model: 'model-Q8_0' })).license, 'own');
+});
+
 t.test('a model that the hub does not have is an error, before the first line', async (t) => {
   const { client, hub, url } = await startServer(t);
   await t.rejects(client.pull({ model: 'owner/model:Q2_K' }), { status_code: 404, message: /Q2_K/ });
