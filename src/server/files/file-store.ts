@@ -11,6 +11,7 @@ import { DamagedFiles } from '../kept/damaged-files.js';
 import { keepingError, type KeptFolder } from '../kept/kept-folder.js';
 import { keyIn } from '../kept/key-in.js';
 import type { Owner } from '../kept/owner.js';
+import { add, nothing, sum, type Amount, type Amounts } from './amounts.js';
 import { resultsIn } from './batch-results.js';
 
 /** OpenAI's object. */
@@ -47,13 +48,6 @@ export const fileBounds = { files: 10_000, bytes: 16 * 2 ** 30, fileBytes: 2 ** 
 const shareOfKey = 0.5;
 const piecesOfAll = 256;
 
-interface Amount {
-  files: number;
-  bytes: number;
-}
-
-const nothing: Amount = { files: 0, bytes: 0 };
-
 /** The space reserved for one upload, or for a piece of a batch's results. */
 export interface Room {
   bytes: number;
@@ -66,6 +60,21 @@ export class StoreFull extends RecuaError {
   constructor(message: string) {
     super('disk_full', message);
   }
+}
+
+/** A reservation that waits. */
+interface Asked {
+  by: string | undefined;
+  mostBytes: number;
+  resolve(room: Room): void;
+  reject(thrown: unknown): void;
+}
+
+/** What counts for reservations: on the disk in all and of each key, and reserved. */
+interface Counted {
+  held: Amount;
+  ofKeys: Amounts;
+  promised: Amounts;
 }
 
 /** A place for a file's bytes, invisible until the file is published. */
@@ -87,10 +96,10 @@ export class FileStore {
   readonly #kept: KeptFolder;
   readonly #bounds: typeof fileBounds;
   readonly #damaged: DamagedFiles;
-  /** What is reserved for running uploads and batches, by the name of the key. */
-  readonly #promised = new Map<string | undefined, Amount>();
-  /** The last reservation: one after the other, so that no two get the same room. */
-  #reserving: Promise<unknown> = Promise.resolve();
+  /** What is reserved for running uploads and batches. */
+  readonly #promised: Amounts = new Map();
+  #asked: Asked[] = [];
+  #isReserving = false;
 
   constructor(kept: KeptFolder, bounds = fileBounds, warn: (text: string) => void = () => undefined) {
     this.#kept = kept;
@@ -108,29 +117,51 @@ export class FileStore {
    * @throws StoreFull if there are too many files or bytes, of all or of that key
    */
   async room(by: string | undefined, mostBytes = Infinity): Promise<Room> {
-    const room = this.#reserving.then(() => this.#reserve(by, mostBytes));
-    this.#reserving = room.catch(() => undefined);
-    return await room;
+    return await new Promise<Room>((resolve, reject) => {
+      this.#asked.push({ by, mostBytes, resolve, reject });
+      if (!this.#isReserving) void this.#reserveAll();
+    });
   }
 
-  async #reserve(by: string | undefined, mostBytes: number): Promise<Room> {
+  /**
+   * One reservation after the other, so that no two get the same room. Counting thousands of files
+   * takes long: it is done once for all that wait.
+   */
+  async #reserveAll(): Promise<void> {
+    this.#isReserving = true;
+    while (this.#asked.length > 0) {
+      const asked = this.#asked;
+      this.#asked = [];
+      const counted = await this.#count(asked.some(({ by }) => by !== undefined)).catch((thrown: unknown) => {
+        for (const { reject } of asked) reject(thrown);
+      });
+      for (const { by, mostBytes, resolve, reject } of counted ? asked : []) {
+        try {
+          resolve(this.#reserve(by, mostBytes, counted!));
+        } catch (thrown) {
+          reject(thrown);
+        }
+      }
+    }
+    this.#isReserving = false;
+  }
+
+  async #count(byKey: boolean): Promise<Counted> {
     // First, since an upload that completes meanwhile must count at least once.
-    const [promised, promisedToKey] = [sum(this.#promised.values()), this.#promised.get(by) ?? nothing];
-    const held = sum([await this.#held(), promised]);
-    const own = by === undefined ? undefined : sum([await this.#heldBy(by), promisedToKey]);
+    const promised = new Map(this.#promised);
+    return { promised, held: await this.#held(), ofKeys: byKey ? await this.#heldByKeys() : new Map<string | undefined, Amount>() };
+  }
+
+  #reserve(by: string | undefined, mostBytes: number, { held: onDisk, ofKeys, promised }: Counted): Room {
+    const held = sum([onDisk, ...promised.values()]);
+    const own = by === undefined ? undefined : sum([ofKeys.get(by) ?? nothing, promised.get(by) ?? nothing]);
     const { files, bytes: most, fileBytes } = this.#bounds;
     if (held.files >= files) throw new StoreFull(`There are ${held.files} files, which is the limit; delete some.`);
     if (held.bytes >= most) throw new StoreFull(`All files together have ${held.bytes} bytes, over the limit of ${most}; delete some.`);
     const allowed = Math.min(fileBytes, most - held.bytes, own ? this.#leftOf(by!, own) : Infinity);
     const bytes = Math.min(allowed, mostBytes);
-    this.#promise(by, { files: 1, bytes });
-    return { bytes: allowed, release: () => this.#promise(by, { files: -1, bytes: -bytes }) };
-  }
-
-  #promise(by: string | undefined, more: Amount): void {
-    const promised = sum([this.#promised.get(by) ?? nothing, more]);
-    if (promised.files > 0) this.#promised.set(by, promised);
-    else this.#promised.delete(by);
+    for (const one of [promised, this.#promised]) add(one, by, { files: 1, bytes });
+    return { bytes: allowed, release: () => add(this.#promised, by, { files: -1, bytes: -bytes }) };
   }
 
   /** What is on the disk. Removes what a server left when it ended or the disk was full. */
@@ -160,12 +191,11 @@ export class FileStore {
     return (name) => name.endsWith(arriving) || temporary.test(name) || (isSure && unlisted.has(name));
   }
 
-  /** Bytes of batches' results that are not listed yet, of the key named `by`. */
-  async #unlistedOf(by: string): Promise<number> {
+  /** Batches' results that are not listed yet. */
+  async #unlisted(): Promise<{ bytes: number; by: string | undefined }[]> {
     const folder = await this.#folder();
     const { results } = await resultsIn(await this.#kept.of('batches'), unlistedIn(await readdir(folder)));
-    const sizes = results.filter((one) => one.by === by).map(async ({ id }) => (await stat(join(folder, id)).catch(() => undefined))?.size ?? 0);
-    return (await Promise.all(sizes)).reduce((all, size) => all + size, 0);
+    return await Promise.all(results.map(async ({ id, by }) => ({ by, bytes: (await stat(join(folder, id)).catch(() => undefined))?.size ?? 0 })));
   }
 
   /** Requests of batches whose file was deleted meanwhile. */
@@ -180,13 +210,14 @@ export class FileStore {
     return found;
   }
 
-  /** What the key named `by` has on the disk. */
-  async #heldBy(by: string): Promise<Amount> {
+  /** What each key has on the disk. */
+  async #heldByKeys(): Promise<Amounts> {
+    const held: Amounts = new Map();
     // First, since results that are listed meanwhile must count at least once.
-    const results = await this.#unlistedOf(by);
-    const own = await this.list({ name: by, has: (one) => one === by });
-    const inputs = (await this.#inputs()).filter((one) => one.by === by);
-    return sum([{ files: 0, bytes: results }, ...own.map(({ bytes }) => ({ files: 1, bytes })), ...inputs.map(({ bytes }) => ({ files: 0, bytes }))]);
+    for (const { by, bytes } of await this.#unlisted()) add(held, by, { files: 0, bytes });
+    for (const { by, bytes } of await this.#described()) add(held, by, { files: 1, bytes });
+    for (const { by, bytes } of await this.#inputs()) add(held, by, { files: 0, bytes });
+    return held;
   }
 
   /**
@@ -255,21 +286,26 @@ export class FileStore {
   /** @throws RecuaError `file_not_found` */
   async get(id: string, owner: Owner, param?: string): Promise<FileObject> {
     if (!idForm.test(id)) throw fileNotFound(id, param);
-    const file = await this.#read(await this.#folder(), id + described, owner);
-    if (!file) throw fileNotFound(id, param);
-    return file;
+    const file = await this.#read(await this.#folder(), id + described);
+    if (!file || !owner.has(file.by)) throw fileNotFound(id, param);
+    return shown(file);
   }
 
   /** Newest first. */
   async list(owner: Owner): Promise<FileObject[]> {
+    const files = (await this.#described()).filter(({ by }) => owner.has(by)).map(shown);
+    return files.sort((a, b) => b.created_at - a.created_at || (a.id < b.id ? 1 : -1));
+  }
+
+  async #described(): Promise<Described[]> {
     const folder = await this.#folder();
-    const files: FileObject[] = [];
+    const files: Described[] = [];
     for (const name of await readdir(folder)) {
       if (!name.endsWith(described) || !idForm.test(name.slice(0, -described.length))) continue;
-      const file = await this.#read(folder, name, owner);
+      const file = await this.#read(folder, name);
       if (file) files.push(file);
     }
-    return files.sort((a, b) => b.created_at - a.created_at || (a.id < b.id ? 1 : -1));
+    return files;
   }
 
   /** @throws RecuaError `file_not_found` */
@@ -288,17 +324,17 @@ export class FileStore {
     await rm(join(folder, id), { force: true });
   }
 
-  async #read(folder: string, name: string, owner: Owner): Promise<FileObject | undefined> {
+  /** Removes it if it has expired. */
+  async #read(folder: string, name: string): Promise<Described | undefined> {
     const path = join(folder, name);
-    let read: Described;
+    let file: Described;
     try {
-      read = parse(await readSmallFile(path, mostDescriptionBytes), name.slice(0, -described.length));
+      file = parse(await readSmallFile(path, mostDescriptionBytes), name.slice(0, -described.length));
     } catch (thrown) {
       this.#damaged.skip(path, thrown);
       return undefined;
     }
-    const { by, ...file } = read;
-    if (file.expires_at === undefined || file.expires_at > nowSeconds()) return owner.has(by) ? file : undefined;
+    if (file.expires_at === undefined || file.expires_at > nowSeconds()) return file;
     await this.#drop(folder, file.id);
     return undefined;
   }
@@ -328,13 +364,9 @@ export function newFileId(): string {
   return `file-${randomBytes(24).toString('hex')}`;
 }
 
-function sum(amounts: Iterable<Amount>): Amount {
-  const all = { ...nothing };
-  for (const { files, bytes } of amounts) {
-    all.files += files;
-    all.bytes += bytes;
-  }
-  return all;
+/** As clients see it. */
+function shown({ by: _by, ...file }: Described): FileObject {
+  return file;
 }
 
 function nowSeconds(): number {

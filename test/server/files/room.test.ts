@@ -1,0 +1,43 @@
+import t from 'tap';
+import { FileStore } from '#recua/server/files/file-store.js';
+import { KeptFolder } from '#recua/server/kept/kept-folder.js';
+import { ownFolder } from '../app-under-test.js';
+
+/** Counts how often what is stored is looked at. */
+class WatchedFolder extends KeptFolder {
+  looks = 0;
+
+  override async of(name: string): Promise<string> {
+    if (name === 'batches') this.looks++;
+    return await super.of(name);
+  }
+}
+
+t.test('many uploads at once do not wait until the files were counted for each of them', async (t) => {
+  const kept = new WatchedFolder(ownFolder(t));
+  const store = new FileStore(kept, { files: 40, bytes: 2_000, fileBytes: 100 });
+  (await store.room('ann', 1)).release();
+  const one = kept.looks;
+  kept.looks = 0;
+  const rooms = await Promise.allSettled(Array.from({ length: 50 }, (_, index) => store.room(index % 2 === 0 ? 'ann' : 'bob', 1)));
+  t.ok(kept.looks <= 2 * one, `${kept.looks} looks, ${one} for one upload`);
+  const given = rooms.flatMap((room) => (room.status === 'fulfilled' ? [room.value] : []));
+  t.equal(given.length, 40, 'and no two get the same room');
+  for (const room of given) room.release();
+  t.equal((await store.room('ann', 1)).bytes, 100);
+});
+
+t.test('what cannot be counted is an error of all that wait, and not of later ones', async (t) => {
+  const kept = new WatchedFolder(ownFolder(t));
+  const store = new FileStore(kept);
+  let isBroken = true;
+  const { of } = kept;
+  kept.of = async (name) => {
+    if (isBroken) throw new Error('unplugged');
+    return await of.call(kept, name);
+  };
+  const rooms = await Promise.allSettled([store.room('ann'), store.room(undefined), store.room('bob')]);
+  t.strictSame(rooms.map(({ status }) => status), ['rejected', 'rejected', 'rejected']);
+  isBroken = false;
+  await store.room('ann');
+});
