@@ -16,7 +16,8 @@ export class DeltaQueue implements AsyncIterable<Delta> {
   #unread: Delta | undefined;
   #over = false;
   #error: { thrown: unknown } | undefined;
-  #wake: (() => void) | undefined;
+  /** A second reader gets what the first one leaves, and must not wait for ever. */
+  readonly #waiting: (() => void)[] = [];
 
   /** Calls `abandon` if the reader leaves the loop before the end. */
   constructor(abandon: () => void) {
@@ -25,7 +26,7 @@ export class DeltaQueue implements AsyncIterable<Delta> {
 
   push(delta: Delta): void {
     this.#unread = this.#unread ? merge(this.#unread, delta) : delta;
-    this.#wake?.();
+    this.#wake();
   }
 
   /**
@@ -36,8 +37,12 @@ export class DeltaQueue implements AsyncIterable<Delta> {
     if (this.#over) return false;
     this.#over = true;
     this.#error = error;
-    this.#wake?.();
+    this.#wake();
     return true;
+  }
+
+  #wake(): void {
+    for (const resolve of this.#waiting.splice(0)) resolve();
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<Delta, void, undefined> {
@@ -50,8 +55,7 @@ export class DeltaQueue implements AsyncIterable<Delta> {
         } else if (this.#error) throw this.#error.thrown;
         else if (this.#over) return;
         else {
-          await new Promise<void>((resolve) => (this.#wake = resolve));
-          this.#wake = undefined;
+          await new Promise<void>((resolve) => this.#waiting.push(resolve));
         }
       }
     } finally {

@@ -31,6 +31,21 @@ t.test('a waiting reader gets each delta, and the end', async (t) => {
   t.equal(await answer.finished, finish);
 });
 
+t.test('of two readers that wait, neither waits beyond the end', async (t) => {
+  const answer = new RunningAnswer(() => {});
+  const read: string[] = [];
+  const readAll = async (): Promise<void> => {
+    for await (const { content } of answer) read.push(content!);
+  };
+  const reading = Promise.all([readAll(), readAll()]).then(() => 'both ended');
+  await new Promise((resolve) => setImmediate(resolve));
+  answer.push({ content: 'a' });
+  await new Promise((resolve) => setImmediate(resolve));
+  answer.end(finish);
+  t.equal(await Promise.race([reading, new Promise((resolve) => setTimeout(resolve, 500, 'one waits'))]), 'both ended');
+  t.strictSame(read, ['a']);
+});
+
 t.test('the tokens so far count, read or not', async (t) => {
   const answer = new RunningAnswer(() => {});
   t.equal(answer.used, undefined);
