@@ -148,7 +148,7 @@ function jsonEntry(given: unknown, where: string, usualName: string): Entry {
   if (typeof name !== 'string' || !/^[\w .@-]{1,64}$/.test(name)) throw unusable(`the name of ${where} is not 1 to 64 letters, digits, spaces and . @ _ -`);
   if (typeof admin !== 'boolean') throw unusable(`admin of ${where} is neither true nor false`);
   if ((key === undefined) === (sha256 === undefined)) throw unusable(`${where} needs either key or sha256`);
-  const expiresMs = expires === undefined ? Infinity : typeof expires === 'string' ? Date.parse(expires) : NaN;
+  const expiresMs = expires === undefined ? Infinity : typeof expires === 'string' ? timeOf(expires) : NaN;
   if (Number.isNaN(expiresMs)) throw unusable(`expires of ${where} is not a date such as "2027-01-31"`);
   const count = (field: string, value: unknown): number | undefined => {
     if (value !== undefined && !(Number.isSafeInteger(value) && (value as number) >= 1)) throw unusable(`${field} of ${where} is not a whole number of at least 1`);
@@ -164,6 +164,16 @@ function jsonEntry(given: unknown, where: string, usualName: string): Entry {
   if (sha256 === undefined) return { ...entryOf(key, where, name), ...limits };
   if (typeof sha256 !== 'string' || !/^[0-9a-f]{64}$/i.test(sha256)) throw unusable(`sha256 of ${where} is not 64 hexadecimal digits`);
   return { name, hash: Buffer.from(sha256, 'hex'), ...limits };
+}
+
+/**
+ * NaN if it is no date in ISO's form. Date.parse guesses at others, in the time zone of the
+ * machine, and moves February 31 into March.
+ */
+function timeOf(text: string): number {
+  const [, day] = /^(\d{4}-\d\d-\d\d)(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?)?$/.exec(text) ?? [];
+  const isReal = day !== undefined && !Number.isNaN(Date.parse(day)) && new Date(day).toISOString().startsWith(day);
+  return isReal ? Date.parse(text) : NaN;
 }
 
 /** A key is an admin's, unless a JSON file says otherwise. */
