@@ -17,8 +17,14 @@ import { Readers, type Reader } from './readers.js';
 const mostBytes = 2 ** 30;
 /** Longer than the text of any request. */
 const mostFileBytes = 2 ** 29;
-/** Writes between two sweeps, and their bytes. */
+/** Least writes between two sweeps. */
 const writesPerSweep = 200;
+/**
+ * After a sweep the next one waits this many times as long as it took: a million small responses
+ * take minutes.
+ */
+const restsPerSweep = 20;
+/** Bytes of writes after which a sweep does not wait. */
 const bytesPerSweep = 2 ** 26;
 /** A draft of this age belongs to a process that has ended. */
 const draftMs = 3_600_000;
@@ -66,16 +72,19 @@ const markEnding = '.running';
 
 export class ResponseStore {
   readonly #kept: KeptFolder;
-  readonly #bounds: { bytes: number; ageMs: number; writes: number; sweepBytes: number };
+  readonly #bounds: { bytes: number; ageMs: number; writes: number; rests: number; sweepBytes: number };
   readonly #readers = new Readers();
   /** Since the last sweep; the first write sweeps. */
   #writes = Infinity;
   #writtenBytes = 0;
   #sweeping: Promise<void> = Promise.resolve();
+  #isSweeping = false;
+  /** By performance.now(). */
+  #restsUntilMs = 0;
 
-  constructor(kept: KeptFolder, { bytes = mostBytes, ageMs = Infinity, writes = writesPerSweep, sweepBytes = bytesPerSweep } = {}) {
+  constructor(kept: KeptFolder, { bytes = mostBytes, ageMs = Infinity, writes = writesPerSweep, rests = restsPerSweep, sweepBytes = bytesPerSweep } = {}) {
     this.#kept = kept;
-    this.#bounds = { bytes, ageMs, writes, sweepBytes };
+    this.#bounds = { bytes, ageMs, writes, rests, sweepBytes };
   }
 
   /** @throws RecuaError `disk_full`, `store_unwritable` */
@@ -91,10 +100,24 @@ export class ResponseStore {
     }
     this.#writes++;
     this.#writtenBytes += Buffer.byteLength(text);
-    if (this.#writes < this.#bounds.writes && this.#writtenBytes < this.#bounds.sweepBytes) return;
+    if (this.#isSweepDue) this.#sweeping = this.#sweepOnce(folder);
+  }
+
+  get #isSweepDue(): boolean {
+    const { writes, sweepBytes } = this.#bounds;
+    if (this.#isSweeping) return false;
+    return this.#writtenBytes >= sweepBytes || (this.#writes >= writes && performance.now() >= this.#restsUntilMs);
+  }
+
+  async #sweepOnce(folder: string): Promise<void> {
+    this.#isSweeping = true;
     this.#writes = 0;
     this.#writtenBytes = 0;
-    this.#sweeping = this.#sweeping.then(() => this.#sweep(folder)).catch(() => undefined);
+    const startMs = performance.now();
+    await this.#sweep(folder).catch(() => undefined);
+    const endMs = performance.now();
+    this.#restsUntilMs = endMs + (endMs - startMs) * this.#bounds.rests;
+    this.#isSweeping = false;
   }
 
   /**

@@ -1,6 +1,6 @@
 // Where responses are stored: the limits of the folder, and several servers that share it. Over the
 // fake engine.
-import { mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { KeptFolder } from '#recua/server/kept/kept-folder.js';
@@ -119,7 +119,7 @@ t.test('a deletion wins over a save that has begun', async (t) => {
 
 t.test('the store keeps to its limits of size and age', async (t) => {
   const folder = ownFolder(t);
-  const store = new ResponseStore(new KeptFolder(folder), { bytes: 1_400, ageMs: 60_000, writes: 1 });
+  const store = new ResponseStore(new KeptFolder(folder), { bytes: 1_400, ageMs: 60_000, writes: 1, rests: 0 });
   const idOf = (digit: string): string => `resp_${digit.repeat(48)}`;
   const place = join(folder, readKept(folder), 'responses');
   const put = async (digit: string, ageSeconds: number): Promise<void> => {
@@ -162,7 +162,7 @@ t.test('a damaged response is usable or not found, whatever has changed in its f
 
 t.test('a folder among stored responses does not keep old ones from being swept', async (t) => {
   const folder = ownFolder(t);
-  const store = new ResponseStore(new KeptFolder(folder), { ageMs: 60_000, writes: 1 });
+  const store = new ResponseStore(new KeptFolder(folder), { ageMs: 60_000, writes: 1, rests: 0 });
   const place = join(folder, readKept(folder), 'responses');
   mkdirSync(join(place, 'a.json'));
   const old = join(place, `resp_${'1'.repeat(48)}.json`);
@@ -183,9 +183,23 @@ t.test('few large responses are swept as well', async (t) => {
   }
 });
 
+t.test('after a sweep the next one waits, unless much was written', async (t) => {
+  const folder = ownFolder(t);
+  const store = new ResponseStore(new KeptFolder(folder), { ageMs: 60_000, writes: 1, rests: 1_000_000, sweepBytes: 5_000 });
+  const old = join(folder, readKept(folder), 'responses', `resp_${'f'.repeat(48)}.json`);
+  const put = async (index: number, letters: number): Promise<boolean> => {
+    writeFileSync(old, '');
+    utimesSync(old, 1, 1);
+    await store.put({ response: { id: `resp_${String(index).padStart(48, '0')}`, status: 'completed', output: [] } as unknown as WireResponse, input: [{ text: 'x'.repeat(letters) }] });
+    await store.settled();
+    return !existsSync(old);
+  };
+  t.strictSame([await put(0, 0), await put(1, 0), await put(2, 0), await put(3, 5_000), await put(4, 0)], [true, false, false, true, false]);
+});
+
 t.test('a full store takes from the key that has the most', async (t) => {
   const folder = ownFolder(t);
-  const store = new ResponseStore(new KeptFolder(folder), { bytes: 2_500, writes: 1 });
+  const store = new ResponseStore(new KeptFolder(folder), { bytes: 2_500, writes: 1, rests: 0 });
   const idOf = (index: number): string => `resp_${String(index).padStart(48, '0')}`;
   const owner = (name: string): Owner => ({ name, has: (by) => by === name });
   const put = async (index: number, by: string): Promise<void> => {
