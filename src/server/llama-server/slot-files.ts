@@ -48,6 +48,8 @@ export function slotFiles({ poolFor, config, traffic }: Gateway): RequestHandler
       const work = action === 'save' ? lease.engine.saveState(path) : lease.engine.restoreState(path);
       const { tokens, sizeBytes, reason } = await work.catch((thrown: unknown) => { throw asShown(thrown, shown); });
       if (reason !== undefined) throw new RecuaError('invalid_value', `The state cannot be restored: ${shown(reason)}`, { param: 'filename' });
+      // Else a client that restores the file later would get what an older request saved.
+      if (action === 'save' && tokens === 0) warnings.push(`Nothing was saved: there is no idle conversation. ${found ? 'The file of that name is as it was.' : 'There is no file of that name.'}`);
       const ms = Math.round((performance.now() - startMs) * 1_000) / 1_000;
       res.json({
         id_slot: id, filename,
