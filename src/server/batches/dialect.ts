@@ -10,9 +10,9 @@ import { Query } from '../http/query.js';
 import { readBatch } from './batch-request.js';
 import { BatchStore, isOver, notFound, type BatchRecord } from './batch-store.js';
 import { Idle } from './idle.js';
+import { LineCounts } from './line-counts.js';
 import { operations as about } from './operations.js';
 import { BatchQueue } from './queue.js';
-import { countDone } from './work.js';
 
 /** Most concurrent lines, since each holds its request and its answer in memory. */
 const mostLines = 8;
@@ -24,12 +24,13 @@ export const batches: Dialect = {
   routes(gateway) {
     const store = new BatchStore(gateway.kept, undefined, (text) => gateway.log('warn', text));
     const files = filesOf(gateway);
+    const counts = new LineCounts();
     const queue = new BatchQueue({ gateway, store, files, idle: new Idle(gateway.traffic, Math.min(gateway.config.parallel, mostLines)) });
     if (gateway.kept.has('batches')) queue.resume().catch((thrown: unknown) => gateway.log('warn', `Batches cannot be resumed: ${RecuaError.logText(thrown)}`));
     const shown = async (record: BatchRecord): Promise<BatchRecord> => {
       const working = queue.find(record.batch.id);
       if (working) return working;
-      if (!isOver(record.batch) && record.batch.in_progress_at !== null) await countDone(record, files);
+      if (!isOver(record.batch) && record.batch.in_progress_at !== null) await counts.countDone(record, files);
       return record;
     };
     const find = async (req: Request, res: Response): Promise<BatchRecord> => {

@@ -6,7 +6,7 @@ import { rm, stat, type FileHandle } from 'node:fs/promises';
 import { setTimeout as wait } from 'node:timers/promises';
 import { RecuaError } from '../../errors.js';
 import { atTime } from '../../system/clock.js';
-import { NotRegular, openRegular } from '../../system/small-file.js';
+import { openRegular } from '../../system/small-file.js';
 import { StoreFull, type FileStore } from '../files/file-store.js';
 import { GrowingRoom } from '../files/growing-room.js';
 import type { Gateway } from '../http/gateway.js';
@@ -313,22 +313,6 @@ async function openLines(path: string, done: Set<string>, room: GrowingRoom): Pr
     if (cause.code !== 'ENOENT') throw cause;
   });
   return await LineFile.open(path, size, room);
-}
-
-/** Counts the lines that another server, or an earlier run, has written so far. */
-export async function countDone({ batch, outputId, errorId }: BatchRecord, files: FileStore): Promise<void> {
-  const [completed, failed] = [await wholeLines(await files.pathOf(outputId)), await wholeLines(await files.pathOf(errorId))];
-  batch.request_counts = { ...batch.request_counts, completed, failed };
-}
-
-async function wholeLines(path: string): Promise<number> {
-  let count = 0;
-  try {
-    for await (const { isWhole } of linesOf(path, 0)) if (isWhole) count++;
-  } catch (cause) {
-    if (!(cause instanceof NotRegular) && (cause as NodeJS.ErrnoException).code !== 'ENOENT') throw cause;
-  }
-  return count;
 }
 
 function isOutOfTokens(body: Buffer): boolean {
