@@ -18,7 +18,7 @@ export const alias = command({
   operands: '[name] [model]',
   summary: 'Give models in the store names of your own, or list these names',
   details: 'With a name and a model, it adds the name and copies nothing. Without arguments, it lists the aliases. All commands and requests accept an alias. '
-    + 'recua rm of an alias also removes only the name, not the model.',
+    + 'recua rm of such an alias removes only the name. A name that recua import gave stands for the model: recua rm of it removes the model and all its names.',
   examples: [
     ['recua alias chat owner/repo:Q4_K_M', 'Name a model chat; from now on: recua run chat'],
     ['recua alias', 'List all aliases with their models'],
@@ -49,7 +49,8 @@ export const cp = command({
   aliases: [],
   operands: '<model> <name>',
   summary: 'Give a model in the store a second name, without copying it',
-  details: 'The new name is an alias of the same file: nothing is copied, and it takes no space. The same as recua alias <name> <model>.',
+  details: 'The new name is an alias of the same file: nothing is copied, and it takes no space. The same as recua alias <name> <model>. '
+    + 'recua rm of the new name removes only the name, recua rm of the model removes both.',
   examples: [['recua cp owner/repo:Q4_K_M chat', 'Name a model chat; from now on: recua run chat']],
   flags: { force, json },
   async run({ values, operands }) {

@@ -20,11 +20,12 @@ export const rm = command({
   aliases: ['remove'],
   operands: '<model>…',
   summary: 'Remove models from the store',
-  details: 'Naming a repository removes all its models. A running pull is stopped. If a file was imported as a link, only the link is removed; '
-    + 'if import gave an alias to an existing model, only the alias. On a terminal it asks first; elsewhere it removes exact names at once.',
+  details: 'Naming a repository removes all its models. A running pull is stopped. If a file was imported as a link, only the link is removed. '
+    + 'Naming an alias that recua import gave removes the model with all its aliases. Naming one that recua alias or recua cp gave, '
+    + 'or an import of a model that the store had already, removes only the alias. On a terminal it asks first; elsewhere it removes exact names at once.',
   examples: [
     ['recua rm owner/repo:Q4_K_M', 'Remove one quantization, after asking'],
-    ['recua rm -y owner/repo tiny', 'Remove all of a repository, and the model with the alias tiny'],
+    ['recua rm -y owner/repo tiny', 'Remove all of a repository, and the model that was imported as tiny'],
     ['recua rm --dry-run owner/repo', 'Only show what would be removed'],
   ],
   flags: {
@@ -72,8 +73,9 @@ async function confirmed(plan: RemovalPlan): Promise<boolean> {
 }
 
 /** Aliases take no room. */
-function freed(words: string, { removals, freedBytes }: RemovalPlan): string[] {
-  return removals.length > 0 ? [`${words} ${sizeText(freedBytes)}.`] : [];
+function freed(words: string, { removals, freedBytes, linkedBytes }: RemovalPlan): string[] {
+  const linked = linkedBytes > 0 ? `; another ${sizeText(linkedBytes)} stay on the disk, because other files are hard links to the same contents` : '';
+  return removals.length > 0 ? [`${words} ${sizeText(freedBytes)}${linked}.`] : [];
 }
 
 /** What will be removed, one line each. */
@@ -116,5 +118,6 @@ function asJson(plan: RemovalPlan, dryRun: boolean): string {
     partials: plan.removals.flatMap(({ partials }) => partials.map((partial) => partial.places.bytes)),
     aliases: plan.aliases,
     freed_bytes: plan.freedBytes,
+    linked_bytes: plan.linkedBytes,
   }, null, 2)}\n`;
 }

@@ -25,8 +25,9 @@ export interface RepoRemoval {
   /** Blobs that nothing else refers to. */
   blobs: readonly string[];
   partials: readonly PartialDownload[];
-  /** Freed bytes: contents that other hard links share free nothing. */
   freedBytes: number;
+  /** Bytes that are not freed: files that stay are hard links to the same contents. */
+  linkedBytes: number;
   /** Files of the repository that stay, models or not. */
   staying: number;
 }
@@ -39,6 +40,7 @@ export interface RemovalPlan {
   /** Names that match the removed model only because they resemble its name. */
   guessed: readonly { name: string; meant: string }[];
   freedBytes: number;
+  linkedBytes: number;
 }
 
 /** How long a running pull may take to notice that it must end. */
@@ -95,7 +97,10 @@ export async function planRemoval(inventory: Inventory, names: readonly string[]
     const beside = [...extra].filter((file) => repo.files.includes(file));
     if (own.length > 0 || beside.length > 0 || whole.has(repo.repo)) removals.push(await planRepo(repo, own, beside, inventory, whole.has(repo.repo)));
   }
-  return { removals, aliases: [...aliases].sort(), guessed, adopted: [...adopted].filter((model) => !models.has(model)), freedBytes: removals.reduce((sum, one) => sum + one.freedBytes, 0) };
+  const total = (key: 'freedBytes' | 'linkedBytes') => removals.reduce((sum, one) => sum + one[key], 0);
+  return {
+    removals, aliases: [...aliases].sort(), guessed, adopted: [...adopted].filter((model) => !models.has(model)), freedBytes: total('freedBytes'), linkedBytes: total('linkedBytes'),
+  };
 }
 
 /** The models that are gone completely: a model named by its revision may have copies in others. */
@@ -145,7 +150,7 @@ export async function planEntries(
     .filter((blob) => !remaining.some((file) => refersTo(file, blob)) && (entries.some((file) => refersTo(file, blob)) || (orphans && remaining.length === 0)))
     .map((blob) => blob.path);
   const contents = entries.filter((file) => file.kind === 'plain').map((file) => file.path);
-  return { repo, models, entries, partials, blobs, freedBytes: await freedBytes([...blobs, ...contents, ...partials.map((one) => one.places.bytes)]), staying: remaining.length };
+  return { repo, models, entries, partials, blobs, ...await spaceOf([...blobs, ...contents, ...partials.map((one) => one.places.bytes)]), staying: remaining.length };
 }
 
 function isSidecarPartial(partial: PartialDownload): boolean {
@@ -173,7 +178,7 @@ function refersTo(file: SnapshotFile, blob: Blob): boolean {
 }
 
 /** Contents are freed when their last name is deleted. */
-async function freedBytes(paths: readonly string[]): Promise<number> {
+async function spaceOf(paths: readonly string[]): Promise<Pick<RepoRemoval, 'freedBytes' | 'linkedBytes'>> {
   const contents = new Map<string, { links: number; going: number; bytes: number }>();
   for (const path of paths) {
     const found = await lstat(path).catch(() => undefined);
@@ -183,7 +188,8 @@ async function freedBytes(paths: readonly string[]): Promise<number> {
     const bytes = found.blocks > 0 ? Math.min(found.size, found.blocks * 512) : process.platform === 'win32' ? found.size : 0;
     contents.set(key, { links: found.nlink, bytes, going: (contents.get(key)?.going ?? 0) + 1 });
   }
-  return [...contents.values()].filter(({ links, going }) => going >= links).reduce((sum, { bytes }) => sum + bytes, 0);
+  const sum = (linked: boolean) => [...contents.values()].filter(({ links, going }) => going < links === linked).reduce((total, { bytes }) => total + bytes, 0);
+  return { freedBytes: sum(false), linkedBytes: sum(true) };
 }
 
 /**

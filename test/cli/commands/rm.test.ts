@@ -192,9 +192,19 @@ t.test('rm of an alias of a pulled model removes the alias alone', async (t) => 
   t.equal((await recua(['import', mine, '-a', 'tiny'], '', { env })).code, 0);
   t.match(await recua(['rm', 'o/r', 'tiny'], '', { env }), { code: 0, stdout: /Removed o\/r .*\nRemoved the alias tiny/, stderr: '' });
   t.equal((await recua(['import', mine, '-a', 'tiny'], '', { env })).code, 0);
-  t.match(await recua(['rm', 'tiny'], '', { env }), { code: 0, stdout: /Removed local\/mine / });
+  t.equal((await recua(['cp', 'tiny', 'other'], '', { env })).code, 0);
+  t.equal((await recua(['cp', 'tiny', 'third'], '', { env })).code, 0);
+  t.match(await recua(['rm', 'third'], '', { env }), { code: 0, stdout: 'Removed the alias third\n' });
+  const size = sizeText(model('m').length);
+  t.match(await recua(['rm', 'tiny'], '', { env }), {
+    code: 0,
+    stdout: `Removed local/mine (${size})\nRemoved the alias other\nRemoved the alias tiny\nFreed 0 bytes; another ${size} stay on the disk, because other files are hard links to the same contents.\n`,
+  });
   t.strictSame(files(hub), []);
   t.ok(existsSync(mine));
+  for (const [name, words] of [['alias', /recua import gave stands for the model/], ['cp', /removes only the name, recua rm of the model removes both/], ['import', /recua rm of the alias removes the model;/], ['rm', /removes the model with all its aliases/]] as const) {
+    t.match((await recua(['help', name])).stdout.replaceAll(/\s+/g, ' '), words);
+  }
 });
 
 t.test('rm on a terminal asks, and --dry-run says what would be removed', async (t) => {
