@@ -9,7 +9,12 @@ const models = await openModels({
   },
   keepAliveMs: 60_000,
 });
-models.on('change', ({ id, state }) => console.error(`${id}: ${state}`));
+const states = new Map();
+models.on('change', ({ id, state }) => {
+  // A model that loads reports its progress, too.
+  if (states.get(id) !== state) console.error(`${id}: ${state}`);
+  states.set(id, state);
+});
 try {
   const chat = await models.lease('chat');
   const embed = await models.lease('embed');
