@@ -49,7 +49,7 @@ function besideLlamaServer(page) {
       return [text(left - 14, y + 4, label, right), runs.map((run) => `<circle cx="${at(x(run))}" cy="${y}" r="3" class="r"/>`),
         `<line x1="${at(x(goal))}" x2="${at(x(goal))}" y1="${y - 7}" y2="${y + 7}" class="g"/><circle cx="${at(x(median))}" cy="${y}" r="5" class="${median >= 1 ? 'a' : 'b'}"/>`];
     }),
-    text(left, bottom + 20, 'large: median; small: the runs; green: the goal, without what it allows beside (ms, MiB)', ' class="q"'),
+    text(10, bottom + 20, 'Large dots: the median; small dots: the runs; green: the goal, without the ms or MiB that are allowed on top of it.', ' class="q"'),
   ]);
 }
 
