@@ -83,7 +83,7 @@ export async function prepareChat(preparing: Preparing, template: string, reques
   if (made?.enforcesCalls === false && strict.length > 0 && callsOf(request) !== 'none') {
     warnings.push(`strict has no effect for ${strict.map(({ name }) => JSON.stringify(name)).join(', ')}: this chat template puts no mark before a call. tool_choice "required" enforces it.`);
   }
-  if (!made) throw count === 0 ? emptyPrompt(fieldOf(request)) : tooLong(count, atLeast ? 'at least ' : '', contextSize, fieldOf(request));
+  if (!made) throw count === 0 ? emptyPrompt(fieldOf(request)) : tooLong(preparing, count, atLeast ? 'at least ' : '', fieldOf(request));
   return {
     tokens: made.tokens,
     sampler: made.sampler,
@@ -189,7 +189,7 @@ export async function prepareCompletion(addon: NativeAddon, preparing: Preparing
   const filled = request.infill && typeof prompt === 'string' ? await infillTokens(preparing, request.infill, prompt, request.maxTokens) : undefined;
   if (filled) warnings = [...warnings, ...filled.warnings];
   const tokens = filled?.tokens ?? (typeof prompt === 'string' ? await promptTokens(preparing, prompt) : prompt);
-  if (tokens.length >= contextSize) throw tooLong(tokens.length, '', contextSize, 'prompt');
+  if (tokens.length >= contextSize) throw tooLong(preparing, tokens.length, '', 'prompt');
   if (cancelled[0] !== 0) throw new RecuaError('cancelled', 'The request was cancelled.');
   const sampler = await model.createSampler(options, tokens).catch((thrown: unknown) => { throw grammarError(RecuaError.from(thrown), constraint); });
   const echo = request.echo ? new TextDecoder().decode(await model.detokenize(tokens, false)) : '';
@@ -208,8 +208,11 @@ function grammarError(error: RecuaError, constraint: Constraint): RecuaError {
   return new RecuaError('invalid_schema', error.message.replace('The grammar', 'The grammar of the schema or the tools'));
 }
 
-function tooLong(count: number, atLeast: '' | 'at least ', contextSize: number, param: string): RecuaError {
-  const message = `Expected a prompt of fewer than ${contextSize} tokens, which is the context, got ${atLeast}${count}; shorten it or raise the context size (--ctx-size).`;
+function tooLong({ model, contextSize }: Pick<Preparing, 'model' | 'contextSize'>, count: number, atLeast: '' | 'at least ', param: string): RecuaError {
+  // The model's training size is the largest context there is.
+  const isLargest = contextSize >= model.info.contextTrain;
+  const message = `Expected a prompt of fewer than ${contextSize} tokens, which is the ${isLargest ? 'model\'s largest context' : 'context'}, got ${atLeast}${count}; `
+    + `shorten it${isLargest ? '' : ' or raise the context size (--ctx-size)'}.`;
   return new RecuaError('context_length_exceeded', message, { param, details: { n_prompt_tokens: count, n_ctx: contextSize } });
 }
 
@@ -219,7 +222,7 @@ function emptyPrompt(param: string): RecuaError {
 
 async function promptTokens({ model, contextSize, cancelled }: Preparing, text: string): Promise<Int32Array> {
   const least = leastTokens(model.info, text);
-  if (least >= contextSize) throw tooLong(least, 'at least ', contextSize, 'prompt');
+  if (least >= contextSize) throw tooLong({ model, contextSize }, least, 'at least ', 'prompt');
   const tokens = await model.tokenize(text, true, true, { cancelled });
   if (tokens.length > 0) return tokens;
   if (model.info.bosToken >= 0) return Int32Array.of(model.info.bosToken);

@@ -76,6 +76,14 @@ t.test('a prompt that fills the context is refused before it is accepted', async
   await closeClean(t, open);
 });
 
+t.test('only a context below the largest one can be raised', async (t) => {
+  for (const [contextTrain, advice] of [[9, /which is the context, got 9; shorten it or raise the context size/], [8, /which is the model's largest context, got 9; shorten it\.$/]] as const) {
+    const open = await openEngine({ contextTrain }, { contextSize: 8 });
+    t.match((await open.complete(completion('12345678')).done).end, { kind: 'error', error: { code: 'context_length_exceeded', message: advice } });
+    await closeClean(t, open);
+  }
+});
+
 t.test('a stop string ends the answer and is not part of it', async (t) => {
   const open = await openEngine();
   const { end, content } = await open.complete(completion('x', { constraint: say('one END two'), stop: ['END', 'ENTER'] })).done;
