@@ -6,7 +6,7 @@ import { dirname } from 'node:path';
 import { isMainThread } from 'node:worker_threads';
 import type { NativeAddon } from './addon.js';
 import { RecuaError } from '../errors.js';
-import { installCommand, isClone, ownInstallation } from '../system/installation.js';
+import { installCommand, isClone, ownInstallation, sameVersion } from '../system/installation.js';
 import type { Installation } from '../system/installation.js';
 import { explainFault, fileFault, machineFacts } from './machine.js';
 import { machineText } from '../system/machine-text.js';
@@ -115,11 +115,6 @@ function openModule({ path, source }: Pick<AddonPlace, 'path' | 'source'>, needs
 
 function isOurs(addon: Partial<NativeAddon>): addon is NativeAddon {
   return addon.loadModel !== undefined && addon.loadBackends !== undefined && addon.backends !== undefined && addon.proveCpu !== undefined;
-}
-
-function sameVersion(a: string, b: string): boolean {
-  const plain = (version: string) => version.replace(/^v|-dev$/g, '');
-  return plain(a) === plain(b);
 }
 
 function story(installation: Installation, packages: readonly NativePackage[], attempts: readonly Attempt[], forced: boolean): string {

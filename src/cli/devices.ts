@@ -4,6 +4,7 @@ import type { ModelDescription } from '../engine/protocol.js';
 import { RecuaError } from '../errors.js';
 import { sizeText } from '../models/byte-size.js';
 import { takeSurvey } from '../engine/gateway/survey.js';
+import { machineMemory } from '../system/machine-memory.js';
 import type { Survey } from '../engine/gateway/survey.js';
 import { on, perCall } from './flags/flags.js';
 import { print, say } from './terminal/output.js';
@@ -27,9 +28,14 @@ async function deviceTable({ devices }: Pick<Survey, 'devices'>): Promise<string
   const { rows } = await import('./terminal/rows.js');
   return rows([
     ['NAME', 'KIND', 'MEMORY', 'FREE', 'DESCRIPTION'],
-    ...devices.map(({ name, kind, memoryTotalBytes, memoryFreeBytes, description }) => (
-      [name, kind, memory(memoryTotalBytes), memoryTotalBytes > 0 ? sizeText(memoryFreeBytes) : '', description])),
+    ...devices.map((device) => (
+      [device.name, device.kind, memory(device.memoryTotalBytes), device.memoryTotalBytes > 0 ? sizeText(freeBytes(device)) : '', device.description])),
   ]);
+}
+
+/** ggml counts all of the machine's memory as free for the processor. */
+export function freeBytes({ kind, memoryFreeBytes }: Pick<Survey['devices'][number], 'kind' | 'memoryFreeBytes'>): number {
+  return kind === 'cpu' ? machineMemory().availableBytes : memoryFreeBytes;
 }
 
 function memory(bytes: number): string {
@@ -37,10 +43,13 @@ function memory(bytes: number): string {
 }
 
 export function deviceObjects({ devices }: Pick<Survey, 'devices'>): object[] {
-  return devices.map(({ name, kind, description, backend, id, memoryTotalBytes, memoryFreeBytes }) => ({
-    name, kind, description, backend, id: id === '' ? null : id,
-    memory_total_bytes: memoryTotalBytes > 0 ? memoryTotalBytes : null, memory_free_bytes: memoryTotalBytes > 0 ? memoryFreeBytes : null,
-  }));
+  return devices.map((device) => {
+    const { name, kind, description, backend, id, memoryTotalBytes: total } = device;
+    return {
+      name, kind, description, backend, id: id === '' ? null : id,
+      memory_total_bytes: total > 0 ? total : null, memory_free_bytes: total > 0 ? freeBytes(device) : null,
+    };
+  });
 }
 
 function skippedObjects({ optional }: Pick<Survey, 'optional'>): object[] {

@@ -28,6 +28,12 @@ function readField(path: string): string {
   return String((JSON.parse(readFileSync(path, 'utf8')) as Record<string, unknown>)['version']);
 }
 
+/** Whether these name the same llama.cpp: a build says `0.5.0-dev` for the tag `v0.5.0`. */
+export function sameVersion(a: string, b: string): boolean {
+  const plain = (version: string) => version.replace(/^v|-dev$/g, '');
+  return plain(a) === plain(b);
+}
+
 /** Whether this is a clone of the repository, which can build everything. */
 export function isClone({ root }: Installation): boolean {
   return existsSync(join(root, 'CMakeLists.txt'));

@@ -47,7 +47,9 @@ t.test('--list-devices prints a table or JSON, and needs no model', async (t) =>
   for (const command of [['run'], ['chat'], ['api'], ['serve', 'start']]) {
     const { code, stdout } = await recua([...command, '--list-devices', '--json']);
     t.equal(code, 0);
-    t.match(JSON.parse(stdout), { devices: [{ name: 'CPU', kind: 'cpu', backend: 'CPU', memory_total_bytes: Number }], skipped: [] });
+    const listed = JSON.parse(stdout) as { devices: { memory_total_bytes: number; memory_free_bytes: number }[] };
+    t.match(listed, { devices: [{ name: 'CPU', kind: 'cpu', backend: 'CPU', memory_total_bytes: Number, memory_free_bytes: Number }], skipped: [] });
+    t.ok(listed.devices[0]!.memory_free_bytes < listed.devices[0]!.memory_total_bytes, 'other programs take some');
   }
 });
 

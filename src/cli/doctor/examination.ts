@@ -100,11 +100,11 @@ export async function examine(commands: readonly AnyCommand[]): Promise<Examinat
   });
 
   const server = await findStatus(servePlaces()).catch((thrown: unknown) => {
-    warn(`The managed server's state is unknown: ${RecuaError.from(thrown).message}`);
+    warn(`The state of the background server (recua serve) is unknown: ${RecuaError.from(thrown).message}`);
     return undefined;
   });
-  if (server && server.problem !== '') warn(`The managed server: ${server.problem}`);
-  return { installation, node: process.version, survey, processor, graphics, advice, store, config, server, sandbox: survey ? whatHolds() : '', findings };
+  if (server && server.problem !== '') warn(`The background server (recua serve): ${server.problem}`);
+  return { installation, node: process.version, survey, processor, graphics, advice, store, config, server, sandbox: survey?.addon ? whatHolds() : '', findings };
 }
 
 /**

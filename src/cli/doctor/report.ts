@@ -4,7 +4,8 @@ import type { NativeBackend } from '../../addon/addon.js';
 import { sizeText } from '../../models/byte-size.js';
 import { machineText } from '../../system/machine-text.js';
 import type { Survey } from '../../engine/gateway/survey.js';
-import { deviceObjects } from '../devices.js';
+import { sameVersion } from '../../system/installation.js';
+import { deviceObjects, freeBytes } from '../devices.js';
 import { plain } from '../terminal/wording.js';
 import type { Examination } from './examination.js';
 import type { ProcessorFacts } from './processor.js';
@@ -17,17 +18,17 @@ export function asText(result: Examination): string {
   const lines = [
     row('Recua', `${installation.version} in ${installation.root}`),
     row('Node', `${node}${survey ? `, ${machineText(survey.machine)}` : ''}`),
-    row('llama.cpp', survey?.addon?.llamaCpp ?? `${installation.llamaCpp} (not loaded)`),
+    row('llama.cpp', llamaCppOf(result) ?? `${installation.llamaCpp} (not loaded)`),
     row('Addon', survey?.addon ? `${survey.addon.path} (${sourceText(survey.addon)})` : 'none that loads'),
     ...(survey ? backendRows(survey) : []),
     ...(processor ? [row('Processor', processorText(processor))] : []),
-    ...(survey?.devices ?? []).map(({ name, description, memoryTotalBytes, memoryFreeBytes }) => (
-      row('Device', `${name}: ${plain(description)}${memoryTotalBytes > 0 ? `, ${sizeText(memoryTotalBytes)}, ${sizeText(memoryFreeBytes)} free` : ''}`))),
+    ...(survey?.devices ?? []).map((device) => (
+      row('Device', `${device.name}: ${plain(device.description)}${device.memoryTotalBytes > 0 ? `, ${sizeText(device.memoryTotalBytes)}, ${sizeText(freeBytes(device))} free` : ''}`))),
     row('Graphics', graphicsText(graphics)),
     ...(advice ? [row('', `To compute on it: ${advice.command}`)] : []),
     row('Model store', `${plain(store.path)}${store.exists ? '' : ' (not made yet)'}, ${store.writable ? 'writable' : 'not writable'}${store.freeBytes === undefined ? '' : `, ${sizeText(store.freeBytes)} free`}`),
     row('Config file', `${plain(config.path)}: ${config.error !== '' ? 'not in order' : config.exists ? 'in order' : 'there is none, so the defaults apply'}`),
-    row('Managed server', server ? `${server.state}${server.record?.url && server.alive ? ` at ${server.record.url}` : ''}` : 'unknown'),
+    row('recua serve', server ? `${server.state}${server.record?.url && server.alive ? ` at ${server.record.url}` : ''}` : 'unknown'),
     row('Sandbox', sandboxText(sandbox)),
     '',
     ...verdict(findings),
@@ -35,12 +36,18 @@ export function asText(result: Examination): string {
   return `${lines.join('\n')}\n`;
 }
 
+/** The name that `recua version` prints, unless the addon is built from another llama.cpp. */
+function llamaCppOf({ installation, survey }: Pick<Examination, 'installation' | 'survey'>): string | undefined {
+  const own = survey?.addon?.llamaCpp;
+  return own !== undefined && sameVersion(own, installation.llamaCpp) ? installation.llamaCpp : own;
+}
+
 function row(label: string, text: string): string {
   return `${label.padEnd(labelWidth)} ${text}`;
 }
 
 function sandboxText(sandbox: string): string {
-  if (sandbox === '') return 'unknown: the native addon does not load';
+  if (sandbox === '') return 'not known without the addon';
   if (sandbox === 'none') return 'none on this system: engine processes may do what you may';
   const parts = sandbox.split(',').map((part) => part.replace(/^landlock:(\d)$/, 'Landlock $1'));
   return `${parts.join(' and ')}: without a GPU, engine processes do no more than compute`;
@@ -100,7 +107,7 @@ export function asJson(result: Examination): string {
     version: installation.version,
     root: installation.root,
     node: node.replace(/^v/, ''),
-    llama_cpp: survey?.addon?.llamaCpp ?? null,
+    llama_cpp: llamaCppOf(result) ?? null,
     machine: survey ? { platform: survey.machine.platform, arch: survey.machine.arch, glibc: survey.machine.glibc || null } : null,
     addon: survey?.addon ? { path: survey.addon.path, source: survey.addon.source, linked: survey.addon.linked } : null,
     attempts: survey?.attempts ?? [],

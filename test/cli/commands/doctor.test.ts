@@ -18,9 +18,9 @@ t.test('doctor reports what it finds, and exits 0 if all is well', async (t) => 
   const { code, stdout, stderr } = await recua(['doctor'], '', { env });
   t.equal(code, 0, stdout + stderr);
   for (const line of [
-    new RegExp(`^Recua +${ownVersion} in ${root.replace(/\/$/, '')}$`, 'm'), /^Node +v\d+.*(linux|darwin|win32)-\w+/m, /^llama\.cpp +\d/m, /^Addon +\S.*recua\.node \(built here, backends compiled in\)$/m,
+    new RegExp(`^Recua +${ownVersion} in ${root.replace(/\/$/, '')}$`, 'm'), /^Node +v\d+.*(linux|darwin|win32)-\w+/m, /^llama\.cpp +v\d[\d.]+$/m, /^Addon +\S.*recua\.node \(built here, backends compiled in\)$/m,
     /^Backend +CPU: \w/m, /^Processor +libggml-cpu\.\w+ computes what it should \(\d\d families of kernels in \d+ ms\)$/m, /^Device +CPU: .* GiB free$/m, /^Graphics +\S/m, new RegExp(`^Model store +${folder}/models/hub \\(not made yet\\), writable, .* free$`, 'm'),
-    new RegExp(`^Config file +${folder}/config/recua/config\\.json: there is none, so the defaults apply$`, 'm'), /^Managed server +stopped$/m,
+    new RegExp(`^Config file +${folder}/config/recua/config\\.json: there is none, so the defaults apply$`, 'm'), /^recua serve +stopped$/m,
   ]) t.match(stdout, line);
   t.match(stdout, /(Nothing is wrong\.|Recua can work\.)\n$/);
   t.equal(stderr, '');
@@ -54,6 +54,7 @@ t.test('doctor continues past anything broken, and exits 1', async (t) => {
   const { code, stdout } = await recua(['doctor'], '', { env: { ...env, RECUA_ADDON: join(folder, 'none.node'), RECUA_GPU_LAYER: '3' } });
   t.equal(code, 1);
   t.match(stdout, /^Addon +none that loads$/m);
+  t.match(stdout, /^Sandbox +not known without the addon$/m);
   t.match(stdout, /Recua cannot work until this is fixed\n/);
   t.match(stdout, /^- Expected the native addon of Recua.*\n {4}\S+none\.node: there is no such file\n {2}RECUA_ADDON names the file/m);
   t.match(stdout, /^- The model store \S+ cannot be written/m);
