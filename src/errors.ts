@@ -104,8 +104,8 @@ export const errorTable = {
   session_locked: { status: 409, type: 'invalid_request_error', meaning: 'The saved chat is open in another process.' },
   address_unavailable: { status: 500, type: 'server_error', meaning: 'This machine cannot listen on the requested host and port.' },
   port_in_use: { status: 500, type: 'server_error', meaning: 'Another program is listening on the requested host and port.' },
-  server_running: { status: 500, type: 'server_error', meaning: 'The managed server is already running, with another model or at another address.' },
-  server_failed: { status: 500, type: 'server_error', meaning: 'The managed server did not start, or did not stop in time.' },
+  server_running: { status: 500, type: 'server_error', meaning: 'The background server (`recua serve`) is already running, with another model or at another address.' },
+  server_failed: { status: 500, type: 'server_error', meaning: 'The background server (`recua serve`) did not start, or did not stop in time.' },
   server_unreachable: { status: 502, type: 'unavailable_error', meaning: 'No server is running for this command, or the one that it asked does not answer like Recua.' },
   internal_error: { status: 500, type: 'server_error', meaning: 'A bug in Recua; the log has the details.' },
 } as const satisfies Record<string, ErrorRow>;

@@ -91,8 +91,9 @@ export function flagNames(flag: Flag<unknown>): string {
   return `${names}${flag.value === '' ? '' : ` <${flag.value}>`}`;
 }
 
-/** The default as text; '' if there is none worth showing. */
-export function flagDefault({ value, fallback }: Flag<unknown>): string {
+/** The default as text; '' if there is none worth showing, or if the flag's help tells it. */
+export function flagDefault({ value, help, fallback }: Flag<unknown>): string {
+  if (/\bby default\b/.test(help)) return '';
   return value !== '' && (typeof fallback === 'number' || (typeof fallback === 'string' && fallback !== '')) ? String(fallback) : '';
 }
 

@@ -152,7 +152,8 @@ export function notFound(name: string, found: Found, { models, repos, aliases }:
   const known = [...aliases.keys(), 'builtin', ...models.flatMap((model) => [model.name, model.repo, `${model.repo}/${model.file}`, ...namesOfFiles(model)])];
   const near = ofRepo.length > 0 ? undefined : nearest(name, [...new Set(known)]);
   const there = revisionsOf(repoName, repos) ?? (ofRepo.length > 0 ? ` The store has ${ofRepo.map((model) => model.name).join(', ')}.` : '');
-  const pull = isHubName(repoName) ? ` To download it: recua pull ${pullName(repoName)}` : '';
+  const wholeRepo = repoName?.word === undefined && repoName?.file === undefined;
+  const pull = isHubName(repoName) ? ` To ${wholeRepo ? 'see its files and download one' : 'download it'}: recua pull ${pullName(repoName)}` : '';
   const suggestion = `${there}${near === undefined ? '' : ` Did you mean ${near}?`}${pull}`;
   const hint = suggestion === '' ? ' Expected the path of a GGUF file, a model of the store (recua list), or builtin for the embedded model.' : suggestion;
   // Short, because the advice follows.

@@ -123,9 +123,9 @@ t.test('findModel() suggests near names, and pull for a name that the hub may ha
   const places = await fill(folder);
   const options = { folder: join(folder, 'empty'), places };
   await t.rejects(findModel('tinny', options), { message: /Did you mean tiny\?/ });
-  await t.rejects(findModel('acme/solo-GUFF', options), { message: /Did you mean acme\/solo-GGUF\? To download it: recua pull acme\/solo-GUFF/ });
-  await t.rejects(findModel('someone/else', options), { message: /To download it: recua pull someone\/else$/ });
-  await t.rejects(findModel('someone/else:Q4_0', options), { message: /recua pull someone\/else:Q4_0$/ });
+  await t.rejects(findModel('acme/solo-GUFF', options), { message: /Did you mean acme\/solo-GGUF\? To see its files and download one: recua pull acme\/solo-GUFF/ });
+  await t.rejects(findModel('someone/else', options), { message: /To see its files and download one: recua pull someone\/else$/ });
+  await t.rejects(findModel('someone/else:Q4_0', options), { message: /To download it: recua pull someone\/else:Q4_0$/ });
   await t.rejects(findModel('someone/else/f.gguf', options), { message: /recua pull someone\/else --file f\.gguf$/ });
   await t.rejects(findModel('acme/many-GGUF:Q2_K', options), { message: /The store has acme\/many-GGUF:Q4_K_M, acme\/many-GGUF:Q8_0\. To download it: recua pull acme\/many-GGUF:Q2_K/ });
   await t.rejects(findModel('acme/many-GGUF/mmproj-F16.gguf', options), { message: /goes with a model and cannot be run by itself/ });
@@ -192,7 +192,7 @@ t.test('a revision after the name is a branch, a tag or the beginning of a commi
   t.match(await find('o/r@v1:Q4_0'), { id: 'o/r@v1:Q4_0', aliases: [] }, 'no other name of it means this file');
   t.match(await find('o/r@main'), { id: 'o/r@main', aliases: ['o/r:Q4_0', 'o/r/m-Q4_0.gguf', 'm-Q4_0.gguf', 'm-Q4_0'] });
   await t.rejects(find('o/r@v1'), { code: 'ambiguous_model', message: /o\/r@v1:Q4_0, o\/r@v1:Q8_0/ });
-  await t.rejects(find('o/r@v2'), { code: 'model_not_found', message: /store has no revision v2, only .*v1.* To download it: recua pull o\/r@v2$/ });
+  await t.rejects(find('o/r@v2'), { code: 'model_not_found', message: /store has no revision v2, only .*v1.* To see its files and download one: recua pull o\/r@v2$/ });
   await t.rejects(find('o/r@main:Q2_K'), { code: 'model_not_found' });
   await t.rejects(find('o/r@aaa'), { code: 'model_not_found' }, 'too short to be a commit');
 });

@@ -13,7 +13,7 @@ export function makeDoctor(whole: () => Promise<readonly AnyCommand[]>): AnyComm
     aliases: [],
     operands: '',
     summary: 'Check what this installation can compute on, and what is wrong with it',
-    details: 'It checks the native addon and its backends, GPUs and their drivers, the model store, the config file and the managed server. '
+    details: 'It checks the native addon and its backends, GPUs and their drivers, the model store, the config file and the background server (recua serve). '
       + 'It tries each GPU backend in its own process. Exit codes: 0 Recua can work, 1 it cannot.',
     examples: [['recua doctor', 'Print the whole report, problems last'], ['recua doctor --json', 'Print it for programs, or to attach to a bug report']],
     // Only per-call flags: a broken config file must not keep the doctor from running.

@@ -41,10 +41,10 @@ export const ps = command({
   examples: [
     ['recua ps', 'Show model, state, memory, device, context, requests and speed'],
     ['recua ps --watch', 'Show the same, updated each second'],
-    ['recua ps --all --json', 'Print JSON for programs, including models that are not loaded'],
+    ['recua ps --all --json', 'Print JSON for programs, including models that are neither loaded nor asleep'],
   ],
   flags: {
-    all: perCall(on(['--all', '-a'], 'Include models that are not loaded')),
+    all: perCall(on(['--all', '-a'], 'Include models that are neither loaded nor asleep')),
     watch: perCall(on(['--watch', '-w'], 'Update once a second until Ctrl-C')),
     json: perCall(on(['--json'], 'Print JSON')),
     url: serverUrl,

@@ -172,7 +172,7 @@ export class Hub {
   /** Sends one request without retries; fails if offline. */
   async request(url: URL, options: Omit<WebRequest, 'stallMs'>, what: string): Promise<WebAnswer> {
     if (this.offline) {
-      throw new RecuaError('hub_offline', `${what} is on the hub and HF_HUB_OFFLINE is set, so nothing is asked of ${this.endpoint}. Unset HF_HUB_OFFLINE to go on.`);
+      throw new RecuaError('hub_offline', `${what} would have to be fetched from the hub (${this.endpoint}), but HF_HUB_OFFLINE is set. Unset it to go on.`);
     }
     return await request(url, { ...options, stallMs: this.retry.stallMs });
   }
