@@ -7,11 +7,14 @@ import { parseArguments } from './flags/arguments.js';
 import { findCommand, findPlace } from './command-tree.js';
 import type { Place } from './command-tree.js';
 import { misuse } from './flags/flags.js';
-import { ReaderGone, guardOutput, print, sayError } from './terminal/output.js';
+import { ReaderGone, guardOutput, print, say, sayError } from './terminal/output.js';
 import { FlagSettings } from './flags/settings.js';
 import { isDrawable } from './markdown/rendering.js';
 import { stopCode } from './terminal/signals.js';
 import { allCommands, loadCommand } from './table.js';
+
+/** Commands that run for long or compute: a variable without effect would be noticed late. */
+const warnsOfVariables = ['run', 'api', 'serve start', 'serve restart'];
 
 /** Runs one command line (without node and script) and returns the exit code. */
 export async function call(argv: readonly string[]): Promise<number> {
@@ -48,8 +51,16 @@ async function runPlace(place: Place, rest: readonly string[]): Promise<number> 
   }
   // A command without settings works even if the config file is broken.
   const settings = Object.values(command.flags).some((flag) => !flag.perCall) ? await FlagSettings.read(allCommands) : undefined;
+  const parsed = parseArguments(path, command.flags, rest, settings);
+  if (settings && warnsOfVariables.includes(path)) tellMistyped(settings, parsed.values);
   // The table does not know the types of a command's flags; the command does.
-  return await command.run(parseArguments(path, command.flags, rest, settings) as never);
+  return await command.run(parsed as never);
+}
+
+/** The server of `recua serve start`, which has a state file, leaves that to the command. */
+function tellMistyped(settings: FlagSettings, { quiet, stateFile }: Readonly<Record<string, unknown>>): void {
+  if (quiet === true || (stateFile !== undefined && stateFile !== '')) return;
+  for (const text of settings.mistypedVariables()) say(`Warning: ${text}`);
 }
 
 /** A group such as `recua serve`: the next word names the command. */

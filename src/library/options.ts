@@ -10,6 +10,7 @@ import { checkName, Fields, isObject, wrongType, wrongValue } from '../request/f
 import { readSampling, samplingNames } from '../request/sampling-fields.js';
 import { maxTopLogprobs } from '../request/telling-fields.js';
 import { readSettings } from '../request/setting-fields.js';
+import { nearest } from '../models/names/nearest.js';
 import { readMessages, type Message } from './messages.js';
 import { isAbortSignal } from './reply.js';
 import { jsonSchemaOf, type Schema } from './schema.js';
@@ -113,6 +114,8 @@ export interface ChatOptions<S extends Schema | undefined = undefined> extends G
 
 const maxStops = 16;
 const maxStopLength = 1_024;
+/** Longer names are cut in messages. */
+const longestName = 100;
 
 const loadNames = [
   'isolated', ...Object.keys(engineConfigSettings), 'onProgress', 'onLog', 'signal',
@@ -127,7 +130,11 @@ const chatNames = [...generateNames, 'tools', 'toolChoice', 'parallelToolCalls',
 export function openOptions(options: object, known: readonly string[], path = ''): Fields {
   if (!isObject(options)) throw wrongType(path || 'options', 'an object', options);
   const wrong = Object.keys(options).find((name) => !known.includes(name));
-  if (wrong !== undefined) throw new RecuaError('invalid_value', `Unknown option ${wrong.slice(0, 100)}; expected one of ${known.join(', ')}.`, { param: path === '' ? wrong : `${path}.${wrong}` });
+  if (wrong !== undefined) {
+    const near = wrong.length > longestName ? undefined : nearest(wrong, known);
+    const advice = near === undefined ? `; expected one of ${known.join(', ')}.` : `. Did you mean ${near}?`;
+    throw new RecuaError('invalid_value', `Unknown option ${wrong.slice(0, longestName)}${advice}`, { param: path === '' ? wrong : `${path}.${wrong}` });
+  }
   return Fields.of(options, path);
 }
 

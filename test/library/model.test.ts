@@ -237,6 +237,8 @@ inBothModes('wrong arguments are refused by name, before any work', async (t, lo
   for (const [input, options, code, param] of wrong) {
     await t.rejects(Promise.resolve(model.chat(input as string, options)), { code, ...(param === undefined ? {} : { param }) }, JSON.stringify([String(input).slice(0, 20), options]));
   }
+  await t.rejects(Promise.resolve(model.chat('x', { maxTokns: 5 } as object)), { code: 'invalid_value', param: 'maxTokns', message: 'Unknown option maxTokns. Did you mean maxTokens?' });
+  await t.rejects(Promise.resolve(model.chat('x', { nothingLikeIt: 5 } as object)), { code: 'invalid_value', message: /^Unknown option nothingLikeIt; expected one of .*maxTokens, / });
   t.equal(await codeOf(model.complete(7 as unknown as string)), 'invalid_type');
   t.equal(await codeOf(model.tokenize(7 as unknown as string)), 'invalid_type');
 });

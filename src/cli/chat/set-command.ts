@@ -42,7 +42,7 @@ export async function set(chat: Dialogue, operand: string): Promise<void> {
   if (!thing && (name === 'stop' || parameters.some((one) => one.name === name || one.others.includes(name)))) return await setParameter(chat, operand);
   if (!thing) {
     const known = things.map((one) => one.name);
-    const near = nearest(name, known);
+    const near = nearest(name, [...known, 'stop', ...parameters.flatMap((one) => [one.name, ...one.others])]);
     const meant = near === undefined ? '' : ` Did you mean /set ${near}?`;
     throw misuse(`There is nothing called ${JSON.stringify(name)} to set.${meant} There are ${known.join(', ')}.`);
   }

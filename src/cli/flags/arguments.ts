@@ -20,6 +20,9 @@ export interface Arguments<F extends Flags> {
 /** A switch can be turned off (`--mlock=false`), for example if the config file turns it on. */
 const onWords = ['true', '1'];
 const offWords = ['false', '0'];
+/** Letters of a flag's beginning, with its dashes, that may mean several flags. */
+const leastPrefix = 3;
+const mostMeant = 3;
 
 /**
  * Reads `argv`, the words after the command. Throws `invalid_usage`, or `invalid_config` for an
@@ -86,6 +89,8 @@ function spellOut(command: string, flags: Flags, argv: readonly string[]): strin
 }
 
 function unknownFlag(command: string, name: string, known: readonly string[]): Error {
-  const near = nearest(name, known);
+  // A name that breaks off, such as --ctx, is closer than any other.
+  const whole = name.length > leastPrefix ? known.filter((one) => one.startsWith(name)) : [];
+  const near = whole.length > 0 && whole.length <= mostMeant ? whole.join(' or ') : nearest(name, known);
   return misuse(`recua ${command} has no flag ${name}.${near ? ` Did you mean ${near}?` : ''} All of them: recua ${command} --help`);
 }

@@ -27,6 +27,7 @@ export interface Setting {
 type Environment = Readonly<Record<string, string | undefined>>;
 type Section = ReadonlyMap<string, unknown>;
 
+const prefix = 'RECUA_';
 const booleans: ReadonlyMap<string, boolean> = new Map([['true', true], ['1', true], ['on', true], ['false', false], ['0', false], ['off', false]]);
 
 /** The path of the config file, whether or not it exists. */
@@ -105,12 +106,31 @@ export class FlagSettings {
 
   /** Variables with our prefix that set nothing, each with the reason. */
   strayVariables(commands: readonly AnyCommand[]): string[] {
-    const known = new Set([...[...this.#settable].map(variableOf), ...otherVariables.map(([name]) => name)]);
+    const known = this.#knownVariables();
     const perCall = new Map(allFlags(commands).filter((flag) => flag.perCall).flatMap((flag) => variableNames(flag).map((name) => [name, flag.names[0]])));
     return Object.keys(this.#environment).filter((name) => name.startsWith('RECUA_') && !known.has(name)).sort().map((name) => {
       const flag = perCall.get(name);
       return flag === undefined ? `${name} sets nothing.${suggestion(name, [...known])}` : `${name} sets nothing: ${flag} is for one call.`;
     });
+  }
+
+  /**
+   * Those that resemble a known variable, each with its name. Others with our prefix belong to
+   * scripts and tests.
+   */
+  mistypedVariables(): string[] {
+    const known = this.#knownVariables();
+    const bare = (name: string) => name.slice(prefix.length);
+    const names = [...known].filter((name) => name.startsWith(prefix)).map(bare);
+    const ours = (name: string) => name.startsWith(prefix) && !name.startsWith(`${prefix}TEST_`) && !known.has(name);
+    return Object.keys(this.#environment).filter(ours).sort().flatMap((name) => {
+      const near = nearest(bare(name), names);
+      return near === undefined ? [] : [`${name} sets nothing. Did you mean ${prefix}${near}?`];
+    });
+  }
+
+  #knownVariables(): Set<string> {
+    return new Set([...[...this.#settable].map(variableOf), ...otherVariables.map(([name]) => name)]);
   }
 
   #refusePerCall(flag: Flag<unknown>): void {

@@ -24,6 +24,7 @@ import { LoadingLine, say } from '../terminal/output.js';
 import { configPath } from '../flags/settings.js';
 import { stopCode, watchSignals } from '../terminal/signals.js';
 import type { StopSignal } from '../terminal/signals.js';
+import { reachable } from '../servers/connection.js';
 import { recuaVersion } from '../commands/version.js';
 import { askHealth } from './health.js';
 import { curlLine, servingOf } from './serving.js';
@@ -221,7 +222,9 @@ async function becomeReady(child: ChildProcess, places: ServePlaces, wanted: Wan
         if (health?.status === 'ok' && record.state === 'running') {
           line.end();
           say(`Recua serves ${record.model.id} at ${record.url} (pid ${child.pid})`);
+          if (wanted.values.ui && record.port !== 0) say(`In a browser: ${reachable(record.url)}/`);
           say(`Try: ${record.model.path === '' ? `recua ps --all, recua load <model>` : curlLine(record.url, wanted.values.apiKey !== '' || wanted.values.apiKeyFile !== '', wanted.values.tlsCert)}`);
+          say('To stop it: recua serve stop');
           return;
         }
         if (health?.status === 'loading') line.show(health.progress);

@@ -37,6 +37,7 @@ t.test('/set parameter applies to the next answers, and the saved chat keeps it'
 t.test('a setting that does not exist is reported, with those that do', async (t) => {
   const chat = await openChat(t, [], wide);
   for (const [line, said] of [
+    ['/set temprature 0.5', /There is nothing called "temprature" to set\. Did you mean \/set temperature\?/],
     ['/set parameter temperature hot', /Expected a number from 0 to 100 for temperature, got "hot"/],
     ['/set parameter top_k 1.5', /Expected a whole number from 0 to \d+ for top_k, got "1\.5"/],
     ['/set parameter temprature 1', /no parameter "temprature"\. Did you mean temperature\?/],

@@ -180,3 +180,17 @@ t.test('a model may be a setting, and the operand overrides it', async (t) => {
   t.match(await recua(['api'], '', { env: { RECUA_MODEL: 'none-of-it' } }), { code: 1, stderr: /no model none-of-it/ });
   t.match(await recua(['api', 'neither'], '', { env: { RECUA_MODEL: 'none-of-it' } }), { code: 1, stderr: /no model neither/ });
 });
+
+t.test('a mistyped variable gets one warning from commands that compute; those of scripts get none', async (t) => {
+  const env = { ...makeHome(t).env, RECUA_THREDS: '3', RECUA_CHROMIUM: '/no/browser', RECUA_FUZZ_MODEL: 'x', RECUA_TEST_STALL_MS: '1' };
+  const run = ['run', 'builtin', '-p', 'Hello', '-n', '1', '-c', '256', '--threads', '1'];
+  const { code, stderr } = await recua(run, '', { env });
+  t.equal(code, 0, stderr);
+  t.same(stderr.split('\n').filter((line) => line.startsWith('Warning')), ['Warning: RECUA_THREDS sets nothing. Did you mean RECUA_THREADS?']);
+  t.notMatch((await recua([...run, '--quiet'], '', { env })).stderr, /Warning/);
+  const started = await recua(['serve', 'start', 'builtin', '--port', '0', '-c', '256', '--threads', '1'], '', { env });
+  t.equal(started.code, 0, started.stderr);
+  t.equal(started.stderr.split('RECUA_THREDS').length, 2, started.stderr);
+  t.match(started.stderr, /\nIn a browser: http:\/\/127\.0\.0\.1:\d+\/\nTry: curl [^\n]*\nTo stop it: recua serve stop\n$/);
+  t.equal((await recua(['serve', 'stop'], '', { env })).code, 0);
+});

@@ -55,6 +55,8 @@ t.test('readArguments() leaves everything after -- and a lone - as operands, as 
 });
 
 const wrong: [string[], RegExp][] = [
+  [['--max', '3'], /run has no flag --max\. Did you mean --max-tokens\?/],
+  [['--gram', '3'], /run has no flag --gram\. Did you mean --grammar or --grammar-file\?/],
   [['--gpu-layer', '3'], /run has no flag --gpu-layer\. Did you mean --gpu-layers\?/],
   [['--zzzzz'], /no flag --zzzzz\. All of them/],
   [['-ngl5x'], /no flag -ngl5x/],
