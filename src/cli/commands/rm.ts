@@ -65,7 +65,10 @@ async function confirmed(plan: RemovalPlan): Promise<boolean> {
   say(['This removes', ...lines(plan).map((line) => `  ${line}`), ...freed('and frees', plan)].join('\n'));
   const asked = createInterface({ input: process.stdin, output: process.stderr });
   const answer = await new Promise<string>((resolve, reject) => {
-    asked.once('SIGINT', () => reject(new RecuaError('cancelled', 'Stopped; nothing was removed.')));
+    asked.once('SIGINT', () => {
+      process.stderr.write('\n');
+      reject(new RecuaError('cancelled', 'Stopped; nothing was removed.'));
+    });
     asked.once('close', () => resolve(''));
     asked.question('Continue? [y/N] ', resolve);
   }).finally(() => asked.close());

@@ -72,7 +72,7 @@ const status = command({
   aliases: [],
   operands: '',
   summary: 'Show whether the server runs, where, and what it does',
-  details: `Exit codes: ${Object.entries(statusCodes).map(([state, code]) => `${code} ${state}`).join(', ')}.`,
+  details: `Exit codes: ${codesText()}.`,
   examples: [['recua serve status --json', 'Print the state for scripts']],
   flags: { json: perCall(on(['--json'], 'Print one JSON object')) },
   async run({ values, operands }) {
@@ -183,6 +183,13 @@ function overlay(record: ServerRecord, values: Arguments<typeof restartFlags>['v
   // Clients have the address, so a port that the system chose stays.
   const keepsPort = !given.has('port') && merged.port === 0 && record.state === 'running';
   return keepsPort ? { ...merged, port: record.port } : merged;
+}
+
+/** `0 running, 5 starting or stopping`. */
+function codesText(): string {
+  const states = new Map<number, string[]>();
+  for (const [state, code] of Object.entries(statusCodes)) states.set(code, [...states.get(code) ?? [], state]);
+  return [...states].map(([code, names]) => `${code} ${names.join(' or ')}`).join(', ');
 }
 
 function recorded(flag: Flag<unknown>, value: unknown): unknown {

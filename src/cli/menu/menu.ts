@@ -108,7 +108,10 @@ async function ask(question: string): Promise<string> {
   const lines = createInterface({ input: process.stdin, output: process.stdout });
   try {
     return await new Promise<string>((resolve, reject) => {
-      lines.on('SIGINT', () => reject(new RecuaError('cancelled', 'Nothing was chosen.')));
+      lines.on('SIGINT', () => {
+        process.stdout.write('\n');
+        reject(new RecuaError('cancelled', 'Nothing was chosen.'));
+      });
       lines.on('close', () => resolve(''));
       void lines.question(question).then((answer) => resolve(answer.trim()), () => resolve(''));
     });

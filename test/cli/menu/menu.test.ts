@@ -92,6 +92,16 @@ t.test('p finds a model on the hub by words, pulls it, and offers it; empty inpu
   t.equal((await menu.ended).exitCode, 0);
 });
 
+t.test('Ctrl-C at the question for search words ends the line first', async (t) => {
+  const menu = open(t, makeHome(t).env, { columns: 120 });
+  await menu.until(/^> 1/m);
+  menu.type('p');
+  await menu.until(/Enter alone goes back:/);
+  menu.type('\x03');
+  t.equal((await menu.ended).exitCode, 130);
+  t.match(menu.text(), /Enter alone goes back: *\r?\nrecua: Nothing was chosen\./);
+});
+
 t.test('if the menu cannot be drawn, recua alone explains itself as before', async (t) => {
   const dumb = open(t, { ...makeHome(t).env, TERM: 'dumb' });
   t.equal((await dumb.ended).exitCode, 0);
