@@ -112,8 +112,9 @@ const examples: Record<string, RegExp> = {
 t.test('every example runs', async (t) => {
   t.same(readdirSync(join(root, 'examples')).sort(), [...Object.keys(examples), 'express.js'].sort());
   for (const [file, expected] of Object.entries(examples)) {
-    const { stdout } = await run(process.execPath, [join(root, 'examples', file)], { cwd: root });
+    const { stdout, stderr } = await run(process.execPath, [join(root, 'examples', file)], { cwd: root });
     t.match(stdout, expected, file);
+    if (file === 'models.js') t.equal(stderr, 'chat: loading\nchat: ready\nembed: loading\nembed: ready\n', 'each state once');
   }
 });
 
