@@ -123,6 +123,7 @@ t.test('the real server searches a hub, pulls, names, keeps and unloads models',
   const table = page.getByRole('region', { name: 'Models of this server' });
   const row = table.getByRole('row', { name: /owner\/toy-GGUF/ });
   await row.waitFor();
+  t.equal(await table.getByRole('button', { name: /^(Add a name for|Delete) / }).count(), 2, 'none on the row of builtin');
   await row.getByRole('button', { name: /^Add a name for/ }).click();
   await page.getByRole('dialog').getByRole('textbox').fill('mine');
   await page.keyboard.press('Enter');

@@ -103,7 +103,7 @@ function Row({ model, machine, given }) {
         ? html`<button type="button" disabled=${working} onClick=${act(() => json('models/unload', { body: { model: id } }))}>Unload</button>`
         : html`<button type="button" disabled=${working} onClick=${act(() => load())}>Load</button>`}
       ${pinned ? noButton : html`<${IconButton} icon="pin" label=${`Keep ${id} loaded`} aria-pressed=${stays} disabled=${working} onClick=${act(() => load(stays ? machine.keepAlive : -1))} />`}
-      <${IconButton} icon="tag" label=${`Add a name for ${id}`} disabled=${working} onClick=${act(name)} />`}
+      ${id === 'builtin' ? noButton : html`<${IconButton} icon="tag" label=${`Add a name for ${id}`} disabled=${working} onClick=${act(name)} />`}`}
       ${id === 'builtin' ? noButton : html`<${IconButton} icon="bin" label=${`Delete ${id}`} disabled=${working} onClick=${act(remove)} />`}
     </td>
   </tr>`;
