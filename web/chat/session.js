@@ -322,6 +322,8 @@ class Session extends Emitter {
     const at = this.path.findIndex(({ id }) => id === message.id);
     delete message.error;
     delete message.finish;
+    // So that a reload before the first new token continues it too.
+    this.#save(this.conversation, [message]);
     void this.#write(message, this.path.slice(0, at), true);
     this.changed();
   }
