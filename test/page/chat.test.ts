@@ -307,29 +307,6 @@ t.test('an answer that a reload cut off continues, in one tab only', { skip: mis
   t.strictSame(complaints, []);
 });
 
-t.test('a reload before the first new token of a continuation continues it', { skip: missing('chromium') }, async (t) => {
-  const { url, engine } = await startApp(t);
-  const { page, complaints } = await openPage(t, 'chromium', url);
-  engine.script = async function* (request, signal) {
-    yield { content: 'The first half' };
-    yield* hang(request, signal);
-  };
-  await say(page, 'tell me');
-  await page.locator('article.answer .prose').getByText('The first half').waitFor();
-  await page.getByRole('button', { name: 'Stop' }).click();
-  await page.locator('.numbers').getByText('stopped').waitFor();
-  await until(() => engine.running.size === 0);
-  engine.script = hang;
-  await page.getByRole('button', { name: 'Continue this answer' }).click();
-  await until(() => engine.running.size === 1);
-  engine.script = async function* () {
-    yield { content: ' and the second.' };
-  };
-  await page.reload();
-  await page.locator('article.answer .prose').getByText('The first half and the second.').waitFor();
-  t.strictSame(complaints, []);
-});
-
 t.test('a chat that one tab deletes does not come back from another', { skip: missing('chromium') }, async (t) => {
   const { url, engine } = await startApp(t);
   const { page, complaints } = await openPage(t, 'chromium', url);

@@ -1,5 +1,6 @@
 // Builds the request for a conversation and reads the streamed answer. The API view shows the same
 // request body as code.
+import { models } from '../app/models.js';
 import { events, ServerError } from '../app/server.js';
 import { cutOff, isCut, serverId, serverIsBack, Watch } from './connection.js';
 import { wireMessages } from './tree.js';
@@ -56,6 +57,8 @@ export async function answer(body, message, grown, signal, heard) {
     const [choice] = event.choices ?? [];
     if (choice) {
       if (add(message, choice.delta ?? {})) {
+        // The first token tells that the model is loaded.
+        if (firstMs === 0) void models.refresh();
         firstMs ||= performance.now() - startMs;
         grown();
       }

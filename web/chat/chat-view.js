@@ -68,7 +68,7 @@ export function ChatView({ id }) {
       <div class="column">
         <${Scroller} key=${conversation.id} busy=${busy} count=${path.length}>
           ${path.length > 0 && html`<h1 class="hidden">${conversation.title}</h1>`}
-          ${path.length === 0 && html`<${Welcome} model=${conversation.model} error=${models.error} hasModels=${models.asked && models.list.length > 0} asked=${models.asked} />`}
+          ${path.length === 0 && html`<${Welcome} id=${conversation.model} model=${model} error=${models.error} hasModels=${models.asked && models.list.length > 0} asked=${models.asked} />`}
           ${from > 0 && html`<button type="button" class="earlier" onClick=${() => setShown(shown + 200)}>Show earlier messages (${from})</button>`}
           ${groupsOf(visible, from).map(({ key, messages }) => html`<div class="group" key=${key}>${messages.map((message) => messageView(message, message === path.at(-1), path))}</div>`)}
           ${isPair && html`<div class="pair">${pair.map((message) => html`<div class=${`pair-side ${message === path.at(-1) ? 'chosen' : ''}`} key=${message.id}>
@@ -126,12 +126,14 @@ function ModelPicker({ label, value, models, choose }) {
   </label>`;
 }
 
-/** @param {{ model: string, error: string, hasModels: boolean, asked: boolean }} props */
-function Welcome({ model, error, hasModels, asked }) {
+/** @param {{ id: string, model: Model | undefined, error: string, hasModels: boolean, asked: boolean }} props */
+function Welcome({ id, model, error, hasModels, asked }) {
+  const state = model?.status.value;
+  const where = state === 'loaded' ? `${id} runs on this server.` : state === 'loading' ? `${id} is loading on this server.` : `Your first message loads ${id} on this server.`;
   return html`<div class="welcome">
     <img src="ui/icon.svg" alt="" width="48" height="48" />
     <h1>${error ? 'Cannot list the models' : asked && !hasModels ? 'No model yet' : 'Start a conversation'}</h1>
-    <p class="dim">${error || (asked && !hasModels ? html`Pull one on the <a href="#/models">Models</a> page.` : model ? `${model} runs on this server. Your messages stay between this browser and the server.` : '')}</p>
+    <p class="dim">${error || (asked && !hasModels ? html`Pull one on the <a href="#/models">Models</a> page.` : model ? `${where} Your messages stay between this browser and the server.` : '')}</p>
   </div>`;
 }
 

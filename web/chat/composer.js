@@ -180,7 +180,10 @@ function Gauge({ text, files, model }) {
   const context = model?.context_length;
   const last = session.path.findLast(({ stats }) => stats)?.stats;
   const used = (last ? last.promptTokens + last.tokens : 0) + tokens;
-  if (context === undefined) return html`<span class="gauge dim">${model ? 'not loaded; the first message loads it' : ''}</span>`;
+  if (context === undefined) {
+    const isLoading = session.busy || model?.status.value === 'loading';
+    return html`<span class="gauge dim">${!model ? '' : isLoading ? 'loading…' : 'not loaded; the first message loads it'}</span>`;
+  }
   const share = Math.min(1, used / context);
   return html`<span class=${`gauge ${share > 0.9 ? 'warn' : 'dim'}`} title="Tokens in the conversation and this message, out of the model's context window">
     <meter min="0" max="1" high="0.9" value=${share} aria-label="Context used">${percent(share)}</meter>

@@ -1,0 +1,57 @@
+// What the chat says about itself: a model that loads, an answer that continues, a chat that is not
+// here.
+import t from 'tap';
+import { startApp, until } from '../server/app-under-test.js';
+import { hang } from '../server/fake-engine.js';
+import { FakePool } from '../server/fake-pool.js';
+import { closeBrowsers, missing, openPage, say } from './browsers.js';
+
+t.teardown(closeBrowsers);
+
+t.test('a reload before the first new token of a continuation continues it', { skip: missing('chromium') }, async (t) => {
+  const { url, engine } = await startApp(t);
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  engine.script = async function* (request, signal) {
+    yield { content: 'The first half' };
+    yield* hang(request, signal);
+  };
+  await say(page, 'tell me');
+  await page.locator('article.answer .prose').getByText('The first half').waitFor();
+  await page.getByRole('button', { name: 'Stop' }).click();
+  await page.locator('.numbers').getByText('stopped').waitFor();
+  await until(() => engine.running.size === 0);
+  engine.script = hang;
+  await page.getByRole('button', { name: 'Continue this answer' }).click();
+  await until(() => engine.running.size === 1);
+  engine.script = async function* () {
+    yield { content: ' and the second.' };
+  };
+  await page.reload();
+  await page.locator('article.answer .prose').getByText('The first half and the second.').waitFor();
+  t.strictSame(complaints, []);
+});
+
+t.test('the page follows a model while it loads', { skip: missing('chromium') }, async (t) => {
+  const pool = new FakePool('owner/a');
+  pool.slow.add('owner/a');
+  const { url, engine } = await startApp(t, {}, pool.entry('owner/a').engine, { pool });
+  engine.script = async function* (request, signal) {
+    yield { content: 'So far' };
+    yield* hang(request, signal);
+  };
+  const { page, complaints } = await openPage(t, 'chromium', 'about:blank');
+  // Not by looking every few seconds.
+  await page.addInitScript('{ const set = setInterval; window.setInterval = (work, ms) => set(work, ms === 5000 ? 3600000 : ms); }');
+  await page.goto(url);
+  await page.getByText('Your first message loads owner/a on this server.').waitFor();
+  await page.getByText('not loaded; the first message loads it').waitFor();
+  await say(page, 'Count');
+  await page.getByText('loading…', { exact: true }).waitFor();
+  pool.finish('owner/a');
+  await page.locator('.prose').getByText('So far').waitFor();
+  await page.getByText(/^\d+ \/ [\d,]+ tokens$/).waitFor();
+  t.strictSame(await page.locator('.picker option').allTextContents(), ['owner/a']);
+  await page.getByRole('button', { name: 'New chat' }).first().click();
+  await page.getByText('owner/a runs on this server.').waitFor();
+  t.strictSame(complaints, []);
+});
