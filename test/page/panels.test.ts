@@ -76,6 +76,8 @@ t.test('Now shows the server settings, and no secrets', { skip: missing('chromiu
   const told = await (await fetch(`${url}/ui/settings`, { headers: { authorization: 'Bearer sesame' } })).text();
   t.notMatch(told, /sesame|pass@/);
   t.notOk(told.includes(t.testdirName), 'nor paths');
+  const valueOf = (flag: string) => JSON.parse(told).data.find(({ name }: { name: string }) => name === flag).value;
+  t.strictSame(['--no-ui', '--no-mmap', '--mlock'].map(valueOf), ['off', 'off', 'off']);
   t.match(JSON.parse(told).data.find(({ name }: { name: string }) => name === '--api-key'), { value: 'set', isDefault: false });
   const { page, complaints } = await openPage(t, 'chromium', `${url}/#/now`);
   await page.locator('input[type=password]').fill('sesame');

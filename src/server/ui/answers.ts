@@ -93,7 +93,7 @@ function shownSettings(config: Readonly<Config>): ShownSetting[] {
     const isDefault = value === defaults[key as keyof Config];
     const isHidden = flag.secret || flag.file || places.includes(flag.value) || String(value).startsWith('unix:');
     const shown = isHidden ? (value === '' ? 'not set' : 'set')
-      : kind === 'switch' ? (value ? 'on' : 'off')
+      : kind === 'switch' ? (value === !flag.names[0].startsWith('--no-') ? 'on' : 'off')
         : typeof value === 'number' && flag.unit !== undefined ? String(value / flag.unit)
           : typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean' ? String(value) : JSON.stringify(value);
     const unit = flag.unit !== undefined && flag.value !== undefined ? ` ${flag.value}` : '';
