@@ -52,7 +52,7 @@ function fieldsOf({ route, model, promptTokens, completionTokens, cachedTokens, 
   };
 }
 
-/** Requests that monitors, browsers and `recua serve` repeat all the time. */
+/** Requests that monitors, browsers, the page and `recua serve` repeat all the time. */
 export function isRoutine(req: Request): boolean {
-  return req.method === 'OPTIONS' || /^(\/v1)?\/health(\/live|\/ready)?$|^\/metrics$/.test(req.path);
+  return req.method === 'OPTIONS' || /^(\/v1)?\/health(\/live|\/ready)?$|^\/metrics$|^\/ui\//.test(req.path);
 }

@@ -98,13 +98,14 @@ t.test('the line reports a client that leaves, and an error within a stream', as
   await until(() => logged.some((line) => /^info .* 200 model_crashed of owner\/model first after \d+ ms, \d+ ms$/.test(line)));
 });
 
-t.test('the frequent requests of monitors stay out of the log at info', async (t) => {
+t.test('the frequent requests of monitors and the page stay out of the log at info', async (t) => {
   const { url, logged, engine } = await startApp(t);
   await fetch(`${url}/health`);
   await fetch(`${url}/v1/health`);
+  await fetch(`${url}/ui/main.js`);
   await fetch(url + path, { method: 'OPTIONS' });
   const lines = (): string[] => logged.filter((line) => / (GET|OPTIONS) /.test(line));
-  await until(() => lines().length === 3);
+  await until(() => lines().length === 4);
   t.ok(lines().every((line) => line.startsWith('debug')));
   await engine.close();
   await fetch(`${url}/health`);
