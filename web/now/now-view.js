@@ -129,7 +129,7 @@ function Requests() {
       <tbody>${list.map((one) => html`<tr key=${one['id'] + one['startedMs']}>
         <td>${new Date(one['startedMs']).toLocaleTimeString()}</td>
         <td><code>${one['method']} ${one['path']}</code></td>
-        <td class=${(one['status'] ?? 499) >= 400 ? 'warn' : ''}>${one['status'] ?? 'cut off'} ${one['error'] ?? ''}</td>
+        <td class=${one['status'] >= 400 || one['error'] ? 'warn' : ''}>${one['status'] ?? (one['error'] ? 'cut off' : 'stopped')} ${one['error'] ?? ''}</td>
         <td class="align-right">${one['promptTokens'] === undefined ? '–' : count(one['promptTokens'])}</td>
         <td class="align-right">${one['completionTokens'] === undefined ? '–' : count(one['completionTokens'])}</td>
         <td class="align-right">${duration(one['durationMs'])}</td>

@@ -69,9 +69,17 @@ export function factsOf(res: Response): Facts {
 
 /** All its tokens, of prompts and answers, even if it was cut off. */
 export function tokensOf(res: Response): number {
-  const { promptTokens, completionTokens = 0, answers = [] } = factsOf(res);
-  if (promptTokens !== undefined) return promptTokens + completionTokens;
-  return answers.reduce((sum, { used }) => sum + (used ? used.promptTokens + used.completionTokens : 0), 0);
+  const { promptTokens = 0, completionTokens = 0 } = usedBy(factsOf(res));
+  return promptTokens + completionTokens;
+}
+
+/** Its tokens as far as they are known, even if it was cut off. */
+export function usedBy({ promptTokens, completionTokens, answers = [] }: Facts): { promptTokens?: number; completionTokens?: number } {
+  if (promptTokens !== undefined) return { promptTokens, ...(completionTokens === undefined ? {} : { completionTokens }) };
+  const used = answers.flatMap((answer) => answer.used ?? []);
+  if (used.length === 0) return {};
+  const sum = (of: (one: (typeof used)[number]) => number): number => used.reduce((all, one) => all + of(one), 0);
+  return { promptTokens: sum((one) => one.promptTokens), completionTokens: sum((one) => one.completionTokens) };
 }
 
 /** Notes the settings of the first answer; the others differ only in their seeds. */

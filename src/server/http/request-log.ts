@@ -1,7 +1,7 @@
 // Logs one line per request: its route, its outcome and its numbers, but no text of the request or
 // the answer. Express middleware, mounted first by app; the values come from facts.
 import type { NextFunction, Request, RequestHandler, Response } from 'express';
-import { factsOf, type Facts } from './facts.js';
+import { factsOf, usedBy, type Facts } from './facts.js';
 import type { Log, LogFields } from './gateway.js';
 import type { RecentRequests } from './recent.js';
 
@@ -26,7 +26,7 @@ export function requestLog(log: Log, recent: RecentRequests, askedBy: (res: Resp
       if (method !== 'POST' && method !== 'DELETE') return;
       recent.add({
         id, method, path, startedMs: Date.now() - durationMs, durationMs, ...(res.writableFinished ? { status: res.statusCode } : {}),
-        ...(promptTokens === undefined ? {} : { promptTokens }), ...(completionTokens === undefined ? {} : { completionTokens }), ...(code === undefined ? {} : { error: code }),
+        ...usedBy(facts), ...(code === undefined ? {} : { error: code }),
       });
     });
     next();
