@@ -44,7 +44,7 @@ t.test('models are searched for, pulled with progress, paused, and deleted after
   const { url } = await startApp(t, {}, new FakeEngine(), { shelf });
   const { page, complaints } = await openPage(t, 'chromium', `${url}/#/models`);
   const table = page.getByRole('region', { name: 'Models of this server' });
-  t.match(await table.getByRole('row').nth(1).innerText(), /owner\/model pinned\s+loaded/);
+  t.match(await table.getByRole('row').nth(1).innerText(), /owner\/model pinned\s+loaded[^]*\s1\.0K\s/);
 
   const field = page.getByRole('searchbox', { name: 'Models on the hub' });
   const ask = async (words: string): Promise<void> => {
@@ -128,8 +128,11 @@ t.test('the real server searches a hub, pulls, names, keeps and unloads models',
   await page.getByRole('dialog').getByRole('textbox').fill('mine');
   await page.keyboard.press('Enter');
   await row.getByRole('listitem').getByText('mine').waitFor();
+  const parameters = row.locator('[data-label=parameters]');
+  await parameters.getByText(/^1\.\dM$/).waitFor();
   await row.getByRole('button', { name: 'Load', exact: true }).click();
   await row.getByText('loaded', { exact: true }).waitFor();
+  t.match(await parameters.innerText(), /^1\.\dM$/, 'rounded the same while loaded');
   const keep = row.getByRole('button', { name: /^Keep / });
   await keep.click();
   await row.getByRole('button', { name: /^Keep /, pressed: true }).waitFor();

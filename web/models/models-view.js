@@ -94,10 +94,10 @@ function Row({ model, machine, given }) {
     <td><span class=${`state ${status.value}`}>${status.value}${status.fraction !== undefined ? ` ${percent(status.fraction)}` : ''}</span>
       ${status.running ? html` <span class="dim state-detail">${status.running} running, ${speed(status.tokens_per_second ?? 0)}</span>` : ''}
       ${status.reason && html`<p class="error">${status.reason.message}</p>`}</td>
-    <td class=${`align-right ${memory ? '' : 'empty'}`}>${memory ? bytes(memory) : '–'}${memory && memory > machine.memory ? html` <span class="tag bad">does not fit</span>` : ''}</td>
-    <${Cell} text=${meta ? rounded(meta['n_params']) : details?.['parameter_size']} />
-    <${Cell} text=${meta?.['ftype'] ?? details?.['quantization_level']} />
-    <${Cell} text=${context === undefined ? '' : count(context)} />
+    <td class=${`align-right ${memory ? '' : 'empty'}`} data-label="memory">${memory ? bytes(memory) : '–'}${memory && memory > machine.memory ? html` <span class="tag bad">does not fit</span>` : ''}</td>
+    <${Cell} label="parameters" text=${meta ? rounded(meta['n_params']) : details?.['parameter_size']} />
+    <${Cell} label="quantization" text=${meta?.['ftype'] ?? details?.['quantization_level']} />
+    <${Cell} label="context" text=${context === undefined ? '' : count(context)} />
     <td class="row-actions">
       ${fixed ? '' : html`${isHere
         ? html`<button type="button" disabled=${working} onClick=${act(() => json('models/unload', { body: { model: id } }))}>Unload</button>`
@@ -112,8 +112,11 @@ function Row({ model, machine, given }) {
 /** Keeps the buttons of all rows in line. */
 const noButton = html`<span class="no-button"></span>`;
 
-/** @param {{ text: string | undefined }} props */
-const Cell = ({ text }) => html`<td class=${`align-right ${text ? '' : 'empty'}`}>${text || '–'}</td>`;
+/** @param {{ label: string, text: string | undefined }} props `label`: shown on a phone, which has no head of the table */
+const Cell = ({ label, text }) => html`<td class=${`align-right ${text ? '' : 'empty'}`} data-label=${label}>${text || '–'}</td>`;
 
-/** @param {number} parameters */
-const rounded = (parameters) => (parameters >= 1e9 ? `${(parameters / 1e9).toFixed(1)}B` : parameters >= 1e6 ? `${Math.round(parameters / 1e6)}M` : count(parameters));
+/** As the server rounds it for models that are not loaded. @param {number} parameters */
+function rounded(parameters) {
+  const [amount, unit] = parameters >= 1e9 ? [parameters / 1e9, 'B'] : parameters >= 1e6 ? [parameters / 1e6, 'M'] : [parameters / 1e3, 'K'];
+  return `${amount.toFixed(amount >= 100 ? 0 : 1)}${unit}`;
+}

@@ -58,10 +58,10 @@ function details(known: Pick<ModelDescription, 'architecture' | 'parameters' | '
   };
 }
 
-/** Such as 135M or 1.2B. */
+/** Such as 260K, 135M or 1.2B. */
 function rounded(parameters: number): string {
-  const [amount, unit] = parameters >= 1e9 ? [parameters / 1e9, 'B'] : [parameters / 1e6, 'M'];
-  return `${amount >= 100 ? Math.round(amount) : Math.round(amount * 10) / 10}${unit}`;
+  const [amount, unit] = parameters >= 1e9 ? [parameters / 1e9, 'B'] : parameters >= 1e6 ? [parameters / 1e6, 'M'] : [parameters / 1e3, 'K'];
+  return `${amount.toFixed(amount >= 100 ? 0 : 1)}${unit}`;
 }
 
 function residence({ expiresMs, known, sizeBytes }: PoolModel): object {
