@@ -125,7 +125,12 @@ t.test('the real server searches a hub, pulls, names, keeps and unloads models',
   await row.waitFor();
   t.equal(await table.getByRole('button', { name: /^(Add a name for|Delete) / }).count(), 2, 'none on the row of builtin');
   await row.getByRole('button', { name: /^Add a name for/ }).click();
-  await page.getByRole('dialog').getByRole('textbox').fill('mine');
+  const typed = page.getByRole('dialog').getByRole('textbox');
+  await typed.fill('../mine');
+  await page.keyboard.press('Enter');
+  await page.getByRole('dialog').getByRole('alert').waitFor();
+  t.equal(await typed.inputValue(), '../mine', 'it can be corrected');
+  await typed.fill('mine');
   await page.keyboard.press('Enter');
   await row.getByRole('listitem').getByText('mine').waitFor();
   const parameters = row.locator('[data-label=parameters]');

@@ -70,12 +70,18 @@ function Row({ model, machine, given }) {
     await request('api/delete', { method: 'DELETE', body: { model: id } });
     notify(`Deleted ${id}`);
   };
-  const name = async () => {
-    const alias = (await askedFor(`Add a name for ${id}`, '', 'Add'))?.trim();
-    if (!alias) return;
-    await request('api/copy', { body: { source: id, destination: alias } });
+  const name = () => askedFor(`Add a name for ${id}`, '', 'Add', async (typed) => {
+    const alias = typed.trim();
+    if (!alias) return '';
+    try {
+      // A question for the API key would wait for this one.
+      await request('api/copy', { body: { source: id, destination: alias }, quietly: true });
+    } catch (thrown) {
+      return sentenceOf(thrown);
+    }
     notify(`${alias} now names ${id}`);
-  };
+    return '';
+  });
   /** @param {string} alias */
   const unname = async (alias) => {
     if (!await confirmed(`Remove the name ${alias}?`, `The model ${id} stays.`, 'Remove')) return;
