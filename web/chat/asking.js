@@ -8,8 +8,33 @@ import { wireMessages } from './tree.js';
 /** @typedef {import('./tree.js').Conversation} Conversation */
 /** @typedef {import('./tree.js').Message} Message */
 
-/** Settings that the request carries under the same name. */
-const fields = ['temperature', 'top_p', 'top_k', 'min_p', 'max_tokens', 'seed', 'repeat_penalty', 'presence_penalty', 'frequency_penalty'];
+const mostCount = 2 ** 31 - 1;
+
+/**
+ * Settings that the request carries under the same name, with the values that the server takes.
+ * @typedef {{ name: string, label: string, step: string, min: number, max: number, hint: string }} NumberSetting
+ * @type {NumberSetting[]}
+ */
+export const numbers = [
+  { name: 'temperature', label: 'Temperature', step: '0.05', min: 0, max: 100, hint: 'Randomness of the next token; 0 always takes the most likely one' },
+  { name: 'top_p', label: 'Top P', step: '0.01', min: 0, max: 1, hint: 'Samples from the most likely tokens whose probabilities add up to this' },
+  { name: 'top_k', label: 'Top K', step: '1', min: -1, max: mostCount, hint: 'Samples from this many of the most likely tokens; 0 means all' },
+  { name: 'min_p', label: 'Min P', step: '0.01', min: 0, max: 1, hint: 'Drops tokens less likely than this fraction of the most likely one' },
+  { name: 'repeat_penalty', label: 'Repeat penalty', step: '0.01', min: 0.01, max: 100, hint: 'Above 1 makes tokens that already occurred less likely' },
+  { name: 'presence_penalty', label: 'Presence penalty', step: '0.1', min: -2, max: 2, hint: 'Above 0 makes tokens that already occurred less likely, however often' },
+  { name: 'frequency_penalty', label: 'Frequency penalty', step: '0.1', min: -2, max: 2, hint: 'Above 0 makes tokens less likely each time they occur' },
+  { name: 'max_tokens', label: 'Max tokens', step: '1', min: 1, max: mostCount, hint: 'The longest answer, in tokens' },
+  { name: 'seed', label: 'Seed', step: '1', min: -1, max: Number.MAX_SAFE_INTEGER, hint: 'The same seed gives the same answer; without one each answer differs' },
+];
+
+/**
+ * What is wrong with a value, as the end of a sentence; '' if nothing is.
+ * @param {NumberSetting} setting @param {unknown} value
+ */
+export function wrongNumber({ step, min, max }, value) {
+  if (value === undefined || (typeof value === 'number' && value >= min && value <= max && (step !== '1' || Number.isInteger(value)))) return '';
+  return `must be a ${step === '1' ? 'whole number' : 'number'} from ${min} to ${max}`;
+}
 
 /** Least time between two pieces of text. More often than it is drawn would be work for nothing. */
 const intervalMs = 50;
@@ -22,7 +47,7 @@ const intervalMs = 50;
 export function bodyOf({ settings }, path, model) {
   /** @type {Record<string, any>} */
   const body = { model, messages: wireMessages(path, settings['system'] ?? ''), stream: true, stream_options: { include_usage: true, interval_ms: intervalMs }, timings_per_token: true };
-  for (const field of fields) if (settings[field] !== undefined) body[field] = settings[field];
+  for (const { name } of numbers) if (settings[name] !== undefined) body[name] = settings[name];
   if (settings['thinking'] === 'off') body['enable_thinking'] = false;
   const schema = parsed(settings['schema']);
   if (schema !== undefined) body['response_format'] = { type: 'json_schema', json_schema: { name: 'answer', schema } };
@@ -58,7 +83,7 @@ export async function answer(body, message, grown, signal, heard) {
     if (choice) {
       if (add(message, choice.delta ?? {})) {
         // The first token tells that the model is loaded.
-        if (firstMs === 0) void models.refresh();
+        if (firstMs === 0 && models.find(body['model'])?.status.value !== 'loaded') void models.refresh();
         firstMs ||= performance.now() - startMs;
         grown();
       }
@@ -99,7 +124,9 @@ function statsOf({ usage, timings }, firstMs) {
  */
 export function wrongIn({ settings }) {
   const wrong = ['schema', 'tools'].find((name) => settings[name]?.trim() && parsed(settings[name]) === undefined);
-  return wrong ? `Not sent: the ${wrong === 'schema' ? 'schema' : 'list of tools'} in the chat settings is not valid JSON. Correct it or clear the field.` : '';
+  if (wrong) return `Not sent: the ${wrong === 'schema' ? 'schema' : 'list of tools'} in the chat settings is not valid JSON. Correct it or clear the field.`;
+  const number = numbers.find((one) => wrongNumber(one, settings[one.name]) !== '');
+  return number ? `Not sent: ${number.label} in the chat settings ${wrongNumber(number, settings[number.name])}.` : '';
 }
 
 /**

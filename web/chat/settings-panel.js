@@ -2,21 +2,8 @@
 import { html, useEffect, useState } from '../app/html.js';
 import { IconButton } from '../app/icons.js';
 import { json } from '../app/server.js';
-import { parsed } from './asking.js';
+import { numbers, parsed, wrongNumber } from './asking.js';
 import { session } from './session.js';
-
-/** @type {{ name: string, label: string, step: string, min: string, max?: string, hint: string }[]} */
-const numbers = [
-  { name: 'temperature', label: 'Temperature', step: '0.05', min: '0', max: '2', hint: 'Randomness of the next token; 0 always takes the most likely one' },
-  { name: 'top_p', label: 'Top P', step: '0.01', min: '0', max: '1', hint: 'Samples from the most likely tokens whose probabilities add up to this' },
-  { name: 'top_k', label: 'Top K', step: '1', min: '0', hint: 'Samples from this many of the most likely tokens; 0 means all' },
-  { name: 'min_p', label: 'Min P', step: '0.01', min: '0', max: '1', hint: 'Drops tokens less likely than this fraction of the most likely one' },
-  { name: 'repeat_penalty', label: 'Repeat penalty', step: '0.01', min: '0', hint: 'Above 1 makes tokens that already occurred less likely' },
-  { name: 'presence_penalty', label: 'Presence penalty', step: '0.1', min: '-2', max: '2', hint: 'Above 0 makes tokens that already occurred less likely, however often' },
-  { name: 'frequency_penalty', label: 'Frequency penalty', step: '0.1', min: '-2', max: '2', hint: 'Above 0 makes tokens less likely each time they occur' },
-  { name: 'max_tokens', label: 'Max tokens', step: '1', min: '1', hint: 'The longest answer, in tokens' },
-  { name: 'seed', label: 'Seed', step: '1', min: '0', hint: 'The same seed gives the same answer; without one each answer differs' },
-];
 
 /** @param {{ model: string, isLoaded: boolean, close: () => void }} props */
 export function SettingsPanel({ model, isLoaded, close }) {
@@ -44,9 +31,7 @@ export function SettingsPanel({ model, isLoaded, close }) {
         <option value="">Model default</option><option value="off">Off</option>
       </select>
     </label>
-    <div class="grid">${numbers.map(({ name, label, hint, ...range }) => html`<label key=${name} title=${hint}>${label}
-      <${Field} name=${name} tag="input" type="number" inputmode="decimal" ...${range} placeholder=${shown(defaults, name)} />
-    </label>`)}</div>
+    <div class="grid">${numbers.map((number) => html`<${NumberField} key=${number.name} number=${number} placeholder=${shown(defaults, number.name)} />`)}</div>
     <${JsonField} name="schema" label="Answer as JSON with this schema" example='{"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}' isRight=${(/** @type {unknown} */ value) => typeof value === 'object' && value !== null} />
     <${JsonField} name="tools" label="Tools (you type the results)" example='[{"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}}]' isRight=${Array.isArray} />
     <p class="dim">Empty fields use the server's defaults.</p>
@@ -78,6 +63,18 @@ function shown(defaults, name) {
   if (name === 'seed') return 'random';
   const value = defaults[name];
   return value === undefined ? 'default' : String(Math.round(value * 1_000) / 1_000);
+}
+
+/** @param {{ number: import('./asking.js').NumberSetting, placeholder: string }} props */
+function NumberField({ number, placeholder }) {
+  const { name, label, hint, ...range } = number;
+  const wrong = wrongNumber(number, session.conversation.settings[name]);
+  return html`<div>
+    <label title=${hint}>${label}
+      <${Field} name=${name} tag="input" type="number" inputmode="decimal" ...${range} placeholder=${placeholder} aria-invalid=${wrong !== ''} aria-describedby=${wrong ? `wrong-${name}` : undefined} />
+    </label>
+    ${wrong && html`<p class="error" role="alert" id=${`wrong-${name}`}>It ${wrong}.</p>`}
+  </div>`;
 }
 
 /** @param {{ name: string, label: string, example: string, isRight: (value: unknown) => boolean }} props */
