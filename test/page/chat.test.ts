@@ -73,6 +73,16 @@ t.test('the settings of a chat are sent with its requests', { skip: missing('chr
   t.match((await sent).postDataJSON(), { temperature: 0, max_tokens: 40, messages: [{ role: 'system', content: 'You are brief.' }, { role: 'user', content: 'A city' }], response_format: { type: 'json_schema' } });
   t.match(await lastAnswer(page), /Valid JSON\s+\{\s+"city": "(Lima|Cusco)"\s+\}/);
   await page.getByRole('button', { name: 'Chat settings' }).click();
+  const temperature = settings.getByLabel('Temperature');
+  await temperature.fill('9999');
+  await temperature.blur();
+  await settings.getByRole('alert').getByText('It must be a number from 0 to 100.').waitFor();
+  t.equal(await temperature.getAttribute('aria-invalid'), 'true');
+  await say(page, 'Another city');
+  await page.getByText('Not sent: Temperature in the chat settings must be a number from 0 to 100.').waitFor();
+  await temperature.fill('0.15');
+  await temperature.blur();
+  await settings.getByRole('alert').waitFor({ state: 'detached' });
   await settings.getByRole('textbox', { name: 'Answer as JSON with this schema' }).fill('{bad');
   await settings.getByRole('button', { name: 'Close settings' }).click();
   await say(page, 'Another city');
@@ -231,10 +241,21 @@ t.test('conversations are searched, renamed, pinned, exported, deleted and impor
   await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
   await entries.nth(1).waitFor({ state: 'detached' });
 
-  await page.getByLabel('File to import').setInputFiles(file);
+  const importing = page.getByLabel('File to import');
+  await importing.setInputFiles(file);
+  await page.getByText('1 conversation imported', { exact: true }).waitFor();
   await entries.getByText('Fruit').click();
   await page.locator('article.user .said').getByText('apples').waitFor();
   t.equal(await page.locator('article.user .said').innerText(), 'Tell me of apples');
+
+  const exporting = page.waitForEvent('download');
+  await page.getByRole('button', { name: 'Export all' }).click();
+  const all = await (await exporting).path();
+  await importing.setInputFiles(all);
+  await page.getByText('0 conversations imported, 2 skipped: already in this browser').waitFor();
+  t.equal(await entries.count(), 2);
+  await importing.setInputFiles({ name: 'notes.txt', mimeType: 'text/plain', buffer: Buffer.from('Hi') });
+  await page.getByText('notes.txt contains no conversations of this page. Import takes').waitFor();
   await page.reload();
   await page.locator('article.user .said').getByText('apples').waitFor();
   t.equal(await page.locator('article.user .said').innerText(), 'Tell me of apples');

@@ -57,9 +57,9 @@ export function ConversationList({ isShown, go }) {
   const take = async (/** @type {File | undefined} */ file) => {
     if (!file) return;
     try {
-      const chats = await importJson(file);
+      const { chats, skipped } = await importJson(file, list);
       for (const { conversation: one, messages } of chats) await session.take(one, messages);
-      notify(`${chats.length} ${chats.length === 1 ? 'conversation' : 'conversations'} imported`);
+      notify(`${chats.length} ${chats.length === 1 ? 'conversation' : 'conversations'} imported${skipped > 0 ? `, ${skipped} skipped: already in this browser` : ''}`);
     } catch (thrown) {
       notify(sentenceOf(thrown));
     }

@@ -1,6 +1,6 @@
 // Files attached to a message as text, and import and export of conversations.
-import { sentenceOf } from '../app/server.js';
 import { count } from '../app/units.js';
+import { parsed } from './asking.js';
 import { messagesOf } from './database.js';
 import { childrenOf, newConversation, newId, pathOf } from './tree.js';
 
@@ -71,19 +71,22 @@ export async function exportMarkdown(conversation) {
 }
 
 /**
- * Reads the conversations of an exported file and gives them new ids.
- * @param {File} file
- * @returns {Promise<{ conversation: Conversation, messages: Message[] }[]>}
+ * Reads the conversations of an exported file and gives them new ids. Those that would add nothing
+ * to one of `list` are skipped.
+ * @param {File} file @param {Conversation[]} list
+ * @returns {Promise<{ chats: { conversation: Conversation, messages: Message[] }[], skipped: number }>}
  */
-export async function importJson(file) {
-  let read;
-  try {
-    read = JSON.parse(await file.text());
-  } catch (thrown) {
-    throw new Error(`${file.name} is not JSON: ${sentenceOf(thrown)}`);
-  }
-  if (read?.format !== 'recua-chats' || !Array.isArray(read.chats)) throw new Error(`${file.name} contains no conversations of this page. Import a JSON file that this page exported.`);
-  return read.chats.map((/** @type {any} */ chat, /** @type {number} */ at) => renamed(chat, `${file.name}, conversation ${at + 1}`));
+export async function importJson(file, list) {
+  const read = parsed(await file.text());
+  if (read?.format !== 'recua-chats' || !Array.isArray(read.chats)) throw new Error(`${file.name} contains no conversations of this page. Import takes the JSON files of “Export all” and “Export as JSON”.`);
+  const chats = read.chats.map((/** @type {any} */ chat, /** @type {number} */ at) => renamed(chat, `${file.name}, conversation ${at + 1}`));
+  const isNew = await Promise.all(read.chats.map(async (/** @type {any} */ { conversation: { id }, messages }) => {
+    if (!list.some((one) => one.id === id)) return true;
+    const here = new Set((await messagesOf(id)).map((message) => JSON.stringify(message)));
+    return messages.some((/** @type {unknown} */ message) => !here.has(JSON.stringify(message)));
+  }));
+  const fresh = chats.filter((/** @type {unknown} */ _chat, /** @type {number} */ at) => isNew[at]);
+  return { chats: fresh, skipped: chats.length - fresh.length };
 }
 
 /** @param {unknown} value */
