@@ -155,7 +155,7 @@ function Answer({ message, live, isLast, results }) {
     ${hasErrorButton && html`<div class="row">${content && !toolCalls?.length
       ? html`<button type="button" onClick=${() => session.goOn(message)}>Continue</button>`
       : html`<button type="button" onClick=${() => session.retry(message)}>Try again</button>`}</div>`}
-    ${!live && html`<${Numbers} message=${message} />`}
+    ${live ? message.pair && html`<p class="numbers">${model}</p>` : html`<${Numbers} message=${message} />`}
     ${!live && !editing && html`<div class="actions">
       <${Branches} message=${message} />
       ${content !== '' && html`<${IconButton} icon="copy" label="Copy answer" onClick=${() => copyText(content)} />
