@@ -62,7 +62,10 @@ class Session extends Emitter {
   async open(id) {
     if (id === this.conversation.id) return;
     const conversation = this.list.find((one) => one.id === id);
-    if (!conversation) return this.begin(this.conversation.model);
+    if (!conversation) {
+      notify('This chat is not in this browser.');
+      return location.replace('#/');
+    }
     const opening = ++this.#opening;
     const messages = await database.messagesOf(id);
     if (opening !== this.#opening) return;
