@@ -4,7 +4,7 @@ import t from 'tap';
 import { startApp, until } from '../server/app-under-test.js';
 import { hang } from '../server/fake-engine.js';
 import { FakePool } from '../server/fake-pool.js';
-import { closeBrowsers, missing, openPage, say } from './browsers.js';
+import { closeBrowsers, lastAnswer, missing, openPage, say } from './browsers.js';
 
 t.teardown(closeBrowsers);
 
@@ -29,6 +29,29 @@ t.test('a reload before the first new token of a continuation continues it', { s
   await page.reload();
   await page.locator('article.answer .prose').getByText('The first half and the second.').waitFor();
   t.strictSame(complaints, []);
+});
+
+t.test('the address of a chat that is not here says so, and leaves the message box free', { skip: missing('chromium') }, async (t) => {
+  const { url } = await startApp(t);
+  const { page, complaints } = await openPage(t, 'chromium', `${url}/#/chat/unknown`);
+  const notice = page.getByRole('status').getByText('This chat is not in this browser.');
+  await notice.waitFor();
+  const [above, below] = await Promise.all([notice, page.locator('.composer')].map((one) => one.boundingBox()));
+  t.ok(above!.y + above!.height < below!.y);
+  await say(page, 'hello');
+  await lastAnswer(page);
+  t.notMatch(page.url(), /unknown/);
+  t.strictSame(complaints, []);
+});
+
+t.test('each of two answers names its model from the beginning', { skip: missing('chromium') }, async (t) => {
+  const { url, engine } = await startApp(t);
+  engine.script = hang;
+  const { page } = await openPage(t, 'chromium', url);
+  await page.getByRole('button', { name: 'Two models side by side' }).click();
+  await say(page, 'Count');
+  await page.locator('.pair-side').nth(1).getByText('owner/model').waitFor();
+  await page.getByRole('button', { name: 'Stop' }).click();
 });
 
 t.test('the page follows a model while it loads', { skip: missing('chromium') }, async (t) => {
