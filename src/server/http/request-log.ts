@@ -54,5 +54,7 @@ function fieldsOf({ route, model, promptTokens, completionTokens, cachedTokens, 
 
 /** Requests that monitors, browsers, the page and `recua serve` repeat all the time. */
 export function isRoutine(req: Request): boolean {
+  // Browsers say that it is the page who asks, every few seconds.
+  if (req.method === 'GET' && req.path === '/v1/models' && req.get('sec-fetch-site') === 'same-origin') return true;
   return req.method === 'OPTIONS' || /^(\/v1)?\/health(\/live|\/ready)?$|^\/metrics$|^\/ui\//.test(req.path);
 }

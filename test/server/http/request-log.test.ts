@@ -103,10 +103,13 @@ t.test('the frequent requests of monitors and the page stay out of the log at in
   await fetch(`${url}/health`);
   await fetch(`${url}/v1/health`);
   await fetch(`${url}/ui/main.js`);
+  await fetch(`${url}/v1/models`, { headers: { 'sec-fetch-site': 'same-origin' } });
   await fetch(url + path, { method: 'OPTIONS' });
   const lines = (): string[] => logged.filter((line) => / (GET|OPTIONS) /.test(line));
-  await until(() => lines().length === 4);
+  await until(() => lines().length === 5);
   t.ok(lines().every((line) => line.startsWith('debug')));
+  await fetch(`${url}/v1/models`);
+  await until(() => logged.some((line) => /^info .* GET \/v1\/models 200/.test(line)));
   await engine.close();
   await fetch(`${url}/health`);
   await until(() => logged.some((line) => /^debug .* GET \/health 503 \d+ ms$/.test(line)));
