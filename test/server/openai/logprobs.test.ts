@@ -237,6 +237,6 @@ t.test('hostile requests for probabilities get an answer or a 400, and cancelled
     await asking.catch(() => undefined);
   }
   t.equal((await ask(url, { messages, max_tokens: 2, logprobs: true })).choices[0]!.logprobs!.content.length, 2);
-  for (let tries = 0; engine.state.state === 'ready' && engine.state.status.running > 0 && tries < 500; tries++) await new Promise((resolve) => setTimeout(resolve, 10));
+  for (let tries = 0; engine.state.state === 'ready' && engine.state.status.running + engine.state.status.waiting > 0 && tries < 500; tries++) await new Promise((resolve) => setTimeout(resolve, 10));
   t.match(engine.state, { state: 'ready', status: { running: 0, waiting: 0 } });
 });
