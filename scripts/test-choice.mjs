@@ -13,9 +13,22 @@ export function allTests() {
   return filesUnder(join(root, 'test')).filter((path) => path.endsWith('.test.ts')).map((path) => `test/${path}`);
 }
 
+/** The files in test/long.txt, each with its seconds. */
+function longTimes() {
+  const lines = textOf('test/long.txt').split('\n').filter((line) => line !== '' && !line.startsWith('#'));
+  return lines.map((line) => line.split(/\s+/)).map(([path, seconds]) => [path, Number(seconds)]);
+}
+
 /** The files in test/long.txt. */
 export function longTests() {
-  return textOf('test/long.txt').split('\n').filter((line) => line !== '' && !line.startsWith('#')).map((line) => line.split(/\s/)[0]);
+  return longTimes().map(([path]) => path);
+}
+
+/** Files that take minutes come first: begun last, one would run alone at the end. */
+export function longestFirst(tests) {
+  const seconds = new Map(longTimes());
+  const minutes = (path) => Math.floor((seconds.get(path) ?? 0) / 60);
+  return tests.toSorted((a, b) => minutes(b) - minutes(a));
 }
 
 /** A file or a part of its path, `test/cli`, `hub`; `*` matches anything. */

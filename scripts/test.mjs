@@ -17,7 +17,7 @@ import { cleanEnv, Failure } from './process.mjs';
 import { say, seconds } from './progress.mjs';
 import { program, setUp } from './setup.mjs';
 import { countTap } from './tap-result.mjs';
-import { allTests, changedFiles, longTests, needsPeers, testsConcerning, testsOf } from './test-choice.mjs';
+import { allTests, changedFiles, longestFirst, longTests, needsPeers, testsConcerning, testsOf } from './test-choice.mjs';
 import { compileTests } from './typescript.mjs';
 
 const resultPath = join(root, '.tap', 'result.tap');
@@ -125,7 +125,7 @@ await program(async () => {
       if (chosen.tests.length === 0) result = { code: 0, passed: 0, failed: 0 };
       else {
         say(`Tests: ${chosen.tests.length} files`);
-        result = await tap(chosen.tests, chosen.options);
+        result = await tap(longestFirst(chosen.tests), chosen.options);
         tellResult(result, chosen);
       }
     }

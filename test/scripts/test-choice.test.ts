@@ -5,8 +5,9 @@ import { join } from 'node:path';
 import { root } from '../cli/recua.js';
 import { scripts } from './checkout.js';
 
-const { allTests, longTests, needsPeers, testsConcerning, testsOf } = await import(`${scripts}test-choice.mjs`) as {
+const { allTests, longestFirst, longTests, needsPeers, testsConcerning, testsOf } = await import(`${scripts}test-choice.mjs`) as {
   allTests(): string[];
+  longestFirst(tests: string[]): string[];
   longTests(): string[];
   needsPeers(tests: string[]): boolean;
   testsConcerning(paths: string[]): Promise<string[]>;
@@ -21,6 +22,12 @@ t.test('each test file is in one of the two forms: long.txt names existing files
   t.strictSame(long.filter((path) => !allTests().includes(path)), []);
   t.strictSame(long, [...new Set(long)].sort());
   t.ok(allTests().length > 200 && short.length > long.length);
+  t.end();
+});
+
+t.test('files that take minutes run first, the others stay in order', (t) => {
+  const given = ['test/addon/load.test.ts', 'test/imports.test.ts', 'test/models/hub/hub.test.ts', 'test/service/architectures.test.ts'];
+  t.strictSame(longestFirst(given), [given[3], given[2], given[0], given[1]]);
   t.end();
 });
 
