@@ -35,6 +35,11 @@ t.test('requests per minute are limited', async (t) => {
   t.match(Object.fromEntries(refused.headers), { 'retry-after': /^(29|30)$/, 'x-ratelimit-remaining-requests': '0', 'x-ratelimit-reset-requests': '1m0s' });
   t.equal(refused.status, 429);
   t.match(await refused.json(), { error: { code: 'rate_limit_exceeded', message: 'The API key ann may send 2 requests per minute, and has sent that many.' } });
+  const { now } = Date;
+  Date.now = () => now() + 3_600_000;
+  t.teardown(() => { Date.now = now; });
+  t.equal((await post(url + path, hello, bearer('a'))).status, 429, 'a clock that is set forward refills nothing');
+  Date.now = now;
   t.match(await (await post(`${url}/v1/messages`, { ...hello, max_tokens: 5 }, bearer('a'))).json(), { type: 'error', error: { type: 'rate_limit_error' } });
   t.match(await (await post(`${url}/api/chat`, hello, bearer('a'))).json(), { error: /2 requests per minute/ });
   t.equal((await fetch(`${url}/v1/models`, { headers: bearer('a') })).status, 200, 'looking is no work');
