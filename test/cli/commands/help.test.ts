@@ -1,3 +1,5 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import t from 'tap';
 import { spawn as spawnPty } from '@lydell/node-pty';
 import stringWidth from 'string-width';
@@ -30,6 +32,17 @@ t.test('a default is told once: by the text of the flag, or after it', async (t)
     t.match((await recua(['help', ...args])).stdout, told);
   }
   for (const place of allPlaces(all)) t.notMatch(commandHelp(place, Infinity), /by default [^\n]*\(default /, place.path);
+});
+
+t.test('the overview says where the documentation is; packages have every page that a text names', async (t) => {
+  const { stdout } = await recua(['help']);
+  const folder = /\nDocumentation: (.*)\n$/.exec(stdout)?.[1] ?? '';
+  const { files } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { files: string[] };
+  t.ok(files.includes('docs/*.md'), 'docs/*.md is packed');
+  const texts = allPlaces(all).map((place) => commandHelp(place, Infinity)).join('');
+  const pages = [...texts.matchAll(/\bdocs\/([\w-]+\.md)/g)].map(([, page]) => page!);
+  t.ok(pages.includes('deployment.md') && pages.includes('watching.md'), pages.join(' '));
+  for (const page of pages) t.ok(existsSync(join(folder, page)), page);
 });
 
 t.test('every example is a valid command line', (t) => {
