@@ -6,7 +6,8 @@ import { addon, builtin, loadBuiltin } from '../setup.js';
 
 t.test('loadModel() describes the model and reports progress up to 1', async (t) => {
   const load = addon.loadModel({ path: builtin, gpuLayers, mmap: true, mlock: false });
-  t.equal(load.progress(), 0);
+  // The load runs already.
+  t.ok(load.progress() >= 0 && load.progress() <= 1, String(load.progress()));
   const model = await load.promise;
   t.teardown(() => model.close());
   t.equal(model.info.architecture, 'llama');
