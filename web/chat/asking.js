@@ -24,7 +24,7 @@ export const numbers = [
   { name: 'presence_penalty', label: 'Presence penalty', step: '0.1', min: -2, max: 2, hint: 'Above 0 makes tokens that already occurred less likely, however often' },
   { name: 'frequency_penalty', label: 'Frequency penalty', step: '0.1', min: -2, max: 2, hint: 'Above 0 makes tokens less likely each time they occur' },
   { name: 'max_tokens', label: 'Max tokens', step: '1', min: 1, max: mostCount, hint: 'The longest answer, in tokens' },
-  { name: 'seed', label: 'Seed', step: '1', min: -1, max: Number.MAX_SAFE_INTEGER, hint: 'The same seed gives the same answer; without one each answer differs' },
+  { name: 'seed', label: 'Seed', step: '1', min: Number.MIN_SAFE_INTEGER, max: Number.MAX_SAFE_INTEGER, hint: 'The same seed gives the same answer; without one each answer differs' },
 ];
 
 /**

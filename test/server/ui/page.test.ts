@@ -110,3 +110,21 @@ t.test('--no-ui leaves the API alone', async (t) => {
   t.match((await get(`${url}/`, html)).body.toString(), /^Recua is running\./);
   t.equal((await get(`${url}/ui/main.js`)).status, 404);
 });
+
+t.test('the page accepts the same numbers in its settings as the server', async (t) => {
+  const { url } = await startApp(t);
+  interface NumberSetting { name: string; step: string; min: number; max: number }
+  const { numbers } = await import(new URL('../../../web/chat/asking.js', import.meta.url).href) as { numbers: NumberSetting[] };
+  t.ok(numbers.length > 5, 'they are there');
+  const statusOf = async (name: string, value: number): Promise<number> => {
+    const body = JSON.stringify({ messages: [{ role: 'user', content: 'Hi' }], max_tokens: 1, [name]: value });
+    const response = await fetch(`${url}/v1/chat/completions`, { method: 'POST', headers: { 'content-type': 'application/json' }, body });
+    await response.text();
+    return response.status;
+  };
+  for (const { name, step, min, max } of numbers) {
+    for (const value of [min, max]) t.equal(await statusOf(name, value), 200, `${name} ${value}`);
+    for (const value of [min - Number(step), max + Number(step)]) t.equal(await statusOf(name, value), 400, `${name} ${value}`);
+    if (step === '1') t.equal(await statusOf(name, 2.5), 400, `${name} is a whole number`);
+  }
+});
