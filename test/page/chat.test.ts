@@ -89,6 +89,11 @@ t.test('the settings of a chat are sent with its requests', { skip: missing('chr
   await page.getByText('Not sent: the schema in the chat settings is not valid JSON.').waitFor();
   t.equal(await page.locator('article.user').count(), 1);
   t.equal(await page.getByRole('textbox', { name: 'Message' }).inputValue(), 'Another city', 'the text stays in the box');
+  await page.getByRole('button', { name: 'Regenerate' }).click();
+  await page.getByRole('button', { name: 'Edit and resend' }).click();
+  await page.locator('article.user').getByRole('button', { name: 'Send' }).click();
+  t.equal(await page.locator('article.user .editor').count(), 1, 'the editor stays open');
+  t.equal(await page.locator('.branches').count(), 0, 'neither a question nor an answer has another version');
   t.strictSame(complaints, []);
 });
 

@@ -153,8 +153,6 @@ export function restartOf(message, conversation) {
  */
 export async function wholeAnswer(message, running, conversation, continued, grown) {
   const { signal } = running.stop;
-  const wrong = wrongIn(conversation);
-  if (wrong) throw new Error(wrong);
   const server = serverId(signal).catch(() => undefined);
   const path = running.path.slice(0, -1);
   /** @param {boolean} connecting */

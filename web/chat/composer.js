@@ -5,7 +5,6 @@ import { notify } from '../app/notice.js';
 import { models } from '../app/models.js';
 import { askAgain, json, sentenceOf } from '../app/server.js';
 import { count, percent } from '../app/units.js';
-import { wrongIn } from './asking.js';
 import { readAttached } from './files.js';
 import { session } from './session.js';
 
@@ -81,16 +80,14 @@ export function Composer({ model }) {
     const said = session.drafts.get(id) ?? '';
     const given = session.attached.get(id) ?? none;
     if (session.busy || reading.some(({ chat }) => chat === id) || (said.trim() === '' && given.length === 0)) return;
-    const wrong = wrongIn(session.conversation);
-    if (wrong) return notify(wrong);
     waits.current = to === '';
     if (waits.current) {
       askAgain();
       void models.refresh();
       return;
     }
+    if (!session.say(said, given)) return;
     session.drafts.delete(id);
-    session.say(said, given);
     setText('');
     setFiles([], id);
   };

@@ -97,14 +97,16 @@ function Branches({ message }) {
   </span>`;
 }
 
-/** @param {{ text: string, done: () => void, save: (text: string) => void, label: string }} props */
+/**
+ * Stays open if `save` returns false.
+ * @param {{ text: string, done: () => void, save: (text: string) => boolean, label: string }} props
+ */
 function Editor({ text, done, save, label }) {
   /** @type {{ current: HTMLTextAreaElement | null }} */
   const box = useRef(null);
   useEffect(() => box.current?.focus(), []);
   const submit = () => {
-    save(box.current?.value ?? '');
-    done();
+    if (save(box.current?.value ?? '')) done();
   };
   return html`<div class="editor">
     <textarea ref=${box} aria-label="Text" defaultValue=${text} rows=${Math.min(20, text.split('\n').length + 1)}

@@ -4,7 +4,7 @@ import { Emitter } from '../app/emitter.js';
 import { models } from '../app/models.js';
 import { notify } from '../app/notice.js';
 import { sentenceOf, ServerError } from '../app/server.js';
-import { wholeAnswer } from './asking.js';
+import { wholeAnswer, wrongIn } from './asking.js';
 import * as database from './database.js';
 import { hold, isFree } from './one-tab.js';
 import { savedChats, servedModel } from './saved-chats.js';
@@ -249,11 +249,20 @@ class Session extends Emitter {
     return this.children.get(parent) ?? [];
   }
 
+  /** Tells what is wrong with the settings. Then nothing is added to the chat, and nothing sent. */
+  #isRefused() {
+    const wrong = wrongIn(this.conversation);
+    if (wrong) notify(wrong);
+    return wrong !== '';
+  }
+
   /**
    * Adds a user's message, at the end or as another version of `instead`, and asks for an answer.
+   * Returns false if the settings do not allow that.
    * @param {string} content @param {import('./tree.js').Attached[]} attached @param {Message} [instead]
    */
   say(content, attached, instead) {
+    if (this.#isRefused()) return false;
     const parent = instead ? instead.parent : this.path.at(-1)?.id ?? '';
     const before = this.conversation.chosen;
     const message = this.#add({ parent, role: 'user', content, ...(attached.length > 0 ? { attached } : {}) });
@@ -261,6 +270,7 @@ class Session extends Emitter {
     this.#arrange();
     if (this.conversation.saved) void this.#sayOnServer(this.conversation, message, before);
     else this.reply(message);
+    return true;
   }
 
   /**
@@ -294,6 +304,7 @@ class Session extends Emitter {
 
   /** Adds a tool result that the user typed. @param {Message} caller @param {string} callId @param {string} content */
   giveResult(caller, callId, content) {
+    if (this.#isRefused()) return;
     const last = this.path.at(-1) ?? caller;
     const result = this.#add({ parent: last.id, role: 'tool', callId, content });
     this.#arrange();
@@ -317,11 +328,12 @@ class Session extends Emitter {
   /** Asks for another version of an answer. @param {Message} message */
   retry(message) {
     const parent = this.messages.get(message.parent);
-    if (parent) this.reply(parent);
+    if (parent && !this.#isRefused()) this.reply(parent);
   }
 
   /** Continues an answer that ended early. @param {Message} message */
   goOn(message) {
+    if (this.#isRefused()) return;
     const at = this.path.findIndex(({ id }) => id === message.id);
     delete message.error;
     delete message.finish;
@@ -337,6 +349,7 @@ class Session extends Emitter {
     this.#add({ parent, role, content, model, finish: 'stop' });
     this.#arrange();
     void this.#keep(this.conversation);
+    return true;
   }
 
   stop() {
