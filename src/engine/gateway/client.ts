@@ -322,7 +322,8 @@ class EngineClient extends EngineRequests {
     const { crashes, windowMs, delayMs } = this.#policy;
     const now = performance.now();
     this.#crashTimes = [...this.#crashTimes.filter((time) => now - time < windowMs), now];
-    if (!this.#everReady && this.#crashTimes.length >= 2) {
+    // However long each load took: a large model's takes longer than the window.
+    if (!this.#everReady && this.crashes >= 2) {
       this.#giveUp(new RecuaError('model_unusable', `The engine process died while loading the model (${how})${output}.`));
     } else if (this.#crashTimes.length >= crashes) {
       const seconds = Math.round(this.#policy.holdOffMs / 1000);

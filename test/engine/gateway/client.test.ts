@@ -312,6 +312,10 @@ t.test('a process that dies while loading is tried once more, then the model is 
   const never = start(t, { killOnLoad: true });
   t.equal(await code(never.engine.ready()), 'model_unusable');
   t.match(never.engine.state, { state: 'failed' });
+  // A load that takes longer than the window of the crashes, as of a large model.
+  const slow = start(t, { killOnLoad: true }, {}, { restart: { windowMs: 0 } });
+  t.equal(await code(slow.engine.ready()), 'model_unusable');
+  t.equal(slow.engine.crashes, 2);
 });
 
 t.test('close() lets running answers end, and cancels them when the drain time is over', async (t) => {
