@@ -45,6 +45,8 @@ export interface FakeOptions {
   loadError?: { code: string; message: string };
   /** Dies while loading. */
   killOnLoad?: boolean;
+  /** The first step, which is part of the load, never ends. */
+  stuckOnLoad?: boolean;
 }
 
 /** Bytes of a stashed token. */
@@ -185,6 +187,7 @@ class FakeContext implements NativeContext {
   #random = 1;
   constructor(readonly options: ContextOptions, readonly fake: FakeOptions, readonly owner: FakeAddon) {
     this.#kv = Array.from({ length: options.sequences }, () => []);
+    this.#stuck = fake.stuckOnLoad ?? false;
     owner.stats.openContexts++;
   }
   get contextSize() { return this.options.contextSize; }

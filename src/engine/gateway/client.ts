@@ -39,6 +39,11 @@ export interface RestartPolicy {
 }
 
 const defaultRestart: RestartPolicy = { delayMs: 100, crashes: 5, windowMs: 60_000, holdOffMs: 60_000 };
+/**
+ * A load may go this many times longer without a sign of life than a request: one operation of a
+ * first token may read gigabytes from a slow disk.
+ */
+const loadPatience = 10;
 /** After the drain time and the cancels, the process has this long to end by itself. */
 const killAfterMs = 2_000;
 /** Lines of output quoted in the log when the process dies. */
@@ -197,6 +202,7 @@ class EngineClient extends EngineRequests {
     if (!child) return;
     this.#child = child;
     child.send({ type: 'load', options: this.#options, logLevel: this.#logLevel });
+    this.#watchOver(child, { ...this.#watchPolicy, stuckMs: this.#watchPolicy.stuckMs * loadPatience });
     this.changed();
   }
 
@@ -252,19 +258,23 @@ class EngineClient extends EngineRequests {
     this.#turn({ state: 'ready', model, status: this.#status });
     for (const { resolve } of this.#readyWaiters.splice(0)) resolve(model);
     this.#sendAll();
-    const child = this.#child!;
-    this.#watch = new Watch(this.#watchPolicy, () => child.send({ type: 'look' }), (part, why) => this.#giveUpOn(child, part, why));
-    this.#watch.start();
+    this.#watchOver(this.#child!, this.#watchPolicy);
     this.changed();
+  }
+
+  #watchOver(child: Child, policy: WatchPolicy): void {
+    this.#watch?.stop();
+    this.#watch = new Watch(policy, () => child.send({ type: 'look' }), (part, why) => this.#giveUpOn(child, part, `${why} for ${Math.round(policy.stuckMs / 1000)} s`));
+    this.#watch.start();
   }
 
   /** Kills a stuck process; its exit is then handled like a crash. */
   #giveUpOn(child: Child, part: Part, why: string): void {
     if (this.#child !== child || this.#closing || this.#stuck) return;
-    this.#log('error', `the engine process is stuck: ${why} for ${Math.round(this.#watchPolicy.stuckMs / 1000)} s; restarting it`);
+    this.#log('error', `the engine process is stuck: ${why}; ${this.#everReady ? 'restarting' : 'ending'} it`);
     this.#stuck = part;
     // Its end may take a while, and until then no request can succeed.
-    this.#turn({ state: 'restarting', fraction: 0 });
+    if (this.#everReady) this.#turn({ state: 'restarting', fraction: 0 });
     child.kill();
   }
 
@@ -273,6 +283,7 @@ class EngineClient extends EngineRequests {
    * existed before, and memory may become free.
    */
   #giveUp(error: RecuaError): void {
+    this.#watch?.stop();
     this.failAll(error);
     for (const { reject } of this.#readyWaiters.splice(0)) reject(error);
     if (!this.#everReady) return this.#turn({ state: 'failed', error });
@@ -323,8 +334,9 @@ class EngineClient extends EngineRequests {
     const now = performance.now();
     this.#crashTimes = [...this.#crashTimes.filter((time) => now - time < windowMs), now];
     // However long each load took: a large model's takes longer than the window.
-    if (!this.#everReady && this.crashes >= 2) {
-      this.#giveUp(new RecuaError('model_unusable', `The engine process died while loading the model (${how})${output}.`));
+    if (!this.#everReady && (stuck || this.crashes >= 2)) {
+      const end = stuck ? 'made no progress while loading the model, and was ended' : `died while loading the model (${how})${output}`;
+      this.#giveUp(new RecuaError('model_unusable', `The engine process ${end}.`));
     } else if (this.#crashTimes.length >= crashes) {
       const seconds = Math.round(this.#policy.holdOffMs / 1000);
       const message = `The engine process died ${this.#crashTimes.length} times within ${Math.round(windowMs / 1000)} s (last by ${how}); it is tried again in ${seconds} s.`;

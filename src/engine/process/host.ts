@@ -4,11 +4,11 @@
 import { RecuaError } from '../../errors.js';
 import { deliver } from './delivery.js';
 import { EngineLoop } from '../loop/engine-loop.js';
-import { load } from './load.js';
+import { load, type Loading } from './load.js';
 import { listenToNative } from './native-log.js';
 import { skippedText, wantsGpu } from '../offload.js';
 import type { OpenedNative } from './own-native.js';
-import { logLevels, type EngineOptions, type FromEngine, type LogLevel, type ToEngine } from '../protocol.js';
+import { logLevels, type EngineOptions, type FromEngine, type LogLevel, type Pulse, type ToEngine } from '../protocol.js';
 
 /** The part of `process` that the host uses. */
 export type Channel = Pick<NodeJS.Process, 'on' | 'exit' | 'pid' | 'kill' | 'connected'> & { send?: NodeJS.Process['send'] };
@@ -16,9 +16,12 @@ export type Channel = Pick<NodeJS.Process, 'on' | 'exit' | 'pid' | 'kill' | 'con
 /** Progress is sent when the whole percent changes. */
 const progressSteps = 100;
 
+/** Before the load begins. */
+const idle: Pulse = { compute: { busy: false, done: 0 }, pool: { busy: false, done: 0 } };
+
 export function runHost(openNative: (options: EngineOptions) => OpenedNative | Promise<OpenedNative>, channel: Channel): void {
   let engine: EngineLoop | undefined;
-  let loading: { cancel(): void } | undefined;
+  let loading: Loading | undefined;
   let closing = false;
 
   const send = (message: FromEngine): void => {
@@ -79,12 +82,12 @@ export function runHost(openNative: (options: EngineOptions) => OpenedNative | P
       least = logLevels.indexOf(m.logLevel);
       start(m.options).catch((error: unknown) => (closing ? channel.exit(0) : fail(error)));
     } else if (m.type === 'close') void close(m.sleeps);
+    else if (m.type === 'look') send({ type: 'pulse', pulse: engine?.vitals.look() ?? loading?.look() ?? idle });
     else if (!engine) {
       const error = new RecuaError('model_loading', 'The model is still loading.').toPlain();
-      if (m.type !== 'cancel' && m.type !== 'endThinking' && m.type !== 'look') send({ type: 'events', events: [{ id: m.id, kind: 'error', error }], status: { running: 0, waiting: 0, tokens: 0 } });
+      if (m.type !== 'cancel' && m.type !== 'endThinking') send({ type: 'events', events: [{ id: m.id, kind: 'error', error }], status: { running: 0, waiting: 0, tokens: 0 } });
     } else if (m.type === 'cancel') engine.cancel(m.id);
     else if (m.type === 'endThinking') engine.endThinking(m.id);
-    else if (m.type === 'look') send({ type: 'pulse', pulse: engine.vitals.look() });
     else deliver(engine, m);
   });
   // The parent may have gone before the 'disconnect' listener exists.

@@ -9,7 +9,7 @@ import { chooseOffload, settleOffload } from '../offload.js';
 import type { OffloadChoice, SkippedBackend } from '../offload.js';
 import { canRemoveParts, scoredRows, type LoadedModel } from '../loop/loaded.js';
 import { defectNotes, knownDefects } from './known-defects.js';
-import type { EngineOptions, ModelDescription } from '../protocol.js';
+import type { EngineOptions, ModelDescription, Pulse } from '../protocol.js';
 
 const progressMs = 100;
 
@@ -19,12 +19,25 @@ const smallContext = 1024;
 /** Most inputs of an embedding call in one forward pass. */
 const embedderSequences = 32;
 
+export interface Loading {
+  promise: Promise<LoadedModel>;
+  cancel(): void;
+  /** Signs of life while the first token is evaluated; nothing else of a load has to show any. */
+  look(): Pulse;
+}
+
+/** The context that evaluates the first token. */
+interface Trial {
+  context?: NativeContext | undefined;
+}
+
 export function load(
   addon: NativeAddon, options: EngineOptions, onProgress: (fraction: number) => void, backends: readonly SkippedBackend[] = [],
-): { promise: Promise<LoadedModel>; cancel(): void } {
+): Loading {
   const { modelPath: path, checked = [], gpuLayers, requireGpu, mmap, mlock, numa } = options;
   let loading: ModelLoad | undefined;
   let cancelled = false;
+  const trial: Trial = {};
   const attempt = async (offload: OffloadChoice, before: readonly Device[]): Promise<LoadedModel> => {
     if (numa !== 'none' && !addon.setNuma(numa)) offload.notes.push(`--numa ${numa} has no effect: llama.cpp finds no second memory node on this machine.`);
     // Before every load: the file may have changed since the gateway checked it, above all when a
@@ -36,7 +49,7 @@ export function load(
     const { progress, promise } = loading;
     const watch = setInterval(() => onProgress(progress()), progressMs);
     const model = await promise.finally(() => clearInterval(watch));
-    return await open(addon, model, options, offload, files, before);
+    return await open(addon, model, options, offload, files, before, trial);
   };
   const all = async (): Promise<LoadedModel> => {
     const before = addon.devices();
@@ -54,11 +67,16 @@ export function load(
     cancelled = true;
     loading?.cancel();
   };
-  return { promise: all(), cancel };
+  const look = (): Pulse => ({
+    compute: { busy: trial.context !== undefined, done: trial.context?.polls() ?? 0 },
+    pool: { busy: false, done: 0 },
+  });
+  return { promise: all(), cancel, look };
 }
 
 async function open(
   addon: NativeAddon, model: NativeModel, wanted: EngineOptions, offload: OffloadChoice, files: readonly CheckedFile[], before: readonly Device[],
+  trial: Trial,
 ): Promise<LoadedModel> {
   try {
     const { info } = model;
@@ -80,7 +98,9 @@ async function open(
     if (!context && !embedderOptions) {
       throw new RecuaError('model_unusable', `Expected a model that generates or embeds, got ${info.architecture} with pooling ${pooling}.`);
     }
-    await tryOut(model, context);
+    // A GPU does not poll, and may compile its kernels for minutes first.
+    if (offload.devices.length === 0) trial.context = context;
+    await tryOut(model, context).finally(() => (trial.context = undefined));
     if (!canRemoveParts(info)) {
       const why = info.recurrent ? 'This architecture keeps one state per sequence' : 'Sliding-window attention forgets old positions';
       notes.push(`${why}: a prompt can reuse an earlier conversation only as a whole, or up to a checkpoint near the end of its prompt.`);

@@ -63,13 +63,13 @@ t.test('a process that does not respond is stuck; one that responds late is not,
 });
 
 /** An engine in a real process over the fake addon, probed often. */
-function start(t: Test, fake: FakeOptions = {}, more: Partial<typeof options> = {}) {
+function start(t: Test, fake: FakeOptions = {}, more: Partial<typeof options> = {}, stuckMs = 1_500) {
   process.env.FAKE_ADDON = JSON.stringify(fake);
   const log: string[] = [];
   const states: string[] = [];
   const engine = startEngine({ ...options, ...more }, {
     entry: new URL('../fake-main.js', import.meta.url), log: (level, text) => log.push(`${level} ${text}`),
-    onState: ({ state }) => states.push(state), restart: { delayMs: 1 }, watch: { everyMs: 50, stuckMs: 1_500 },
+    onState: ({ state }) => states.push(state), restart: { delayMs: 1 }, watch: { everyMs: 50, stuckMs },
   });
   t.teardown(() => engine.close(0));
   return { engine, log, states };
@@ -97,6 +97,17 @@ t.test('a process whose JavaScript thread is stuck is ended', async (t) => {
   t.equal(await code(engine.complete(completion(marks.stuckProcess)).finished), 'model_stuck');
   t.match(await engine.complete(completion('x', { constraint: say('back') })).finished, { finishReason: 'stop' });
   t.ok(log.some((line) => /is stuck: it does not answer/.test(line)));
+});
+
+t.test('a process whose load is stuck is ended; one whose first token takes long, but polls, is not', async (t) => {
+  const stuck = start(t, { stuckOnLoad: true }, {}, 100);
+  t.equal(await code(stuck.engine.ready()), 'model_unusable');
+  t.match(stuck.engine.state, { state: 'failed', error: { message: /made no progress while loading/ } });
+  t.equal(stuck.engine.crashes, 1);
+  t.ok(stuck.log.some((line) => /is stuck: its computing makes no progress for 1 s; ending it/.test(line)), stuck.log.join('\n'));
+  const slow = start(t, { stepMs: 3_000, polling: true }, {}, 100);
+  await slow.engine.ready();
+  t.equal(slow.engine.crashes, 0);
 });
 
 t.test('a process that can no longer prepare requests is ended; those in preparation are tried alone', async (t) => {
