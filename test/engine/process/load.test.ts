@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import type { RecuaError } from '#recua/errors.js';
 import { startEngine } from '#recua/engine/gateway/client.js';
 import { builtinPath } from '#recua/models/store.js';
+import { writeReranker } from '../../native/random-reranker.js';
 import { options } from '../requests.js';
 import { repacks } from '#recua/engine/process/load.js';
 
@@ -34,8 +35,8 @@ t.test('otherwise ggml copies them', (t) => {
   t.end();
 });
 
-/** Loads a copy of a model in which the bytes behind `mark` are others. */
-async function loadChanged(t: Test, folder: string, path: string, mark: string, change: (bytes: Buffer) => void) {
+/** Starts an engine with a copy of a model in which the bytes behind `mark` are others. */
+function startChanged(t: Test, folder: string, path: string, mark: string, change: (bytes: Buffer) => void) {
   const bytes = readFileSync(path);
   const at = bytes.indexOf(mark);
   t.ok(at > 0, mark);
@@ -44,7 +45,11 @@ async function loadChanged(t: Test, folder: string, path: string, mark: string, 
   writeFileSync(changed, bytes);
   const engine = startEngine({ ...options, modelPath: changed });
   t.teardown(() => engine.close());
-  return await engine.ready().then(() => undefined, (error: RecuaError) => error);
+  return engine;
+}
+
+async function loadChanged(...given: Parameters<typeof startChanged>) {
+  return await startChanged(...given).ready().then(() => undefined, (error: RecuaError) => error);
 }
 
 t.test('a model that ends the process with its first token does not count as loaded', async (t) => {
@@ -54,6 +59,17 @@ t.test('a model that ends the process with its first token does not count as loa
   // Its type, behind its one dimension, becomes I32, with which ggml cannot multiply.
   const error = await loadChanged(t, folder, builtinPath, norm, (bytes) => bytes.writeUInt32LE(26, norm.length + 12));
   t.match(error, { code: 'model_unusable', message: /died while loading/ });
+});
+
+t.test('a model without memory only embeds, even if its file says that it generates', async (t) => {
+  const folder = t.testdir();
+  const path = join(folder, 'bert.gguf');
+  await writeReranker('bert', path, { head: false });
+  const key = 'bert.attention.causal';
+  const engine = startChanged(t, folder, path, key, (bytes) => bytes.writeUInt8(1, key.length + 4));
+  t.match(await engine.ready(), { canGenerate: false, canEmbed: true });
+  const { vectors } = await engine.embed({ inputs: ['hello '.repeat(100)] });
+  t.equal(vectors[0]!.length, 64);
 });
 
 t.test('a vocabulary that cannot write every text is refused', async (t) => {
