@@ -7,6 +7,7 @@ import type { OptionsOf } from '../settings/kinds.js';
 import type { ChatRequest, CompletionRequest, Constraint, ModelDescription } from '../engine/protocol.js';
 import { RecuaError } from '../errors.js';
 import { checkName, Fields, isObject, wrongType, wrongValue } from '../request/fields.js';
+import { refuseHalves } from '../request/half-characters.js';
 import { readSampling, samplingNames } from '../request/sampling-fields.js';
 import { maxTopLogprobs } from '../request/telling-fields.js';
 import { readSettings } from '../request/setting-fields.js';
@@ -171,10 +172,13 @@ export function makeChatRequest(input: string | readonly Message[], options: Cha
   const tools = readTools(fields);
   const constraint = readConstraint(fields);
   if (constraint.kind === 'grammar' && tools.tools !== '' && tools.toolChoice !== 'none') throw conflict('grammar', 'tools');
+  const messages = JSON.stringify(readMessages(input));
+  refuseHalves(messages, undefined, 'messages');
+  refuseHalves(tools.tools, undefined, 'tools');
   return {
     maxToolRounds: fields.integer('maxToolRounds', { min: 0, max: 1_000_000 }) ?? 8,
     request: {
-      messages: JSON.stringify(readMessages(input)),
+      messages,
       ...tools,
       ...readGeneration(fields, model),
       constraint,
@@ -220,7 +224,9 @@ function readConstraint(fields: Fields): Constraint {
   if (grammar) return { kind: 'grammar', grammar };
   if (schema === undefined) return { kind: 'none' };
   if (!isObject(schema) && typeof schema !== 'function') throw wrongType('schema', 'a schema', schema);
-  return { kind: 'schema', schema: JSON.stringify(jsonSchemaOf(schema as Schema, 'schema')), strict: false, param: 'schema' };
+  const json = JSON.stringify(jsonSchemaOf(schema as Schema, 'schema'));
+  refuseHalves(json, undefined, 'schema');
+  return { kind: 'schema', schema: json, strict: false, param: 'schema' };
 }
 
 function conflict(one: string, other: string): RecuaError {

@@ -112,5 +112,6 @@ async function runTool({ parameters, execute }: AnyTool, call: ToolCall, signal:
     return JSON.stringify({ error: thrown.message });
   }
   const result = await execute!(args as never, { id: call.id, signal });
-  return typeof result === 'string' ? result : toJson(result, `the result of ${call.name}`);
+  // A tool may have cut a text within a character.
+  return typeof result === 'string' ? result.toWellFormed() : toJson(result, `the result of ${call.name}`);
 }

@@ -219,6 +219,8 @@ inBothModes('wrong arguments are refused by name, before any work', async (t, lo
     [[{ role: 'robot', content: 'x' }], undefined, 'invalid_value', 'messages[0].role'],
     [[{ role: 'user' }], undefined, 'invalid_type', 'messages[0].content'],
     [[{ role: 'tool', content: 'x' }], undefined, 'invalid_type', 'messages[0].toolCallId'],
+    ['cut \ud83e', undefined, 'invalid_value', 'messages[0].content'],
+    ['x', { schema: { enum: ['a', '\ud83e'] } }, 'invalid_value', 'schema.enum[1]'],
     ['x', { temprature: 1 }, 'invalid_value', 'temprature'],
     ['x', { temperature: 'hot' }, 'invalid_type', 'temperature'],
     ['x', { topP: 2 }, 'invalid_value', 'topP'],

@@ -54,6 +54,13 @@ inBothModes('tools with execute run, and the model continues', async (t, load) =
   t.ok(result.usage.cachedTokens > 0);
 });
 
+inBothModes('a result that is cut within a character loses only this character', async (t, load) => {
+  const model = await load(t);
+  const { messages } = await model.chat(question, { ...greedy, tools: { get_weather: tool({ description, parameters, execute: () => 'Sunny 🌞'.slice(0, 7) }) } });
+  t.match(messages[1], { role: 'tool', content: 'Sunny \ufffd' });
+  t.match(messages[2], { role: 'assistant', content: /Sunny/ });
+});
+
 inBothModes('rounds are limited, an exception rejects, and a cancel ends the loop', async (t, load) => {
   const model = await load(t);
   const tools = { get_weather: tool({ description, parameters, execute: () => 'Sunny' }) };

@@ -3,6 +3,7 @@
 // needs over a gigabyte to refuse 32 MiB of "[".
 import type { Request, RequestHandler, Response, NextFunction } from 'express';
 import { RecuaError } from '../../errors.js';
+import { refuseHalves } from '../../request/half-characters.js';
 import { weighJson } from '../../request/json-weight.js';
 import { bytesPerByte, type BodyMemory, type BodyShare } from './body-memory.js';
 import { readBody } from './body-reader.js';
@@ -97,38 +98,6 @@ function parse(bytes: Buffer, share: BodyShare): unknown {
   } catch (cause) {
     throw new RecuaError('invalid_json', `The request body is not valid JSON: ${(cause as Error).message}.`, { cause });
   }
-  if (/\\u[dD][89a-fA-F]/.test(text)) refuseHalves(body);
+  refuseHalves(text, body);
   return body;
-}
-
-/** Refuses unpaired surrogates: characters beyond the first 65,536 need two \u escapes. */
-function refuseHalves(body: unknown): void {
-  const found = halfIn(body);
-  if (!found) return;
-  const { text } = found;
-  const path = found.path.replace(/^\./, '');
-  const at = text.search(/\p{Surrogate}/u);
-  const escape = `\\u${text.charCodeAt(at).toString(16)}`;
-  throw new RecuaError('invalid_value', `Expected ${path || 'the body'} to be text, got ${escape} at character ${at + 1}, which is half of a character (an unpaired surrogate). Cut texts between characters.`, { param: path });
-}
-
-/** The first text with half of a character, and the path to it, which begins with "." or "[". */
-function halfIn(value: unknown): { text: string; path: string } | undefined {
-  if (typeof value === 'string') return value.isWellFormed() ? undefined : { text: value, path: '' };
-  if (typeof value !== 'object' || value === null) return undefined;
-  if (Array.isArray(value)) {
-    for (let index = 0; index < value.length; index++) {
-      const item: unknown = value[index];
-      const found = typeof item === 'number' ? undefined : halfIn(item);
-      if (found) return { text: found.text, path: `[${index}]${found.path}` };
-    }
-    return undefined;
-  }
-  // Object.entries takes twice as long as this.
-  for (const name of Object.keys(value)) {
-    if (!name.isWellFormed()) return { text: name, path: '' };
-    const found = halfIn((value as Record<string, unknown>)[name]);
-    if (found) return { text: found.text, path: `.${name}${found.path}` };
-  }
-  return undefined;
 }
