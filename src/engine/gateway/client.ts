@@ -81,6 +81,10 @@ class EngineClient extends EngineRequests {
   #restartTimer: NodeJS.Timeout | undefined;
   #output: string[] = [];
   #everReady = false;
+  /** The process has loaded the model. */
+  #loaded = false;
+  /** Deaths in a row while loading. A large model's load takes longer than the crashes' window. */
+  #loadDeaths = 0;
   readonly #readyWaiters: { resolve(model: ModelDescription): void; reject(error: RecuaError): void }[] = [];
   #closing: Promise<void> | undefined;
   #whenGone: (() => void) | undefined;
@@ -253,7 +257,7 @@ class EngineClient extends EngineRequests {
   }
 
   #becomeReady(model: ModelDescription): void {
-    this.#everReady = true;
+    this.#everReady = this.#loaded = true;
     this.#status = { running: 0, waiting: 0, tokens: 0 };
     this.#turn({ state: 'ready', model, status: this.#status });
     for (const { resolve } of this.#readyWaiters.splice(0)) resolve(model);
@@ -317,6 +321,8 @@ class EngineClient extends EngineRequests {
 
   #crashed(how: string): void {
     this.crashes++;
+    this.#loadDeaths = this.#loaded ? 0 : this.#loadDeaths + 1;
+    this.#loaded = false;
     if (how === 'signal SIGILL') this.#proof?.doubt();
     const output = this.#output.length > 0 ? `; its last output: ${this.#output.join(' | ')}` : '';
     this.#log('error', `the engine process died (${how})${output}`);
@@ -333,13 +339,13 @@ class EngineClient extends EngineRequests {
     const { crashes, windowMs, delayMs } = this.#policy;
     const now = performance.now();
     this.#crashTimes = [...this.#crashTimes.filter((time) => now - time < windowMs), now];
-    // However long each load took: a large model's takes longer than the window.
-    if (!this.#everReady && (stuck || this.crashes >= 2)) {
+    if (!this.#everReady && (stuck || this.#loadDeaths >= 2)) {
       const end = stuck ? 'made no progress while loading the model, and was ended' : `died while loading the model (${how})${output}`;
       this.#giveUp(new RecuaError('model_unusable', `The engine process ${end}.`));
-    } else if (this.#crashTimes.length >= crashes) {
+    } else if (Math.max(this.#crashTimes.length, this.#loadDeaths) >= crashes) {
       const seconds = Math.round(this.#policy.holdOffMs / 1000);
-      const message = `The engine process died ${this.#crashTimes.length} times within ${Math.round(windowMs / 1000)} s (last by ${how}); it is tried again in ${seconds} s.`;
+      const often = this.#loadDeaths >= crashes ? `${this.#loadDeaths} times in a row while loading` : `${this.#crashTimes.length} times within ${Math.round(windowMs / 1000)} s`;
+      const message = `The engine process died ${often} (last by ${how}); it is tried again in ${seconds} s.`;
       this.#giveUp(new RecuaError('model_crashed', message));
     } else {
       if (this.#everReady && this.#state.state !== 'restarting') this.#turn({ state: 'restarting', fraction: 0 });

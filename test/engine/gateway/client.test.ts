@@ -318,6 +318,15 @@ t.test('a process that dies while loading is tried once more, then the model is 
   t.equal(slow.engine.crashes, 2);
 });
 
+t.test('loads that take long and die one after the other fail the requests that wait', async (t) => {
+  const { engine } = start(t, {}, {}, { restart: { windowMs: 0 } });
+  await engine.ready();
+  process.env.FAKE_ADDON = JSON.stringify({ killOnLoad: true });
+  process.kill(engine.pid!, 'SIGKILL');
+  t.equal(await code(engine.complete(completion('x')).finished), 'model_crashed');
+  t.match(engine.state, { state: 'failed', error: { message: /died 5 times in a row while loading/ } });
+});
+
 t.test('close() lets running answers end, and cancels them when the drain time is over', async (t) => {
   const drained = start(t, { stepMs: 1 });
   await drained.engine.ready();
