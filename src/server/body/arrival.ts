@@ -1,6 +1,7 @@
 // Ends requests whose body arrives too slowly, so that slow clients do not hold sockets. Node's own
 // limit (`requestTimeout`) would also end the long upload of a large file. Called by listen.
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
 import { hasBody } from './json-body.js';
 
 const limits = {
@@ -18,6 +19,16 @@ const limits = {
  */
 export function watchArrivals(server: Server, late: (req: IncomingMessage) => void, own: Partial<typeof limits> = {}): void {
   const { freeMs, leastBytesPerSecond, checkMs } = { ...limits, ...own };
+  const stopping = new WeakMap<Socket, Set<() => void>>();
+  /** Called when the connection closes. One listener for all of its requests. */
+  const stopsOf = (socket: Socket): Set<() => void> => {
+    const known = stopping.get(socket);
+    if (known) return known;
+    const stops = new Set<() => void>();
+    stopping.set(socket, stops);
+    socket.once('close', () => stops.forEach((stop) => stop()));
+    return stops;
+  };
   const watch = (req: IncomingMessage, res: ServerResponse): void => {
     if (!hasBody(req)) return;
     const { socket } = req;
@@ -31,7 +42,14 @@ export function watchArrivals(server: Server, late: (req: IncomingMessage) => vo
       timer = setTimeout(check, checkMs).unref();
     };
     let timer = setTimeout(check, freeMs).unref();
-    req.once('close', () => clearTimeout(timer));
+    const stop = (): void => {
+      clearTimeout(timer);
+      stops.delete(stop);
+    };
+    // A request that was answered before all of it arrived does not close with its connection.
+    const stops = stopsOf(socket);
+    stops.add(stop);
+    req.once('close', stop);
   };
   for (const event of ['request', 'checkContinue', 'checkExpectation']) server.on(event, watch);
 }

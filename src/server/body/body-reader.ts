@@ -75,8 +75,11 @@ function collect(req: IncomingMessage, source: Readable, declared: number, limit
     const settle = (error?: RecuaError): void => {
       source.off('data', take).off('end', end);
       req.off('close', gone);
-      if (error) reject(error);
-      else resolve(buffer.subarray(0, length));
+      if (error) {
+        // The request may live on until the client has stopped sending.
+        buffer = Buffer.alloc(0);
+        reject(error);
+      } else resolve(buffer.subarray(0, length));
     };
     const take = (chunk: Buffer): void => {
       try {

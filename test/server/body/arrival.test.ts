@@ -1,9 +1,14 @@
 import { once } from 'node:events';
-import { createServer, type RequestListener } from 'node:http';
+import { createServer, type IncomingMessage, type RequestListener } from 'node:http';
 import { connect, type AddressInfo, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import t, { type Test } from 'tap';
 import { watchArrivals } from '#recua/server/body/arrival.js';
+
+setFlagsFromString('--expose-gc');
+const collect = runInNewContext('gc') as () => void;
 
 const soon = { freeMs: 20, checkMs: 10 };
 
@@ -80,5 +85,23 @@ t.test('what arrives within the time may be slow, and a request without a body i
   other.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n');
   await once(other, 'data');
   await later();
+  t.equal(late(), 0);
+});
+
+t.test('a request that was answered early is free once its connection is closed', async (t) => {
+  const requests: WeakRef<IncomingMessage>[] = [];
+  const { open, late } = await start(t, {}, (req, res) => {
+    requests.push(new WeakRef(req));
+    // As after a refusal: nobody reads the rest.
+    req.pause();
+    res.setHeader('Connection', 'close').end('no');
+  });
+  const socket = open();
+  socket.resume();
+  socket.write(`${head(1_000)}abc`);
+  await closed(socket);
+  await later();
+  collect();
+  t.equal(requests[0]!.deref(), undefined);
   t.equal(late(), 0);
 });

@@ -1,6 +1,8 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { connect, type AddressInfo } from 'node:net';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { deflateSync, brotliCompressSync, gzipSync } from 'node:zlib';
 import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
@@ -8,6 +10,9 @@ import type { Request, Response as Reply } from 'express';
 import { BodyMemory } from '#recua/server/body/body-memory.js';
 import { readBody } from '#recua/server/body/body-reader.js';
 import { hello, startApp, until } from '../app-under-test.js';
+
+setFlagsFromString('--expose-gc');
+const collect = runInNewContext('gc') as () => void;
 
 const path = '/v1/chat/completions';
 const json = JSON.stringify(hello);
@@ -44,6 +49,19 @@ t.test('a body that grows too large is refused while it grows', async (t) => {
   const timer = setInterval(() => socket.write(chunk.repeat(100)), 5);
   await until(() => seen.closed);
   clearInterval(timer);
+});
+
+t.test('a refused body takes no memory, even while its client goes on sending', async (t) => {
+  const { port } = await startApp(t, { bodyLimitBytes: 8_000_000 });
+  const held = () => (collect(), process.memoryUsage().arrayBuffers);
+  const before = held();
+  const clients = Array.from({ length: 4 }, () => client(port));
+  const chunk = `186a0\r\n${'x'.repeat(100_000)}\r\n`;
+  for (const { socket } of clients) socket.write(head('Transfer-Encoding: chunked') + chunk.repeat(81));
+  await until(() => clients.every(({ seen }) => seen.text.includes('body_too_large')));
+  await until(() => held() - before < 8_000_000);
+  t.notOk(clients.some(({ seen }) => seen.closed), 'the connections are still open');
+  for (const { socket } of clients) socket.destroy();
 });
 
 t.test('a client that asks first is told to continue, or why not', async (t) => {
