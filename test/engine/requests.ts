@@ -114,6 +114,11 @@ export async function openEngine(fake: FakeOptions = {}, more: Partial<EngineOpt
       engine.embed(id, { inputs, ...(client === undefined ? {} : { asker: { client, priority: 0 } }) });
       return { id, done };
     },
+    rerank: (query: string, documents: string[], client: string) => {
+      const { id, done } = track();
+      engine.embed(id, { query, documents, asker: { client, priority: 0 } });
+      return { id, done };
+    },
   };
 }
 

@@ -95,7 +95,8 @@ export class Embeddings {
     const cancelled = newCancelFlag();
     const accepted: Accepted = { client, cancelled, runs: false };
     this.#active.set(id, accepted);
-    const texts = 'documents' in request ? [request.query, ...request.documents] : request.inputs;
+    // The query is read again beside each document.
+    const texts = 'documents' in request ? request.documents.flatMap((document) => [request.query, document]) : request.inputs;
     const leave = isLong(texts) ? await this.#poolShare.enter(client, (stop) => { accepted.stop = stop; }) : undefined;
     try {
       if (!this.#active.has(id)) return;

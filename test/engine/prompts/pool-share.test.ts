@@ -144,6 +144,18 @@ t.test('a short request passes those with long texts, and a cancelled one leaves
   t.equal(open.addon.tokenized.length - atLoad, 4, 'nothing is done for who left');
 });
 
+t.test('a query counts once for each document that it is read beside', async (t) => {
+  const open = await openEngine({ pooling: 'rank' }, { contextSize: 100_000 });
+  const atLoad = open.addon.tokenized.length;
+  const many = Array.from({ length: 4 }, () => open.rerank('x'.repeat(1_000), Array.from({ length: 70 }, () => 'y'), 'ann'));
+  const short = open.rerank('hello', ['y'], 'bob');
+  for (let i = 0; i < 5; i++) await Promise.resolve();
+  t.equal(open.addon.tokenized.length - atLoad, 6, 'query and document of two of them and of the short one');
+  t.match((await short.done).end, { kind: 'embedded' });
+  for (const { done } of many) t.match((await done).end, { kind: 'embedded' });
+  await open.engine.close();
+});
+
 t.test('grammars, schemas and tools that compile slowly delay no other request', async (t) => {
   const open = await openEngine({}, { parallel: 4 });
   const { model } = open.loaded;
