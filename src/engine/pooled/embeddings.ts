@@ -207,12 +207,16 @@ export class Embeddings {
   /** The next call's inputs: one of each client in turn, until the call is full. */
   #take(): Item[] {
     const items: Item[] = [];
+    const passed = new Set<string>();
     let rows = 0;
     let begun = false;
-    for (let next = this.#next(); next; next = this.#next()) {
+    for (let next = this.#next(passed); next; next = this.#next(passed)) {
       const length = next.inputs[next.taken]!.length;
-      // It stays first, so that short inputs cannot pass a long one forever.
-      if (items.length > 0 && rows + length > tokensPerCall) break;
+      if (items.length > 0 && rows + length > tokensPerCall) {
+        // Its client is first in the next call, so that short inputs cannot pass it forever.
+        passed.add(next.client);
+        continue;
+      }
       rows += length;
       if (next.taken === 0) {
         this.#emit({ id: next.id, kind: 'started' });
@@ -231,9 +235,10 @@ export class Embeddings {
     return items;
   }
 
-  /** The request whose turn it is. Drops those that nobody waits for. */
-  #next(): Job | undefined {
+  /** The request whose turn it is, of clients not passed. Drops those that nobody waits for. */
+  #next(passed: ReadonlySet<string>): Job | undefined {
     for (const [client, jobs] of this.#jobs) {
+      if (passed.has(client)) continue;
       while (jobs.length > 0 && !this.#active.has(jobs[0]!.id)) jobs.shift();
       if (jobs.length > 0) return jobs[0];
       this.#jobs.delete(client);

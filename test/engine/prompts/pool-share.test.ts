@@ -110,6 +110,18 @@ t.test('embeddings: clients take turns, and one leaves room in the queue for oth
   await open.engine.close();
 });
 
+t.test('embeddings: short texts of a client fill a call beside a text that needs its own', async (t) => {
+  const open = await openEngine({ pooling: 'mean' }, { contextSize: 5_000 });
+  const calls: Record<string, number> = {};
+  const follow = (client: string, texts: string[]) => open.embed(texts, client).done.then(() => { calls[client] = open.addon.stats.embedCalls; });
+  const texts = (text: string) => Array.from({ length: 8 }, () => text);
+  await Promise.all([follow('ann', texts('x'.repeat(1_500))), follow('bob', texts('y')), follow('cat', texts('z'.repeat(1_500)))]);
+  // The next call may have begun by then.
+  t.ok(calls['bob']! <= 3, JSON.stringify(calls));
+  t.ok(calls['ann']! >= 16 && calls['cat']! >= 16, 'the long ones take turns');
+  await open.engine.close();
+});
+
 t.test('many characters, grammars, schemas and tools count as long', async (t) => {
   t.notOk(takesLong(chat('hello')));
   t.notOk(takesLong(completion('hello')));
