@@ -333,6 +333,42 @@ t.test('an answer that a reload cut off continues, in one tab only', { skip: mis
   t.strictSame(complaints, []);
 });
 
+t.test('an answer that one tab writes is whole in another, which leaves it alone meanwhile', { skip: missing('chromium') }, async (t) => {
+  const { url, engine } = await startApp(t);
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  let finish = (): void => undefined;
+  const finished = new Promise<void>((resolve) => { finish = resolve; });
+  engine.script = async function* () {
+    yield { content: 'The first half' };
+    await finished;
+    yield { content: ' and the second.' };
+  };
+  await say(page, 'tell me');
+  await page.locator('article.answer .prose').getByText('The first half').waitFor();
+  await page.waitForTimeout(2_500);
+  const other = await page.context().newPage();
+  await other.goto(page.url());
+  await other.locator('article.answer .prose').getByText('The first half').waitFor();
+  await other.getByRole('button', { name: 'Continue this answer' }).click();
+  await other.getByText('Another tab is writing this answer.').waitFor();
+  t.equal(engine.requests.length, 1);
+  finish();
+  await other.locator('article.answer .prose').getByText('The first half and the second.').waitFor();
+  engine.script = async function* () {
+    yield { content: 'More.' };
+  };
+  await say(page, 'go on');
+  await page.locator('article.answer').nth(1).locator('.numbers').waitFor();
+  // As when the user turns to the other tab.
+  await other.evaluate(() => document.dispatchEvent(new Event('visibilitychange')));
+  await other.locator('article.answer .prose').getByText('More.').waitFor();
+  await say(other, 'and again');
+  await other.locator('article.answer').nth(2).locator('.numbers').waitFor();
+  t.strictSame(JSON.parse(engine.requests.at(-1)!.messages).map(({ content }: { content: string }) => content),
+    ['tell me', 'The first half and the second.', 'go on', 'More.', 'and again']);
+  t.strictSame(complaints, []);
+});
+
 t.test('a chat that one tab deletes does not come back from another', { skip: missing('chromium') }, async (t) => {
   const { url, engine } = await startApp(t);
   const { page, complaints } = await openPage(t, 'chromium', url);

@@ -10,5 +10,10 @@ export function hold(id) {
   return release;
 }
 
+/** Resolves when no tab writes the answer; at once without locks. @param {string} id */
+export async function untilFree(id) {
+  await navigator.locks?.request(`answer-${id}`, () => undefined);
+}
+
 /** @param {string} id @returns {Promise<boolean>} also false if the browser has no locks */
 export const isFree = async (id) => navigator.locks ? await navigator.locks.request(`answer-${id}`, { ifAvailable: true }, (lock) => lock !== null) : false;

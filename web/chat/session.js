@@ -6,7 +6,7 @@ import { notify } from '../app/notice.js';
 import { sentenceOf, ServerError } from '../app/server.js';
 import { wholeAnswer, wrongIn } from './asking.js';
 import * as database from './database.js';
-import { hold, isFree } from './one-tab.js';
+import { hold, isFree, untilFree } from './one-tab.js';
 import { savedChats, servedModel } from './saved-chats.js';
 import { childrenOf, newConversation, newId, pathOf, titleOf } from './tree.js';
 
@@ -110,7 +110,7 @@ class Session extends Emitter {
     const { changed, model, ...change } = read;
     // A model that the user chose here stays.
     Object.assign(conversation, change, conversation.model === saved.model ? { model } : {});
-    this.#save(conversation, changed);
+    void this.#save(conversation, changed);
     const ids = new Set(changed.map(({ id }) => id));
     if (conversation === this.conversation) this.#show(conversation, [...messages.filter(({ id }) => !ids.has(id)), ...changed]);
     else this.changed();
@@ -120,7 +120,7 @@ class Session extends Emitter {
   async #push(conversation) {
     const path = pathOf(childrenOf(await this.#messagesOf(conversation)), conversation.chosen);
     const written = await savedChats.write(conversation, path);
-    this.#save(conversation, written);
+    void this.#save(conversation, written);
   }
 
   /** Updates the server's file after a change of the branch. @param {Conversation} conversation */
@@ -150,8 +150,9 @@ class Session extends Emitter {
     this.alter(conversation, { title: conversation.saved?.name ?? title, named: true });
   }
 
-  /** Reads changes that others made to the server's chats. */
+  /** Reads changes that other tabs made, and others to the server's chats. */
   async lookAgain() {
+    await this.#readAgain(this.conversation).catch(() => undefined);
     await savedChats.refresh();
     if (savedChats.isServed) await this.#refresh(this.conversation).catch(() => undefined);
   }
@@ -160,8 +161,27 @@ class Session extends Emitter {
   async #resume() {
     const last = this.path.at(-1);
     const isCut = last?.role === 'assistant' && !last.finish && !last.error && !last.toolCalls?.length && !this.running.has(last.id);
-    if (!isCut || Date.now() - last.createdMs > resumeWithinMs || this.pair.length > 0 || !await isFree(last.id)) return;
-    if (this.path.at(-1) === last && !this.running.has(last.id)) this.goOn(last);
+    if (!isCut || Date.now() - last.createdMs > resumeWithinMs || this.pair.length > 0) return;
+    if (!await isFree(last.id)) {
+      await untilFree(last.id);
+      return await this.#readAgain(this.conversation);
+    }
+    if (this.path.at(-1) === last && !this.running.has(last.id)) void this.goOn(last);
+  }
+
+  /** Shows what another tab wrote into the open chat. @param {Conversation} conversation */
+  async #readAgain(conversation) {
+    const isOpen = () => conversation === this.conversation && this.messages.size > 0 && !this.#isWriting(conversation);
+    if (!isOpen()) return;
+    const read = await database.messagesOf(conversation.id);
+    if (!isOpen()) return;
+    const news = read.filter(({ id, content, finish, error }) => {
+      const here = this.messages.get(id);
+      // A complete answer that could not be saved is ahead of its saved copy.
+      return !here || ((finish || error || !here.finish) && (content !== here.content || finish !== here.finish));
+    });
+    for (const message of news) this.messages.set(message.id, message);
+    if (news.length > 0) this.#arrange();
   }
 
   /** @param {Conversation} conversation @param {Message[]} messages */
@@ -217,15 +237,15 @@ class Session extends Emitter {
   /** @param {Partial<Conversation>} change @param {Message[]} [messages] */
   #change(change, messages = []) {
     Object.assign(this.conversation, change);
-    if (this.messages.size > 0) this.#save(this.conversation, messages);
+    if (this.messages.size > 0) void this.#save(this.conversation, messages);
   }
 
   /** @param {Conversation} conversation @param {Message[]} messages */
-  #save(conversation, messages) {
+  async #save(conversation, messages) {
     if (this.#gone.has(conversation.id)) return;
     if (messages.length > 0) conversation.changedMs = Date.now();
     this.list = [conversation, ...this.list.filter(({ id }) => id !== conversation.id)].sort((a, b) => b.changedMs - a.changedMs);
-    database.save({ ...conversation }, messages.map((message) => ({ ...message }))).then((isThere) => {
+    await database.save({ ...conversation }, messages.map((message) => ({ ...message }))).then((isThere) => {
       if (isThere || this.#gone.has(conversation.id)) return;
       // What is shown stays, so that it can be copied.
       this.#forget(conversation.id);
@@ -292,7 +312,7 @@ class Session extends Emitter {
       this.attached.set(conversation.id, attached);
       this.returned++;
       conversation.chosen = before;
-      this.#save(conversation, []);
+      void this.#save(conversation, []);
       if (conversation === this.conversation) this.#arrange();
     }
     this.#sending = false;
@@ -331,14 +351,16 @@ class Session extends Emitter {
     if (parent && !this.#isRefused()) this.reply(parent);
   }
 
-  /** Continues an answer that ended early. @param {Message} message */
-  goOn(message) {
+  /** Continues an answer, unless another tab is writing it. @param {Message} message */
+  async goOn(message) {
     if (this.#isRefused()) return;
+    if (navigator.locks && !await isFree(message.id)) return notify('Another tab is writing this answer.');
+    if (this.running.has(message.id) || !this.path.includes(message)) return;
     const at = this.path.findIndex(({ id }) => id === message.id);
     delete message.error;
     delete message.finish;
     // So that a reload before the first new token continues it too.
-    this.#save(this.conversation, [message]);
+    void this.#save(this.conversation, [message]);
     void this.#write(message, this.path.slice(0, at), true);
     this.changed();
   }
@@ -372,7 +394,7 @@ class Session extends Emitter {
     const running = { stop, watchers, path: [...path, message], connecting: false };
     this.running.set(message.id, running);
     const release = hold(message.id);
-    const timer = setInterval(() => this.#save(conversation, [message]), saveEveryMs);
+    const timer = setInterval(() => void this.#save(conversation, [message]), saveEveryMs);
     const grown = () => { for (const watcher of watchers) watcher(); };
     try {
       await wholeAnswer(message, running, conversation, continued, grown);
@@ -381,9 +403,9 @@ class Session extends Emitter {
       else message.error = sentenceOf(thrown);
     }
     clearInterval(timer);
-    release();
     this.running.delete(message.id);
-    this.#save(conversation, [message]);
+    // Other tabs that wait read what is saved.
+    void this.#save(conversation, [message]).then(release);
     grown();
     this.changed();
     void this.#keep(conversation);
@@ -409,7 +431,7 @@ class Session extends Emitter {
   /** @param {Conversation} conversation @param {Partial<Conversation>} change */
   alter(conversation, change) {
     Object.assign(conversation, change);
-    this.#save(conversation, []);
+    void this.#save(conversation, []);
     this.changed();
   }
 
