@@ -34,6 +34,8 @@ interface Accepted {
   cancelled: CancelFlag;
   /** Whether a call has taken inputs of it. */
   runs: boolean;
+  /** Of its inputs, once they are tokenized. */
+  tokens: number;
   /** Ends its wait for a place on the pool. */
   stop?: () => void;
 }
@@ -46,6 +48,12 @@ interface Item {
 
 /** Keeps calls short: cancels and new requests wait for the running call. */
 const tokensPerCall = 1024;
+
+/**
+ * Tokens of a client's requests, 4 bytes each, from which on its next long one is not tokenized:
+ * begun requests no longer count as bodies, and a query is read again beside each document.
+ */
+const mostHeld = 8 * 1024 * 1024;
 
 export class Embeddings {
   readonly #model: NativeModel;
@@ -63,6 +71,10 @@ export class Embeddings {
   readonly #active = new Map<number, Accepted>();
   /** Requests with inputs that no call has taken, by client; the first of the first is next. */
   readonly #jobs = new Map<string, Job[]>();
+  /** Tokens of the requests that are tokenized and have no answer, by client. */
+  readonly #held = new Map<string, number>();
+  /** Long requests that wait until their client holds fewer. */
+  readonly #whenFewer = new Set<() => void>();
   #running: Promise<void> | undefined;
   #closing = false;
 
@@ -93,11 +105,11 @@ export class Embeddings {
       return;
     }
     const cancelled = newCancelFlag();
-    const accepted: Accepted = { client, cancelled, runs: false };
+    const accepted: Accepted = { client, cancelled, runs: false, tokens: 0 };
     this.#active.set(id, accepted);
     // The query is read again beside each document.
     const texts = 'documents' in request ? request.documents.flatMap((document) => [request.query, document]) : request.inputs;
-    const leave = isLong(texts) ? await this.#poolShare.enter(client, (stop) => { accepted.stop = stop; }) : undefined;
+    const leave = isLong(texts) ? await this.#enter(id, accepted) : undefined;
     try {
       if (!this.#active.has(id)) return;
       const inputs: Int32Array[] = [];
@@ -106,6 +118,8 @@ export class Embeddings {
         if (!this.#active.has(id)) return;
       }
       const job: Job = { id, client, inputs, vectors: new Float32Array(0), taken: 0, done: 0 };
+      accepted.tokens = inputs.reduce((sum, { length }) => sum + length, 0);
+      this.#held.set(client, (this.#held.get(client) ?? 0) + accepted.tokens);
       const jobs = this.#jobs.get(client);
       if (jobs) jobs.push(job);
       else this.#jobs.set(client, [job]);
@@ -122,6 +136,31 @@ export class Embeddings {
     if (!this.#active.has(id)) return false;
     this.#fail(id, new RecuaError('cancelled', 'The request was cancelled.'));
     return true;
+  }
+
+  /** Waits for a place on the pool, once its client's other requests hold few enough tokens. */
+  async #enter(id: number, accepted: Accepted): Promise<() => void> {
+    const { client } = accepted;
+    const holdsMany = (): boolean => this.#active.has(id) && (this.#held.get(client) ?? 0) >= mostHeld;
+    for (;;) {
+      while (holdsMany()) await new Promise<void>((resolve) => this.#whenFewer.add(resolve));
+      const leave = await this.#poolShare.enter(client, (stop) => { accepted.stop = stop; });
+      if (!holdsMany()) return leave;
+      leave();
+    }
+  }
+
+  /** Forgets a request that has its answer. */
+  #end(id: number): Accepted | undefined {
+    const accepted = this.#active.get(id);
+    this.#active.delete(id);
+    if (!accepted) return undefined;
+    const held = (this.#held.get(accepted.client) ?? 0) - accepted.tokens;
+    if (held > 0) this.#held.set(accepted.client, held);
+    else this.#held.delete(accepted.client);
+    for (const resolve of this.#whenFewer) resolve();
+    this.#whenFewer.clear();
+    return accepted;
   }
 
   /** Gives up a request that no call has begun. Returns whether it did. */
@@ -274,7 +313,7 @@ export class Embeddings {
       if (job.done === 0) job.vectors = new Float32Array(job.inputs.length * dimensions);
       job.vectors.set(vectors.subarray(i * dimensions, (i + 1) * dimensions), index * dimensions);
       if (++job.done === job.inputs.length) {
-        this.#active.delete(job.id);
+        this.#end(job.id);
         this.#answer(job);
       }
     }
@@ -303,8 +342,7 @@ export class Embeddings {
   }
 
   #fail(id: number, error: RecuaError): void {
-    const accepted = this.#active.get(id);
-    this.#active.delete(id);
+    const accepted = this.#end(id);
     accepted?.cancelled.fill(1);
     accepted?.stop?.();
     this.#emit({ id, kind: 'error', error: error.toPlain() });

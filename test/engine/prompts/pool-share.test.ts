@@ -122,6 +122,22 @@ t.test('embeddings: short texts of a client fill a call beside a text that needs
   await open.engine.close();
 });
 
+t.test('embeddings: a client that holds millions of tokens has no further long text tokenized', async (t) => {
+  const open = await openEngine({ pooling: 'mean', contextTrain: 10_000_000 }, { contextSize: 10_000_000 });
+  const atLoad = open.addon.tokenized.length;
+  const many = open.embed([new Int32Array(9_000_000).fill(100)], 'ann');
+  while (open.addon.stats.embedCalls === 0) await Promise.resolve().then(turn);
+  const long = 'x'.repeat(70_000);
+  const [next, gone, other, short] = [open.embed([long], 'ann'), open.embed([long], 'ann'), open.embed([long], 'bob'), open.embed(['x'], 'ann')];
+  for (let i = 0; i < 20; i++) await Promise.resolve();
+  t.equal(open.addon.tokenized.length - atLoad, 2, 'those of others are, and short ones');
+  open.engine.cancel(gone.id);
+  t.match((await gone.done).end, { error: { code: 'cancelled' } });
+  for (const { done } of [many, next, other, short]) t.match((await done).end, { kind: 'embedded' });
+  t.equal(open.addon.tokenized.length - atLoad, 3, 'not of who left');
+  await open.engine.close();
+});
+
 t.test('many characters, grammars, schemas and tools count as long', async (t) => {
   t.notOk(takesLong(chat('hello')));
   t.notOk(takesLong(completion('hello')));
