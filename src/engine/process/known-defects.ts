@@ -6,25 +6,13 @@ export interface KnownDefect {
   oneAtATime?: true;
   /** Reading pooled vectors crashes the process. */
   noVectors?: true;
-  /**
-   * It has no memory, so it only embeds. A file may say that it generates; a prompt of several
-   * batches would then end the process.
-   */
-  embedsOnly?: true;
 }
-
-/** llama_model::create_memory() makes none for these. */
-const withoutMemory = [
-  'bert', 'jina-bert-v2', 'jina-bert-v3', 'nomic-bert', 'nomic-bert-moe', 'neo-bert', 'eurobert', 'modern-bert', 'wavtokenizer-dec', 'gemma-embedding', 'dream', 'llada',
-  'llada-moe', 'rnd1',
-];
 
 export const knownDefects: Readonly<Record<string, KnownDefect>> = {
   plamo2: { oneAtATime: true },
   'kimi-linear': { oneAtATime: true },
   deepseek4: { noVectors: true },
   qwen4exp: { noVectors: true },
-  ...Object.fromEntries(withoutMemory.map((architecture): [string, KnownDefect] => [architecture, { embedsOnly: true }])),
 };
 
 /** Notes for the user. */

@@ -93,7 +93,7 @@ async function open(
     const turns = offload.devices.length === 0 ? { turnFile: turnFile() } : {};
     const settled = settleOffload(offload, info.layers);
     const onDevices = settled.layers === settled.totalLayers;
-    const context = info.hasDecoder && !defect.embedsOnly ? await model.createContext({ ...contextOptions(options, contextSize, mathThreads), onDevices, ...turns }) : undefined;
+    const context = info.hasDecoder ? await model.createContext({ ...contextOptions(options, contextSize, mathThreads), onDevices, ...turns }) : undefined;
     const embedderOptions = pooling === 'none' ? undefined : { ...embedding(options, contextSize, pooling, mathThreads), ...turns };
     if (!context && !embedderOptions) {
       throw new RecuaError('model_unusable', `Expected a model that generates or embeds, got ${info.architecture} with pooling ${pooling}.`);
