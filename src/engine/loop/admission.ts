@@ -3,7 +3,8 @@
 // idle.
 import type { NativeContext } from '../../addon/addon.js';
 import type { Checkpoint } from '../planning/checkpoints.js';
-import type { SlotMove, Placement, PrefixCache } from '../planning/prefix.js';
+import type { Placement, SlotMove } from '../planning/placement.js';
+import type { PrefixCache } from '../planning/prefix.js';
 import { joinFromQueue } from '../planning/scheduler.js';
 import type { Sequence } from '../planning/sequence.js';
 import type { StepCosts } from '../planning/step-costs.js';
@@ -62,7 +63,7 @@ export class Admission {
     const { sequence, to } = move;
     const stepMs = (slot: number): number => this.#costs.stepMs(running.map((one) => ({ slot: one === sequence ? slot : one.slot, depth: one.evaluated, rows: 1 })));
     const steps = Math.min(foreseen, sequence.limit - sequence.length);
-    if (steps * (stepMs(sequence.slot) - stepMs(to)) > this.#costs.copyMs(sequence.evaluated)) await this.#move(move);
+    if (steps * (stepMs(sequence.slot) - stepMs(to)) > this.#costs.copies.ms(sequence.evaluated)) await this.#move(move);
   }
 
   async #move(move: SlotMove): Promise<void> {
@@ -77,7 +78,7 @@ export class Admission {
       await this.#context.removeSequence(to, 0, -1);
       return this.#cannot('copy between sequences', 'copies');
     }
-    this.#costs.copied(length, performance.now() - start);
+    this.#costs.copies.measured(length, performance.now() - start);
     await this.#context.removeSequence(from, 0, -1);
     this.#cache.moved(move);
   }
@@ -101,7 +102,7 @@ export class Admission {
       if (whole === undefined) return false;
       const start = performance.now();
       const back = await this.#context.unstashSequence(stash, slot, checkpoint ? whole : reused);
-      if (back) this.#costs.copied(checkpoint ? whole : reused, performance.now() - start);
+      if (back) this.#costs.stashes.measured(checkpoint ? whole : reused, performance.now() - start);
       if (back && (!checkpoint || await this.#context.rollBackSequence(checkpoint.id, slot, reused))) {
         if (this.#cache.pool.leaveToFile(stash)) await this.#context.dropStash(stash);
         return true;
@@ -119,9 +120,11 @@ export class Admission {
   }
 
   async #stash(slot: number, tokens: Int32Array, checkpoints: readonly Checkpoint[] = []): Promise<void> {
+    const start = performance.now();
     // Without memory nothing is stashed, which costs only time.
     const { id, sizeBytes } = await this.#context.stashSequence(slot).catch(() => ({ id: 0, sizeBytes: 0 }));
     if (id === 0) return void this.#cache.dropped.push(...checkpoints);
+    this.#costs.stashes.measured(tokens.length, performance.now() - start);
     await discard(this.#context, this.#cache.pool.add({ id, tokens, sizeBytes, checkpoints }));
   }
 

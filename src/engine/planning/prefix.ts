@@ -2,6 +2,7 @@
 // context has evaluated, and places a new prompt where most of it exists already and where the
 // least valuable KV is lost. Pure; the engine makes the KV calls.
 import { beyond, goingBack, lastWithin, nextCheckpoint, superfluous, type Checkpoint, type Holder } from './checkpoints.js';
+import { smallLoss, type Placement, type SlotMove } from './placement.js';
 import type { Sequence } from './sequence.js';
 import { StepCosts } from './step-costs.js';
 import { commonPrefix, StashPool, type Stashed } from './stash-pool.js';
@@ -15,39 +16,6 @@ export interface Memory {
   partial: boolean;
   /** KV can be copied between sequences at all. */
   copies: boolean;
-}
-
-/**
- * Which slot a sequence gets, and which first `reused` tokens it takes over: from the slot `source`
- * (`slot` itself or another) or from a stash.
- */
-export interface Placement {
-  slot: number;
-  /** -1: none. */
-  source: number;
-  /** Id of a stash; 0: none. */
-  stash: number;
-  reused: number;
-  /**
-   * Tokens the slot held before. Those beyond `reused` must be removed; all of them if the source
-   * is another slot.
-   */
-  held: number;
-  /** All tokens the slot held, if they should be stashed before some are removed. */
-  keep: Int32Array | undefined;
-  /** The checkpoint to roll the source back to; absent if it need not, or can be truncated. */
-  checkpoint?: Checkpoint;
-  /** Checkpoints that go to the stash with `keep`. */
-  leaving?: readonly Checkpoint[];
-}
-
-/** Moves a running sequence to another slot, so that running sequences are neighbors. */
-export interface SlotMove {
-  sequence: Sequence;
-  to: number;
-  /** Tokens the gap held, and the tokens themselves if they should be stashed. */
-  held: number;
-  keep: Int32Array | undefined;
 }
 
 interface Slot {
@@ -68,19 +36,12 @@ interface Slot {
 const leastShared = 16;
 /** Tokens that a sequence must gain to wait for a running prefill. */
 const leastGain = 64;
-/** Losing this few tokens of a conversation is no reason to copy it. */
-const smallLoss = 64;
-
 /**
  * A conversation whose slot is reused is stashed if at least this share of it would be lost:
  * stashing copies all of it.
  */
 const lossWorthCopy = 1 / 4;
 
-/** Whether this placement destroys KV that another conversation may continue from. */
-export function displaces({ slot, source, reused, held }: Placement): boolean {
-  return held - (source === slot ? reused : 0) > smallLoss;
-}
 /** After this many admissions a kept token counts half, so that old long conversations leave. */
 const halfLife = 16;
 
@@ -154,7 +115,7 @@ export class PrefixCache {
       const back = goingBack(this.#slots[source]!.checkpoints, reused, this.held(source));
       const loss = this.held(source) - reused;
       const copies = this.memory.copies && !back.checkpoint && this.#paysCopy(reused, this.held(source)) && slot !== source;
-      const elsewhere = this.#worth(slot, this.held(slot)) + (copies ? this.#costs.copyMs(this.held(source)) : this.#costs.readMs(reused));
+      const elsewhere = this.#worth(slot, this.held(slot)) + (copies ? this.#costs.copies.ms(this.held(source)) : this.#costs.readMs(reused));
       if (loss <= smallLoss || this.#worth(source, loss) <= elsewhere) {
         return { slot: source, source, stash: 0, reused, held: this.held(source), keep: this.#toStash(source, reused), ...back };
       }
@@ -204,7 +165,7 @@ export class PrefixCache {
       }
     }
     // A stash must save more than its copy costs, compared with the best slot.
-    return stash && this.#costs.readMs(most - reused, reused) > this.#costs.copyMs(stash.tokens.length) ? { source: -1, stash, reused: most } : { source, stash: undefined, reused };
+    return stash && this.#costs.readMs(most - reused, reused) > this.#costs.stashes.ms(stash.tokens.length) ? { source: -1, stash, reused: most } : { source, stash: undefined, reused };
   }
 
   /**
@@ -248,6 +209,8 @@ export class PrefixCache {
     const slot = this.#slots[placement.slot]!;
     this.#passCheckpoints(placement, slot);
     if (placement.stash > 0) this.pool.use(placement.stash);
+    const kept = placement.source === placement.slot ? placement.reused : 0;
+    if (!placement.keep && this.#matters(placement.held, kept) && !this.#paysStash(placement.held, kept)) this.#costs.stashes.leftOut();
     sequence.join(placement.slot, placement.reused);
     if (this.#checkpointBytes > 0 && !sequence.isScored) sequence.checkpointAt = nextCheckpoint(sequence.promptLength, placement.reused, slot.checkpoints);
     slot.owner = sequence;
@@ -345,14 +308,25 @@ export class PrefixCache {
     return this.memory.partial || common === held ? common : lastWithin(checkpoints, common)?.length ?? 0;
   }
 
+  /** Whether a free slot's tokens beyond `reused` are a loss that a stash could prevent. */
+  #matters(held: number, reused: number): boolean {
+    return held - reused >= Math.max(leastGain, held * lossWorthCopy);
+  }
+
+  /** Whether reading them again takes longer than copying all out, and later back. */
+  #paysStash(held: number, reused: number): boolean {
+    return this.#costs.readMs(held - reused, reused) > 2 * this.#costs.stashes.ms(held);
+  }
+
   /**
    * The tokens of a free slot if they should be stashed: losing those beyond `reused` matters, the
-   * stash has room, no other slot or stash has them, and they have no salt.
+   * stash has room and takes less time than reading, no other slot or stash has them, and they have
+   * no salt.
    */
   #toStash(index: number, reused: number): Int32Array | undefined {
     const held = this.held(index);
     const { tokens, salt } = this.#slots[index]!;
-    if (salt !== '' || held - reused < Math.max(leastGain, held * lossWorthCopy) || !this.pool.takes(held)) return undefined;
+    if (salt !== '' || !this.#matters(held, reused) || !this.pool.takes(held) || !this.#paysStash(held, reused)) return undefined;
     const has = (other: Int32Array, length: number) => length >= held && commonPrefix(tokens, other, held) === held;
     const elsewhere = this.#slots.some((slot, i) => i !== index && slot.salt === '' && has(slot.tokens, this.held(i))) || this.pool.entries.some((entry) => has(entry.tokens, entry.tokens.length));
     return elsewhere ? undefined : this.tokensOf(index);
@@ -374,7 +348,7 @@ export class PrefixCache {
   }
 
   /** Whether copying is cheaper than evaluating. A copy moves all that the source holds. */
-  #paysCopy = (reused: number, held: number): boolean => this.#costs.readMs(reused) >= this.#costs.copyMs(held);
+  #paysCopy = (reused: number, held: number): boolean => this.#costs.readMs(reused) >= this.#costs.copies.ms(held);
 
   /** Milliseconds lost with `tokens` of a slot; the longer unused, the less. */
   #worth(slot: number, tokens: number): number {

@@ -14,7 +14,8 @@
 //      within the limit, the one that reads fastest;
 //   5. takes whole prompts and the piece in turns, so that neither short nor long prompts starve;
 //   6. adds no prompt rows if all streams end before the prompts could be read beside them.
-import { displaces, type Placement, type PrefixCache } from './prefix.js';
+import { displaces, type Placement } from './placement.js';
+import type { PrefixCache } from './prefix.js';
 import type { Sequence } from './sequence.js';
 import type { Costs, Part } from './step-costs.js';
 

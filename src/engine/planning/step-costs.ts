@@ -81,6 +81,41 @@ function prior(coefficient: number): number {
   return coefficient < knots ? weights + 2 ** coefficient : attention;
 }
 
+/** How long copies of one kind take. */
+export class CopyCosts {
+  readonly #guess: () => number;
+  #perToken: number | undefined;
+
+  /** `guess`: milliseconds per token before the first copy. */
+  constructor(guess: () => number) {
+    this.#guess = guess;
+  }
+
+  /** Milliseconds to copy the KV of `tokens`. */
+  ms(tokens: number): number {
+    return tokens * (this.#perToken ?? this.#guess());
+  }
+
+  /**
+   * Reports a measured copy. Other programs can make one slower, never faster: a faster one counts
+   * more than a slower one.
+   */
+  measured(tokens: number, ms: number): void {
+    if (tokens === 0) return;
+    const known = this.#perToken ?? ms / tokens;
+    const news = ms / tokens - known;
+    this.#perToken = known + (news < 0 ? news / 2 : Math.min(news, 3 * known) / 16);
+  }
+
+  /**
+   * Reports that a copy was left out because it would take too long. Then nothing is measured, so
+   * that one slow copy must not count for ever.
+   */
+  leftOut(): void {
+    if (this.#perToken !== undefined) this.#perToken *= 255 / 256;
+  }
+}
+
 export class StepCosts implements Costs {
   /** The Kalman filter's state: the 12 coefficients and their covariance matrix. */
   readonly #learned = new Float64Array(size);
@@ -94,8 +129,10 @@ export class StepCosts implements Costs {
   #steps = 0;
   /** The prior's unit. */
   #rowMs = firstRowMs;
-  /** Milliseconds per copied token; undefined before the first copy. */
-  #copyMs: number | undefined;
+  /** Copies of KV to another sequence. */
+  readonly copies = new CopyCosts(() => copyShare * this.#rowMs);
+  /** Copies of KV into the stash's memory and back. A GPU's KV leaves the GPU for that. */
+  readonly stashes = new CopyCosts(() => copyShare * this.#rowMs);
 
   constructor() {
     this.#begin(firstRowMs);
@@ -126,22 +163,6 @@ export class StepCosts implements Costs {
   /** Milliseconds to read (prefill) `tokens` after `depth` others, in full passes. */
   readMs(tokens: number, depth = 0): number {
     return tokens * (this.#used[knots - 1]! / passRows + this.#used[byTile]! * (depth + tokens / 2));
-  }
-
-  /** Milliseconds to copy the KV of `tokens` to another sequence or into memory. */
-  copyMs(tokens: number): number {
-    return tokens * (this.#copyMs ?? copyShare * this.#rowMs);
-  }
-
-  /**
-   * Reports a measured copy. Other programs can make one slower, never faster: a faster one counts
-   * more than a slower one.
-   */
-  copied(tokens: number, ms: number): void {
-    if (tokens === 0) return;
-    const known = this.copyMs(1);
-    const news = ms / tokens - known;
-    this.#copyMs = known + (news < 0 ? news / 2 : Math.min(news, 3 * known) / 16);
   }
 
   /** Milliseconds of a pass with one row: what merging two steps into one saves. */

@@ -1,5 +1,7 @@
 import t from 'tap';
-import { displaces, PrefixCache, type Memory, type Placement } from '#recua/engine/planning/prefix.js';
+import { displaces, type Placement } from '#recua/engine/planning/placement.js';
+import { PrefixCache, type Memory } from '#recua/engine/planning/prefix.js';
+import { StepCosts } from '#recua/engine/planning/step-costs.js';
 import { nearlyBegins } from '#recua/engine/planning/stash-pool.js';
 import { Sequence } from '#recua/engine/planning/sequence.js';
 
@@ -51,6 +53,20 @@ t.test('a slot that is overwritten keeps the part of the beginning it already ho
   t.ok(displaces(next));
   t.notOk(displaces(run(cache, words([1, 6], [3, 30], [4, 5]))), 'but not by one that goes on');
   t.match(run(new PrefixCache(1, { partial: false, copies: true }, 0), words([1, 6], [3, 30])), { reused: 0 });
+});
+
+t.test('a conversation is stashed if reading it again takes longer than copying it out and back', async (t) => {
+  // As measured on a GPU (1 billion parameters): 512 rows in 12 ms; 2,500 tokens leave it in 45 ms.
+  for (const [copyMs, kept] of [[45, undefined], [5, 2500]] as const) {
+    const costs = new StepCosts();
+    for (let i = 0; i < 20; i++) costs.learn([{ slot: 0, depth: 0, rows: 512 }], 12);
+    costs.stashes.measured(2500, copyMs);
+    const cache = new PrefixCache(1, { ...plain }, 1e9, costs);
+    run(cache, words([1, 2500]));
+    t.equal(run(cache, words([2, 100])).keep?.length, kept, `${copyMs} ms`);
+    for (let i = 0; i < 300; i++) run(cache, words([i, 2500]));
+    t.ok(costs.stashes.ms(2500) < 45, 'a slow copy is tried again some day');
+  }
 });
 
 t.test('a short unrelated request leaves the long conversation alone while another slot is cheaper', async (t) => {

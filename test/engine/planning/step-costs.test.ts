@@ -70,18 +70,21 @@ t.test('rows of neighbors go together, others apart', async (t) => {
 
 t.test('copies are learned from copies', async (t) => {
   const costs = new StepCosts();
-  t.ok(costs.copyMs(1000) < costs.readMs(1000));
+  t.ok(costs.copies.ms(1000) < costs.readMs(1000));
   for (const ms of [0.01, 10, 1000]) {
     costs.learn([{ slot: 0, depth: 0, rows: 14 }], ms);
-    t.ok(costs.copyMs(1000) < costs.readMs(1000) / 8, 'before the first, on any machine');
+    t.ok(costs.copies.ms(1000) < costs.readMs(1000) / 8, 'before the first, on any machine');
   }
-  for (let i = 0; i < 200; i++) costs.copied(100, 50);
-  t.ok(Math.abs(costs.copyMs(1000) - 500) < 10);
-  costs.copied(0, 50);
-  costs.copied(100, 50_000);
-  t.ok(costs.copyMs(1000) < 600, 'one that had to wait says little');
-  for (let i = 0; i < 4; i++) costs.copied(100, 5);
-  t.ok(costs.copyMs(1000) < 100, 'faster ones say much');
+  costs.copies.measured(100, 50);
+  t.equal(costs.copies.ms(1000), 500, 'the first one counts at once');
+  costs.copies.measured(0, 50);
+  costs.copies.measured(100, 50_000);
+  t.ok(costs.copies.ms(1000) < 600, 'one that had to wait says little');
+  for (let i = 0; i < 4; i++) costs.copies.measured(100, 5);
+  t.ok(costs.copies.ms(1000) < 100, 'faster ones say much');
+  const slow = costs.copies.ms(1000);
+  for (let i = 0; i < 256; i++) costs.copies.leftOut();
+  t.ok(costs.copies.ms(1000) < slow / 2, 'after many that were left out, it is tried again');
 });
 
 for (const [name, of] of Object.entries({
