@@ -27,7 +27,9 @@ const longestQuote = 300;
 export function probe(request: Omit<ProbeRequest, 'limitMs'>, limitMs = probeLimitMs): Promise<ProbeResult> {
   return new Promise((resolve) => {
     const argument = JSON.stringify({ ...request, limitMs } satisfies ProbeRequest);
-    const child = fork(entry, [argument], { execArgv: [], stdio: ['ignore', 'pipe', 'pipe', 'ipc'] });
+    // Without it, Vulkan's loader keeps to itself why it has no driver.
+    const env = { VK_LOADER_DEBUG: 'error', ...process.env };
+    const child = fork(entry, [argument], { env, execArgv: [], stdio: ['ignore', 'pipe', 'pipe', 'ipc'] });
     let output = '';
     let result: ProbeResult | undefined;
     let late = false;
@@ -45,7 +47,9 @@ export function probe(request: Omit<ProbeRequest, 'limitMs'>, limitMs = probeLim
     });
     const end = (how: string): void => {
       clearTimeout(timer);
-      resolve(result ?? { ok: false, reason: `${how}${lastWords(output)}` });
+      if (!result) resolve({ ok: false, reason: `${how}${lastWords(output)}` });
+      else if (result.ok) resolve(result);
+      else resolve({ ok: false, reason: `${result.reason}${loaderWords(output)}` });
     };
     child.on('error', (error) => end(`it could not be tried: ${error.message}`));
     child.on('close', (code, signal) => {
@@ -58,4 +62,10 @@ export function probe(request: Omit<ProbeRequest, 'limitMs'>, limitMs = probeLim
 function lastWords(output: string): string {
   const line = output.split('\n').map((one) => one.trim()).filter(Boolean).at(-1);
   return line === undefined ? '' : `: ${line.slice(0, longestQuote)}`;
+}
+
+/** What Vulkan's loader reported, such as a library that its driver lacks. */
+function loaderWords(output: string): string {
+  const reported = [...output.matchAll(/^(?:\[Vulkan Loader\] )?ERROR(?: \| \w+)?:\s+(?:\[Loader Message\] Code \d+ : )?(.+)$/gm)].map(([, words]) => words!);
+  return reported.length === 0 ? '' : `; Vulkan's loader: ${[...new Set(reported)].join('; ').slice(0, longestQuote)}`;
 }

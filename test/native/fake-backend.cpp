@@ -110,6 +110,10 @@ __attribute__((visibility("default"))) ggml_backend_reg_t ggml_backend_init(void
 #if FAULT == FAULT_HANG
   for (;;) pause();
 #elif FAULT == FAULT_NULL
+  // As Vulkan's loader does with a driver that it cannot load.
+  if (getenv("VK_LOADER_DEBUG")) {
+    for (int i = 0; i < 2; i++) fprintf(stderr, "ERROR:            libX11.so.6: cannot open shared object file\n");
+  }
   return nullptr;
 #elif FAULT == FAULT_SYMBOL
   if (fake_function_that_no_library_has() != 0) return nullptr;
