@@ -209,7 +209,7 @@ t.test('a file to import that is damaged changes nothing, and the page goes on',
   const damaged = [
     null, {}, { conversation }, { conversation: { title: 1 }, messages: [] }, { conversation: { ...conversation, model: {} }, messages: [] },
     { conversation: { ...conversation, settings: 'x' }, messages: [] }, { conversation: { ...conversation, settings: { system: 1 } }, messages: [] }, { conversation: { ...conversation, chosen: [] }, messages: [] },
-    ...[{ id: '' }, { parent: 1 }, { role: 'system' }, { content: null }, { attached: 'x' }, { attached: [{ name: 'a' }] }, { toolCalls: [{}] }, { toolCalls: {} }, { reasoning: {} }, { error: [] }, { createdMs: '1' }]
+    ...[{ id: '' }, { parent: 1 }, { role: 'system' }, { content: null }, { attached: 'x' }, { attached: [{ name: 'a' }] }, { toolCalls: [{}] }, { toolCalls: {} }, { reasoning: {} }, { error: [] }, { createdMs: '1' }, { createdMs: 1e308 }]
       .map((field) => ({ conversation, messages: [{ ...message, ...field }] })),
     { conversation, messages: [message, { ...message, parent: 'a' }] },
   ];

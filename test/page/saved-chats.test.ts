@@ -112,6 +112,25 @@ t.test('a chat of the browser moves to the server and back, with its branches', 
   await listed(page).getByText('knots').waitFor();
   t.strictSame(readdirSync(folder), ['knots.json']);
 
+  // A message whose chat is left while it is sent.
+  let arrive = (): void => undefined;
+  const arrived = new Promise<void>((resolve) => { arrive = resolve; });
+  await page.route(/\/sessions\//, async (route) => {
+    if (route.request().method() === 'PUT') await arrived;
+    await route.fallback();
+  });
+  await say(page, 'And a khipu?');
+  await page.locator('article.user').nth(1).waitFor();
+  await page.goto(new URL('#/', page.url()).href);
+  await page.locator('article.user').first().waitFor({ state: 'detached' });
+  arrive();
+  await until(() => file().messages.length === 3);
+  await page.unroute(/\/sessions\//);
+  await listed(page).getByText('knots').click();
+  await page.getByRole('button', { name: 'Get an answer' }).click();
+  await until(() => file().messages.length === 4);
+  t.equal(await page.getByRole('button', { name: 'Get an answer' }).count(), 0);
+
   await act('Move to this browser');
   await page.getByRole('dialog').getByRole('button', { name: 'Move' }).click();
   await listed(page).first().waitFor({ state: 'detached' });

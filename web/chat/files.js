@@ -92,6 +92,9 @@ export async function importJson(file, list) {
 /** @param {unknown} value */
 const isRecord = (value) => typeof value === 'object' && value !== null && !Array.isArray(value);
 
+/** @param {any} value @param {string} type of typeof, or `time`: milliseconds that a Date takes */
+const is = (value, type) => (type === 'time' ? typeof value === 'number' && !Number.isNaN(new Date(value).getTime()) : typeof value === type);
+
 /**
  * Whether each field that the value has is of that type. For a list, of what type its items'
  * fields are.
@@ -99,13 +102,13 @@ const isRecord = (value) => typeof value === 'object' && value !== null && !Arra
  * @returns {boolean}
  */
 const fits = (value, types) => isRecord(value) && Object.entries(types).every(([name, type]) => value[name] === undefined
-  || (typeof type === 'string' ? typeof value[name] === type : Array.isArray(value[name]) && value[name].every((/** @type {any} */ item) => Object.keys(type).every((part) => item?.[part] !== undefined) && fits(item, type))));
+  || (typeof type === 'string' ? is(value[name], type) : Array.isArray(value[name]) && value[name].every((/** @type {any} */ item) => Object.keys(type).every((part) => item?.[part] !== undefined) && fits(item, type))));
 
-const conversationTypes = { title: 'string', pinned: 'boolean', createdMs: 'number', changedMs: 'number', model: 'string', second: 'string' };
+const conversationTypes = { title: 'string', pinned: 'boolean', createdMs: 'time', changedMs: 'time', model: 'string', second: 'string' };
 const settingsTypes = { system: 'string', schema: 'string', tools: 'string', thinking: 'string' };
 const statsTypes = { promptTokens: 'number', cachedTokens: 'number', tokens: 'number', perSecond: 'number', firstMs: 'number' };
 const messageTypes = {
-  id: 'string', parent: 'string', content: 'string', reasoning: 'string', callId: 'string', model: 'string', pair: 'string', finish: 'string', error: 'string', createdMs: 'number',
+  id: 'string', parent: 'string', content: 'string', reasoning: 'string', callId: 'string', model: 'string', pair: 'string', finish: 'string', error: 'string', createdMs: 'time',
   toolCalls: { id: 'string', name: 'string', arguments: 'string' }, attached: { name: 'string', text: 'string' },
 };
 

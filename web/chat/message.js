@@ -118,8 +118,8 @@ function Editor({ text, done, save, label }) {
   </div>`;
 }
 
-/** @param {{ message: Message }} props */
-function UserMessage({ message }) {
+/** @param {{ message: Message, isLast: boolean }} props */
+function UserMessage({ message, isLast }) {
   const [editing, setEditing] = useState(false);
   const { content, attached = [] } = message;
   return html`<article class="message user" aria-label="You">
@@ -127,6 +127,7 @@ function UserMessage({ message }) {
     ${editing
       ? html`<${Editor} text=${content} label="Send" done=${() => setEditing(false)} save=${(/** @type {string} */ text) => session.say(text, attached, message)} />`
       : content !== '' && html`<div class="said">${content}</div>`}
+    ${isLast && !editing && !session.busy && html`<div class="row"><button type="button" onClick=${() => session.ask(message)}>Get an answer</button></div>`}
     ${!editing && html`<div class="actions">
       <${Branches} message=${message} />
       <${IconButton} icon="copy" label="Copy message" onClick=${() => copyText(content)} />
@@ -177,5 +178,5 @@ function shapeOf({ content, reasoning, toolCalls }) {
 /** `version` changes with state outside `message`, so that the memo redraws. */
 export const MessageView = memo((/** @type {{ message: Message, live: boolean, isLast: boolean, results: Message[], version: string }} */ { message, ...rest }) => {
   if (message.role === 'tool') return undefined;
-  return message.role === 'user' ? html`<${UserMessage} message=${message} />` : html`<${Answer} message=${message} ...${rest} />`;
+  return message.role === 'user' ? html`<${UserMessage} message=${message} isLast=${rest.isLast} />` : html`<${Answer} message=${message} ...${rest} />`;
 });

@@ -345,10 +345,18 @@ class Session extends Emitter {
     this.#arrange();
   }
 
+  /**
+   * Asks for an answer to a message that has none: the chat was left while it was sent.
+   * @param {Message} message
+   */
+  ask(message) {
+    if (!this.#isRefused()) this.reply(message);
+  }
+
   /** Asks for another version of an answer. @param {Message} message */
   retry(message) {
     const parent = this.messages.get(message.parent);
-    if (parent && !this.#isRefused()) this.reply(parent);
+    if (parent) this.ask(parent);
   }
 
   /** Continues an answer, unless another tab is writing it. @param {Message} message */
