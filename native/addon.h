@@ -245,10 +245,11 @@ private:
   uint32_t draws_before = 0; // random numbers drawn before the last row
 };
 
-// --- model.cpp
+// --- causal.cpp
 // True if each token sees only the tokens before it, which generation requires.
 bool is_causal(const llama_model *model);
 
+// --- model.cpp
 class Model : public Napi::ObjectWrap<Model> {
 public:
   static Napi::Function define(Napi::Env env);

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <set>
 
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -118,18 +117,6 @@ void adopt(std::vector<std::weak_ptr<T>> &children, const std::shared_ptr<T> &ch
 }
 
 } // namespace
-
-bool is_causal(const llama_model *model) {
-  // Their graphs attend in both directions, and llama_model::create_memory() makes no KV cache for
-  // most of them, whatever the file's metadata says.
-  static const std::set<std::string> encoders = {
-      "bert",         "dream",     "eurobert",         "gemma-embedding", "jina-bert-v2",
-      "jina-bert-v3", "llada",     "llada-moe",        "modern-bert",     "neo-bert",
-      "nomic-bert",   "nomic-bert-moe", "rnd1",        "t5encoder",       "wavtokenizer-dec"};
-  const std::string architecture = metadata_value(model, "general.architecture");
-  if (encoders.count(architecture) > 0) return false;
-  return metadata_value(model, architecture + ".attention.causal") != "false";
-}
 
 const std::vector<llama_token> &ModelState::end_tokens() {
   std::call_once(ends_found, [this] {
