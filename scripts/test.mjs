@@ -43,16 +43,13 @@ async function choose(args) {
 /** Runs a check that passes or counts as one failure. */
 async function check(label, work) {
   const start = Date.now();
-  say(label);
-  try {
-    const isGood = await work();
-    say(`      ${isGood ? 'done' : 'FAILED'} in ${seconds(Date.now() - start)}`);
-    return isGood ? 0 : 1;
-  } catch (error) {
+  const isGood = await work().catch((error) => {
     if (!(error instanceof Failure)) throw error;
     say(error.message);
-    return 1;
-  }
+    return false;
+  });
+  say(`${label}: ${isGood ? 'done' : 'FAILED'} in ${seconds(Date.now() - start)}`);
+  return isGood ? 0 : 1;
 }
 
 /** Allows one run per checkout: tap keeps files in .tap, which a second run would remove. */
@@ -118,9 +115,13 @@ await program(async () => {
   let result = { code: 1, passed: 0, failed: 0 };
   if (extra === 0) {
     const chosen = await choose(args);
-    extra += await check('Types', async () => (await compileTests(), true));
-    const linted = await check('Lint', () => lint(chosen.changed));
-    if (extra === 0 && needsPeers(chosen.tests)) extra += await check('llama-server and llama-quantize to compare with', async () => (await ensurePeers(['llama-server', 'llama-quantize']), true));
+    // All at once: the first two use one core each.
+    const [typed, linted, built] = await Promise.all([
+      check('Types', async () => (await compileTests(), true)),
+      check('Lint', () => lint(chosen.changed)),
+      needsPeers(chosen.tests) ? check('llama-server and llama-quantize to compare with', async () => (await ensurePeers(['llama-server', 'llama-quantize']), true)) : 0,
+    ]);
+    extra += typed + built;
     if (extra === 0) {
       if (chosen.tests.length === 0) result = { code: 0, passed: 0, failed: 0 };
       else {
