@@ -328,6 +328,7 @@ class EngineClient extends EngineRequests {
     this.#log('error', `the engine process died (${how})${output}`);
     const stuck = this.#stuck;
     this.#stuck = undefined;
+    const hangs = stuck && this.#loadDeaths > 0;
     const error = stuck
       ? new RecuaError('model_stuck', 'The engine process made no progress while it worked on this request, and was ended; it is being restarted.')
       : new RecuaError('model_crashed', `The engine process died (${how}) while it worked on this request; it is being restarted.`);
@@ -339,14 +340,15 @@ class EngineClient extends EngineRequests {
     const { crashes, windowMs, delayMs } = this.#policy;
     const now = performance.now();
     this.#crashTimes = [...this.#crashTimes.filter((time) => now - time < windowMs), now];
-    if (!this.#everReady && (stuck || this.#loadDeaths >= 2)) {
-      const end = stuck ? 'made no progress while loading the model, and was ended' : `died while loading the model (${how})${output}`;
+    const noLoad = 'made no progress while loading the model, and was ended';
+    if (!this.#everReady && (hangs || this.#loadDeaths >= 2)) {
+      const end = hangs ? noLoad : `died while loading the model (${how})${output}`;
       this.#giveUp(new RecuaError('model_unusable', `The engine process ${end}.`));
-    } else if (Math.max(this.#crashTimes.length, this.#loadDeaths) >= crashes) {
+    } else if (hangs || Math.max(this.#crashTimes.length, this.#loadDeaths) >= crashes) {
       const seconds = Math.round(this.#policy.holdOffMs / 1000);
       const often = this.#loadDeaths >= crashes ? `${this.#loadDeaths} times in a row while loading` : `${this.#crashTimes.length} times within ${Math.round(windowMs / 1000)} s`;
-      const message = `The engine process died ${often} (last by ${how}); it is tried again in ${seconds} s.`;
-      this.#giveUp(new RecuaError('model_crashed', message));
+      const end = hangs ? noLoad : `died ${often} (last by ${how})`;
+      this.#giveUp(new RecuaError(hangs ? 'model_stuck' : 'model_crashed', `The engine process ${end}; it is tried again in ${seconds} s.`));
     } else {
       if (this.#everReady && this.#state.state !== 'restarting') this.#turn({ state: 'restarting', fraction: 0 });
       const wait = delayMs * 2 ** (this.#crashTimes.length - 1);
