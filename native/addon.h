@@ -139,6 +139,7 @@ public:
   llama_context *context = nullptr;
   std::atomic<bool> interrupted{false}; // the backend polls it while it computes
   std::atomic<uint64_t> polls{0};       // how often it did, which shows that it is alive
+  std::atomic<double> copy_ms{0};       // what the last copy of a sequence's KV took
   std::atomic<bool> paused{false};      // the step in flight is the last of its run
   bool closed = false;
   Stashes stashes;
@@ -312,6 +313,7 @@ private:
   Napi::Value write_stash(const Napi::CallbackInfo &info);
   Napi::Value pause(const Napi::CallbackInfo &info);
   Napi::Value abort(const Napi::CallbackInfo &info);
+  Napi::Value copy_ms(const Napi::CallbackInfo &info);
   Napi::Value polls(const Napi::CallbackInfo &info);
   Napi::Value close(const Napi::CallbackInfo &info);
 

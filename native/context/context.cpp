@@ -219,6 +219,7 @@ Napi::Function Context::define(Napi::Env env) {
        InstanceMethod("unstashSequence", &Context::unstash_sequence), InstanceMethod("dropStash", &Context::drop_stash),
        InstanceMethod("pause", &Context::pause), InstanceMethod("abort", &Context::abort),
        InstanceMethod("polls", &Context::polls),
+       InstanceMethod("copyMs", &Context::copy_ms),
        InstanceMethod("close", &Context::close)});
 }
 

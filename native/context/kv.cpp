@@ -2,6 +2,7 @@
 // reads and writes the bytes of a stash, piece by piece, for files.
 #include "addon.h"
 
+#include <chrono>
 #include <cstring>
 #include <new>
 
@@ -45,6 +46,18 @@ Napi::Promise run_yes_no(Napi::Env env, const std::shared_ptr<ContextCore> &core
       [answer](Napi::Env env) { return Napi::Boolean::New(env, *answer); });
 }
 
+// Measures a copy on the compute thread, without its wait for that thread.
+class CopyTime {
+public:
+  explicit CopyTime(ContextCore &core) : core(core) {}
+  ~CopyTime() { core.copy_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count(); }
+
+private:
+  using Clock = std::chrono::steady_clock;
+  ContextCore &core;
+  const Clock::time_point start = Clock::now();
+};
+
 // llama.cpp ends the process on other sequences. Throws CodedError.
 void check_sequence(llama_context *context, llama_seq_id sequence) {
   const auto count = static_cast<int64_t>(llama_n_seq_max(context));
@@ -79,8 +92,9 @@ Napi::Value Context::copy_sequence(const Napi::CallbackInfo &info) {
   const int32_t from = info[0].ToNumber();
   const int32_t to = info[1].ToNumber();
   const int32_t length = info[2].ToNumber();
-  return run_yes_no(info.Env(), core, [=](llama_context *context) {
+  return run_yes_no(info.Env(), core, [=, core = core](llama_context *context) {
     if (!is_plain_attention(llama_get_model(context))) return false;
+    const CopyTime time(*core);
     // llama_memory_seq_cp across streams copies the whole stream and aborts on a part of one; the
     // state functions move just the cells in use.
     try {
@@ -90,6 +104,10 @@ Napi::Value Context::copy_sequence(const Napi::CallbackInfo &info) {
     }
     return llama_memory_seq_rm(llama_get_memory(context), to, length, -1);
   });
+}
+
+Napi::Value Context::copy_ms(const Napi::CallbackInfo &info) {
+  return Napi::Number::New(info.Env(), core->copy_ms);
 }
 
 Napi::Value Context::stash_sequence(const Napi::CallbackInfo &info) {
@@ -113,6 +131,7 @@ Napi::Value Context::stash(const Napi::CallbackInfo &info, uint32_t flags) {
       [core = core, made, sequence, extent] {
         check_sequence(core->context, sequence);
         if (llama_memory_seq_pos_max(llama_get_memory(core->context), sequence) < 0) return; // an empty sequence
+        const CopyTime time(*core);
         Stash stash = read_state(core->context, sequence, extent);
         if (stash.size == 0) return;
         made->size = stash.size;
@@ -132,6 +151,7 @@ Napi::Value Context::unstash_sequence(const Napi::CallbackInfo &info) {
   const int32_t length = info[2].ToNumber();
   return run_yes_no(info.Env(), core, [=, core = core](llama_context *context) {
     const auto stash = core->stashes.find(id);
+    const CopyTime time(*core);
     if (!stash || !write_state(context, sequence, *stash)) return false;
     llama_memory_t memory = llama_get_memory(context);
     // The bytes of a file may hold fewer tokens than it says, or other positions.

@@ -188,6 +188,11 @@ export interface NativeContext {
    * rejects `cancelled`.
    */
   abort(): void;
+  /**
+   * What the last copySequence(), stashSequence() or unstashSequence() took, in milliseconds,
+   * without its wait for the compute thread.
+   */
+  copyMs(): number;
   /** How often the backend has polled for an abort; grows while it computes. */
   polls(): number;
   /** Waits for the step in flight. Idempotent. */

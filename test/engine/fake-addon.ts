@@ -333,6 +333,10 @@ class FakeContext implements NativeContext {
     for (let turns = least + (this.#random % (most - least + 1)); turns > 0; turns--) await new Promise((resolve) => setImmediate(resolve));
     if (this.fake.stepMs) await new Promise((resolve) => setTimeout(resolve, this.fake.stepMs));
   }
+  copyMs(): number {
+    return 0.01;
+  }
+
   polls(): number {
     return this.fake.polling ? ++this.#polls : 0;
   }

@@ -202,6 +202,7 @@ class EngineClient extends EngineRequests {
 
   #start(): void {
     this.#output = [];
+    this.#stuck = undefined;
     const child = this.#fork();
     if (!child) return;
     this.#child = child;

@@ -72,13 +72,12 @@ export class Admission {
     const length = sequence.evaluated;
     if (keep) await this.#stash(to, keep);
     if (held > 0) await this.#context.removeSequence(to, 0, -1);
-    const start = performance.now();
     if (length > 0 && !(await this.#context.copySequence(from, to, length))) {
       this.#cache.adopt(to, new Int32Array(0));
       await this.#context.removeSequence(to, 0, -1);
       return this.#cannot('copy between sequences', 'copies');
     }
-    this.#costs.copies.measured(length, performance.now() - start);
+    this.#costs.copies.measured(length, this.#context.copyMs());
     await this.#context.removeSequence(from, 0, -1);
     this.#cache.moved(move);
   }
@@ -100,9 +99,8 @@ export class Admission {
       const whole = this.#cache.pool.entries.find(({ id }) => id === stash)?.tokens.length;
       // The stash was dropped for the one added just now.
       if (whole === undefined) return false;
-      const start = performance.now();
       const back = await this.#context.unstashSequence(stash, slot, checkpoint ? whole : reused);
-      if (back) this.#costs.stashes.measured(checkpoint ? whole : reused, performance.now() - start);
+      if (back) this.#costs.stashes.measured(checkpoint ? whole : reused, this.#context.copyMs());
       if (back && (!checkpoint || await this.#context.rollBackSequence(checkpoint.id, slot, reused))) {
         if (this.#cache.pool.leaveToFile(stash)) await this.#context.dropStash(stash);
         return true;
@@ -113,18 +111,21 @@ export class Admission {
     }
     if (source < 0) return true;
     // The source may have been rewound since it was chosen.
-    if (this.#cache.held(source) < reused) return false;
-    if (await this.#context.copySequence(source, slot, reused)) return true;
+    const length = this.#cache.held(source);
+    if (length < reused) return false;
+    if (await this.#context.copySequence(source, slot, reused)) {
+      this.#costs.copies.measured(length, this.#context.copyMs());
+      return true;
+    }
     this.#cannot('copy between sequences', 'copies');
     return false;
   }
 
   async #stash(slot: number, tokens: Int32Array, checkpoints: readonly Checkpoint[] = []): Promise<void> {
-    const start = performance.now();
     // Without memory nothing is stashed, which costs only time.
     const { id, sizeBytes } = await this.#context.stashSequence(slot).catch(() => ({ id: 0, sizeBytes: 0 }));
     if (id === 0) return void this.#cache.dropped.push(...checkpoints);
-    this.#costs.stashes.measured(tokens.length, performance.now() - start);
+    this.#costs.stashes.measured(tokens.length, this.#context.copyMs());
     await discard(this.#context, this.#cache.pool.add({ id, tokens, sizeBytes, checkpoints }));
   }
 

@@ -112,7 +112,7 @@ export class CopyCosts {
    * that one slow copy must not count for ever.
    */
   leftOut(): void {
-    if (this.#perToken !== undefined) this.#perToken *= 255 / 256;
+    if (this.#perToken !== undefined) this.#perToken *= 127 / 128;
   }
 }
 

@@ -83,7 +83,7 @@ t.test('copies are learned from copies', async (t) => {
   for (let i = 0; i < 4; i++) costs.copies.measured(100, 5);
   t.ok(costs.copies.ms(1000) < 100, 'faster ones say much');
   const slow = costs.copies.ms(1000);
-  for (let i = 0; i < 256; i++) costs.copies.leftOut();
+  for (let i = 0; i < 128; i++) costs.copies.leftOut();
   t.ok(costs.copies.ms(1000) < slow / 2, 'after many that were left out, it is tried again');
 });
 

@@ -84,6 +84,20 @@ t.test('a copied, a cut and a restored sequence continue like the original', asy
   t.same(await generate(context, sampler, rest, 8, 2, shared), original, 'saved and loaded');
 });
 
+t.test('the time of a copy does not include its wait for the thread', async (t) => {
+  await generate(context, await greedy(), prompt, 1, 0);
+  t.equal(context.copyMs(), 0, 'before the first');
+  const embedder = await model.createEmbedder({ contextSize: 512, sequences: 1, pooling: 'mean', threads: 2 });
+  t.teardown(() => embedder.close());
+  const texts = Array.from({ length: 64 }, () => prompt);
+  const embedding = embedder.embed(Int32Array.from(texts.flatMap((tokens) => [...tokens])), Int32Array.from(texts, ({ length }) => length));
+  const start = performance.now();
+  await context.stashSequence(0);
+  const waited = performance.now() - start;
+  await embedding;
+  t.ok(context.copyMs() > 0 && context.copyMs() < waited, `${context.copyMs()} of ${waited} ms`);
+});
+
 t.test('a stash moves to contexts with more or fewer sequences', async (t) => {
   const expected = await generate(context, await greedy(), prompt, 8, 3);
   const { id, sizeBytes } = await context.stashSequence(3);
