@@ -1,7 +1,7 @@
 // The HTTP server around the app: its timeouts, its replies to broken HTTP, and its shutdown.
 // Called by `recua api` and by tests. Does not own the models: the creator of their pool closes it,
 // after this server.
-import { createServer, STATUS_CODES, type Server } from 'node:http';
+import { createServer, STATUS_CODES, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import { isIP } from 'node:net';
 import type { AddressInfo, Socket } from 'node:net';
@@ -81,16 +81,20 @@ export async function listen(options: ListenOptions): Promise<Listening> {
   const keys = ApiKeys.read(given);
   const atEnd: (() => Promise<void>)[] = [];
   const app = createApp({ ...options, traffic, upgrades, keys, atEnd: (work) => void atEnd.push(work) });
-  const server: Server = tls ? createTlsServer({ ...limits, ...tls.options, handshakeTimeout }, app) : createServer(limits, app);
+  const answer = (req: IncomingMessage, res: ServerResponse): void => {
+    req.url = pathOf(req.url ?? '');
+    app(req, res);
+  };
+  const server: Server = tls ? createTlsServer({ ...limits, ...tls.options, handshakeTimeout }, answer) : createServer(limits, answer);
   if (path !== undefined) server.on('connection', markUnixSocket);
   const sockets = tls ? socketsOf(server) : new Set<Socket>();
   upgrades.listenTo(server);
   server.on('checkContinue', (req, res) => {
     keepWaiting(req);
-    app(req, res);
+    answer(req, res);
   });
   // Node would answer 417 without a body.
-  server.on('checkExpectation', app);
+  server.on('checkExpectation', answer);
   watchArrivals(server, ({ socket }) => answerBrokenHttp(Object.assign(new Error('late'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' }), socket, options.config));
   server.on('clientError', (cause: NodeJS.ErrnoException, socket) => answerBrokenHttp(cause, socket, options.config));
   const url = path === undefined ? await listenOn(server, host, wanted, tls ? 'https' : 'http') : `unix:${await listenLocally(server, path, socketMode)}`;
@@ -125,6 +129,16 @@ export async function listen(options: ListenOptions): Promise<Listening> {
     onCertificate: (heard) => void listeners.push(heard),
     close: (drainMs = configuredDrainMs) => (closing ??= stop(drainMs)),
   };
+}
+
+/**
+ * The path of a request that names a whole URL, as requests to proxies do. Express would answer one
+ * that cannot be read by itself, with a page of HTML.
+ */
+function pathOf(target: string): string {
+  if (target.startsWith('/')) return target;
+  const url = URL.canParse(target) ? new URL(target) : undefined;
+  return url?.pathname.startsWith('/') ? url.pathname + url.search : `/${target}`;
 }
 
 /**

@@ -43,6 +43,15 @@ t.test('bytes that are not HTTP get a reply in the shape of the API', async (t) 
   t.equal(huge.error.code, 'headers_too_large');
 });
 
+t.test('a whole URL counts as its path, and one that cannot be read is a 404 of the API', async (t) => {
+  const { port } = await startApp(t);
+  const ask = (target: string) => raw(port, `GET ${target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n`);
+  t.match(await ask('http://localhost/health/live?x=1'), /^HTTP\/1.1 200 [^]*"status":"live"/);
+  for (const target of ['http://[::1/health/live', 'http://a:99999/', '*']) {
+    t.match(await ask(target), /^HTTP\/1.1 404 [^]*x-request-id: req_[^]*"code":"route_not_found"/, target);
+  }
+});
+
 t.test('nothing is written into a running stream when its client sends bytes that are not HTTP', async (t) => {
   const { port, engine } = await startApp(t);
   engine.script = hang;
