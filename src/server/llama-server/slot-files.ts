@@ -1,9 +1,12 @@
 // POST /slots/:id?action=save|restore|erase, as in llama-server: saves the KV cache of a
 // conversation to a file and restores it, even after a restart. Conversations are found by their
 // tokens in any slot, so the slot's number has no effect, and the reply says so.
-import { stat } from 'node:fs/promises';
-import { join, resolve } from 'node:path';
+import { randomUUID } from 'node:crypto';
+import { readdir, rename, rm, stat } from 'node:fs/promises';
+import { dirname, join, resolve } from 'node:path';
 import type { Request, RequestHandler, Response } from 'express';
+import type { Engine } from '../../engine/api.js';
+import type { SavedState } from '../../engine/protocol.js';
 import { RecuaError } from '../../errors.js';
 import { wrongValue, type Fields } from '../../request/fields.js';
 import { readAdmission, readAll } from '../exchange/admission.js';
@@ -13,6 +16,10 @@ import { Query } from '../http/query.js';
 
 const actions = ['save', 'restore', 'erase'] as const;
 const maxName = 255;
+/** Unfinished files. No client can name one, since names do not begin with a dot. */
+const draftStart = '.save-';
+/** Drafts that nobody has written to for this long are left over. */
+const abandonedMs = 3_600_000;
 
 interface Asked {
   model: string | undefined;
@@ -45,7 +52,7 @@ export function slotFiles({ poolFor, config, traffic }: Gateway): RequestHandler
       if (found && !found.isFile()) throw wrongValue('filename', 'the name of a file, not of a folder or a pipe', filename);
       if (action === 'restore' && !found) throw new RecuaError('file_not_found', `There is no saved state ${JSON.stringify(filename)}.`, { param: 'filename' });
       const shown = (text: string): string => text.replaceAll(path, filename!);
-      const work = action === 'save' ? lease.engine.saveState(path) : lease.engine.restoreState(path);
+      const work = action === 'save' ? saveTo(path, lease.engine) : lease.engine.restoreState(path);
       const { tokens, sizeBytes, reason } = await work.catch((thrown: unknown) => { throw asShown(thrown, shown); });
       if (reason !== undefined) throw new RecuaError('invalid_value', `The state cannot be restored: ${shown(reason)}`, { param: 'filename' });
       // Else a client that restores the file later would get what an older request saved.
@@ -60,6 +67,34 @@ export function slotFiles({ poolFor, config, traffic }: Gateway): RequestHandler
       lease.release();
     }
   };
+}
+
+/**
+ * The draft has a name of its own: one made from the file's would be too long, or a client's file.
+ */
+async function saveTo(path: string, engine: Pick<Engine, 'saveState'>): Promise<SavedState> {
+  const draft = join(dirname(path), `${draftStart}${randomUUID()}`);
+  // What an engine left that died while it wrote.
+  await removeDrafts(dirname(path), (_name, changedMs) => Date.now() - changedMs > abandonedMs);
+  try {
+    const saved = await engine.saveState(draft);
+    if (saved.tokens > 0) await rename(draft, path);
+    return saved;
+  } catch (thrown) {
+    await removeDrafts(dirname(path), (name) => join(dirname(path), name).startsWith(draft));
+    const { code, message, param, details } = RecuaError.from(thrown);
+    throw new RecuaError(code, message.replaceAll(draft, path), { param, details, cause: thrown });
+  }
+}
+
+/** Errors are ignored: the save itself reports a folder that cannot be used. */
+async function removeDrafts(folder: string, goes: (name: string, changedMs: number) => boolean): Promise<void> {
+  const names = (await readdir(folder).catch(() => [])).filter((name) => name.startsWith(draftStart));
+  await Promise.all(names.map(async (name) => {
+    const path = join(folder, name);
+    const found = await stat(path);
+    if (found.isFile() && goes(name, found.mtimeMs)) await rm(path, { force: true });
+  }).map((removed) => removed.catch(() => undefined)));
 }
 
 /** The error without the folder, which only the log gets. */

@@ -1,11 +1,13 @@
 // The computed state of a conversation is saved to a file and restored, also in another server.
-import { mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { startLocalEngine } from '#recua/engine/in-process/local.js';
 import { builtinPath } from '#recua/models/store.js';
 import { engineDefaults } from '#recua/settings/config.js';
+import { RecuaError } from '#recua/errors.js';
 import { post, startApp } from '../app-under-test.js';
+import { FakeEngine } from '../fake-engine.js';
 
 const messages = [{ role: 'user', content: 'Tell me a story about a llama that walks home over the mountains.' }];
 
@@ -53,6 +55,30 @@ t.test('bad names, files and actions are refused', async (t) => {
   t.equal(refused.status, 400);
   t.notMatch(JSON.stringify(refused), folder, 'where files lie is not told');
   t.strictSame(readdirSync(folder), ['dir', 'junk']);
+});
+
+t.test('the longest name takes a file, and what a killed engine left goes', async (t) => {
+  const folder = t.testdir({ 'mine.3f2b0d6e-8a7c-4c51-9d0e-1f2a3b4c5d6e': '', '.save-old.1': '', '.save-new.1': '' });
+  for (const name of readdirSync(folder)) if (!name.includes('new')) utimesSync(join(folder, name), 1, 1);
+  const { chat, act } = await start(t, folder);
+  await chat();
+  const filename = 'x'.repeat(255);
+  t.match(await act('?action=save', { filename }), { status: 200, filename });
+  t.strictSame(readdirSync(folder).sort(), ['.save-new.1', 'mine.3f2b0d6e-8a7c-4c51-9d0e-1f2a3b4c5d6e', filename]);
+});
+
+t.test('a save whose engine dies leaves no draft', async (t) => {
+  const folder = t.testdir({});
+  const engine = new FakeEngine();
+  Object.assign(engine, {
+    saveState: (path: string) => {
+      writeFileSync(`${path}.1`, 'half of it');
+      return Promise.reject(new RecuaError('model_crashed', 'The engine process died (signal SIGKILL).'));
+    },
+  });
+  const { url } = await startApp(t, { slotSavePath: folder }, engine);
+  t.match(await (await post(`${url}/slots/0?action=save`, { filename: 'x' })).json(), { error: { code: 'model_crashed' } });
+  t.strictSame(readdirSync(folder), []);
 });
 
 t.test('a folder that cannot be written is named in the log, not to clients', async (t) => {
