@@ -89,7 +89,7 @@ async function isHeld(path: string, mark: string): Promise<boolean> {
   const life = await lifeOf(holder);
   if (life !== 'unknown') return life === 'alive';
   const touched = await stat(path).then((found) => found.mtimeMs, () => 0);
-  return Date.now() - touched < abandonedMs;
+  return justNow(touched, abandonedMs);
 }
 
 /**
@@ -105,8 +105,13 @@ async function takeAway(path: string, mark: string, draft: string): Promise<void
   }
   // Held for a few system calls, unless its owner dies in that moment.
   const claimed = await stat(claim).then((found) => found.ctimeMs, () => undefined);
-  if (claimed !== undefined && Date.now() - claimed > touchMs) await rm(claim, { force: true });
+  if (claimed !== undefined && !justNow(claimed, touchMs)) await rm(claim, { force: true });
   await wait(5);
+}
+
+/** A time well ahead is from before the clock was set back: nothing may wait until then. */
+function justNow(timeMs: number, withinMs: number): boolean {
+  return Math.abs(Date.now() - timeMs) < withinMs;
 }
 
 async function succeeds(action: Promise<void>, otherwise: string): Promise<boolean> {

@@ -69,6 +69,16 @@ t.test('a holder on another machine counts while it touches its lock', async (t)
   await lock!.release();
 });
 
+t.test('a lock touched before the clock was set back does not stay until that time', async (t) => {
+  const path = join(t.testdir(), 'a.lock');
+  await writeFile(path, JSON.stringify({ ...await ownIdentity(), machine: 'elsewhere 1 2' }));
+  const later = new Date(Date.now() + 86_400_000);
+  await utimes(path, later, later);
+  const lock = await tryLock(path);
+  t.ok(lock);
+  await lock!.release();
+});
+
 t.test('of many processes that find a dead lock, one gets it', async (t) => {
   const path = join(t.testdir(), 'a.lock');
   await writeFile(path, 'what a crash may leave');
