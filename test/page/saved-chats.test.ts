@@ -1,7 +1,7 @@
 // The chats of `recua chat` in the page: a chat begun on a terminal continues in a browser and
 // back, and neither side overwrites the other's turns.
 import t, { type Test } from 'tap';
-import { readFileSync, readdirSync } from 'node:fs';
+import { readFileSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { savedChats } from '#recua/cli/serve/saved-chats.js';
 import { makeHome } from '../cli/home.js';
@@ -165,6 +165,34 @@ t.test('a chat of the server that was exported is imported into the browser alon
   t.equal(await listed(page).count(), 1);
   t.same(file(), before, 'the file of recua chat is as it was');
   t.same(complaints, []);
+});
+
+t.test('a chat whose file is gone stays in the list, and can be opened and deleted', { skip: missing('chromium') }, async (t) => {
+  const { url, folder } = await start(t);
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  const own = page.getByRole('navigation', { name: 'Conversations' }).locator('section', { hasText: 'Today' }).getByRole('listitem');
+  const act = async (entry: Locator, name: string): Promise<void> => {
+    await entry.hover();
+    await entry.getByRole('button', { name: /^Actions for/ }).click();
+    await entry.getByRole('button', { name }).click();
+  };
+  for (const text of ['What is a quipu?', 'What is a llama?']) {
+    await page.getByRole('button', { name: 'New chat' }).first().click();
+    await say(page, text);
+    await lastAnswer(page);
+    await act(own.first(), 'Move to recua chat');
+    await own.first().waitFor({ state: 'detached' });
+  }
+  for (const name of readdirSync(folder)) rmSync(join(folder, name));
+  await page.goto(new URL('#/', page.url()).href);
+  await page.reload();
+  await act(own.filter({ hasText: 'llama' }), 'Delete');
+  await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
+  await own.filter({ hasText: 'llama' }).waitFor({ state: 'detached' });
+  await own.filter({ hasText: 'quipu' }).getByRole('link').click();
+  await page.getByText('This browser keeps its copy.').waitFor();
+  await page.locator('article.user .said').getByText('What is a quipu?').waitFor();
+  t.strictSame(complaints, []);
 });
 
 t.test('a server without --ui-sessions shows no saved chats', { skip: missing('chromium') }, async (t) => {

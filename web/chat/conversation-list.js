@@ -26,7 +26,9 @@ function ageOf(ms) {
 export function ConversationList({ isShown, go }) {
   const { list: all, conversation } = useEmitter(session);
   const { isServed, list: onServer } = useEmitter(savedChats);
-  const list = isServed ? all.filter(({ saved }) => !saved) : all;
+  // A chat whose file is gone is this browser's alone.
+  const files = new Set(onServer.map(({ name }) => name));
+  const list = all.filter(({ saved }) => !saved || !files.has(saved.name));
   const [wanted, setWanted] = useState('');
   const [saying, setSaying] = useState(/** @type {Set<string>} */ (new Set()));
   /** @type {{ current: HTMLInputElement | null }} */

@@ -2,7 +2,7 @@
 // last read, so that neither side overwrites the other's turns.
 import { Emitter } from '../app/emitter.js';
 import { models } from '../app/models.js';
-import { json } from '../app/server.js';
+import { json, ServerError } from '../app/server.js';
 import { inBrowser } from '../app/stored.js';
 import { merged, sessionOf } from './saved-mapping.js';
 
@@ -35,10 +35,12 @@ class SavedChats extends Emitter {
 
   async refresh() {
     try {
-      this.isServed = (await json('ui/server', { quietly: true })).sessions;
-      this.list = this.isServed ? (await json('sessions', { quietly: true })).data : [];
+      const { sessions } = await json('ui/server', { quietly: true });
+      this.list = sessions ? (await json('sessions', { quietly: true })).data : [];
+      this.isServed = sessions;
     } catch {
       this.isServed = false;
+      this.list = [];
     }
     this.changed();
   }
@@ -83,10 +85,12 @@ class SavedChats extends Emitter {
     void this.refresh();
   }
 
-  /** @param {Conversation} conversation */
+  /** Deletes the file, if it is still there. @param {Conversation} conversation */
   async remove({ saved }) {
     if (!saved) return;
-    await json(pathOf(saved.name), { method: 'DELETE', headers: { 'If-Match': `"${saved.etag}"` } });
+    await json(pathOf(saved.name), { method: 'DELETE', headers: { 'If-Match': `"${saved.etag}"` } }).catch((thrown) => {
+      if (!(thrown instanceof ServerError) || thrown.code !== 'session_not_found') throw thrown;
+    });
     void this.refresh();
   }
 }
