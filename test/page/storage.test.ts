@@ -12,6 +12,43 @@ const full = `for (const kind of [Storage.prototype, IDBObjectStore.prototype]) 
   kind.setItem = kind.put = () => { throw new DOMException('The quota has been exceeded.', 'QuotaExceededError'); };
 }`;
 
+t.test('a chat that cannot be read says so, and a database that was closed is opened again', { skip: missing('chromium') }, async (t) => {
+  const { url, engine } = await startApp(t);
+  engine.script = async function* () {
+    await new Promise(setImmediate);
+    yield { content: 'Well.' };
+  };
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  const list = page.getByRole('navigation', { name: 'Conversations' });
+  for (const text of ['first', 'second']) {
+    await page.getByRole('button', { name: 'New chat' }).first().click();
+    await say(page, text);
+    await lastAnswer(page);
+  }
+  await page.evaluate(`{
+    const { getAll } = IDBIndex.prototype;
+    IDBIndex.prototype.getAll = function () {
+      IDBIndex.prototype.getAll = getAll;
+      throw new DOMException('The disk is broken.', 'UnknownError');
+    };
+  }`);
+  await list.getByText('first').click();
+  await page.getByText('Cannot read this chat: The disk is broken.').waitFor();
+  t.equal(await page.locator('article').count(), 0, 'what is typed now goes into no other chat');
+  await list.getByText('first').click();
+  await page.locator('article.user').getByText('first').waitFor();
+
+  // As a browser does whose user removes the data of sites.
+  const session = await page.context().newCDPSession(page);
+  await session.send('Storage.clearDataForOrigin', { origin: url, storageTypes: 'indexeddb' });
+  await page.getByRole('button', { name: 'New chat' }).first().click();
+  await say(page, 'third');
+  await lastAnswer(page);
+  await page.reload();
+  await page.locator('article.user').getByText('third').waitFor();
+  t.strictSame(complaints, []);
+});
+
 for (const [name, script] of Object.entries({ denied, full })) {
   t.test(`a chat works while storage is ${name}, and the key is asked for once`, { skip: missing('chromium') }, async (t) => {
     const { url, engine } = await startApp(t, { apiKey: 'secret' });

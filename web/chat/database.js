@@ -23,7 +23,14 @@ function open() {
       request.result.createObjectStore('messages', { keyPath: 'id' }).createIndex('conversation', 'conversation');
     };
     return done(request);
-  })();
+  })().then((base) => {
+    // The browser closes it when its data is removed, or its disk fails.
+    base.onclose = () => { opened = undefined; };
+    return base;
+  }, (thrown) => {
+    opened = undefined;
+    throw thrown;
+  });
   return opened;
 }
 

@@ -67,7 +67,16 @@ class Session extends Emitter {
       return location.replace('#/');
     }
     const opening = ++this.#opening;
-    const messages = await database.messagesOf(id);
+    /** @type {Message[]} */
+    let messages;
+    try {
+      messages = await database.messagesOf(id);
+    } catch (thrown) {
+      if (opening !== this.#opening) return;
+      notify(`Cannot read this chat: ${sentenceOf(thrown)}`);
+      // Else the message box would belong to the chat that was open before.
+      return location.replace('#/');
+    }
     if (opening !== this.#opening) return;
     // Answers being written are ahead of their saved copies.
     const live = [...this.running.values()].map(({ path }) => path.at(-1)).filter((message) => message?.conversation === id);
