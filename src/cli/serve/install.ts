@@ -5,7 +5,7 @@ import { dirname, join, resolve } from 'node:path';
 import { RecuaError } from '../../errors.js';
 import { findPlaces } from '../../models/places.js';
 import { serverFlags } from '../commands/api.js';
-import { flagWord, misuse, type Flag } from '../flags/flags.js';
+import { flagWord, misuse, quote, type Flag } from '../flags/flags.js';
 import { print, say } from '../terminal/output.js';
 import { createFolder } from '../../system/create-folder.js';
 import { homeFolder } from '../../system/home-folder.js';
@@ -55,6 +55,7 @@ export async function install({ names, values, given }: StartRequest, { printed,
   const variables = placeVariables();
   const ofFiles = isSystemd ? fileBounds(names, values, folder) : [];
   const bounds = isSystemd && await canSet([...plainBounds, ...ofFiles], variables, [process.execPath, mainPath]) ? [...plainBounds, ...ofFiles] : plainBounds;
+  if (isSystemd) checkPaths(folder, bounds.flat());
   const written = text({
     command: [process.execPath, mainPath, 'api', ...names, ...flags.map(([key, flag]) => flagWord(flag, whole[key as keyof typeof whole]))],
     folder, variables, stopSeconds: values.drainSeconds + moreSeconds, bounds,
@@ -75,6 +76,12 @@ export async function install({ names, values, given }: StartRequest, { printed,
   say(`Wrote ${path}. To enable it:`);
   for (const line of enable) say(`  ${line}`);
   return 0;
+}
+
+/** Refuses what ends a line: the rest of the path would be a setting of the unit. */
+function checkPaths(folder: string, others: readonly string[]): void {
+  const wrong = /[\\\s]$/.test(folder) ? folder : [folder, ...others].find((path) => /[\n\r]/.test(path));
+  if (wrong !== undefined) throw misuse(`A systemd unit cannot hold the path ${quote(wrong)}: expected no line break in it, nor a blank or backslash at the end of the current folder. Rename it.`);
 }
 
 export async function uninstall(): Promise<number> {

@@ -34,7 +34,7 @@ WantedBy=default.target
 
 /** Percent signs begin specifiers; in commands, dollar signs begin variables. */
 function systemdWord(word: string, isCommand: boolean): string {
-  const escaped = word.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('%', '%%').replaceAll('\n', '\\n');
+  const escaped = word.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('%', '%%').replaceAll('\n', '\\n').replaceAll('\r', '\\r');
   return `"${isCommand ? escaped.replaceAll('$', () => '$$') : escaped}"`;
 }
 

@@ -61,6 +61,15 @@ t.test('serve install refuses a missing model, a key in plain sight and an unkno
   t.match(await recua(['serve', 'install', '--no-such'], '', { env }), { code: 2 });
 });
 
+t.test('serve install refuses a folder whose name would be settings of the unit', onLinux, async (t) => {
+  for (const name of ['a\nExecStartPre=touch b', 'a\rExecStartPre=touch b', 'a\\', 'a ']) {
+    const folder = join(t.testdir(), name);
+    mkdirSync(folder);
+    const printed = await recua(['serve', 'install', 'builtin', '--print'], '', { env: { SERVICE_HOME: t.testdirName }, cwd: folder });
+    t.match(printed, { code: 2, stdout: '', stderr: /cannot hold the path/ }, JSON.stringify(name));
+  }
+});
+
 t.test('words survive quoting in both kinds of file', async (t) => {
   const evil = ['/bin/no de', 'a"b\\c%d$e', 'é<&>', "it's"];
   const service = { command: evil, folder: '/a b', variables: { NAME: '50% "x" $HOME' }, stopSeconds: 35, bounds: [['ReadWritePaths', '/a b', '/50%'], ['LockPersonality', 'true']] as const };
