@@ -28,23 +28,23 @@ ${replicas.map((one) => server(one, { authorities, tlsName, more: ['track', `rep
 
 global
   maxconn 4000
-  # # HAProxy reads this much of a body to find its conversation, and can resend it elsewhere.
+  # HAProxy reads this much of a body to find its conversation, and can resend it elsewhere.
   tune.bufsize ${bodyBytes}
 
 defaults
   mode http
   timeout connect 5s
-  # # Until a request's headers and body are complete.
+  # Until a request's headers and body are complete.
   timeout http-request 60s
   timeout http-keep-alive 60s
-  # # Answers may be silent while they wait in a queue and during prefill.
+  # Answers may be silent while they wait in a queue and during prefill.
   timeout client 1h
   timeout server 1h
   timeout tunnel 1h
   timeout queue 5m
-  # # Replicas must see that clients are not on their machine.
+  # Replicas must see that clients are not on their machine.
   option forwardfor
-  # # Send each piece of an answer immediately.
+  # Send each piece of an answer immediately.
   option http-no-delay
 ${hasNames ? `
 resolvers system
@@ -55,22 +55,22 @@ frontend recua
   bind ${listen.host === '' ? `:${listen.port}` : addressText(listen.host, listen.port)}
   option http-buffer-request
 
-  # # A stream sends no byte before its first piece: until then another replica can take it.
+  # A stream sends no byte before its first piece: until then another replica can take it.
   http-request set-header x-stream-opens first-piece
 
-  # # The client: its API key, else its address.
+  # The client: its API key, else its address.
   http-request set-var(txn.client) req.hdr(authorization)
   http-request set-var(txn.client) req.hdr(x-api-key) if !{ var(txn.client) -m found }
   http-request set-var(txn.client) src if !{ var(txn.client) -m found }
 
-  # # The conversation: as the client names it, else its beginning.
+  # The conversation: as the client names it, else its beginning.
   acl is_named var(txn.key) -m found
 ${[...sessionHeaders.map((name) => `req.hdr(${name})`), ...sessionFields.map(field)].map((from) => `  http-request set-var(txn.key) ${from} if !is_named { ${from} -m len gt 0 }`).join('\n')}
   acl has_system var(txn.system) -m found
 ${systems.map((from) => `  http-request set-var(txn.system) ${beginning(from)} if !is_named !has_system`).join('\n')}
   acl has_one var(txn.one) -m found
 ${ones.map((from) => `  http-request set-var(txn.one) ${beginning(from)} if !is_named !has_one`).join('\n')}
-  # # The first message is often the same in many conversations, if it is the system message.
+  # The first message is often the same in many conversations, if it is the system message.
   acl has_two var(txn.two) -m found
   acl leads ${field('messages[0].role')} -m str system developer
   acl leads ${field('input[0].role')} -m str system developer
@@ -78,7 +78,7 @@ ${twos.map((from) => `  http-request set-var(txn.two) ${beginning(from)} if !is_
   http-request set-var(txn.key) var(txn.one),concat(|,txn.two,|),concat(,txn.system,) if !is_named has_one
   http-request set-var(txn.key) req.body,bytes(0,1024) if !is_named
 
-  # # Requests that any replica can answer. All others use what one replica keeps: files, batches,
+  # Requests that any replica can answer. All others use what one replica keeps: files, batches,
   # stored responses. A client always reaches the replica that has its own.
   acl asks path ${askingPaths.join(' ')}
   acl is_kept path ${keptPaths.join(' ')}
@@ -90,12 +90,12 @@ ${twos.map((from) => `  http-request set-var(txn.two) ${beginning(from)} if !is_
   default_backend kept
 
 backend replicas
-  # # A new conversation goes by its hash, but no replica gets more than ${mostLoad / 100} times the
+  # A new conversation goes by its hash, but no replica gets more than ${mostLoad / 100} times the
   # average load.
   balance hash var(txn.key)
   hash-type consistent sdbm avalanche
   hash-balance-factor ${mostLoad}
-  # # Later turns go to the same replica, as long as it runs fewer requests than it can at once, or
+  # Later turns go to the same replica, as long as it runs fewer requests than it can at once, or
   # has at most ${mostLoad / 100} times the average load.
   stick-table type integer size 200k expire 2h
   http-request set-var(txn.conversation) var(txn.key),xxh32
@@ -106,23 +106,23 @@ ${replicas.map(({ name }, index) => `  http-request set-var(txn.load) srv_conn(r
   acl has_room var(txn.load),sub(txn.most) -m int le 0
   stick match var(txn.conversation) if has_room
   stick store-request var(txn.conversation)
-  # # If a replica has not sent a single byte of an answer, another one takes the request: the
+  # If a replica has not sent a single byte of an answer, another one takes the request: the
   # replica refused the connection, is stopping (503), or died.
   retries ${retriesOf(replicas)}
   option redispatch 1
   retry-on conn-failure empty-response 503
-  # # A replica that stops or loads is not ready. One that refuses connections is marked down at
+  # A replica that stops or loads is not ready. One that refuses connections is marked down at
   # once, so that retries reach live replicas.
   option httpchk GET /health/ready
   http-check expect status 200
   default-server ${serverWords(hasNames).join(' ')}
 ${replicas.map((one) => server(one, { authorities, tlsName, more: ['check', 'inter', '1s', 'fall', '2', 'rise', '1', 'observe', 'layer4', 'error-limit', '2', 'on-error', 'mark-down'] })).join('\n')}
 
-# # Stored responses: a client reaches the replica that made its own.
+# Stored responses: a client reaches the replica that made its own.
 backend responses
 ${byClient('conn-failure empty-response 503')}
 
-# # Everything else. A request that a replica may have begun is not resent.
+# Everything else. A request that a replica may have begun is not resent.
 backend kept
 ${byClient('conn-failure 503')}
 `;

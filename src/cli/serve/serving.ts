@@ -308,5 +308,6 @@ function isSelfSigned(path: string): boolean {
 }
 
 function keyWords(asksForKey: boolean): string {
-  return asksForKey ? ' -H "Authorization: Bearer $RECUA_API_KEY"' : '';
+  if (!asksForKey) return '';
+  return ` -H "Authorization: Bearer ${process.env['RECUA_API_KEY'] ? '$RECUA_API_KEY' : 'YOUR_KEY'}"`;
 }

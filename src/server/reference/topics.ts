@@ -22,7 +22,7 @@ export const aboutAll = [
 
 const schemas = '**Forms of an answer.** A JSON schema is enforced during generation: types, properties, `enum`, `anyOf`, `allOf`, `$ref`, bounds of numbers (over all of int64), '
   + 'lengths, patterns and more. A keyword that a grammar cannot enforce (`uniqueItems`, `not`, `if` …) is a 400 with its JSON pointer if the schema has `strict: true`. `strict` is off '
-  + 'by default; then the keyword is named in the answer\'s `warnings`. The same holds for a tool\'s parameters and `function.strict`, also for what the model\'s chat template leaves free: those of Gemma 4 and LFM2 let a call leave out arguments, so send their tools without `strict`. Other forms are `regex`, `choice` and `grammar`, each also available as vLLM\'s `guided_…` and inside '
+  + 'by default; then the keyword is named in the answer\'s `warnings`. The parameters of a tool follow the same rule, with `function.strict`. Some chat templates do not enforce them either: with Gemma 4 and LFM2 a call may leave out arguments, so send their tools without `strict`. Other forms are `regex`, `choice` and `grammar`, each also available as vLLM\'s `guided_…` and inside '
   + '`structured_outputs`. A request may have only one form, in every API. If the prompt ends inside thinking, the form applies once the thinking has ended. The field `grammar` is the exception: as in llama-server, it applies from the first token.';
 
 const tools = '**Tools.** `tool_choice` forces a call if it is `required`, names a tool, or is `allowed_tools` with mode `required`: after its thinking, the model can generate nothing but calls of these tools. '
