@@ -64,12 +64,12 @@ metadata:
   labels:
     ${labeled(4)}
 spec:
-  # # The initial number; the autoscaler below changes it.
+  # The initial number; the autoscaler below changes it.
   replicas: ${replicas}
   selector:
     matchLabels:
       ${labeled(6)}
-  # # A new pod is ready before an old one leaves.
+  # A new pod is ready before an old one leaves.
   strategy:
     type: RollingUpdate
     rollingUpdate: { maxUnavailable: 0, maxSurge: 1 }
@@ -82,7 +82,7 @@ spec:
         prometheus.io/port: "${port}"
         prometheus.io/path: /metrics
     spec:
-      # # The pause, the drain, and the final writes.
+      # The pause, the drain, and the final writes.
       terminationGracePeriodSeconds: ${leaveSeconds + drainSeconds + moreSeconds}
 ${isFetched ? `      initContainers:
         - name: pull
@@ -96,7 +96,7 @@ ${isFetched ? `      initContainers:
           ${places}
           ports:
             - { name: http, containerPort: ${port} }
-          # # A large model may take up to half an hour to load; a loading server is alive.
+          # A large model may take up to half an hour to load; a loading server is alive.
           startupProbe:
             httpGet: { path: /health/live, port: http }
             periodSeconds: 5
@@ -111,19 +111,19 @@ ${isFetched ? `      initContainers:
             periodSeconds: 10
             timeoutSeconds: 5
             failureThreshold: 6
-          # # Balancers learn that the pod leaves before it stops.
+          # Balancers learn that the pod leaves before it stops.
           lifecycle:
             preStop:
               exec: { command: ["sleep", "${leaveSeconds}"] }
-          # # Set memory to what recua show MODEL says, and nvidia.com/gpu if there is a GPU.
+          # Set memory to what recua show MODEL says, and nvidia.com/gpu if there is a GPU.
           resources:
             requests: { cpu: "2", memory: 4Gi }
       volumes:
-        # # Or a persistentVolumeClaim, so that a new pod has its model immediately.
+        # Or a persistentVolumeClaim, so that a new pod has its model immediately.
         - name: models
           emptyDir: {}
 ---
-# # The address of every pod, for balancers in the cluster.
+# The address of every pod, for balancers in the cluster.
 apiVersion: v1
 kind: Service
 metadata:
@@ -137,7 +137,7 @@ spec:
   ports:
     - { name: http, port: ${port}, targetPort: http }
 ---
-# # Evict one pod at a time.
+# Evict one pod at a time.
 apiVersion: policy/v1
 kind: PodDisruptionBudget
 metadata:
@@ -148,7 +148,7 @@ spec:
     matchLabels:
       ${labeled(6)}
 ---
-# # Add pods when requests wait. Needs prometheus-adapter or another source of custom metrics.
+# Add pods when requests wait. Needs prometheus-adapter or another source of custom metrics.
 apiVersion: autoscaling/v2
 kind: HorizontalPodAutoscaler
 metadata:
@@ -165,13 +165,13 @@ spec:
   behavior:
     scaleUp:
       stabilizationWindowSeconds: 30
-    # # A conversation loses its cache with its pod.
+    # A conversation loses its cache with its pod.
     scaleDown:
       stabilizationWindowSeconds: 600
       policies:
         - { type: Pods, value: 1, periodSeconds: 300 }
 ---
-# # Gateways send each request to the pod that has its beginning cached. Needs the custom resources
+# Gateways send each request to the pod that has its beginning cached. Needs the custom resources
 # of the Gateway API inference extension, and its endpoint picker under this name.
 apiVersion: inference.networking.k8s.io/v1
 kind: InferencePool

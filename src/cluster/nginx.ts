@@ -17,17 +17,17 @@ export function nginxConfig({ replicas, listen, authorities, tlsName, parallel }
   const proxyTo = (upstream: string): string => `    proxy_pass ${secure ? 'https' : 'http'}://${upstream};
     proxy_http_version 1.1;
     proxy_set_header Host $http_host;
-    # # Replicas must see that clients are not on their machine.
+    # Replicas must see that clients are not on their machine.
     proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
-    # # A stream sends no byte before its first piece: until then another replica can take it.
+    # A stream sends no byte before its first piece: until then another replica can take it.
     proxy_set_header x-stream-opens first-piece;
     proxy_set_header Upgrade $http_upgrade;
     proxy_set_header Connection $recua_connection;
     proxy_connect_timeout 5s;
-    # # Answers may be silent while they wait in a queue and during prefill.
+    # Answers may be silent while they wait in a queue and during prefill.
     proxy_read_timeout 1h;
     proxy_send_timeout 1h;
-    # # Send each piece of an answer immediately. Buffer requests whole, to resend them.
+    # Send each piece of an answer immediately. Buffer requests whole, to resend them.
     proxy_buffering off;
     proxy_request_buffering on;
     proxy_next_upstream_tries ${Math.min(10, replicas.length)};${secure ? `
@@ -40,7 +40,7 @@ export function nginxConfig({ replicas, listen, authorities, tlsName, parallel }
   const text = `# Written by recua cluster config nginx, for the http block: /etc/nginx/conf.d/recua.conf.
 # Check: nginx -t    Reload without a lost request: nginx -s reload
 
-# # The conversation: as a header names it, else the client, by its API key and address.
+# The conversation: as a header names it, else the client, by its API key and address.
 ${variables.map((name, index) => `map ${name} ${keyName(index)} {
   default ${name};
   ''      ${index + 1 < variables.length ? keyName(index + 1) : '"$http_authorization$http_x_api_key$remote_addr"'};
@@ -50,15 +50,15 @@ map $http_upgrade $recua_connection {
   ''      '';
 }
 
-# # A replica that runs as many requests as it can gets no more of these: they go to the next one.
+# A replica that runs as many requests as it can gets no more of these: they go to the next one.
 upstream recua_replicas {
   zone recua_replicas 1m;
   hash ${keyName(0)} consistent;
 ${servers(` max_conns=${parallel}`)}
   keepalive 64;
 }
-# # If all are that busy, a conversation waits where its cache is. What a replica stores is only
-# # there, however busy it is.
+# If all are that busy, a conversation waits where its cache is. What a replica stores is only
+# there, however busy it is.
 upstream recua_kept {
   zone recua_kept 1m;
   hash ${keyName(0)} consistent;
@@ -69,15 +69,15 @@ ${servers('')}
 server {
   listen ${listen.host === '' ? listen.port : addressText(listen.host, listen.port)};
   server_name _;
-  # # Some agents send session_id.
+  # Some agents send session_id.
   underscores_in_headers on;
-  # # Replicas have their own limit and report it in their own error format.
+  # Replicas have their own limit and report it in their own error format.
   client_max_body_size 0;
   client_body_buffer_size 1m;
   client_header_timeout 60s;
   client_body_timeout 60s;
 
-  # # Requests that any replica can answer. If a replica has not sent a single byte, another one
+  # Requests that any replica can answer. If a replica has not sent a single byte, another one
   # takes the request: the replica refused the connection, is stopping (503), or died.
   location ~ ^(${askingPaths.filter((path) => !kept.includes(path)).join('|')})$ {
     error_page 502 = @own;
@@ -93,7 +93,7 @@ ${proxyTo('recua_kept')}
     proxy_next_upstream error timeout http_503 non_idempotent;
   }
 
-  # # A request that a replica may have begun is not resent.
+  # A request that a replica may have begun is not resent.
   location / {
 ${proxyTo('recua_kept')}
     proxy_next_upstream error timeout http_503;
