@@ -251,6 +251,9 @@ private:
 bool is_causal(const llama_model *model);
 
 // --- model.cpp
+// A value of the file's metadata; empty if there is none.
+std::string metadata_value(const llama_model *model, const std::string &key);
+
 class Model : public Napi::ObjectWrap<Model> {
 public:
   static Napi::Function define(Napi::Env env);

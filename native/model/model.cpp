@@ -26,10 +26,6 @@ std::string read_text(Read read) {
   return std::string(buffer.data(), static_cast<size_t>(length));
 }
 
-std::string metadata_value(const llama_model *model, const std::string &key) {
-  return read_text([&](char *out, size_t size) { return llama_model_meta_val_str(model, key.c_str(), out, size); });
-}
-
 const char *pooling_name(const llama_model *model, const std::string &architecture) {
   static const char *names[] = {"none", "mean", "cls", "last", "rank"};
   const std::string value = metadata_value(model, architecture + ".pooling_type");
@@ -117,6 +113,10 @@ void adopt(std::vector<std::weak_ptr<T>> &children, const std::shared_ptr<T> &ch
 }
 
 } // namespace
+
+std::string metadata_value(const llama_model *model, const std::string &key) {
+  return read_text([&](char *out, size_t size) { return llama_model_meta_val_str(model, key.c_str(), out, size); });
+}
 
 const std::vector<llama_token> &ModelState::end_tokens() {
   std::call_once(ends_found, [this] {

@@ -5,6 +5,7 @@ import { startApp, until } from '../server/app-under-test.js';
 import { hang } from '../server/fake-engine.js';
 import { startReal } from '../server/real-app.js';
 import { closeBrowsers, lastAnswer, missing, openPage, say, type BrowserName } from './browsers.js';
+import type { Page } from 'playwright-core';
 
 t.teardown(closeBrowsers);
 
@@ -303,6 +304,18 @@ t.test('the first file of the page names all modules that it starts with', { ski
   t.equal(asked.filter((address) => address.endsWith('.css')).length, 1, 'and nothing is painted before its one style sheet is there');
 });
 
+/** Another tab with the chat, opened while this one writes an answer. */
+async function openDuringAnswer(page: Page): Promise<Page> {
+  await say(page, 'tell me');
+  await page.locator('article.answer .prose').getByText('The first half').waitFor();
+  // The page saves a growing answer every two seconds.
+  await page.waitForTimeout(2_500);
+  const other = await page.context().newPage();
+  await other.goto(page.url());
+  await other.locator('article.answer .prose').getByText('The first half').waitFor();
+  return other;
+}
+
 t.test('an answer that a reload cut off continues, in one tab only', { skip: missing('chromium') }, async (t) => {
   const { url, engine } = await startApp(t);
   const { page, complaints } = await openPage(t, 'chromium', url);
@@ -313,13 +326,7 @@ t.test('an answer that a reload cut off continues, in one tab only', { skip: mis
     yield { content: 'The first half' };
     await until;
   };
-  await say(page, 'tell me');
-  await page.locator('article.answer .prose').getByText('The first half').waitFor();
-  // The page saves a growing answer every two seconds.
-  await page.waitForTimeout(2_500);
-  const other = await page.context().newPage();
-  await other.goto(page.url());
-  await other.locator('article.answer .prose').getByText('The first half').waitFor();
+  const other = await openDuringAnswer(page);
   await other.waitForTimeout(500);
   t.equal(engine.requests.length, 1, 'another tab leaves it to the one that writes it');
   await other.close();
@@ -343,12 +350,7 @@ t.test('an answer that one tab writes is whole in another, which leaves it alone
     await finished;
     yield { content: ' and the second.' };
   };
-  await say(page, 'tell me');
-  await page.locator('article.answer .prose').getByText('The first half').waitFor();
-  await page.waitForTimeout(2_500);
-  const other = await page.context().newPage();
-  await other.goto(page.url());
-  await other.locator('article.answer .prose').getByText('The first half').waitFor();
+  const other = await openDuringAnswer(page);
   await other.getByRole('button', { name: 'Continue this answer' }).click();
   await other.getByText('Another tab is writing this answer.').waitFor();
   t.equal(engine.requests.length, 1);

@@ -95,7 +95,7 @@ t.test('the time of a copy does not include its wait for the thread', async (t) 
   await context.stashSequence(0);
   const waited = performance.now() - start;
   await embedding;
-  t.ok(context.copyMs() > 0 && context.copyMs() < waited, `${context.copyMs()} of ${waited} ms`);
+  t.ok(context.copyMs() > 0 && context.copyMs() < waited / 2, `${context.copyMs()} of ${waited} ms`);
 });
 
 t.test('a stash moves to contexts with more or fewer sequences', async (t) => {
