@@ -46,7 +46,7 @@ t.test('models are searched for, pulled with progress, paused, and deleted after
   const table = page.getByRole('region', { name: 'Models of this server' });
   t.match(await table.getByRole('row').nth(1).innerText(), /owner\/model pinned\s+loaded[^]*\s1\.0K\s/);
 
-  const field = page.getByRole('searchbox', { name: 'Models on the hub' });
+  const field = page.getByRole('searchbox', { name: 'Get a model from the hub' });
   const ask = async (words: string): Promise<void> => {
     await field.fill(words);
     await page.keyboard.press('Enter');
@@ -90,7 +90,7 @@ t.test('models are searched for, pulled with progress, paused, and deleted after
 t.test('a server without a store says so', { skip: missing('chromium') }, async (t) => {
   const { url } = await startApp(t);
   const { page } = await openPage(t, 'chromium', `${url}/#/models`);
-  await page.getByRole('searchbox', { name: 'Models on the hub' }).fill('llama');
+  await page.getByRole('searchbox', { name: 'Get a model from the hub' }).fill('llama');
   await page.keyboard.press('Enter');
   await page.getByRole('alert').getByText('it brings none from the hub').waitFor();
   t.equal((await fetch(`${url}/ui/hub`)).status, 400);
@@ -116,7 +116,7 @@ t.test('the real server searches a hub, pulls, names, keeps and unloads models',
   t.equal(await status('?search=toy', { 'x-forwarded-for': '192.0.2.1' }), 403);
 
   const { page, complaints } = await openPage(t, 'chromium', `${url}/#/models`);
-  await page.getByRole('searchbox', { name: 'Models on the hub' }).fill('toy');
+  await page.getByRole('searchbox', { name: 'Get a model from the hub' }).fill('toy');
   await page.keyboard.press('Enter');
   await page.getByRole('button', { name: /owner\/toy-GGUF/ }).click();
   await page.getByRole('button', { name: 'Pull owner/toy-GGUF:Q8_0' }).click();

@@ -148,7 +148,7 @@ export function restartOf(message, conversation) {
  * text ends. If the server restarted meanwhile, this throws, and the user decides whether to
  * continue.
  * @param {Message} message
- * @param {{ stop: AbortController, watchers: Set<() => void>, path: Message[], connecting: boolean }} running
+ * @param {import('./running-answers.js').Running} running
  * @param {Conversation} conversation @param {boolean} continued @param {() => void} grown
  */
 export async function wholeAnswer(message, running, conversation, continued, grown) {

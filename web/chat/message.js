@@ -46,7 +46,7 @@ function Prose({ message, field, live }) {
     if (!near || !at.current) return undefined;
     const shown = (text.current ??= new GrowingText(at.current));
     shown.show(message[field] ?? '', !live);
-    return live ? session.watchAnswer(message.id, () => shown.show(message[field] ?? '', false)) : undefined;
+    return live ? session.running.watch(message.id, () => shown.show(message[field] ?? '', false)) : undefined;
   });
   useEffect(() => () => text.current?.close(), []);
   return html`<div class=${`prose ${near ? '' : 'later'}`} ref=${at}></div>`;
@@ -145,7 +145,7 @@ function Answer({ message, live, isLast, results }) {
   const silent = live && content === '' && !reasoning && !toolCalls?.length;
   const [, draw] = useState(0);
   // Redraws when a new part appears, such as thoughts or a tool call.
-  useEffect(() => (live ? session.watchAnswer(message.id, () => draw(shapeOf(message) + (session.running.get(message.id)?.connecting ? 0.5 : 0))) : undefined), [live, message]);
+  useEffect(() => (live ? session.running.watch(message.id, () => draw(shapeOf(message) + (session.running.get(message.id)?.connecting ? 0.5 : 0))) : undefined), [live, message]);
   return html`<article class="message answer" aria-label=${`Answer from ${model}`} aria-busy=${live}>
     ${silent && html`<p class="pulse waiting">Waiting for the model…</p>`}
     ${reasoning && html`<${Thoughts} message=${message} live=${live} />`}

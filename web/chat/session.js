@@ -1,26 +1,26 @@
-// The open conversation, and all answers being written, including those of other conversations.
-// This is the state and the actions of the chat; the views draw it.
+// The state and the actions of the chat: the open conversation, and answers being written, also in
+// other conversations. The views draw it.
 import { Emitter } from '../app/emitter.js';
 import { models } from '../app/models.js';
 import { notify } from '../app/notice.js';
 import { sentenceOf, ServerError } from '../app/server.js';
-import { wholeAnswer, wrongIn } from './asking.js';
+import { wrongIn } from './asking.js';
 import * as database from './database.js';
-import { hold, isFree, untilFree } from './one-tab.js';
+import { KeptChats } from './kept-chats.js';
+import { isFree, untilFree } from './one-tab.js';
+import { RunningAnswers } from './running-answers.js';
 import { savedChats, servedModel } from './saved-chats.js';
 import { childrenOf, newConversation, newId, pathOf, titleOf } from './tree.js';
 
 /** @typedef {import('./tree.js').Conversation} Conversation */
 /** @typedef {import('./tree.js').Message} Message */
 
-/** How often a growing answer is saved, and so the most that a reload loses. */
-const saveEveryMs = 2_000;
 /** An answer that was cut longer ago continues only when the user asks. */
 const resumeWithinMs = 3_600_000;
 
 class Session extends Emitter {
-  /** Newest first, without an empty conversation. @type {Conversation[]} */
-  list = [];
+  #kept = new KeptChats();
+  running = new RunningAnswers();
   /** @type {Conversation} */
   conversation = newConversation('');
   /** @type {Map<string, Message>} */
@@ -29,8 +29,6 @@ class Session extends Emitter {
   children = new Map();
   /** @type {Message[]} */
   path = [];
-  /** Answers being written, by message id. @type {Map<string, { stop: AbortController, watchers: Set<() => void>, path: Message[], connecting: boolean }>} */
-  running = new Map();
   /** Text in the message box, by conversation id. @type {Map<string, string>} */
   drafts = new Map();
   /** Attached files, by conversation id. @type {Map<string, import('./tree.js').Attached[]>} */
@@ -40,15 +38,14 @@ class Session extends Emitter {
   #sending = false;
   /** Counts messages that were put back into the box. */
   returned = 0;
-  /** Deleted conversations. An answer that ends later must not bring one back. @type {Set<string>} */
-  #gone = new Set();
+
+  /** The last changed first, without an empty conversation. */
+  get list() {
+    return this.#kept.list;
+  }
 
   async start() {
-    try {
-      this.list = (await database.allConversations()).sort((a, b) => b.changedMs - a.changedMs);
-    } catch (thrown) {
-      notify(`Cannot read the conversations in this browser: ${sentenceOf(thrown)}`);
-    }
+    await this.#kept.read();
     this.changed();
   }
 
@@ -61,7 +58,7 @@ class Session extends Emitter {
   /** @param {string} id */
   async open(id) {
     if (id === this.conversation.id) return;
-    const conversation = this.list.find((one) => one.id === id);
+    const conversation = this.#kept.find(id);
     if (!conversation) {
       notify('This chat is not in this browser.');
       return location.replace('#/');
@@ -79,15 +76,15 @@ class Session extends Emitter {
     }
     if (opening !== this.#opening) return;
     // Answers being written are ahead of their saved copies.
-    const live = [...this.running.values()].map(({ path }) => path.at(-1)).filter((message) => message?.conversation === id);
-    this.#show(conversation, messages.map((message) => live.find((one) => one?.id === message.id) ?? message));
+    const live = this.running.messagesOf(id);
+    this.#show(conversation, messages.map((message) => live.find((one) => one.id === message.id) ?? message));
     await this.#refresh(conversation).catch((thrown) => notify(sentenceOf(thrown)));
     void this.#resume();
   }
 
   /** Opens a chat of the server, even one new to this browser. Returns its id in the browser. @param {string} name */
   async openSaved(name) {
-    const known = this.list.find(({ saved }) => saved?.name === name);
+    const known = this.#kept.findSaved(name);
     if (known) return known.id;
     const conversation = { ...newConversation(''), named: true, saved: { name, etag: '', document: {}, model: '' } };
     await this.#refresh(conversation);
@@ -96,7 +93,7 @@ class Session extends Emitter {
 
   /** @param {Conversation} conversation */
   #isWriting({ id }) {
-    return [...this.running.values()].some(({ path }) => path.at(-1)?.conversation === id) || (this.#sending && id === this.conversation.id);
+    return this.running.messagesOf(id).length > 0 || (this.#sending && id === this.conversation.id);
   }
 
   /** @param {Conversation} conversation @returns {Promise<Message[]>} */
@@ -251,16 +248,12 @@ class Session extends Emitter {
 
   /** @param {Conversation} conversation @param {Message[]} messages */
   async #save(conversation, messages) {
-    if (this.#gone.has(conversation.id)) return;
-    if (messages.length > 0) conversation.changedMs = Date.now();
-    this.list = [conversation, ...this.list.filter(({ id }) => id !== conversation.id)].sort((a, b) => b.changedMs - a.changedMs);
-    await database.save({ ...conversation }, messages.map((message) => ({ ...message }))).then((isThere) => {
-      if (isThere || this.#gone.has(conversation.id)) return;
+    await this.#kept.save(conversation, messages, () => {
       // What is shown stays, so that it can be copied.
       this.#forget(conversation.id);
       notify('This chat was deleted in another tab. What is written here is not saved.');
       this.changed();
-    }, (thrown) => notify(`Not saved: ${sentenceOf(thrown)}`));
+    });
   }
 
   /** @param {Omit<Message, 'id' | 'conversation' | 'createdMs'>} said @returns {Message} */
@@ -392,52 +385,26 @@ class Session extends Emitter {
   }
 
   stop() {
-    for (const { id } of [...this.path, ...this.pair]) this.running.get(id)?.stop.abort();
+    this.running.stop([...this.path, ...this.pair]);
   }
 
-  /** Calls `grown` whenever an answer being written grows. @param {string} id @param {() => void} grown */
-  watchAnswer(id, grown) {
-    const watchers = this.running.get(id)?.watchers;
-    watchers?.add(grown);
-    return () => void watchers?.delete(grown);
-  }
-
-  /** @param {Message} message @param {Message[]} path the messages before it @param {boolean} [continued] */
-  async #write(message, path, continued = false) {
+  /** @param {Message} message @param {Message[]} before the messages before it @param {boolean} [continued] */
+  async #write(message, before, continued = false) {
     const { conversation } = this;
-    const stop = new AbortController();
-    /** @type {Set<() => void>} */
-    const watchers = new Set();
-    const running = { stop, watchers, path: [...path, message], connecting: false };
-    this.running.set(message.id, running);
-    const release = hold(message.id);
-    const timer = setInterval(() => void this.#save(conversation, [message]), saveEveryMs);
-    const grown = () => { for (const watcher of watchers) watcher(); };
-    try {
-      await wholeAnswer(message, running, conversation, continued, grown);
-    } catch (thrown) {
-      if (stop.signal.aborted) message.finish = 'stopped';
-      else message.error = sentenceOf(thrown);
-    }
-    clearInterval(timer);
-    this.running.delete(message.id);
-    // Other tabs that wait read what is saved.
-    void this.#save(conversation, [message]).then(release);
-    grown();
+    await this.running.write(message, before, conversation, continued, () => this.#save(conversation, [message]));
     this.changed();
     void this.#keep(conversation);
   }
 
   /** @param {string} id */
   #forget(id) {
-    this.#gone.add(id);
-    for (const { stop, path } of this.running.values()) if (path.at(-1)?.conversation === id) stop.abort();
-    this.list = this.list.filter((one) => one.id !== id);
+    this.#kept.forget(id);
+    this.running.stop(this.running.messagesOf(id));
   }
 
   /** @param {string} id */
   async remove(id) {
-    const conversation = this.list.find((one) => one.id === id);
+    const conversation = this.#kept.find(id);
     if (conversation && savedChats.isServed) await savedChats.remove(conversation);
     this.#forget(id);
     await database.remove(id);

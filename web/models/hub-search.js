@@ -53,7 +53,7 @@ export function HubSearch() {
     if (wanted.includes(':') && !isRepository) void pulling.pull(wanted);
   };
   return html`<form class="pull" role="search" onSubmit=${submit}>
-      <label class="stretch"><span class="hidden">Models on the hub</span><input ref=${field} type="search" placeholder="Words or owner/repo:Q4_K_M" autocomplete="off" spellcheck="false" /></label>
+      <label class="stretch"><span class="dim">Get a model from the hub</span><input ref=${field} type="search" placeholder="Words or owner/repo:Q4_K_M" autocomplete="off" spellcheck="false" /></label>
       <button type="submit" class="primary">Search</button>
     </form>
     ${running && html`<div class="progress" role="status"><strong>${name}</strong><progress aria-label=${`Pulling ${name}`} max="1" value=${share.total === 0 ? undefined : share.completed / share.total}></progress>

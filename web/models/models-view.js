@@ -41,7 +41,7 @@ export function ModelsView() {
     ${error && html`<p class="error" role="alert">${error}</p>`}
     <${HubSearch} />
     ${asked && list.length === 0 && !error && html`<p class="dim">This server has no models yet. Search for one above, or run <code>recua pull owner/repo</code>.</p>`}
-    ${list.length > 0 && html`<div class="table wide models-table" tabindex="0" role="region" aria-label="Models of this server"><table>
+    ${list.length > 0 && html`<div class="table wide stacked models-table" tabindex="0" role="region" aria-label="Models of this server"><table>
       <thead><tr><th>Model</th><th>State</th><th class="align-right">Memory</th><th class="align-right">Parameters</th><th class="align-right">Quantization</th><th class="align-right">Context</th><th><span class="hidden">Actions</span></th></tr></thead>
       <tbody>${list.map((model) => html`<${Row} key=${model.id} model=${model} machine=${machine} given=${given} />`)}</tbody>
     </table></div>`}

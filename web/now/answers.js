@@ -18,7 +18,7 @@ function stateOf({ promptTokens = 0, promptRead, generated }) {
 /** @param {{ running: Running[] }} props */
 export function Answers({ running }) {
   return html`<h2>Answers in progress</h2>
-    ${running.length === 0 ? html`<p class="dim">None.</p>` : html`<div class="table wide" tabindex="0" role="region" aria-label="Answers in progress"><table>
+    ${running.length === 0 ? html`<p class="dim">None.</p>` : html`<div class="table wide stacked" tabindex="0" role="region" aria-label="Answers in progress"><table>
       <thead><tr><th>Model</th><th>State</th><th>Prompt read</th><th class="align-right">Cached</th><th class="align-right">Generated</th><th class="align-right">Speed</th><th class="align-right">Time</th><th>Id</th></tr></thead>
       <tbody>${running.map((answer, at) => html`<${Row} key=${`${answer.id} ${at}`} answer=${answer} />`)}</tbody>
     </table></div>`}`;
@@ -31,11 +31,11 @@ function Row({ answer }) {
   return html`<tr>
     <th scope="row">${model}</th>
     <td>${stateOf(answer)}</td>
-    <td><span class="read">${generated === undefined ? '–' : html`<progress max="1" value=${share} aria-label="Prompt read">${percent(share)}</progress> ${count(promptRead)}`}${promptTokens === undefined ? '' : ` of ${count(promptTokens)}`}</span></td>
-    <td class="align-right">${generated === undefined ? '–' : count(cachedTokens)}</td>
-    <td class="align-right">${generated === undefined ? '–' : count(generated)}</td>
-    <td class="align-right">${tokensPerSecond > 0 ? speed(tokensPerSecond) : '–'}</td>
-    <td class="align-right">${duration(Math.max(0, Date.now() - startedMs))}</td>
+    <td data-label="prompt read"><span class="read">${generated === undefined ? '–' : html`<progress max="1" value=${share} aria-label="Prompt read">${percent(share)}</progress> ${count(promptRead)}`}${promptTokens === undefined ? '' : ` of ${count(promptTokens)}`}</span></td>
+    <td class="align-right" data-label="cached">${generated === undefined ? '–' : count(cachedTokens)}</td>
+    <td class="align-right" data-label="generated">${generated === undefined ? '–' : count(generated)}</td>
+    <td class="align-right" data-label="speed">${tokensPerSecond > 0 ? speed(tokensPerSecond) : '–'}</td>
+    <td class="align-right" data-label="time">${duration(Math.max(0, Date.now() - startedMs))}</td>
     <td class="dim"><code>${id}</code></td>
   </tr>`;
 }

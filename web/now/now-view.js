@@ -85,8 +85,9 @@ export function NowView() {
       <${Curve} label="Cached" values=${points.map(({ cached }) => cached)} most=${mostKept} text=${percent} />
       <${Curve} label="Memory" values=${points.map((point) => point.memory)} most=${mostKept} text=${bytes} />
     </div>
+    <p class="dim">The last three minutes, from when this page opened.</p>
     <h2>Active models</h2>
-    ${here.length === 0 ? html`<p class="dim">No model is loaded.</p>` : html`<div class="table wide" tabindex="0" role="region" aria-label="Active models"><table>
+    ${here.length === 0 ? html`<p class="dim">No model is loaded.</p>` : html`<div class="table wide stacked" tabindex="0" role="region" aria-label="Active models"><table>
       <thead><tr><th>Model</th><th>State</th><th>Slots</th><th class="align-right">Waiting</th><th class="align-right">Speed</th><th class="align-right">Memory</th><th>Device</th><th>Unloads</th></tr></thead>
       <tbody>${here.map((model) => html`<${Row} key=${model.id} model=${model} />`)}</tbody>
     </table></div>`}
@@ -108,12 +109,12 @@ function Row({ model: { id, status, memory_bytes: memory, meta, expires_at: expi
   return html`<tr>
     <th scope="row">${id}</th>
     <td><span class=${`state ${status.value}`}>${status.value}</span></td>
-    <td><span class="slots" role="img" aria-label=${`${busy} of ${slots.length} busy`}>${slots.map((slot) => html`<i key=${slot.id} class=${slot.is_processing ? 'busy' : ''}></i>`)}</span></td>
-    <td class="align-right">${status.waiting ?? '–'}</td>
-    <td class="align-right">${status.tokens_per_second === undefined ? '–' : speed(status.tokens_per_second)}</td>
-    <td class="align-right">${memory && isHere(status.value) ? bytes(memory) : '–'}</td>
-    <td>${layers === undefined ? '–' : layers === 0 ? 'CPU' : `${layers}/${meta?.['n_layers']} on ${meta?.['devices']?.join(', ') || 'GPU'}${onDevices ? `, ${bytes(onDevices)}` : ''}`}</td>
-    <td>${pinned || expires === null || expires === undefined ? 'never' : `in ${duration(Math.max(0, expires * 1_000 - Date.now()))}`}</td>
+    <td data-label="slots"><span class="slots" role="img" aria-label=${`${busy} of ${slots.length} busy`}>${slots.map((slot) => html`<i key=${slot.id} class=${slot.is_processing ? 'busy' : ''}></i>`)}</span></td>
+    <td class="align-right" data-label="waiting">${status.waiting ?? '–'}</td>
+    <td class="align-right" data-label="speed">${status.tokens_per_second === undefined ? '–' : speed(status.tokens_per_second)}</td>
+    <td class="align-right" data-label="memory">${memory && isHere(status.value) ? bytes(memory) : '–'}</td>
+    <td data-label="device">${layers === undefined ? '–' : layers === 0 ? 'CPU' : `${layers}/${meta?.['n_layers']} on ${meta?.['devices']?.join(', ') || 'GPU'}${onDevices ? `, ${bytes(onDevices)}` : ''}`}</td>
+    <td data-label="unloads">${pinned ? 'never, pinned' : expires === null || expires === undefined ? 'never' : `in ${duration(Math.max(0, expires * 1_000 - Date.now()))}`}</td>
   </tr>`;
 }
 
@@ -124,15 +125,16 @@ function Requests() {
     json('ui/requests').then(({ data }) => setList(data.filter((/** @type {{ path: string }} */ { path }) => path !== '/tokenize' && path !== '/api/show')), () => undefined);
   }), []);
   return html`<h2>Recent requests</h2>
-    ${list.length === 0 ? html`<p class="dim">None yet.</p>` : html`<div class="table wide" tabindex="0" role="region" aria-label="Recent requests"><table>
+    <p class="dim">The last 200, without this page's own counts of tokens.</p>
+    ${list.length === 0 ? html`<p class="dim">None yet.</p>` : html`<div class="table wide stacked" tabindex="0" role="region" aria-label="Recent requests"><table>
       <thead><tr><th>Time</th><th>Request</th><th>Status</th><th class="align-right">Prompt</th><th class="align-right">Answer</th><th class="align-right">Duration</th><th>Id</th></tr></thead>
       <tbody>${list.map((one) => html`<tr key=${one['id'] + one['startedMs']}>
         <td>${new Date(one['startedMs']).toLocaleTimeString()}</td>
         <td><code>${one['method']} ${one['path']}</code></td>
         <td class=${one['status'] >= 400 || one['error'] ? 'warn' : ''}>${one['status'] ?? (one['error'] ? 'cut off' : 'stopped')} ${one['error'] ?? ''}</td>
-        <td class="align-right">${one['promptTokens'] === undefined ? '–' : count(one['promptTokens'])}</td>
-        <td class="align-right">${one['completionTokens'] === undefined ? '–' : count(one['completionTokens'])}</td>
-        <td class="align-right">${duration(one['durationMs'])}</td>
+        <td class="align-right" data-label="prompt">${one['promptTokens'] === undefined ? '–' : count(one['promptTokens'])}</td>
+        <td class="align-right" data-label="answer">${one['completionTokens'] === undefined ? '–' : count(one['completionTokens'])}</td>
+        <td class="align-right" data-label="duration">${duration(one['durationMs'])}</td>
         <td class="dim"><code>${one['id']}</code></td>
       </tr>`)}</tbody>
     </table></div>`}`;

@@ -1,0 +1,61 @@
+// The answers being written in this tab, of all conversations.
+import { sentenceOf } from '../app/server.js';
+import { wholeAnswer } from './asking.js';
+import { hold } from './one-tab.js';
+
+/** @typedef {import('./tree.js').Conversation} Conversation */
+/** @typedef {import('./tree.js').Message} Message */
+/**
+ * `path` ends with the answer itself; `connecting`: the connection broke and is tried again.
+ * @typedef {{ stop: AbortController, watchers: Set<() => void>, path: Message[], connecting: boolean }} Running
+ */
+
+/** How often a growing answer is saved, and so the most that a reload loses. */
+const saveEveryMs = 2_000;
+
+/** Answers being written, by message id. @extends {Map<string, Running>} */
+export class RunningAnswers extends Map {
+  /** @param {string} conversation the conversation's id */
+  messagesOf(conversation) {
+    return [...this.values()].flatMap(({ path }) => path.slice(-1)).filter((message) => message.conversation === conversation);
+  }
+
+  /** @param {Message[]} messages */
+  stop(messages) {
+    for (const { id } of messages) this.get(id)?.stop.abort();
+  }
+
+  /** Calls `grown` whenever an answer grows. Returns a function that ends that. @param {string} id @param {() => void} grown */
+  watch(id, grown) {
+    const watchers = this.get(id)?.watchers;
+    watchers?.add(grown);
+    return () => void watchers?.delete(grown);
+  }
+
+  /**
+   * Writes an answer until it is complete, stopped or failed, and saves it meanwhile.
+   * @param {Message} message @param {Message[]} before the messages before it
+   * @param {Conversation} conversation
+   * @param {boolean} continued @param {() => Promise<void>} save
+   */
+  async write(message, before, conversation, continued, save) {
+    const stop = new AbortController();
+    /** @type {Running} */
+    const running = { stop, watchers: new Set(), path: [...before, message], connecting: false };
+    this.set(message.id, running);
+    const release = hold(message.id);
+    const timer = setInterval(() => void save(), saveEveryMs);
+    const grown = () => { for (const watcher of running.watchers) watcher(); };
+    try {
+      await wholeAnswer(message, running, conversation, continued, grown);
+    } catch (thrown) {
+      if (stop.signal.aborted) message.finish = 'stopped';
+      else message.error = sentenceOf(thrown);
+    }
+    clearInterval(timer);
+    this.delete(message.id);
+    // Other tabs that wait read what is saved.
+    void save().then(release);
+    grown();
+  }
+}
