@@ -54,7 +54,7 @@ export async function proveProcessor(report = () => {}, { prove, rebuild, read, 
     const without = read();
     const level = next(chosen?.features, without.map(({ name }) => name));
     if (!level) {
-      throw new Failure(`The CPU library does not compute what it should on this processor, with the least instructions, too: ${broken.reason}. `
+      throw new Failure(`The CPU library computes wrongly on this processor, even with the fewest instructions: ${broken.reason}. `
         + 'Try another compiler (CC, CXX). RECUA_CPU_CHECK=off uses it all the same.');
     }
     say(`      ${broken.reason}`);

@@ -9,6 +9,11 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { createRequire } from 'node:module';
 import { place, root } from './place.mjs';
 
+if (process.argv.length > 2) {
+  console.error('Usage: node scripts/terminal-cast.mjs\nRecords docs/images/terminal.svg anew, without options.');
+  process.exit(process.argv.includes('--help') ? 0 : 1);
+}
+
 const require = createRequire(join(place.nodeModules, 'x'));
 const pty = require('@lydell/node-pty');
 const { Terminal } = require('@xterm/headless');

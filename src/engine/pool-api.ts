@@ -10,7 +10,7 @@ export type ModelState =
   /** Not loaded, but its conversations are kept. */
   | { state: 'sleeping' }
   | { state: 'loading'; fraction: number }
-  | { state: 'ready'; model: ModelDescription }
+  | { state: 'loaded'; model: ModelDescription }
   /** Another model needs its memory: it is unloaded when its running requests end. */
   | { state: 'unloading' }
   /** The last load failed; it is retried when something has changed. */

@@ -42,7 +42,8 @@ function healthOfSeveral({ pool, traffic }: Gateway): RequestHandler {
   return async (_req: Request, res: Response) => {
     const all = await pool.list();
     const models = Object.fromEntries(all.map((model) => [model.id, statusOf(tellableState(model, res))]));
-    const numbers = { running: traffic.size, requests: traffic.total };
+    const crashes = all.reduce((sum, model) => sum + model.crashes, 0);
+    const numbers = { running: traffic.size, requests: traffic.total, crashes };
     res.set('Cache-Control', 'no-store');
     if (traffic.draining) {
       const stopping = new RecuaError('shutting_down', 'The server is stopping and takes no new work.');
@@ -75,7 +76,7 @@ export function ready({ pool, traffic }: Gateway): RequestHandler {
 }
 
 function canServe(state: ModelState['state'], isSole: boolean): boolean {
-  return state === 'ready' || (!isSole && (state === 'unloaded' || state === 'sleeping' || state === 'unloading'));
+  return state === 'loaded' || (!isSole && (state === 'unloaded' || state === 'sleeping' || state === 'unloading'));
 }
 
 /** The state of a model, with what this client may know about it. */

@@ -44,7 +44,7 @@ t.test('a model is leased by name, works like a loaded one, and is given back', 
   t.match(embed.info, { id: 'embed', contextSize: 256 });
   t.ok((await chat.chat('Hello!', { temperature: 0, maxTokens: 4 })).content);
   t.equal((await embed.embed('llama')).length, embed.info.embeddingSize);
-  t.match(await models.list(), [{ id: 'chat', state: 'ready', leases: 2, aliases: ['gpt-4o'], expires: undefined, info: { id: 'chat' } }, { leases: 1 }]);
+  t.match(await models.list(), [{ id: 'chat', state: 'loaded', leases: 2, aliases: ['gpt-4o'], expires: undefined, info: { id: 'chat' } }, { leases: 1 }]);
 
   const long = same.complete('x', endless);
   await long[Symbol.asyncIterator]().next();
@@ -54,7 +54,7 @@ t.test('a model is leased by name, works like a loaded one, and is given back', 
   t.equal(await codeOf(running), 'closed', 'what runs here ends with it');
   t.equal(await codeOf(chat.embed('x')), 'closed');
   await chat.dispose();
-  t.match(await models.list(), [{ state: 'ready', leases: 1 }, {}]);
+  t.match(await models.list(), [{ state: 'loaded', leases: 1 }, {}]);
   long.cancel();
   t.equal(await codeOf(long), 'cancelled', 'the other lease went on');
   // Long enough to be kept.
@@ -66,7 +66,7 @@ t.test('a model is leased by name, works like a loaded one, and is given back', 
   t.equal(idle?.leases, 0);
   t.ok(idle!.expires! > new Date(), 'it stays for who asks next');
   t.equal((await models.unload('chat')).state, 'sleeping', 'what was said is kept');
-  t.equal((await models.load('chat')).state, 'ready');
+  t.equal((await models.load('chat')).state, 'loaded');
   await models.dispose();
   t.equal(await codeOf(embed.embed('x')), 'closed');
   for (const late of [models.lease('chat'), models.load('chat')]) t.equal(await codeOf(late), 'closed');
@@ -79,13 +79,13 @@ t.test('with room for one of two models, leases take turns, and changes are repo
   const chat = await models.lease('chat', { keepAliveMs: -1 });
   await chat[Symbol.asyncDispose]();
   const embed = await models.lease('embed');
-  t.strictSame(await states(models), ['chat unloaded', 'embed ready']);
+  t.strictSame(await states(models), ['chat unloaded', 'embed loaded']);
   const waiting = new AbortController();
   const second = models.lease('chat', { signal: waiting.signal });
   waiting.abort();
   t.equal(await codeOf(second), 'cancelled');
   await embed.dispose();
-  t.strictSame([...new Set(heard)].filter((one) => /ready|unloaded/.test(one)).slice(0, 3), ['chat ready', 'chat unloaded', 'embed ready']);
+  t.strictSame([...new Set(heard)].filter((one) => /loaded|unloaded/.test(one)).slice(0, 3), ['chat loaded', 'chat unloaded', 'embed loaded']);
 });
 
 t.test('a conversation continues after its model was unloaded, unless nothing is kept', async (t) => {
@@ -205,7 +205,7 @@ t.test('wrong options are reported with their place, and nothing is opened', asy
 
 t.test('pinned models load at once, and without models the store is served', async (t) => {
   const pinned = await openModels({ models: { chat: { model: 'builtin', pinned: true, contextSize: 256, parallel: 1 } }, threads: 1 });
-  t.match(await pinned.list(), [{ state: 'ready', pinned: true, expires: undefined }]);
+  t.match(await pinned.list(), [{ state: 'loaded', pinned: true, expires: undefined }]);
   await pinned.dispose();
   const store = await openModels();
   t.ok((await states(store)).includes('builtin unloaded'));

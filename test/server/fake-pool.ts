@@ -92,13 +92,13 @@ export class FakePool implements ModelPool {
 
   /** Ends a slow load. */
   finish(id: string, error?: RecuaError): void {
-    this.change(id, error ? { state: 'failed', error: error.toPlain() } : { state: 'ready', model: description });
+    this.change(id, error ? { state: 'failed', error: error.toPlain() } : { state: 'loaded', model: description });
     for (const end of this.entry(id).waiting.splice(0)) end(error);
   }
 
   async #loaded(entry: Entry, onWait?: LeaseOptions['onWait'], signal?: AbortSignal): Promise<void> {
-    if (entry.state.state === 'ready') return;
-    if (!this.slow.has(entry.id)) return this.change(entry.id, { state: 'ready', model: description });
+    if (entry.state.state === 'loaded') return;
+    if (!this.slow.has(entry.id)) return this.change(entry.id, { state: 'loaded', model: description });
     this.change(entry.id, { state: 'loading', fraction: 0.5 });
     await new Promise<void>((resolve, reject) => {
       entry.waiting.push((error) => (error ? reject(error) : resolve()));
@@ -119,9 +119,9 @@ export class FakePool implements ModelPool {
 
   #shown({ id, aliases, engine, state, leases, waiting }: Entry): PoolModel {
     return {
-      id, aliases, createdSeconds: 7, state, known: state.state === 'ready' ? description : undefined, pinned: false, leases,
+      id, aliases, createdSeconds: 7, state, known: state.state === 'loaded' ? description : undefined, pinned: false, leases,
       activity: { running: engine.running.size, waiting: waiting.length, tokensPerSecond: engine.tokensPerSecond, kv: undefined },
-      expiresMs: state.state === 'ready' ? 1_700_000_000_500 : undefined, sizeBytes: 4_000, loads: state.state === 'ready' ? 1 : 0, crashes: engine.crashes, pid: undefined,
+      expiresMs: state.state === 'loaded' ? 1_700_000_000_500 : undefined, sizeBytes: 4_000, loads: state.state === 'loaded' ? 1 : 0, crashes: engine.crashes, pid: undefined,
     };
   }
 }

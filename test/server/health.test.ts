@@ -94,6 +94,8 @@ t.test('of several models, one that can be loaded is enough to be ready', async 
   t.match(await ready(), [503, { status: 'loading' }]);
   pool.change('owner/b', failed);
   t.match(await ready(), [503, { status: 'failed', error: { code: 'model_too_large', message: /9 GiB/ } }]);
+  pool.models[0]!.engine.crashes = 2;
+  t.match(await (await fetch(`${url}/health`)).json(), { crashes: 2 }, 'those of all models');
   pool.models.splice(0);
   t.match(await ready(), [503, { status: 'failed', error: { code: 'model_not_found' } }]);
 });

@@ -29,7 +29,7 @@ export const list = command({
     const inventory = await readInventory(findPlaces());
     const models = await listModels(inventory);
     await print(values.json ? await asJson(inventory, models) : await asText(inventory, models));
-    if (models.length === 0 && !values.json) say(`The store ${plain(inventory.places.hub)} holds no model yet. Download a model with recua pull <owner/repo>, or add your own file with recua import <path>.`);
+    if (models.length === 0 && !values.json) say(`No model has been added to the store yet (${plain(inventory.places.hub)}). Download one with recua pull <owner/repo>, or add your own file with recua import <path>.`);
     return 0;
   },
 });

@@ -30,7 +30,7 @@ export const load = command({
   },
   async run({ values, operands, given }) {
     const body = given.has('keepAlive') ? { keep_alive: values.keepAlive } : {};
-    return await forEach('load', operands, values, ({ state }) => state === 'ready' || state === 'loading', async (client, name, signal) => {
+    return await forEach('load', operands, values, ({ state }) => state === 'loaded' || state === 'loading', async (client, name, signal) => {
       const line = new LoadingLine(`Loading ${name}`);
       try {
         const answer = client.postJson('/models/load', { model: name, ...body }, signal);

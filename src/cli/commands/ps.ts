@@ -144,7 +144,7 @@ function untilText(model: ServedModel): string {
   if (!isThere(model)) return '';
   if (pinned) return 'pinned';
   if (expiresMs !== undefined) return timeLeft(expiresMs - Date.now());
-  return running + waiting > 0 ? 'in use' : model.state === 'ready' ? 'forever' : '';
+  return running + waiting > 0 ? 'in use' : model.state === 'loaded' ? 'forever' : '';
 }
 
 function timeLeft(ms: number): string {

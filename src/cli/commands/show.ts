@@ -31,7 +31,7 @@ export const show = command({
   aliases: [],
   operands: '<model>',
   summary: 'Show what a model holds and how much memory it needs',
-  details: 'It also checks the file, and reports where a damaged or incomplete file is broken. If the model is not in the store, it is read on the hub without downloading it.',
+  details: 'It also checks the file, and reports where a damaged or incomplete file is broken. If the model is not in the store, it is read on the hub without downloading it. Memory is what the model adds to a process; Recua itself takes about 100 MiB.',
   examples: [
     ['recua show model.gguf', 'Show architecture, parameters, quantization, context and memory'],
     ['recua show owner/repo:Q4_K_M --ctx-size 32768', 'Show the memory for a context of that size'],
@@ -162,7 +162,7 @@ function asText(model: ModelFile, report: Report): string {
     ['Quantization', model.quantization],
     ['Context', model.contextTrain > 0 ? `${model.contextTrain} tokens` : unknown],
     ['Embedding size', model.embeddingSize > 0 ? String(model.embeddingSize) : unknown],
-    ['Layers', model.layers > 0 ? String(model.layers) : unknown],
+    ['Layers', model.layers > 0 ? `${model.layers} and the output layer` : unknown],
     ['Vocabulary', model.vocabSize > 0 ? `${model.vocabSize} tokens` : unknown],
     ['Chat template', model.hasChatTemplate ? 'yes' : 'no'],
     ...(report.missing.length > 0 ? [['Missing', `${report.missing.map(plain).join(', ')}: llama.cpp cannot load the model without it. Get the file again, or convert the model again.`] as [string, string]] : []),

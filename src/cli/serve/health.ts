@@ -50,7 +50,7 @@ async function ownKey({ url }: Address): Promise<Record<string, string>> {
 function readModels(value: unknown): Health['models'] {
   if (typeof value !== 'object' || value === null) return [];
   return Object.entries(value as Record<string, { value?: unknown; fraction?: unknown } | null>).map(([id, status]) => {
-    const state = status?.value === 'loaded' ? 'ready' : String(status?.value);
+    const state = String(status?.value);
     return { id, state: typeof status?.fraction === 'number' ? `${state} ${Math.floor(status.fraction * 100)} %` : state };
   });
 }

@@ -6,7 +6,7 @@ export interface ServedModel {
   /** The name that clients see. */
   id: string;
   aliases: readonly string[];
-  /** `ready`, `loading`, `unloading`, `failed`, `unloaded`, or a state of a newer server. */
+  /** `loaded`, `loading`, `unloading`, `failed`, `unloaded`, or a state of a newer server. */
   state: string;
   /** 0 to 1 while it loads. */
   fraction: number | undefined;
@@ -51,7 +51,7 @@ export function readModel(value: unknown): ServedModel {
   return {
     id: String(id),
     aliases: texts(aliases) ?? [],
-    state: typeof state !== 'string' || state === 'loaded' ? 'ready' : state,
+    state: typeof state === 'string' ? state : 'loaded',
     fraction: number(fraction),
     reason: typeof message === 'string' ? message : '',
     memoryBytes: number(memory) || number(meta['size']),

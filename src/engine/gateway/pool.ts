@@ -326,7 +326,7 @@ class EnginePool implements ModelPool {
     if (entry.phase === 'loading') return { state: 'loading', fraction };
     if (entry.phase === 'ready') {
       if (engine?.state.state === 'restarting') return { state: 'loading', fraction };
-      return entry.draining || entry.stopFrom !== undefined ? { state: 'unloading' } : { state: 'ready', model: known! };
+      return entry.draining || entry.stopFrom !== undefined ? { state: 'unloading' } : { state: 'loaded', model: known! };
     }
     if (entry.waiting.length > 0) return { state: 'loading', fraction: 0 };
     if (entry.failure) return { state: 'failed', error: entry.failure.error };

@@ -127,7 +127,7 @@ class SingleModel implements SingleModelPool {
 
   #state(): ModelState {
     const { state } = this.sole;
-    if (state.state === 'ready') return { state: 'ready', model: state.model };
+    if (state.state === 'ready') return { state: 'loaded', model: state.model };
     if (state.state === 'failed') return { state: 'failed', error: state.error.toPlain() };
     if (state.state === 'closed') return { state: 'unloaded' };
     return { state: 'loading', fraction: state.fraction };

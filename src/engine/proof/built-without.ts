@@ -9,7 +9,7 @@ export function builtWithout(installation = ownInstallation(), environment: Read
   if (environment['RECUA_ADDON'] || !isClone(installation)) return [];
   try {
     const { without } = JSON.parse(readFileSync(join(installation.root, 'build', 'cpu-without.json'), 'utf8')) as { without: { name: string; reason: string }[] };
-    return without.map(({ name, reason }) => `the CPU library is built without ${name}, since it does not compute what it should here with it: ${reason}`);
+    return without.map(({ name, reason }) => `the CPU library is built without ${name}, with which it failed its test on this processor: ${reason}`);
   } catch {
     return [];
   }

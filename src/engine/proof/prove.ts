@@ -112,7 +112,7 @@ export async function proveNow(families: readonly string[], settings: ProveSetti
 
 /** Log texts for the refused libraries and kernels, with the reasons. */
 export function refusedTexts(refused: Refused): string[] {
-  return Object.entries(refused).map(([name, reason]) => `${basename(name)} is not used, since it does not compute what it should here: ${reason}`);
+  return Object.entries(refused).map(([name, reason]) => `${basename(name)} failed its test on this processor and is not used: ${reason}`);
 }
 
 export function unusable({ blamed, chosen, reason }: Broken, environment: Readonly<Record<string, string | undefined>> = process.env): string {
@@ -121,5 +121,5 @@ export function unusable({ blamed, chosen, reason }: Broken, environment: Readon
   const mend = environment['RECUA_ADDON'] ? 'RECUA_ADDON names the addon; correct it or unset it.'
     : isClone(ownInstallation()) ? 'Run `npm run setup`, which rebuilds it without what breaks.'
       : 'Install Recua again; if that does not help, build it in a clone of the repository: `npm run setup`.';
-  return `Expected a CPU library that computes what it should on this processor, ${found}: ${reason}. ${mend} RECUA_CPU_CHECK=off uses it all the same.`;
+  return `Expected a CPU library that computes correctly on this processor, ${found}: ${reason}. ${mend} RECUA_CPU_CHECK=off uses it all the same.`;
 }

@@ -16,7 +16,7 @@ export function modelRoutes({ poolFor, shelf }: Gateway): Record<'tags' | 'ps' |
   return {
     tags: async (_req: Request, res: Response) => void res.json({ models: (await poolFor(res).list()).map(entry) }),
     ps: async (_req: Request, res: Response) => {
-      const loaded = (await poolFor(res).list()).filter(({ state }) => state.state === 'ready' || state.state === 'unloading');
+      const loaded = (await poolFor(res).list()).filter(({ state }) => state.state === 'loaded' || state.state === 'unloading');
       res.json({ models: loaded.map((model) => ({ ...entry(model), ...residence(model) })) });
     },
     show: async (req: Request, res: Response) => {

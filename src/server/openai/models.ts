@@ -79,8 +79,6 @@ export function statusOf(state: ModelState): WireStatus {
       const { message, code } = errorBody(RecuaError.fromPlain(state.error)).error;
       return { value: 'failed', failed: true, reason: { message, code } };
     }
-    case 'ready':
-      return { value: 'loaded' };
     default:
       return { value: state.state };
   }

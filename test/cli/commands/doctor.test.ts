@@ -93,12 +93,12 @@ t.test('doctor names a CPU library that computes wrong results, and says whether
   t.equal(code, 0, stdout);
   t.match(stdout, /^Processor +libggml-cpu-good\.so computes what it should \(.*\); 1 not used, see below$/m);
   t.match(stdout, /^Backend +CPU from \S+libggml-cpu-good\.so/m);
-  t.match(stdout, /^- Libggml-cpu-best\.so is not used, since it does not compute what it should here: products of q4_K weights: /im);
+  t.match(stdout, /^- Libggml-cpu-best\.so failed its test on this processor and is not used: products of q4_K weights: /im);
   t.match(await recua(['doctor'], '', { env: { ...env, RECUA_ADDON, RECUA_CPU_CHECK: 'off' } }), { code: 0, stdout: /^Processor +not checked: RECUA_CPU_CHECK=off$/m });
 
   const broken = packagedAddon(join(folder, 'other'), [['only', 'illegal', 9]]);
   const none = await recua(['doctor'], '', { env: { ...env, RECUA_ADDON: broken } });
   t.equal(none.code, 1);
   t.match(none.stdout, /^Processor +no CPU library could be checked, see below$/m);
-  t.match(none.stdout, /^- Expected a CPU library that computes what it should on this processor, .*SIGILL/m);
+  t.match(none.stdout, /^- Expected a CPU library that computes correctly on this processor, .*SIGILL/m);
 });

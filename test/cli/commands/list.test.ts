@@ -22,7 +22,7 @@ t.test('list of an empty store shows builtin, and says what to do', async (t) =>
     const { code, stdout, stderr } = await recua([name], '', { env: envOf(folder) });
     t.equal(code, 0);
     t.match(stdout, /^NAME +QUANTIZATION +SIZE +LAST USED +ALIAS +STATE\nbuiltin +F16 +2\.\d\d MiB +never +embedded\n$/);
-    t.match(stderr, /holds no model yet\. Download a model with recua pull .*recua import/);
+    t.match(stderr, /No model has been added to the store yet \(.*\)\. Download one with recua pull .*recua import/);
   }
 });
 

@@ -64,8 +64,8 @@ t.test('ps shows what the models of a server are doing', async (t) => {
     const [model] = await models(home);
     return model.running === 1 && model.expires_at === null;
   });
-  t.match(await models(home), [{ name: 'builtin', state: 'ready', waiting: 0, context: 4096, devices: [], pinned: false, reason: null, progress: null }]);
-  await until(async () => /^builtin +ready +\S+ MiB +CPU +4096 +1 +0 +\d+\.\d +in use$/m.test((await call(home, 'ps')).stdout));
+  t.match(await models(home), [{ name: 'builtin', state: 'loaded', waiting: 0, context: 4096, devices: [], pinned: false, reason: null, progress: null }]);
+  await until(async () => /^builtin +loaded +\S+ MiB +CPU +4096 +1 +0 +\d+\.\d +in use$/m.test((await call(home, 'ps')).stdout));
   gone.abort();
   await busy;
   await until(async () => (await models(home))[0].expires_at !== null);
@@ -94,7 +94,7 @@ t.test('models are loaded and unloaded by name, in the server that has them', as
   const home = makeHome(t);
   const { url } = await serve(t, home);
   t.match(await call(home, 'load', 'builtin', '--keep-alive', '-1'), { code: 0, stdout: '', stderr: new RegExp(`^Loading builtin …\nbuiltin is ready at ${url} \\(512 tokens of context, .* MiB\\)\n$`) });
-  t.match(table((await call(home, 'ps')).stdout), [{ STATE: 'ready', UNTIL: 'forever' }]);
+  t.match(table((await call(home, 'ps')).stdout), [{ STATE: 'loaded', UNTIL: 'forever' }]);
   t.match(await call(home, 'load', 'bultin'), { code: 1, stderr: /recua: The model "bultin" does not exist here\. Did you mean "builtin"\?/ });
   t.match(await call(home, 'load', 'nothing-like-it', 'builtin'), { code: 1, stderr: /does not exist[^]*builtin is ready/ }, 'the others are loaded all the same');
   t.match(await call(home, 'unload', 'builtin'), { code: 0, stderr: `builtin is no longer loaded at ${url}\n` });
@@ -109,7 +109,7 @@ t.test('of several servers, the one that has the model is asked', async (t) => {
   t.match(await call(home, 'load', 'builtin', '--url', one.url), { code: 1, stderr: /The model "builtin"|started with one model/ });
   t.match(await call(home, 'load', 'small'), { code: 1, stderr: /recua: This server was started with one model, which is loaded when it starts/ });
   const rows = table((await call(home, 'ps', '--all')).stdout);
-  t.strictSame(rows.map(({ NAME, SERVER, STATE, UNTIL }) => [NAME, SERVER, STATE, UNTIL]).sort(), [['builtin', other.url, 'unloaded', undefined], ['small', one.url, 'ready', 'pinned']]);
+  t.strictSame(rows.map(({ NAME, SERVER, STATE, UNTIL }) => [NAME, SERVER, STATE, UNTIL]).sort(), [['builtin', other.url, 'unloaded', undefined], ['small', one.url, 'loaded', 'pinned']]);
   // Now both have it, and one of them can load and unload it.
   const fixed = await serve(t, home, 'builtin');
   t.match(await call(home, 'load', 'builtin'), { code: 0, stderr: new RegExp(`builtin is ready at ${other.url} `) });
@@ -128,7 +128,7 @@ t.test('ps --watch updates on a terminal, and Ctrl-C ends it with 0', async (t) 
   const pty = new Pty(['ps', '--watch'], { env: home.env, columns: 120 });
   await pty.until(/No model is loaded at/);
   t.match(await call(home, 'load', 'builtin', '--url', url), { code: 0 });
-  await pty.until(/builtin +ready +\S+ MiB +CPU/);
+  await pty.until(/builtin +loaded +\S+ MiB +CPU/);
   pty.type('\x03');
   t.match(await pty.ended, { exitCode: 0 });
   t.ok(pty.raw.endsWith('\x1b[?25h\x1b[?1049l'), 'the terminal is as it was');

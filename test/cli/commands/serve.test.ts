@@ -118,18 +118,18 @@ t.test('serve start works without a model, with several, and with a models file'
   t.match(await home.serve('start', copy, 'builtin', ...small), { code: 1, stderr: new RegExp(`already running \\(.* with models as they are asked for\\. recua serve restart ${copy} builtin changes that`) });
 
   t.match(await home.serve('restart', copy, 'builtin'), { code: 0, stderr: /Stopped[^]*Recua serves copy, builtin at/ });
-  t.strictSame(await states(), ['builtin ready', 'copy ready'], 'what is named is loaded when it returns');
+  t.strictSame(await states(), ['builtin loaded', 'copy loaded'], 'what is named is loaded when it returns');
   const text = (await home.serve('status')).stdout;
   t.match(text, /^Model +copy, builtin$/m);
-  t.match(text, /^Loaded +copy \(ready\), builtin \(ready\)$/m);
+  t.match(text, /^Loaded +copy \(loaded\), builtin \(loaded\)$/m);
   t.match(await home.serve('restart'), { code: 0, stderr: /Recua serves copy, builtin at/ }, 'a restart has the same models');
 
   writeFileSync(join(home.folder, 'models.json'), JSON.stringify({ models: { tiny: { model: 'copy.gguf', pinned: true }, other: { model: 'builtin' } } }));
   const inFolder = (...args: string[]) => recua(['serve', ...args], '', { env: home.env, cwd: home.folder });
   t.match(await inFolder('restart', '--models', 'models.json'), { code: 0, stderr: /Recua serves tiny at/ });
-  t.strictSame(await states(), ['other unloaded', 'tiny ready']);
+  t.strictSame(await states(), ['other unloaded', 'tiny loaded']);
   t.match(await inFolder('start', '--models', 'models.json', ...small), { code: 0, stderr: /^Already running: tiny at [^\n]*\n$/ });
-  t.match(await home.serve('status'), { stdout: /^Loaded +tiny \(ready\), 1 not loaded$/m });
+  t.match(await home.serve('status'), { stdout: /^Loaded +tiny \(loaded\), 1 not loaded$/m });
   t.match(await inFolder('restart', '--models', 'none.json'), { code: 1, stderr: /none\.json cannot be read/ });
   t.equal((await status(home)).code, 0, 'a wrong file does not stop the old server');
   t.match(await home.serve('stop'), { code: 0 });

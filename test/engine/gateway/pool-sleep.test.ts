@@ -40,7 +40,7 @@ function open(t: Test, settings: Partial<PoolSettings> = {}) {
   t.teardown(() => pool.close(0));
   let loads = 0;
   pool.onChange(({ state }) => {
-    if (state.state === 'ready') loads++;
+    if (state.state === 'loaded') loads++;
   });
   return { pool, parent, fingerprints, paths, log, loads: () => loads };
 }
@@ -72,7 +72,7 @@ t.test('turns after swaps give the same answers as without, and read nothing aga
       const swapped = await turn(pool, id, said[id]!, question);
       t.strictSame(swapped, await turn(together.pool, id, resident[id]!, question), `${id}: ${question}`);
     }
-    t.match((await pool.list()).map(({ state }) => state.state), ['sleeping', 'ready']);
+    t.match((await pool.list()).map(({ state }) => state.state), ['sleeping', 'loaded']);
   }
   t.strictSame(log.filter((line) => line.startsWith('warn')), []);
   t.match((await pool.unload('b')).state, { state: 'sleeping' });
@@ -129,7 +129,7 @@ t.test('200 alternating requests of two clients with room for one: none fails, w
   const { pool, loads } = open(t);
   const loadsOf: Record<string, number> = { a: 0, b: 0 };
   pool.onChange(({ id, state }) => {
-    if (state.state === 'ready') loadsOf[id]!++;
+    if (state.state === 'loaded') loadsOf[id]!++;
   });
   const done = new Set<string>();
   let afterSwaps = 0;

@@ -82,7 +82,7 @@ t.test('a model is loaded on demand, lent, kept and unloaded; its states are rep
   t.ok(waits.every((state) => state === 'loading') && waits.length > 0);
   t.equal(await complete(lease, 'good day'), 'good day');
   const found = await pool.find('default');
-  t.match(found, { id: 'a', state: { state: 'ready' }, leases: 2, pid: lease.engine.pid, expiresMs: undefined, createdSeconds: 7 });
+  t.match(found, { id: 'a', state: { state: 'loaded' }, leases: 2, pid: lease.engine.pid, expiresMs: undefined, createdSeconds: 7 });
   lease.release();
   lease.release();
   t.equal((await pool.find('a')).leases, 1);
@@ -94,7 +94,7 @@ t.test('a model is loaded on demand, lent, kept and unloaded; its states are rep
 
   const short = await pool.lease('b');
   const { pid } = short.engine;
-  t.match((await pool.list()).map(({ state }) => state.state), ['ready', 'ready'], 'both fit');
+  t.match((await pool.list()).map(({ state }) => state.state), ['loaded', 'loaded'], 'both fit');
   const gone = new Promise<void>((resolve) => pool.onChange((model: PoolModel) => {
     if (model.id === 'b' && model.state.state === 'unloaded') resolve();
   }));
@@ -102,14 +102,14 @@ t.test('a model is loaded on demand, lent, kept and unloaded; its states are rep
   await gone;
   t.notOk(alive(pid!), 'no keep-alive');
   t.match(await pool.find('b'), { known: { contextSize: 2000 }, pid: undefined });
-  t.strictSame(heard.filter((one) => one.startsWith('b')).filter((one, i, all) => one !== all[i - 1]), ['b loading', 'b ready', 'b unloading', 'b unloaded']);
+  t.strictSame(heard.filter((one) => one.startsWith('b')).filter((one, i, all) => one !== all[i - 1]), ['b loading', 'b loaded', 'b unloading', 'b unloaded']);
 });
 
 t.test('200 alternating requests of two clients for two models with room for one: none fails, and swaps are few', async (t) => {
   const { pool } = open(t, { a: {}, b: {} });
   let loads = 0;
   pool.onChange(({ state }) => {
-    if (state.state === 'ready') loads++;
+    if (state.state === 'loaded') loads++;
   });
   const client = async (id: string): Promise<void> => {
     for (let i = 0; i < 100; i++) {
@@ -172,7 +172,7 @@ t.test('a failed load is reported to all its requests; a model that cannot fit i
   t.match((await pool.find('bad')).state, { state: 'failed', error: { message: /Bad weights/ } });
   t.equal((await pool.find('bad')).pid, undefined);
   models.bad!.fake = {};
-  t.match((await pool.load('bad')).state, { state: 'ready' }, 'an explicit load tries again');
+  t.match((await pool.load('bad')).state, { state: 'loaded' }, 'an explicit load tries again');
   t.match(await failure(pool.lease('large')), { code: 'model_too_large', status: 507, message: /memory: 2\.9 GiB needed, 1000 MiB there/ });
   t.ok(planned.includes('large'));
 });
@@ -208,29 +208,29 @@ t.test('memory is measured before each load: an idle model leaves, and what cann
   (await pool.lease('a')).release();
   free = 800 * mib;
   (await pool.lease('b')).release();
-  t.match((await pool.list()).map(({ state }) => state.state), ['unloaded', 'ready', 'unloaded'], 'the budget would have held both');
+  t.match((await pool.list()).map(({ state }) => state.state), ['unloaded', 'loaded', 'unloaded'], 'the budget would have held both');
   free = 100 * mib;
   const refused = await failure(pool.lease('c'));
   t.match(refused, { code: 'model_too_large', status: 507, message: /memory: 600 MiB needed, \d+ MiB left on this machine now; other programs have the rest/ });
-  t.match((await pool.find('b')).state, { state: 'ready' }, 'nothing left in vain');
+  t.match((await pool.find('b')).state, { state: 'loaded' }, 'nothing left in vain');
   free = Infinity;
   (await pool.lease('c')).release();
-  t.match((await pool.list()).map(({ state }) => state.state), ['unloaded', 'ready', 'ready']);
+  t.match((await pool.list()).map(({ state }) => state.state), ['unloaded', 'loaded', 'loaded']);
 });
 
 t.test('only one model of a group is loaded at a time', async (t) => {
   const { pool } = open(t, { a: { group: 'one' }, b: { group: 'one' }, c: {} }, { maxMemoryBytes: 5000 * mib });
   for (const id of ['a', 'c', 'b']) (await pool.lease(id)).release();
-  t.match((await pool.list()).map(({ state }) => state.state), ['unloaded', 'ready', 'ready']);
+  t.match((await pool.list()).map(({ state }) => state.state), ['unloaded', 'loaded', 'loaded']);
 });
 
 t.test('devices have their own memory, which is not RAM', async (t) => {
   const gpu = (bytes: number) => ({ needBytes: 100 * mib, deviceBytes: { CUDA0: bytes * mib } });
   const { pool } = open(t, { a: gpu(600), b: gpu(600), c: gpu(300), d: gpu(1200) }, { maxMemoryBytes: 5000 * mib, maxDeviceBytes: { CUDA0: 1000 * mib } });
   for (const id of ['a', 'c']) (await pool.lease(id)).release();
-  t.match((await pool.list()).map(({ state }) => state.state), ['ready', 'unloaded', 'ready', 'unloaded']);
+  t.match((await pool.list()).map(({ state }) => state.state), ['loaded', 'unloaded', 'loaded', 'unloaded']);
   (await pool.lease('b')).release();
-  t.match((await pool.list()).map(({ state }) => state.state), ['unloaded', 'ready', 'ready', 'unloaded']);
+  t.match((await pool.list()).map(({ state }) => state.state), ['unloaded', 'loaded', 'loaded', 'unloaded']);
   t.match(await failure(pool.lease('d')), { code: 'model_too_large', message: /CUDA0: 1\.2 GiB needed, 1000 MiB there for models/ });
 });
 
@@ -278,7 +278,7 @@ t.test('a client that gives up while waiting leaves nothing behind', async (t) =
   controller.abort();
   t.match(await failure(waiting), { code: 'cancelled' });
   t.match(await pool.find('b'), { leases: 0, state: { state: 'unloaded' } });
-  t.match((await pool.find('a')).state, { state: 'ready' });
+  t.match((await pool.find('a')).state, { state: 'loaded' });
   a.release();
 });
 

@@ -60,7 +60,7 @@ t.test('the state of a single model follows its engine, and listeners are told',
   turn({ state: 'loading', fraction: 0.5 });
   t.match(heard.at(-1), { id: 'Tiny', createdSeconds: 7, pinned: true, state: { state: 'loading', fraction: 0.5 }, known: undefined, sizeBytes: 0 });
   turn({ state: 'ready', model: description, status: { running: 0, waiting: 0, tokens: 0 } });
-  t.strictSame(heard.at(-1)!.state, { state: 'ready', model: description });
+  t.strictSame(heard.at(-1)!.state, { state: 'loaded', model: description });
   turn({ state: 'restarting', fraction: 0 });
   t.match(heard.at(-1), { state: { state: 'loading' }, known: description, sizeBytes: description.sizeBytes });
   turn({ state: 'failed', error: new RecuaError('model_crashed', 'Again.') });

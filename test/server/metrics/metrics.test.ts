@@ -73,7 +73,7 @@ t.test('real requests are counted: whole, streamed, embedded, refused and abando
   t.equal(sum('recua_kv_size_tokens', { model }), 2 * 2_048);
   t.ok(sum('recua_model_memory_bytes', { model }) > 1e6);
   t.equal(sum('recua_model_loads_total', { model }), 1);
-  t.equal(sum('recua_models', { state: 'ready' }), 1);
+  t.equal(sum('recua_models', { state: 'loaded' }), 1);
 
   // Metrics that boards and routers of other servers query.
   t.equal(sum('llamacpp:prompt_tokens_total') + sum('llamacpp:prompt_tokens_cached_total'), prompts + embedded.usage.prompt_tokens);
