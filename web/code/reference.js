@@ -57,7 +57,7 @@ export function Reference() {
       const ones = shown.filter(({ tag }) => tag === name);
       return ones.length > 0 && html`<section class="topic" key=${name} aria-label=${name}>
         <h3>${name}</h3>
-        ${words === '' && html`<${Prose} text=${description.split('\n\n', 1)[0]} />`}
+        ${words === '' && description && html`<details class="about"><summary>About these routes</summary><${Prose} text=${description} /></details>`}
         ${ones.map((route) => html`<${RouteView} key=${route.id} route=${route} document=${document} />`)}
       </section>`;
     })}`;
