@@ -1,5 +1,6 @@
-// Where Recua keeps things: models in the hub's own cache; chat sessions and Recua's state beside
-// it. Reads the environment at each call; tests pass their own.
+// Where Recua keeps things: models in the hub's own cache, which people delete to free disk space;
+// chat sessions and Recua's state among the user's data. SERVICE_HOME puts them into one folder.
+// Reads the environment at each call; tests pass their own.
 import { statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { homeFolder } from '../system/home-folder.js';
@@ -21,20 +22,21 @@ export interface Places {
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
- * The narrower variable wins; among equals, Recua's own. HUB_HOME and HF_HUB_CACHE name the cache
- * itself, SERVICE_HOME and HF_HOME the folder around it. HUB_HOME may also name a folder laid out
- * like HF_HOME, with the cache in its `hub`.
+ * For models the narrower variable wins; among equals, Recua's own. HUB_HOME and HF_HUB_CACHE name
+ * the cache itself, SERVICE_HOME and HF_HOME the folder around it. HUB_HOME may also name a folder
+ * laid out like HF_HOME, with the cache in its `hub`.
  */
 export function findPlaces(environment: Environment = process.env): Places {
   const folder = (name: string) => expand(environment[name], environment);
   const caches = folder('XDG_CACHE_HOME') ?? join(homeFolder(environment), '.cache');
   const theirs = folder('HF_HOME') ?? join(caches, 'huggingface');
-  const base = folder('SERVICE_HOME') ?? theirs;
+  const base = folder('SERVICE_HOME');
+  const data = join(folder('XDG_DATA_HOME') ?? join(homeFolder(environment), '.local', 'share'), 'recua');
   const hubHome = folder('HUB_HOME');
   return {
-    hub: (hubHome === undefined ? folder('HF_HUB_CACHE') : innerHub(hubHome)) ?? join(base, 'hub'),
-    sessions: join(base, 'sessions'),
-    state: join(base, 'recua'),
+    hub: (hubHome === undefined ? folder('HF_HUB_CACHE') : innerHub(hubHome)) ?? join(base ?? theirs, 'hub'),
+    sessions: join(base ?? data, 'sessions'),
+    state: base === undefined ? join(data, 'state') : join(base, 'recua'),
     tokenFile: folder('HF_TOKEN_PATH') ?? join(theirs, 'token'),
   };
 }

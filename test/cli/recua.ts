@@ -14,7 +14,7 @@ export const mainPath = fileURLToPath(new URL('../../dist/cli/main.js', import.m
 const noConfig = fileURLToPath(new URL('./no-config', import.meta.url));
 
 /** A call without a home gets one of this test, where it finds no other server. */
-const homeNames = ['SERVICE_HOME', 'HF_HOME', 'HUB_HOME', 'HF_HUB_CACHE', 'XDG_CACHE_HOME', 'HOME'];
+const homeNames = ['SERVICE_HOME', 'HF_HOME', 'HUB_HOME', 'HF_HUB_CACHE', 'XDG_CACHE_HOME', 'XDG_DATA_HOME', 'HOME'];
 let ownHome: string | undefined;
 
 export function withHome(env: Record<string, string>): Record<string, string> {

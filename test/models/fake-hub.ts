@@ -138,7 +138,7 @@ export class FakeHub {
 
   /** An environment in which a child process knows this hub and nothing of the machine. */
   environment(folder: string, more: Record<string, string> = {}): Record<string, string> {
-    const none = ['HUB_HOME', 'HF_HOME', 'HF_HUB_CACHE', 'HUB_TOKEN', 'HF_TOKEN', 'HF_HUB_OFFLINE', 'XDG_CACHE_HOME', 'NODE_EXTRA_CA_CERTS',
+    const none = ['HUB_HOME', 'HF_HOME', 'HF_HUB_CACHE', 'HUB_TOKEN', 'HF_TOKEN', 'HF_HUB_OFFLINE', 'XDG_CACHE_HOME', 'XDG_DATA_HOME', 'NODE_EXTRA_CA_CERTS',
       'HTTP_PROXY', 'HTTPS_PROXY', 'ALL_PROXY', 'NO_PROXY', 'http_proxy', 'https_proxy', 'all_proxy', 'no_proxy'];
     return {
       ...Object.fromEntries(none.map((name) => [name, ''])),

@@ -5,14 +5,15 @@ import { join } from 'node:path';
 import { findPlaces } from '#recua/models/places.js';
 import { mainPath, recua } from '../cli/recua.js';
 
-t.test('by default everything is in the hub\'s cache folder', (t) => {
+t.test('by default models are in the hub\'s cache, and chats where nobody clears a cache', (t) => {
   t.strictSame(findPlaces({ HOME: '/home/ana' }), {
     hub: '/home/ana/.cache/huggingface/hub',
-    sessions: '/home/ana/.cache/huggingface/sessions',
-    state: '/home/ana/.cache/huggingface/recua',
+    sessions: '/home/ana/.local/share/recua/sessions',
+    state: '/home/ana/.local/share/recua/state',
     tokenFile: '/home/ana/.cache/huggingface/token',
   });
   t.equal(findPlaces({ HOME: '/home/ana', XDG_CACHE_HOME: '/caches' }).hub, '/caches/huggingface/hub');
+  t.match(findPlaces({ HOME: '/home/ana', XDG_DATA_HOME: '/data', HF_HOME: '/hf' }), { hub: '/hf/hub', sessions: '/data/recua/sessions', state: '/data/recua/state' });
   t.equal(findPlaces({ HOME: '/home/ana', SERVICE_HOME: '', HF_HOME: '' }).hub, '/home/ana/.cache/huggingface/hub', 'an empty variable is none');
   t.end();
 });
@@ -30,7 +31,7 @@ t.test('the more specific variable wins, and of equal ones that of Recua', (t) =
 
 t.test('an empty HOME is none, and a relative one is made absolute', async (t) => {
   for (const HOME of ['', 'here']) {
-    const { code, stdout } = await recua(['config'], '', { env: { HOME, XDG_CONFIG_HOME: '', SERVICE_HOME: '', HF_HOME: '', XDG_CACHE_HOME: '' } });
+    const { code, stdout } = await recua(['config'], '', { env: { HOME, XDG_CONFIG_HOME: '', SERVICE_HOME: '', HF_HOME: '', XDG_CACHE_HOME: '', XDG_DATA_HOME: '' } });
     t.equal(code, 0);
     for (const row of [/^ +config file +\//m, /^ +state +\//m, /^ +token file +\//m]) t.match(stdout, row);
   }
@@ -41,7 +42,7 @@ const asNobody = ['setpriv', '--reuid=54321', '--clear-groups', 'env', '-u', 'HO
 const canBeNobody = spawnSync(asNobody[0], [...asNobody.slice(1), 'test', '-r', mainPath]).status === 0;
 
 t.test('without a home folder, commands say what to do', { skip: !canBeNobody && 'only root can be another user' }, async (t) => {
-  const env = { HOME: '', XDG_CONFIG_HOME: '', SERVICE_HOME: '', HF_HOME: '', XDG_CACHE_HOME: '' };
+  const env = { HOME: '', XDG_CONFIG_HOME: '', SERVICE_HOME: '', HF_HOME: '', XDG_CACHE_HOME: '', XDG_DATA_HOME: '' };
   for (const words of [['config'], ['run', 'builtin', 'Hi']]) {
     const { code, stderr } = await recua(words, '', { env, through: asNobody });
     t.equal(code, 2);

@@ -205,7 +205,7 @@ function environment(): NodeJS.ProcessEnv {
 /** Variables that name files and folders, as absolute paths. */
 export function placeVariables(): Record<string, string> {
   const { env } = process;
-  const paths = ['SERVICE_HOME', 'HUB_HOME', 'HF_HOME', 'HF_HUB_CACHE', 'HF_TOKEN_PATH', 'XDG_CACHE_HOME', 'NODE_EXTRA_CA_CERTS', 'RECUA_ADDON'];
+  const paths = ['SERVICE_HOME', 'HUB_HOME', 'HF_HOME', 'HF_HUB_CACHE', 'HF_TOKEN_PATH', 'XDG_CACHE_HOME', 'XDG_DATA_HOME', 'NODE_EXTRA_CA_CERTS', 'RECUA_ADDON'];
   const whole = paths.filter((name) => env[name] && !env[name].startsWith('~')).map((name) => [name, resolve(env[name]!)]);
   return { ...Object.fromEntries(whole) as Record<string, string>, ...(env['RECUA_CONFIG'] ? { RECUA_CONFIG: configPath() } : {}) };
 }
