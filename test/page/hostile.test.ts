@@ -137,6 +137,18 @@ t.test('an answer that fails says why, and one that hangs is stopped', { skip: m
   await until(() => engine.cancelled > cancelled);
 });
 
+/** Runs in the page: removes the message that was saved last. */
+const removeLast = `new Promise((resolve, reject) => {
+  const opening = indexedDB.open('recua');
+  opening.onsuccess = () => {
+    const transaction = opening.result.transaction('messages', 'readwrite');
+    const messages = transaction.objectStore('messages');
+    messages.getAll().onsuccess = ({ target }) => messages.delete(target.result.sort((a, b) => a.createdMs - b.createdMs).at(-1).id);
+    transaction.oncomplete = resolve;
+    transaction.onabort = reject;
+  };
+})`;
+
 t.test('thoughts are folded, and the user types the results of tool calls', { skip: missing('chromium') }, async (t) => {
   const { url, engine } = await startApp(t);
   const { page, complaints } = await openPage(t, 'chromium', url);
@@ -160,6 +172,20 @@ t.test('thoughts are folded, and the user types the results of tool calls', { sk
   await answer.getByRole('button', { name: 'Submit result' }).click();
   await page.locator('article.answer').nth(1).getByText('warm').waitFor();
   t.match(JSON.parse(engine.requests.at(-1)!.messages), [{ role: 'user' }, { role: 'assistant', tool_calls: [{ id: 'call_1' }] }, { role: 'tool', tool_call_id: 'call_1', content: '31 degrees' }]);
+
+  // A browser that died between the result and its answer.
+  await lastAnswer(page);
+  await page.evaluate(removeLast);
+  await page.reload();
+  await page.getByRole('button', { name: 'Get an answer' }).click();
+  await page.locator('article.answer').nth(1).getByText('warm').waitFor();
+  t.equal(await page.getByRole('button', { name: 'Get an answer' }).count(), 0);
+
+  // The model uses the id again, and the card asks for its own result.
+  engine.script = async function* () { yield { toolCalls: [{ index: 0, id: 'call_1', name: 'weather', arguments: '{"city":"Cusco"}' }] }; };
+  engine.finish = { finishReason: 'tool_calls' };
+  await say(page, 'And in Cusco?');
+  await page.locator('article.answer').nth(2).getByRole('textbox', { name: 'Result of weather' }).waitFor();
   t.strictSame(complaints, []);
 });
 

@@ -8,6 +8,7 @@ import { Composer } from './composer.js';
 import { MessageView } from './message.js';
 import { session } from './session.js';
 import { SettingsPanel } from './settings-panel.js';
+import { lacksResults, resultsOf } from './tree.js';
 
 /** @typedef {import('./tree.js').Message} Message */
 /** @typedef {import('../app/models.js').Model} Model */
@@ -87,10 +88,13 @@ export function ChatView({ id }) {
 /** @param {Message} message @param {boolean} isLast @param {Message[]} path */
 function messageView(message, isLast, path) {
   const live = session.running.has(message.id);
-  const results = message.toolCalls?.length ? path.filter(({ role, callId }) => role === 'tool' && message.toolCalls?.some((call) => call.id === callId)) : none;
+  const results = message.toolCalls?.length ? resultsOf(message, path) : none;
+  // Once the chat went on, a result would stand in the wrong place.
+  const takesResults = [message, ...results].includes(/** @type {Message} */ (path.at(-1)));
+  const canAsk = isLast && !session.busy && (message.role !== 'tool' || !lacksResults(path));
   const all = session.siblings(message);
   const version = `${all.length} ${all.indexOf(message)} ${session.busy} ${message.error ?? ''} ${results.length} ${session.conversation.settings['schema'] ?? ''}`;
-  return html`<${MessageView} key=${message.id} message=${message} live=${live} isLast=${isLast} results=${results.length === 0 ? none : results} version=${version} />`;
+  return html`<${MessageView} key=${message.id} message=${message} live=${live} isLast=${isLast} canAsk=${canAsk} takesResults=${takesResults} results=${results.length === 0 ? none : results} version=${version} />`;
 }
 
 /**

@@ -118,8 +118,11 @@ function Editor({ text, done, save, label }) {
   </div>`;
 }
 
-/** @param {{ message: Message, isLast: boolean }} props */
-function UserMessage({ message, isLast }) {
+/** @param {{ message: Message }} props */
+const GetAnswer = ({ message }) => html`<div class="row"><button type="button" onClick=${() => session.ask(message)}>Get an answer</button></div>`;
+
+/** @param {{ message: Message, canAsk: boolean }} props `canAsk`: the message is the last one and has no answer */
+function UserMessage({ message, canAsk }) {
   const [editing, setEditing] = useState(false);
   const { content, attached = [] } = message;
   return html`<article class="message user" aria-label="You">
@@ -127,7 +130,7 @@ function UserMessage({ message, isLast }) {
     ${editing
       ? html`<${Editor} text=${content} label="Send" done=${() => setEditing(false)} save=${(/** @type {string} */ text) => session.say(text, attached, message)} />`
       : content !== '' && html`<div class="said">${content}</div>`}
-    ${isLast && !editing && !session.busy && html`<div class="row"><button type="button" onClick=${() => session.ask(message)}>Get an answer</button></div>`}
+    ${canAsk && !editing && html`<${GetAnswer} message=${message} />`}
     ${!editing && html`<div class="actions">
       <${Branches} message=${message} />
       <${IconButton} icon="copy" label="Copy message" onClick=${() => copyText(content)} />
@@ -136,8 +139,8 @@ function UserMessage({ message, isLast }) {
   </article>`;
 }
 
-/** @param {{ message: Message, live: boolean, isLast: boolean, results: Message[] }} props */
-function Answer({ message, live, isLast, results }) {
+/** @param {{ message: Message, live: boolean, isLast: boolean, results: Message[], takesResults: boolean }} props */
+function Answer({ message, live, isLast, results, takesResults }) {
   const [editing, setEditing] = useState(false);
   const { content, reasoning, toolCalls, error, model = '' } = message;
   const isJson = !live && session.conversation.settings['schema'] && content !== '';
@@ -152,7 +155,7 @@ function Answer({ message, live, isLast, results }) {
     ${editing
       ? html`<${Editor} text=${content} label="Save" done=${() => setEditing(false)} save=${(/** @type {string} */ text) => session.rewrite(message, text)} />`
       : isJson ? html`<${JsonView} text=${content} />` : html`<${Prose} message=${message} field="content" live=${live} />`}
-    ${toolCalls?.length ? html`<${ToolCalls} message=${message} live=${live} results=${results} />` : ''}
+    ${toolCalls?.length ? html`<${ToolCalls} message=${message} live=${live} results=${results} takesResults=${takesResults} />` : ''}
     ${live && session.running.get(message.id)?.connecting && html`<p class="pulse waiting" role="status">Reconnecting…</p>`}
     ${error && html`<p class="error" role="alert">${error}</p>`}
     ${hasErrorButton && html`<div class="row">${content && !toolCalls?.length
@@ -176,7 +179,8 @@ function shapeOf({ content, reasoning, toolCalls }) {
 }
 
 /** `version` changes with state outside `message`, so that the memo redraws. */
-export const MessageView = memo((/** @type {{ message: Message, live: boolean, isLast: boolean, results: Message[], version: string }} */ { message, ...rest }) => {
-  if (message.role === 'tool') return undefined;
-  return message.role === 'user' ? html`<${UserMessage} message=${message} isLast=${rest.isLast} />` : html`<${Answer} message=${message} ...${rest} />`;
+export const MessageView = memo((/** @type {{ message: Message, live: boolean, isLast: boolean, canAsk: boolean, takesResults: boolean, results: Message[], version: string }} */ { message, ...rest }) => {
+  // A result is shown with its call.
+  if (message.role === 'tool') return rest.canAsk && html`<${GetAnswer} message=${message} />`;
+  return message.role === 'user' ? html`<${UserMessage} message=${message} canAsk=${rest.canAsk} />` : html`<${Answer} message=${message} ...${rest} />`;
 });

@@ -10,7 +10,7 @@ import { KeptChats } from './kept-chats.js';
 import { isFree, untilFree } from './one-tab.js';
 import { RunningAnswers } from './running-answers.js';
 import { savedChats, servedModel } from './saved-chats.js';
-import { childrenOf, newConversation, newId, pathOf, titleOf } from './tree.js';
+import { childrenOf, lacksResults, newConversation, newId, pathOf, titleOf } from './tree.js';
 
 /** @typedef {import('./tree.js').Conversation} Conversation */
 /** @typedef {import('./tree.js').Message} Message */
@@ -330,8 +330,7 @@ class Session extends Emitter {
     const last = this.path.at(-1) ?? caller;
     const result = this.#add({ parent: last.id, role: 'tool', callId, content });
     this.#arrange();
-    const given = new Set(this.path.filter(({ role }) => role === 'tool').map((message) => message.callId));
-    if (caller.toolCalls?.every(({ id }) => given.has(id))) this.reply(result);
+    if (!lacksResults(this.path)) this.reply(result);
   }
 
   /** Lets the model, or both models, answer a message. @param {Message} to */
@@ -348,7 +347,7 @@ class Session extends Emitter {
   }
 
   /**
-   * Asks for an answer to a message that has none: the chat was left while it was sent.
+   * Asks for an answer to a message or a tool's result that has none.
    * @param {Message} message
    */
   ask(message) {

@@ -101,6 +101,24 @@ export function wireMessages(path, system) {
   ];
 }
 
+/**
+ * The results of an answer's tool calls. Models may use the same ids again in later turns.
+ * @param {Message} caller @param {Message[]} path
+ */
+export function resultsOf(caller, path) {
+  const after = path.slice(path.indexOf(caller) + 1);
+  const end = after.findIndex(({ role }) => role !== 'tool');
+  return end < 0 ? after : after.slice(0, end);
+}
+
+/** Whether a result of the last tool calls is missing. @param {Message[]} path */
+export function lacksResults(path) {
+  const caller = path.findLast(({ role }) => role === 'assistant');
+  if (!caller) return false;
+  const given = new Set(resultsOf(caller, path).map(({ callId }) => callId));
+  return caller.toolCalls?.some(({ id }) => !given.has(id)) ?? false;
+}
+
 /** @param {Message} message */
 export function wireMessage({ role, content, reasoning, toolCalls, callId, attached }) {
   if (role === 'tool') return { role, tool_call_id: callId, content };
