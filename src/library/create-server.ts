@@ -5,7 +5,8 @@ import { makeConfig } from '../settings/config.js';
 import { createApp } from '../server/app.js';
 import { appSettings } from '../settings/server.js';
 import type { OptionsOf } from '../settings/kinds.js';
-import { isObject } from '../request/fields.js';
+import { isServedName, servedNameRule } from '../models/names/served-name.js';
+import { isObject, wrongValue } from '../request/fields.js';
 import { readSettings } from '../request/setting-fields.js';
 import { Model, servingModelOf } from './model.js';
 import { poolOf, type Models } from './models.js';
@@ -56,6 +57,7 @@ export function createServer(model: Model | ModelsServerOptions, options: Server
   if (!(model instanceof Model) && isObject(model) && 'models' in model) return serverOfSeveral(model);
   const { engine, served, path } = servingModelOf(model as Model);
   const { alias = '', ...given } = readSettings(openOptions(options, Object.keys(appSettings)), appSettings);
+  if (alias !== '' && !isServedName(alias)) throw wrongValue('alias', servedNameRule, alias);
   const pool = singleModel(engine, alias === '' ? served : { ...served, id: alias, aliases: [...served.aliases, served.id] });
   const changed = (): void => pool.stateChanged();
   for (const event of ['loading', 'ready', 'crashed', 'failed', 'closed'] as const) (model as Model).on(event, changed);

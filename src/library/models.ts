@@ -8,6 +8,7 @@ import type { FileChange, Lease, LeaseOptions as PoolLeaseOptions, ModelPool, Mo
 import { sleepSettings } from '../engine/sleep/sleep-cache.js';
 import { RecuaError } from '../errors.js';
 import { ofProgram } from './load-model.js';
+import { isServedName, servedNameRule } from '../models/names/served-name.js';
 import { readModelFile } from '../models/gguf/model-file.js';
 import { makeCatalogue, type OwnSettings } from '../models/served/catalogue.js';
 import { chosenModels, storeModels, type ServedModels } from '../models/served-models.js';
@@ -269,15 +270,20 @@ interface WantedModel extends OwnSettings {
   aliases: string[];
 }
 
+function checkServed(name: unknown, param: string): string {
+  if (!isServedName(name)) throw wrongValue(param, servedNameRule, name);
+  return name;
+}
+
 function readModel(name: string, options: unknown): WantedModel {
-  checkName(name, 'models', mostNameLength);
+  checkServed(name, 'models');
   const known = ['model', 'aliases', 'pinned', 'group', 'keepAliveMs', ...Object.keys(engineConfigSettings)];
   const fields = openOptions(options as object, known, `models.${name}`);
   const model = fields.string('model');
   if (model === undefined || model === '') throw wrongType(fields.param('model'), 'the path of a GGUF file, a model of the store, or builtin', model);
   const group = fields.string('group');
   const config: Partial<Config> = readSettings(fields, { ...engineConfigSettings, keepAliveMs: poolSettings.keepAliveMs });
-  const aliases = (fields.array('aliases', mostNameLength) ?? []).map((alias, index) => checkName(alias, fields.param(`aliases[${index}]`), mostNameLength));
+  const aliases = (fields.array('aliases', mostNameLength) ?? []).map((alias, index) => checkServed(alias, fields.param(`aliases[${index}]`)));
   for (const one of [name, ...aliases]) if (one.toLowerCase() === 'default') throw wrongValue('models', 'a name; "default" means the first model already', one);
   return { name, model, aliases, config, defaults: {}, pinned: fields.boolean('pinned') ?? false, ...(group === undefined ? {} : { group }) };
 }

@@ -12,7 +12,7 @@ import { readSampling, samplingNames } from '../request/sampling-fields.js';
 import { maxTopLogprobs } from '../request/telling-fields.js';
 import { readSettings } from '../request/setting-fields.js';
 import { nearest } from '../models/names/nearest.js';
-import { readMessages, type Message } from './messages.js';
+import { readMessages, toJson, type Message } from './messages.js';
 import { isAbortSignal } from './reply.js';
 import { jsonSchemaOf, type Schema } from './schema.js';
 import { readTools, type ToolChoice, type Tools } from './tools.js';
@@ -224,7 +224,7 @@ function readConstraint(fields: Fields): Constraint {
   if (grammar) return { kind: 'grammar', grammar };
   if (schema === undefined) return { kind: 'none' };
   if (!isObject(schema) && typeof schema !== 'function') throw wrongType('schema', 'a schema', schema);
-  const json = JSON.stringify(jsonSchemaOf(schema as Schema, 'schema'));
+  const json = toJson(jsonSchemaOf(schema as Schema, 'schema'), 'schema');
   refuseHalves(json, undefined, 'schema');
   return { kind: 'schema', schema: json, strict: false, param: 'schema' };
 }

@@ -73,11 +73,16 @@ function describeTool(name: string, fields: Fields): ReadTool {
       function: {
         name: checkName(name, 'tools', maxToolName),
         ...(description === undefined ? {} : { description }),
-        parameters: parameters === undefined ? { type: 'object', properties: {} } : jsonSchemaOf(parameters as Schema, fields.param('parameters')),
+        parameters: parameters === undefined ? { type: 'object', properties: {} } : plainSchema(parameters, fields.param('parameters')),
       },
     },
     param: fields.param('parameters'),
   };
+}
+
+/** Its errors name the tool, unlike those of writing all tools at once. */
+function plainSchema(schema: unknown, param: string): object {
+  return JSON.parse(toJson(jsonSchemaOf(schema as Schema, param), param)) as object;
 }
 
 function choose(choice: unknown, tools: ReadTool[]): Choice {

@@ -54,6 +54,7 @@ inBothModes('only a loaded model and known options are accepted', async (t, load
   t.throws(() => createServer({} as Model), { code: 'invalid_type', param: 'model' });
   t.throws(() => createServer(model, { port: 8080 } as object), { code: 'invalid_value', param: 'port' });
   t.throws(() => createServer(model, { temperature: 101 }), { code: 'invalid_value', param: 'temperature' });
+  t.throws(() => createServer(model, { alias: 'a\nb' }), { code: 'invalid_value', param: 'alias' });
 });
 
 inBothModes('the app is a handler for node:https', async (t, load) => {

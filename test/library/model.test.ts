@@ -1,5 +1,6 @@
 import { statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { inspect } from 'node:util';
 import t from 'tap';
 import type { Message, ReplyDelta } from 'recua';
 import { codeOf, endless, inBothModes } from './modes.js';
@@ -213,6 +214,8 @@ inBothModes('await using disposes', async (t, load) => {
 
 inBothModes('wrong arguments are refused by name, before any work', async (t, load) => {
   const model = await load(t);
+  const circular: { type: string; items?: object } = { type: 'array' };
+  circular.items = circular;
   const wrong: [input: unknown, options: object | undefined, code: string, param: string | undefined][] = [
     [[], undefined, 'invalid_value', 'messages'],
     [7, undefined, 'invalid_type', 'messages'],
@@ -230,6 +233,9 @@ inBothModes('wrong arguments are refused by name, before any work', async (t, lo
     ['x', { logitBias: { 99999999: 1 } }, 'invalid_value', 'logitBias.99999999'],
     ['x', { signal: {} }, 'invalid_type', 'signal'],
     ['x', { schema: 'object' }, 'invalid_type', 'schema'],
+    ['x', { schema: circular }, 'invalid_type', 'schema'],
+    ['x', { tools: { add: { parameters: circular } } }, 'invalid_type', 'tools.add.parameters'],
+    ['x', { schema: { const: 7n } }, 'invalid_type', 'schema'],
     ['x', { schema: {}, grammar: 'root ::= "x"' }, 'invalid_value', 'grammar'],
     ['x', { tools: { a: {} }, toolChoice: { name: 'b' } }, 'invalid_value', 'toolChoice.name'],
     ['x', { tools: { a: { execute: 1 } } }, 'invalid_type', 'tools.a.execute'],
@@ -237,7 +243,7 @@ inBothModes('wrong arguments are refused by name, before any work', async (t, lo
     ['x '.repeat(9000), undefined, 'context_length_exceeded', 'messages'],
   ];
   for (const [input, options, code, param] of wrong) {
-    await t.rejects(Promise.resolve(model.chat(input as string, options)), { code, ...(param === undefined ? {} : { param }) }, JSON.stringify([String(input).slice(0, 20), options]));
+    await t.rejects(Promise.resolve(model.chat(input as string, options)), { code, ...(param === undefined ? {} : { param }) }, inspect([String(input).slice(0, 20), options]));
   }
   await t.rejects(Promise.resolve(model.chat('x', { maxTokns: 5 } as object)), { code: 'invalid_value', param: 'maxTokns', message: 'Unknown option maxTokns. Did you mean maxTokens?' });
   await t.rejects(Promise.resolve(model.chat('x', { nothingLikeIt: 5 } as object)), { code: 'invalid_value', message: /^Unknown option nothingLikeIt; expected one of .*maxTokens, / });

@@ -7,6 +7,7 @@ import { engineConfigSettings } from '../../settings/config.js';
 import type { Settings } from '../../settings/kinds.js';
 import { RecuaError } from '../../errors.js';
 import { nearest } from '../../models/names/nearest.js';
+import { isServedName, servedNameRule } from '../../models/names/served-name.js';
 import type { OwnSettings } from '../../models/served/catalogue.js';
 import { Fields } from '../../request/fields.js';
 import { readSettings } from '../../request/setting-fields.js';
@@ -134,7 +135,7 @@ function refusePinnedTwice(models: ReadonlyMap<string, ModelSettings>, path: str
 }
 
 function checkName(name: unknown, where: string): string {
-  if (typeof name !== 'string' || name === '' || name.length > 200 || /\p{Cc}/u.test(name)) throw bad(where, 'expected a name of 1 to 200 characters', name);
+  if (!isServedName(name)) throw bad(where, `expected ${servedNameRule}`, name);
   if (name.toLowerCase() === 'default') throw bad(where, 'expected a name other than "default", which means the default model', name);
   return name;
 }

@@ -4,6 +4,7 @@ import { randomBytes, X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { resolve } from 'node:path';
+import { isServedName, servedNameRule } from '../../models/names/served-name.js';
 import { shellWord } from '../../models/names/shell-word.js';
 import { socketPath } from '../../settings/address.js';
 import { defaults, makeConfig } from '../../settings/config.js';
@@ -81,6 +82,7 @@ async function oneModel(name: string, given: Config): Promise<Serving> {
   await markUsed(model);
   const config = makeConfig({ ...given, model: model.path });
   const warning = ensureFits(file, config);
+  if (config.alias !== '' && !isServedName(config.alias)) throw misuse(`Expected ${servedNameRule} for --alias, got ${JSON.stringify(config.alias)}.`);
   const named = withAlias(model, config.alias);
   return {
     record: { name, path: model.path, id: config.alias || model.id, names: [nameAnywhere(name, model)] },

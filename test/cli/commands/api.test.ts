@@ -173,6 +173,7 @@ t.test('api exits 1 with the reason when the model cannot be loaded', async (t) 
 t.test('api refuses several models if one is wrong, and flags that fit one model only', async (t) => {
   t.match(await recua(['api', 'builtin', '-m', 'none.gguf']), { code: 1, stdout: '', stderr: /There is no model none\.gguf/ });
   t.match(await recua(['api', 'builtin', 'builtin']), { code: 2, stderr: /each model once, got builtin twice/ });
+  t.match(await recua(['api', 'builtin', '--alias', 'my\u001b[31m']), { code: 2, stderr: /^recua: Expected a name of 1 to 200 characters, none of them a control character for --alias, got "my\\u001b\[31m"\./ });
   t.match(await recua(['api', '--alias', 'mine']), { code: 2, stderr: /--alias names a single model/ });
   t.match(await recua(['api', '--models', 'none.json']), { code: 1, stderr: /none\.json cannot be read/ });
   t.match(await recua(['api', '--keep-alive', '-2']), { code: 2, stderr: /from -1 to/ });

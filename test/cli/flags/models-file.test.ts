@@ -46,7 +46,7 @@ t.test('errors of a models file are reported with their place', async (t) => {
     [one({ contxt: 1 }), /Did you mean context\?/], [one({ context: 'much' }), /model "chat": Expected an integer for context, got "much"/], [one({ context: -1 }), /for context, got -1/],
     [one({ parallel: 0 }), /from 1 to 256 for parallel, got 0/], [one({ pooling: 'best' }), /"rank".*for pooling/], [one({ pinned: 1 }), /true or false, got 1/],
     [one({ mmap: 'no' }), /for mmap/], [one({ topK: 'x' }), /model "chat": Expected an integer for topK/],
-    [one({ keepAlive: -2 }), /from -1 to .* for keepAlive, got -2/], [one({ aliases: 'gpt-4' }), /a list of names/], [one({ aliases: [''] }), /1 to 200 characters/], [one({ group: 7 }), /key "group": expected a name of 1 to 200 characters, got 7/],
+    [one({ keepAlive: -2 }), /from -1 to .* for keepAlive, got -2/], [one({ aliases: 'gpt-4' }), /a list of names/], [one({ aliases: [''] }), /1 to 200 characters/], [one({ group: 7 }), /key "group": expected a name of 1 to 200 characters.*, got 7/],
     [{ models: { a: { model: 'x', pinned: true, group: 'g' }, b: { model: 'x', pinned: true, group: 'g' } } }, /one pinned model at most in the group "g", got a and b/],
     [one({ aliases: ['Chat'] }), /each name once, got "Chat" for chat and for chat/], [one({ aliases: ['default'] }), /"default", which means the default model/],
     [{ ...one({}), default: 'other' }, /key "default": expected one of chat, got "other"/],
