@@ -20,7 +20,7 @@ import type { Gateway, Log } from './http/gateway.js';
 import { health, live, ready } from './health.js';
 import { askedBy as askedByKey, askedFor, IdleWork, Inner, reasonOf } from './http/inner.js';
 import { factsOf, tokensOf } from './http/facts.js';
-import { isBrowser, watchPages } from './access/pages.js';
+import { isBrowser, pageRefusal, watchPages } from './access/pages.js';
 import { KeptFolder } from './kept/kept-folder.js';
 import { everyone, ownerWith } from './kept/owner.js';
 import { refuseExpectations } from './body/body-reader.js';
@@ -194,7 +194,8 @@ function ofKey(pool: ModelPool): Pick<Gateway, 'poolFor' | 'ownerOf' | 'mostPrio
     staysAnyway(res) {
       const key = keyOf(res);
       if (key && !key.admin) return `keep_alive changes nothing here: the API key ${key.name} may use models but not decide how long they stay loaded; that takes a key with "admin": true.`;
-      return pool.sole && 'keep_alive changes nothing here: this server has a single model, which stays loaded as long as the server runs.';
+      if (pool.sole) return 'keep_alive changes nothing here: this server has a single model, which stays loaded as long as the server runs.';
+      return pageRefusal(res) && 'keep_alive changes nothing here: pages of other sites, and programs that address this server by a name that any site could have, may use models but not decide how long they stay loaded.';
     },
     countsTokens: (res) => keyOf(res)?.tokensPerDay !== undefined,
     leaveRunning,

@@ -1,8 +1,12 @@
 // What a web page of another site, and an address that is none, can do: nothing.
+import { once } from 'node:events';
 import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import t from 'tap';
-import { post, startApp } from './app-under-test.js';
+import { WebSocket } from 'ws';
+import { hello, post, startApp } from './app-under-test.js';
+import { FakeEngine } from './fake-engine.js';
+import { FakePool } from './fake-pool.js';
 
 t.test('a page of another site loads and unloads no model', async (t) => {
   const { url } = await startApp(t);
@@ -11,6 +15,34 @@ t.test('a page of another site loads and unloads no model', async (t) => {
     t.equal((await post(`${url}${path}`, body, page)).status, 403, path);
     t.not((await post(`${url}${path}`, body)).status, 403, `${path} from a program`);
   }
+});
+
+t.test('a page of another site does not decide how long a model stays', async (t) => {
+  const pool = new FakePool('small');
+  const { url } = await startApp(t, {}, new FakeEngine(), { pool });
+  const page = { Origin: 'https://evil.example', 'Sec-Fetch-Site': 'cross-site' };
+  const rebound = { Origin: 'http://evil.example:8080', 'Sec-Fetch-Site': 'same-origin' };
+  for (const headers of [page, rebound]) {
+    for (const [path, body] of [['/v1/chat/completions', hello], ['/api/chat', { ...hello, stream: false }], ['/v1/responses', { input: 'x' }], ['/v1/embeddings', { input: 'x' }]] as const) {
+      for (const keepAlive of [0, -1]) {
+        const { warnings } = await (await post(url + path, { model: 'small', ...body, keep_alive: keepAlive }, headers)).json() as { warnings: string[] };
+        t.match(warnings, [/^keep_alive changes nothing here: pages of other sites/], path);
+      }
+    }
+    const background = await post(`${url}/v1/responses`, { model: 'small', input: 'x', background: true, stream: true, keep_alive: 0 }, headers);
+    t.match(await background.text(), /response\.completed/);
+    const socket = new WebSocket(`${url.replace('http', 'ws')}/v1/responses`, { headers });
+    socket.on('message', (data) => {
+      if (String(data as Buffer).includes('"type":"response.completed"')) socket.close();
+    });
+    await once(socket, 'open');
+    socket.send(JSON.stringify({ type: 'response.create', model: 'small', input: 'x', keep_alive: 0 }));
+    await once(socket, 'close');
+  }
+  t.equal(pool.keepAlives.length, 20);
+  t.strictSame([...new Set(pool.keepAlives)], [undefined]);
+  await post(`${url}/v1/chat/completions`, { model: 'small', ...hello, keep_alive: 0 }, { Origin: 'http://localhost:3000' });
+  t.equal(pool.keepAlives.at(-1), 0, 'a page of this machine does');
 });
 
 /** A request with exactly these lines, as a program or a page that looks like one sends it. */

@@ -28,10 +28,23 @@ export function watchPages(visitors: Visitors, keys: ApiKeys): RequestHandler {
 }
 
 /** Express middleware. */
-export function refusePages(req: Request, res: Response, next: NextFunction): void {
-  const refusal = (res.locals['pageRefusal'] as Refusal)(req.headers);
+export function refusePages(_req: Request, res: Response, next: NextFunction): void {
+  const refusal = pageRefusal(res);
   if (refusal) throw refusal;
   next();
+}
+
+/** Why refusePages refuses this request; undefined if it does not. */
+export function pageRefusal(res: Response): RecuaError | undefined {
+  return (res.locals['pageRefusal'] as Refusal)(res.req.headers);
+}
+
+/** The headers that tell pages from programs, for requests that the server makes on their behalf. */
+export function pageHeaders(headers: IncomingHttpHeaders): Readonly<Record<string, string>> {
+  return Object.fromEntries(['host', 'origin', 'sec-fetch-site', 'user-agent'].flatMap((name) => {
+    const value = headers[name];
+    return typeof value === 'string' ? [[name, value]] : [];
+  }));
 }
 
 /** A handler that refuses pages of other sites, as {@link refusePages} does. */

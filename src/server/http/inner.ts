@@ -79,8 +79,8 @@ class InnerSocket extends Duplex {
   }
 }
 
-/** Trace context of a request: `traceparent` and related headers. */
-export type TraceHeaders = Readonly<Record<string, string>>;
+/** `traceparent` and related headers, and those that tell pages from programs. */
+export type CarriedHeaders = Readonly<Record<string, string>>;
 
 export interface InnerReply {
   status: number;
@@ -101,8 +101,8 @@ export interface InnerAsk {
   by: string | undefined;
   /** The client for whom the request is made, if it has one without an API key: its address. */
   client?: string | undefined;
-  /** The trace that it belongs to. */
-  trace?: TraceHeaders | undefined;
+  /** From the request of the client for whom it is made: its trace, and whether a page asked. */
+  carried?: CarriedHeaders | undefined;
   /** Aborting it hangs up. */
   signal: AbortSignal;
   /** Discards the body of a reply with status 200. */
@@ -119,13 +119,13 @@ export class Inner {
   }
 
   /** Rejects if the connection ends before the reply does. */
-  ask({ path, body, reason, by, client, trace, signal, dropsBody = false, read }: InnerAsk): Promise<InnerReply> {
+  ask({ path, body, reason, by, client, carried, signal, dropsBody = false, read }: InnerAsk): Promise<InnerReply> {
     const near = new InnerSocket();
     const far = new InnerSocket({ reason, by, client });
     near.join(far);
     this.#server.emit('connection', far);
     return new Promise<InnerReply>((resolve, reject) => {
-      const headers = { ...trace, host: 'localhost', 'content-type': 'application/json', 'content-length': Buffer.byteLength(body), connection: 'close' };
+      const headers = { host: 'localhost', ...carried, 'content-type': 'application/json', 'content-length': Buffer.byteLength(body), connection: 'close' };
       const asked = httpRequest({ method: 'POST', path, headers, signal, createConnection: () => near }, (reply) => {
         const { statusCode: status = 0 } = reply;
         const requestId = String(reply.headers['x-request-id'] ?? '');

@@ -3,7 +3,7 @@
 import { RecuaError } from '../../errors.js';
 import { errorBody, type ErrorBody } from '../http/error-reply.js';
 import type { Gateway } from '../http/gateway.js';
-import type { TraceHeaders } from '../http/inner.js';
+import type { CarriedHeaders } from '../http/inner.js';
 import type { Frame } from '../http/stream.js';
 import { weighJson } from '../../request/json-weight.js';
 import type { Lock } from '../../system/lock-file.js';
@@ -202,7 +202,7 @@ export class BackgroundRuns {
    * of the items that the body refers to.
    * @throws RecuaError `queue_full`; the errors of storing
    */
-  async start(stored: StoredResponse, body: object, who: string, itemBytes = 0, trace?: TraceHeaders): Promise<BackgroundRun> {
+  async start(stored: StoredResponse, body: object, who: string, itemBytes = 0, carried?: CarriedHeaders): Promise<BackgroundRun> {
     const text = JSON.stringify({ ...body, stream: true });
     // The text with the items, what it echoes, and its own request.
     const held = 4 * (text.length + itemBytes) + 2 * weighJson(Buffer.from(text), 'The request');
@@ -226,7 +226,7 @@ export class BackgroundRuns {
       await run.mark?.release();
       throw thrown;
     }
-    void this.#work(run, text, trace);
+    void this.#work(run, text, carried);
     return run;
   }
 
@@ -243,10 +243,10 @@ export class BackgroundRuns {
     }
   }
 
-  async #work(run: BackgroundRun, body: string, trace?: TraceHeaders): Promise<void> {
+  async #work(run: BackgroundRun, body: string, carried?: CarriedHeaders): Promise<void> {
     let failure: ErrorBody;
     try {
-      const { status, body: reply } = await this.#gateway.inner.ask({ path: '/v1/responses', body, reason: run, by: run.by, client: run.who, trace, signal: run.signal, dropsBody: true });
+      const { status, body: reply } = await this.#gateway.inner.ask({ path: '/v1/responses', body, reason: run, by: run.by, client: run.who, carried, signal: run.signal, dropsBody: true });
       failure = status === 200 ? errorBody(new RecuaError('internal_error', 'A background response ended without a result.')) : JSON.parse(reply.toString()) as ErrorBody;
     } catch (thrown) {
       failure = errorBody(new RecuaError('internal_error', `A background response ended without a reply: ${(thrown as Error).message}`, { cause: thrown }));

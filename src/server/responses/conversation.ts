@@ -6,9 +6,10 @@ import type { IncomingMessage } from 'node:http';
 import type { RawData, WebSocket } from 'ws';
 import { RecuaError } from '../../errors.js';
 import { isObject, wrongType, wrongValue } from '../../request/fields.js';
+import { pageHeaders } from '../access/pages.js';
 import { errorBody, type ErrorBody } from '../http/error-reply.js';
 import type { Gateway } from '../http/gateway.js';
-import type { TraceHeaders } from '../http/inner.js';
+import type { CarriedHeaders } from '../http/inner.js';
 import type { Opener, SocketRoute } from '../http/upgrades.js';
 import { traceHeadersOf } from '../traces/trace-headers.js';
 import type { StoredResponse } from './store.js';
@@ -58,7 +59,7 @@ export class Conversation {
   readonly #socket: WebSocket;
   readonly #held: Held;
   readonly #opener: Opener;
-  readonly #trace: TraceHeaders;
+  readonly #carried: CarriedHeaders;
   readonly #gone = new AbortController();
   readonly #waiting: string[] = [];
   /** All items up to the last response, as JSON; the client need not resend them. */
@@ -70,7 +71,7 @@ export class Conversation {
     this.#socket = socket;
     this.#held = held;
     this.#opener = opener;
-    this.#trace = traceHeadersOf(opener.headers);
+    this.#carried = { ...traceHeadersOf(opener.headers), ...pageHeaders(opener.headers) };
     socket.on('message', (data, isBinary) => this.#take(data, isBinary));
     socket.on('close', () => {
       this.#gone.abort();
@@ -156,7 +157,7 @@ export class Conversation {
 
   async #answer(body: string): Promise<void> {
     try {
-      const { status, body: reply } = await this.#gateway.inner.ask({ path: '/v1/responses', body, reason: this, by: this.#opener.by, client: this.#opener.who, trace: this.#trace, signal: this.#gone.signal, read: (stream) => this.#forward(stream) });
+      const { status, body: reply } = await this.#gateway.inner.ask({ path: '/v1/responses', body, reason: this, by: this.#opener.by, client: this.#opener.who, carried: this.#carried, signal: this.#gone.signal, read: (stream) => this.#forward(stream) });
       if (status >= 400) await this.#fail(status, JSON.parse(reply.toString()) as ErrorBody);
     } catch (thrown) {
       if (this.#gone.signal.aborted) return;

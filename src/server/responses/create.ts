@@ -4,6 +4,7 @@ import type { Request, Response } from 'express';
 import { RecuaError } from '../../errors.js';
 import { Fields, isObject } from '../../request/fields.js';
 import { checkUnknown } from '../../request/unknown-fields.js';
+import { pageHeaders } from '../access/pages.js';
 import { holdMore, takeBody } from '../body/json-body.js';
 import { anyModel, readKeepAlive, readModelName } from '../exchange/admission.js';
 import type { Gateway } from '../http/gateway.js';
@@ -103,7 +104,7 @@ export async function startRun({ gateway, runs }: Places, req: Request, res: Res
     id, object: 'response', created_at: Math.floor(Date.now() / 1_000), completed_at: null, status: 'queued', background: true,
     error: null, incomplete_details: null, model, output: [], usage: null, store: true, ...asked.echo,
   };
-  const run = await runs.start({ response, input: storedInput(asked.input, id), previous: asked.previous, by: gateway.ownerOf(res).name }, body, gateway.clientOf(res), earlier.itemBytes, traceHeaders(res));
+  const run = await runs.start({ response, input: storedInput(asked.input, id), previous: asked.previous, by: gateway.ownerOf(res).name }, body, gateway.clientOf(res), earlier.itemBytes, { ...traceHeaders(res), ...pageHeaders(req.headers) });
   // Its client, who may watch it to the end, is no second request.
   void run.begun.then(() => gateway.leaveRunning(res));
   if (asked.stream) await streamRun(gateway, res, run, 0);

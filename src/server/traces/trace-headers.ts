@@ -3,13 +3,13 @@
 import { propagation, type Context } from '@opentelemetry/api';
 import type { Response } from 'express';
 import type { IncomingHttpHeaders } from 'node:http';
-import type { TraceHeaders } from '../http/inner.js';
+import type { CarriedHeaders } from '../http/inner.js';
 
 /** Key in `res.locals` of the context of a request's span. */
 export const contextKey = 'traceContext';
 
 /** Headers for the span of this request; empty if there is none. */
-export function traceHeaders(res: Response): TraceHeaders {
+export function traceHeaders(res: Response): CarriedHeaders {
   const context = res.locals[contextKey] as Context | undefined;
   const headers: Record<string, string> = {};
   if (context) propagation.inject(context, headers);
@@ -17,7 +17,7 @@ export function traceHeaders(res: Response): TraceHeaders {
 }
 
 /** The trace headers of an incoming request. */
-export function traceHeadersOf(headers: IncomingHttpHeaders): TraceHeaders {
+export function traceHeadersOf(headers: IncomingHttpHeaders): CarriedHeaders {
   return Object.fromEntries(propagation.fields().flatMap((name) => {
     const value = headers[name];
     return typeof value === 'string' ? [[name, value]] : [];
