@@ -13,6 +13,8 @@ import type { Address } from './connection.js';
 const untrusted = /CERT|UNABLE_TO_/;
 /** A read-only request that takes longer means that the server is stuck. */
 const answerMs = 10_000;
+/** Of a reply that is read as a whole; a list of thousands of models is smaller. */
+const mostReplyBytes = 16 * 2 ** 20;
 
 export class ServerClient {
   /** Without a trailing slash. */
@@ -59,7 +61,7 @@ export class ServerClient {
     let response: Response;
     try {
       const { base, agent } = this.#way;
-      response = await fetch(`${base}${path}`, { ...init, ...(agent ? { agent } : {}), headers: { ...this.#headers, ...init.headers }, redirect: 'error' });
+      response = await fetch(`${base}${path}`, { ...init, ...(agent ? { agent } : {}), headers: { ...this.#headers, ...init.headers }, redirect: 'error', size: mostReplyBytes });
     } catch (thrown) {
       throw this.#failure(thrown, init.signal?.aborted === true);
     }
@@ -87,13 +89,14 @@ export class ServerClient {
 
   #failure(thrown: unknown, aborted: boolean): RecuaError {
     if (aborted) return new RecuaError('cancelled', 'Stopped waiting for the server.', { cause: thrown });
-    const { code, message } = thrown as NodeJS.ErrnoException;
+    const { code, message, type } = thrown as NodeJS.ErrnoException & { type?: string };
     const how = code === 'ECONNREFUSED' ? 'refuses the connection: no server listens there. recua ps lists the running servers; recua serve start starts one'
       : code === 'ENOTFOUND' || code === 'EAI_AGAIN' ? 'has an unknown host name'
         : code === 'ECONNRESET' || code === 'ERR_STREAM_PREMATURE_CLOSE' ? 'ended the connection before its answer was complete. recua ps shows whether it still runs'
           : code !== undefined && untrusted.test(code) ? `has a certificate that this machine does not trust (${code}). Set NODE_EXTRA_CA_CERTS to a file with the certificates that signed it`
             : code === 'ENOENT' ? 'is a socket that does not exist. recua ps lists the running servers'
-              : `cannot be reached: ${message}`;
+              : type === 'max-size' ? `sends a reply of more than ${mostReplyBytes} bytes: it is not a Recua server`
+                : `cannot be reached: ${message}`;
     return unreachable(this.url, how, thrown);
   }
 }

@@ -55,6 +55,23 @@ t.test('a server that is not Recua is reported as such', async (t) => {
   await t.rejects(new ServerClient({ url: other }).getJson('/v1/models'), { code: 'server_unreachable', message: /GET \/v1\/models with HTTP 404/ });
 });
 
+t.test('a reply without end is not waited for', async (t) => {
+  for (const status of [200, 500]) {
+    let sentMib = 0;
+    const url = await listen(t, (_, res) => {
+      res.writeHead(status);
+      const more = (): void => {
+        while (sentMib++ < 200 && res.write(' '.repeat(2 ** 20)));
+        if (sentMib >= 200) res.end();
+      };
+      res.on('drain', more);
+      more();
+    });
+    await t.rejects(new ServerClient({ url }).postJson('/models/load', {}), { code: 'server_unreachable', message: /it is not a Recua server/ });
+    t.ok(sentMib < 100, `${status}: ${sentMib} MiB`);
+  }
+});
+
 t.test('an aborted request is cancelled', async (t) => {
   const controller = new AbortController();
   const url = await listen(t, () => controller.abort());
