@@ -95,7 +95,7 @@ function digestOf({ etag, hash }: HubFile): string {
 
 async function remove(name: string, begin?: () => Promise<void>): Promise<void> {
   const inventory = await readInventory(findPlaces());
-  const plan = await planRemoval(inventory, [name]);
+  const plan = await planRemoval(inventory, [name], { takesPaths: false });
   const [guess] = plan.guessed;
   if (guess) throw new RecuaError('model_not_found', `There is no model with exactly the name ${name}. Did you mean ${guess.meant}?`, { param: 'model' });
   if (plan.removals.length > 0) await begin?.();

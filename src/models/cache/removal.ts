@@ -53,10 +53,10 @@ const freshMs = 60_000;
 const foreignRestMs = 10 * 60_000;
 
 /**
- * Throws `model_not_found`, `ambiguous_model` or `invalid_usage` for a name that selects nothing to
- * remove.
+ * `takesPaths`: a name may be the path of a model's file. Throws `model_not_found`,
+ * `ambiguous_model` or `invalid_usage` for a name that selects nothing to remove.
  */
-export async function planRemoval(inventory: Inventory, names: readonly string[], folder = process.cwd()): Promise<RemovalPlan> {
+export async function planRemoval(inventory: Inventory, names: readonly string[], { takesPaths = true } = {}): Promise<RemovalPlan> {
   const models = new Set<CachedModel>();
   const whole = new Set<string>();
   const extra = new Set<SnapshotFile>();
@@ -88,7 +88,7 @@ export async function planRemoval(inventory: Inventory, names: readonly string[]
     else if (found.by === 'alias') aliases.add(name);
     else if (sidecar.length > 0) for (const file of sidecar) extra.add(file);
     else if (repo && path === undefined && word === undefined && revision === undefined) whole.add(repo.repo);
-    else models.add(await byPath(inventory, name, folder) ?? throwing(notFound(name, found, inventory)));
+    else models.add((takesPaths ? await byPath(inventory, name) : undefined) ?? throwing(notFound(name, found, inventory)));
   }
   for (const model of goingOf(inventory.models, models)) for (const alias of aliasesOf(model, inventory.aliases)) aliases.add(alias);
   const removals: RepoRemoval[] = [];
@@ -115,8 +115,8 @@ function throwing(error: Error): never {
 }
 
 /** Finds a model by a path in the cache. Files elsewhere are left to their owner. */
-async function byPath({ models, places }: Inventory, name: string, folder: string): Promise<CachedModel | undefined> {
-  const path = resolve(folder, name);
+async function byPath({ models, places }: Inventory, name: string): Promise<CachedModel | undefined> {
+  const path = resolve(name);
   const found = models.find((model) => model.copies.some((copy) => copy.path === path));
   if (!found && (await lstat(path).catch(() => undefined))?.isFile()) {
     throw new RecuaError('invalid_usage', `${path} is no model of the store ${places.hub}. recua rm only removes models from the store; delete the file yourself.`);
