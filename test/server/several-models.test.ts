@@ -240,6 +240,6 @@ t.test('GET /health is 200 whatever the state of its models, and reports each', 
   const res = await fetch(`${url}/health`);
   t.equal(res.status, 200);
   t.same(await res.json(), {
-    status: 'ok', models: { 'owner/a': { value: 'loaded' }, 'owner/b': { value: 'loading', fraction: 0.25 } }, running: 0, requests: 0,
+    status: 'ok', models: { 'owner/a': { value: 'loaded' }, 'owner/b': { value: 'loading', fraction: 0.25 } }, running: 0, requests: 0, crashes: 0,
   });
 });

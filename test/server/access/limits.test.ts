@@ -241,6 +241,6 @@ t.test('only an admin decides how long models stay loaded', async (t) => {
     t.equal(pool.keepAlives.at(-1), Infinity, at);
   }
   t.match(await ask('/api/chat', { messages: [], keep_alive: 0 }, 'a'), { error: /admin/ });
-  t.equal(pool.entry('one').state.state, 'ready', 'it is not unloaded');
+  t.equal(pool.entry('one').state.state, 'loaded', 'it is not unloaded');
   t.match(await ask('/api/chat', { messages: [], keep_alive: 0 }, 'owner'), { done_reason: 'unload' });
 });
