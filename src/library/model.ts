@@ -12,7 +12,7 @@ import { converse, parseAnswer, type ChatResult } from './conversation.js';
 import type { Message } from './messages.js';
 import { logprobsOf } from './logprobs.js';
 import { makeChatRequest, makeCompletionRequest, openOptions, readSignal, readText, readTexts, type ChatOptions, type CompleteOptions } from './options.js';
-import { Reply } from './reply.js';
+import { Reply, type ReplyWork } from './reply.js';
 import type { FromSchema, Schema } from './schema.js';
 import { copyTokens, readTokens } from './token-lists.js';
 import type { Tools } from './tools.js';
@@ -108,6 +108,7 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
   /** Set for a leased model. */
   readonly #release: (() => void) | undefined;
   readonly #running = new Set<Promise<unknown>>();
+  readonly #replies = new Set<Reply<unknown>>();
   readonly #ended = new AbortController();
 
   /** @internal */
@@ -136,11 +137,11 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
    *   `model_crashed`, `closed`
    */
   chat<const S extends Schema | undefined = undefined>(input: string | readonly Message[], options: ChatOptions<S> = {}): Reply<ChatResult<FromSchema<S>>> {
-    return new Reply(options?.signal, async (work) => {
+    return this.#reply(options?.signal, async (engine, work) => {
       readSignal(Fields.of(options, 'options'));
       const { request, maxToolRounds } = makeChatRequest(input, options, this.#info as unknown as ModelDescription);
       const tools: Tools = options.tools ?? {};
-      return await this.#using((engine) => converse({ engine, request, tools, maxToolRounds, schema: options.schema }, { ...work, signal: this.#untilEnd(work.signal) })) as ChatResult<FromSchema<S>>;
+      return await converse({ engine, request, tools, maxToolRounds, schema: options.schema }, work) as ChatResult<FromSchema<S>>;
     });
   }
 
@@ -153,22 +154,20 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
    */
   complete<const S extends Schema | undefined = undefined>(prompt: string | Int32Array, options: CompleteOptions<S> = {}): Reply<CompleteResult<FromSchema<S>>> {
     const own = copyTokens(prompt);
-    return new Reply(options?.signal, async (work) => {
+    return this.#reply(options?.signal, async (engine, work) => {
       readSignal(Fields.of(options, 'options'));
       const request = makeCompletionRequest(own, options, this.#info as unknown as ModelDescription);
-      return await this.#using(async (engine) => {
-        const whole = new WholeAnswer();
-        const answer = engine.complete(request, this.#untilEnd(work.signal));
-        await work.read(answer, (delta) => {
-          whole.add(delta);
-          const { tokens: _, ...shown } = delta;
-          return shown;
-        });
-        const finish = await answer.finished;
-        const object = options.schema === undefined ? undefined : await parseAnswer(options.schema, whole.content, finish);
-        const logprobs = request.tells?.logprobs === undefined ? {} : { logprobs: logprobsOf(whole.tokens) };
-        return { content: whole.content, object: object as FromSchema<S>, ...finish, ...logprobs };
+      const whole = new WholeAnswer();
+      const answer = engine.complete(request, work.signal);
+      await work.read(answer, (delta) => {
+        whole.add(delta);
+        const { tokens: _, ...shown } = delta;
+        return shown;
       });
+      const finish = await answer.finished;
+      const object = options.schema === undefined ? undefined : await parseAnswer(options.schema, whole.content, finish);
+      const logprobs = request.tells?.logprobs === undefined ? {} : { logprobs: logprobsOf(whole.tokens) };
+      return { content: whole.content, object: object as FromSchema<S>, ...finish, ...logprobs };
     });
   }
 
@@ -300,20 +299,42 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
     }
   }
 
+  /**
+   * Ends this program's work on the engine, also answers that wait for a tool.
+   * @internal
+   */
+  endWork(): void {
+    this.#ended.abort();
+    for (const reply of this.#replies) reply.endWith(closed());
+  }
+
   async #dispose(drainMs: number): Promise<void> {
     // Let dispose() set #disposing first: every method checks it.
     await Promise.resolve();
-    if (this.#release) await this.#giveBack(this.#release, drainMs);
-    else await this.#engine.close(drainMs);
+    const endMs = performance.now() + drainMs;
+    const work = Promise.allSettled([...this.#running, ...this.#replies]);
+    let timer: NodeJS.Timeout | undefined;
+    const ended = new Promise<void>((resolve) => {
+      timer = setTimeout(() => {
+        this.endWork();
+        resolve();
+      }, drainMs);
+    });
+    // Others may use a leased engine, so all work of this lease has to end before it is given back.
+    await (this.#release ? work : Promise.race([work, ended]));
+    clearTimeout(timer);
+    if (this.#release) this.#release();
+    else await this.#engine.close(Math.max(0, endMs - performance.now()));
     this.emit('closed');
   }
 
-  /** Others may use the engine, so only this lease's work is ended. */
-  async #giveBack(release: () => void, drainMs: number): Promise<void> {
-    const timer = setTimeout(() => this.#ended.abort(), drainMs);
-    await Promise.allSettled(this.#running);
-    clearTimeout(timer);
-    release();
+  /** Starts an answer. */
+  #reply<R>(signal: unknown, work: (engine: Engine, work: ReplyWork) => Promise<R>): Reply<R> {
+    const reply = new Reply<R>(signal, (one) => this.#asking(() => work(this.#engine, one)));
+    this.#replies.add(reply);
+    const done = (): void => void this.#replies.delete(reply);
+    reply.then(done, done);
+    return reply;
   }
 
   #untilEnd<S extends AbortSignal | undefined>(signal: S): S | AbortSignal {
@@ -327,23 +348,32 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
    * Runs work on the engine. Work that dispose() ends and calls made after it fail with the same
    * code.
    */
-  async #using<T>(work: (engine: Engine) => Promise<T>): Promise<T> {
-    const closed = (): RecuaError => new RecuaError('closed', 'The model was disposed of.');
+  async #asking<T>(work: () => Promise<T>): Promise<T> {
     if (this.#disposing) throw closed();
-    const running = (async () => await work(this.#engine))();
-    this.#running.add(running);
     try {
-      return await running;
+      return await work();
     } catch (thrown) {
       const code = thrown instanceof RecuaError ? thrown.code : '';
       if (code === 'shutting_down' && this.#release && !this.#disposing) {
         throw new RecuaError('closed', 'The model is gone: its models were disposed of, or it crashed too often. Lease it again.', { cause: thrown });
       }
       throw code === 'shutting_down' || this.#ended.signal.aborted ? closed() : thrown;
+    }
+  }
+
+  async #using<T>(work: (engine: Engine) => Promise<T>): Promise<T> {
+    const running = this.#asking(() => work(this.#engine));
+    this.#running.add(running);
+    try {
+      return await running;
     } finally {
       this.#running.delete(running);
     }
   }
+}
+
+function closed(): RecuaError {
+  return new RecuaError('closed', 'The model was disposed of.');
 }
 
 function inform({ served, path }: ServingModel, description: ModelDescription): ModelInfo {

@@ -203,12 +203,17 @@ export class Models extends EventEmitter<ModelsEvents> implements AsyncDisposabl
    *   0)
    */
   dispose(options: { drainMs?: number | undefined } = {}): Promise<void> {
-    return (this.#disposing ??= this.#pool.close(options.drainMs ?? 0));
+    return (this.#disposing ??= this.#close(options.drainMs ?? 0));
   }
 
   /** Calls `dispose()`; for `await using`. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.dispose();
+  }
+
+  async #close(drainMs: number): Promise<void> {
+    await this.#pool.close(drainMs);
+    for (const model of this.#leased.keys()) model.endWork();
   }
 
   async #asking<T>(ask: () => Promise<T>): Promise<T> {

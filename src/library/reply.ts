@@ -63,7 +63,15 @@ export class Reply<Result> implements Promise<Result>, AsyncIterable<ReplyDelta>
 
   /** Stops the answer within one step. Has no effect on a complete answer. */
   cancel(): void {
-    this.#controller.abort(new RecuaError('cancelled', 'The answer was cancelled.'));
+    this.endWith(new RecuaError('cancelled', 'The answer was cancelled.'));
+  }
+
+  /**
+   * Rejects with this error, unless the answer is complete.
+   * @internal
+   */
+  endWith(error: RecuaError): void {
+    this.#controller.abort(error);
   }
 
   /** Yields the parts of the answer until it is complete. */
@@ -92,12 +100,13 @@ export class Reply<Result> implements Promise<Result>, AsyncIterable<ReplyDelta>
       // Start asynchronously, so that an invalid request rejects like any other failure.
       await Promise.resolve();
       signal.throwIfAborted();
-      const result = await work({
+      // A tool may go on, or never end.
+      const result = await Promise.race([rejectionOf(signal), work({
         signal,
         read: async (answer, seen) => {
           for await (const delta of answer) this.#deltas.push(seen(delta));
         },
-      });
+      })]);
       this.#deltas.stop();
       return result;
     } catch (thrown) {
@@ -106,4 +115,9 @@ export class Reply<Result> implements Promise<Result>, AsyncIterable<ReplyDelta>
       throw error;
     }
   }
+}
+
+/** Rejects when the signal aborts. */
+function rejectionOf(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason as RecuaError), { once: true }));
 }

@@ -10,7 +10,7 @@ import { checkBySchema, jsonSchemaOf, type FromSchema, type Schema } from './sch
 export interface ToolContext {
   /** The `id` of the call. */
   id: string;
-  /** Aborts when the answer is cancelled. */
+  /** Aborts when the answer is cancelled, or its model is disposed of. */
   signal: AbortSignal;
 }
 

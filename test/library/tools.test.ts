@@ -1,5 +1,5 @@
-import { tool, type ChatResult, type Message, type Reply } from 'recua';
-import { inBothModes } from './modes.js';
+import { openModels, tool, type ChatResult, type Message, type Model, type Reply } from 'recua';
+import { codeOf, inBothModes } from './modes.js';
 
 const parameters = { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] } as const;
 const description = 'Get the weather of a city';
@@ -70,6 +70,48 @@ inBothModes('rounds are limited, an exception rejects, and a cancel ends the loo
   await t.rejects(Promise.resolve(model.chat(question, { ...greedy, tools: throwing })), own);
   const reply: Reply<ChatResult> = model.chat(question, { ...greedy, tools: { get_weather: tool({ description, parameters, execute: () => reply.cancel() }) } });
   await t.rejects(Promise.resolve(reply), { code: 'cancelled' });
+});
+
+inBothModes('a tool that never ends holds up neither a cancel nor dispose, and its signal aborts', async (t, load) => {
+  const model = await load(t);
+  const start = async (from: Model) => {
+    let begun = (_: AbortSignal): void => undefined;
+    const signal = new Promise<AbortSignal>((resolve) => (begun = resolve));
+    const execute = (_: unknown, context: { signal: AbortSignal }) => {
+      begun(context.signal);
+      return new Promise(() => {});
+    };
+    const reply = from.chat(question, { ...greedy, tools: { get_weather: tool({ description, parameters, execute }) } });
+    return { reply, signal: await signal };
+  };
+  const one = await start(model);
+  one.reply.cancel();
+  t.equal(await codeOf(one.reply), 'cancelled');
+  const other = await start(model);
+  await model.dispose();
+  t.equal(await codeOf(other.reply), 'closed');
+
+  const models = await openModels({ models: { chat: { model: 'builtin' } }, contextSize: 512, threads: 1 });
+  t.teardown(() => models.dispose());
+  const leased = await models.lease();
+  const third = await start(leased);
+  await leased.dispose();
+  t.match(await models.list(), [{ leases: 0 }]);
+  const last = await start(await models.lease());
+  await models.dispose();
+  t.same(await Promise.all([third.reply, last.reply].map(codeOf)), ['closed', 'closed']);
+  for (const { signal } of [one, other, third, last]) t.ok(signal.aborted);
+});
+
+inBothModes('dispose lets an answer run its tools and end', async (t, load) => {
+  const model = await load(t);
+  let disposing: Promise<void> | undefined;
+  const execute = (): string => {
+    disposing = model.dispose({ drainMs: 60_000 });
+    return 'Sunny';
+  };
+  t.match(await model.chat(question, { ...greedy, tools: { get_weather: tool({ description, parameters, execute }) } }), { content: /Sunny/ });
+  await disposing;
 });
 
 inBothModes('the model is told which arguments a library’s schema refuses', async (t, load) => {
