@@ -102,3 +102,14 @@ for (const name of ['', ...templates]) {
     t.pass(`with ${thought} characters of thoughts`);
   });
 }
+
+t.test('a string in a call holds nothing that JSON forbids or the parser refuses', async (t) => {
+  for (const [name, begin] of [['LFM2.5-Instruct', '<|tool_call_start|>[ask(words="'], ['mistralai-Mistral-Nemo-Instruct-2407', '[TOOL_CALLS][{"name":"lamp","arguments":{"on":true},"id":"']] as const) {
+    const { grammar, generationPrompt } = await chatPrompt(model, 'Go', { template: readFileSync(new URL(`${name}.jinja`, folder), 'utf8'), tools: offered, toolChoice: 'required' });
+    const walker = new GbnfWalker(new GbnfMatcher(grammar));
+    for (const character of `${generationPrompt}${begin}\\n`) t.ok(walker.take(character), character);
+    for (const character of '\n\t\u001f') t.notOk(walker.take(character), `${name}: ${JSON.stringify(character)}`);
+    t.ok(walker.take('\\'));
+    t.notOk(walker.take(' '), `${name}: an escaped blank`);
+  }
+});
