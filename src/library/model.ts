@@ -11,7 +11,7 @@ import { Fields, wrongType } from '../request/fields.js';
 import { converse, parseAnswer, type ChatResult } from './conversation.js';
 import type { Message } from './messages.js';
 import { logprobsOf } from './logprobs.js';
-import { makeChatRequest, makeCompletionRequest, openOptions, readSignal, readText, readTexts, type ChatOptions, type CompleteOptions } from './options.js';
+import { drainOf, makeChatRequest, makeCompletionRequest, openOptions, readSignal, readText, readTexts, type ChatOptions, type CompleteOptions } from './options.js';
 import { Reply, type ReplyWork } from './reply.js';
 import type { FromSchema, Schema } from './schema.js';
 import { copyTokens, readTokens } from './token-lists.js';
@@ -269,10 +269,10 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
    * loaded for others.
    *
    * @param options `drainMs`: how long running answers may continue first, in milliseconds (default
-   *   0)
+   *   0); `Infinity`: until they end
    */
   dispose(options: { drainMs?: number | undefined } = {}): Promise<void> {
-    return (this.#disposing ??= this.#dispose(options.drainMs ?? 0));
+    return (this.#disposing ??= this.#dispose(drainOf(options)));
   }
 
   /** Calls `dispose()`; for `await using`. */

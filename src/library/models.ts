@@ -20,7 +20,7 @@ import { engineConfigSettings, makeConfig, type Config } from '../settings/confi
 import type { OptionsOf } from '../settings/kinds.js';
 import { poolSettings } from '../settings/server.js';
 import { Model, modelInfo, type ModelInfo } from './model.js';
-import { openOptions, readFunction, readSignal, type LoadOptions } from './options.js';
+import { drainOf, openOptions, readFunction, readSignal, type LoadOptions } from './options.js';
 
 /** One of several models. Its own settings override the shared ones. */
 export interface ModelOptions extends OptionsOf<typeof engineConfigSettings> {
@@ -200,10 +200,10 @@ export class Models extends EventEmitter<ModelsEvents> implements AsyncDisposabl
    * reject with `closed`.
    *
    * @param options `drainMs`: how long running answers may continue first, in milliseconds (default
-   *   0)
+   *   0); `Infinity`: until they end
    */
   dispose(options: { drainMs?: number | undefined } = {}): Promise<void> {
-    return (this.#disposing ??= this.#close(options.drainMs ?? 0));
+    return (this.#disposing ??= this.#close(drainOf(options)));
   }
 
   /** Calls `dispose()`; for `await using`. */

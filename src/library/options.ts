@@ -145,6 +145,14 @@ export function readSignal(fields: Fields): AbortSignal | undefined {
   throw wrongType('signal', 'an AbortSignal', signal);
 }
 
+/** Timers wait for 24 days at most; those of the engine add some minutes to this. */
+const longestDrainMs = 20 * 86_400 * 1_000;
+
+/** The option of `dispose`. */
+export function drainOf({ drainMs = 0 }: { drainMs?: number | undefined }): number {
+  return Math.min(drainMs, longestDrainMs);
+}
+
 export function readFunction<F>(fields: Fields, name: string): F | undefined {
   const value = fields.get(name);
   if (value === undefined || typeof value === 'function') return value as F | undefined;

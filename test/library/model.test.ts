@@ -204,6 +204,13 @@ inBothModes('dispose can let answers end', async (t, load) => {
   await new Promise(setImmediate);
   await model.dispose({ drainMs: 60_000 });
   t.match(await last, { finishReason: 'stop' });
+  const other = await load(t);
+  const long = other.complete('Once', { ...endless, maxTokens: 500 });
+  for await (const _ of long) {
+    await other.dispose({ drainMs: Infinity });
+    break;
+  }
+  t.match(await long, { finishReason: 'length' });
 });
 
 inBothModes('await using disposes', async (t, load) => {
