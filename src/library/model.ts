@@ -187,7 +187,9 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
     const inputs = typeof input === 'string' ? [readText(input, 'text')] : readTexts(input, 'texts');
     if (inputs.length === 0) return [];
     const { vectors } = await this.#using((engine) => engine.embed({ inputs }, this.#untilEnd(signal)));
-    return typeof input === 'string' ? vectors[0]! : vectors;
+    // They are views of the engine's message; programs may pass on a vector's `buffer`.
+    const own = vectors.map((vector) => vector.slice());
+    return typeof input === 'string' ? own[0]! : own;
   }
 
   /**
@@ -220,7 +222,8 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
   async tokenize(text: string, options: { addSpecial?: boolean | undefined; parseSpecial?: boolean | undefined } = {}): Promise<Int32Array> {
     const fields = openOptions(options, ['addSpecial', 'parseSpecial']);
     if (typeof text !== 'string') throw wrongType('text', 'a text', text);
-    return await this.#using((engine) => engine.tokenize(text, fields.boolean('addSpecial') ?? false, fields.boolean('parseSpecial') ?? false));
+    const tokens = await this.#using((engine) => engine.tokenize(text, fields.boolean('addSpecial') ?? false, fields.boolean('parseSpecial') ?? false));
+    return tokens.slice();
   }
 
   /** Counts the tokens of a text. Takes the options of `tokenize`. */

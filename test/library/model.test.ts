@@ -83,6 +83,7 @@ inBothModes('embed gives unit vectors, one or several', async (t, load) => {
   const several = await model.embed(['red roses', 'blue violets']);
   t.equal(several.length, 2);
   t.ok(one.reduce((sum, x, i) => sum + x * several[0][i], 0) > 0.9999);
+  for (const { buffer, byteLength } of [one, ...several, await model.tokenize('red')]) t.equal(buffer.byteLength, byteLength, 'each has its own memory');
   t.same(await model.embed([]), []);
   t.equal(await codeOf(model.embed(['fine', ''])), 'invalid_value');
   t.equal(await codeOf(model.embed('x', { signal: AbortSignal.abort() })), 'cancelled');
