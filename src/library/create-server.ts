@@ -46,7 +46,7 @@ export interface ServerApp {
  *
  * The app parses request bodies itself: mount it before any `express.json()`. If `apiKey` is set,
  * requests need a key. The app does not own the models: dispose of them after you close the server.
- * From then on requests get a 503.
+ * After that, requests get a 503.
  *
  * @throws RecuaError `invalid_type` if the argument is neither a model of {@link loadModel} nor has
  *   models of {@link openModels}, `invalid_value` for options
