@@ -19,7 +19,8 @@ export interface ChatResult<Output = undefined> {
   reasoning: string;
   /**
    * Calls that the program has to answer. Empty if there were none, or if the library ran their
-   * tools.
+   * tools. If `finishReason` is `'length'`, the last call may be cut: it is not run, and its
+   * arguments may be a text.
    */
   toolCalls: ToolCall[];
   /** The parsed answer if a `schema` was given, else undefined. */
@@ -71,7 +72,8 @@ export async function converse({ engine, request, tools, maxToolRounds, schema }
     messages.push(round.message);
     calls = round.message.toolCalls ?? [];
     firstCall += calls.length;
-    if (calls.length === 0 || rounds.length > maxToolRounds) break;
+    const mayBeCut = round.finish.finishReason === 'length';
+    if (calls.length === 0 || mayBeCut || rounds.length > maxToolRounds) break;
     const results = await runTools(tools, calls, work.signal);
     work.signal.throwIfAborted();
     if (!results) break;

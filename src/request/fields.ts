@@ -55,7 +55,8 @@ export function wrongValue(param: string, expected: string, value: unknown): Rec
 }
 
 export function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
+  // A Map would be an object without fields.
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Map) && !(value instanceof Set);
 }
 
 /** A finite number in the range; an integer if `integer` is set. */

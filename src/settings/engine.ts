@@ -189,8 +189,8 @@ export const engineSettings = {
   },
   /**
    * `'ngram-simple'` guesses tokens ahead from text that the prompt and the answer repeat, and
-   * evaluates them together when that saves time. The answers stay the same, and come faster where
-   * they quote or repeat. Default `'none'`.
+   * evaluates them together when that saves time. The answers stay the same, up to rounding, and
+   * come faster where they quote or repeat. Default `'none'`.
    */
   specType: {
     kind: 'choice', fallback: 'none', choices: ['none', 'ngram-simple'],

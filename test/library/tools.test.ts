@@ -61,6 +61,17 @@ inBothModes('a result that is cut within a character loses only this character',
   t.match(messages[2], { role: 'assistant', content: /Sunny/ });
 });
 
+inBothModes('a call that maxTokens cuts is not run, and the answer says that it was cut', async (t, load) => {
+  const model = await load(t);
+  let runs = 0;
+  const tools = { get_weather: tool({ description, parameters, execute: () => String(runs++) }) };
+  for (const maxTokens of [12, 16, 20]) {
+    const result = await model.chat(question, { ...greedy, tools, toolChoice: 'required', maxTokens });
+    t.match(result, { finishReason: 'length', usage: { completionTokens: maxTokens }, messages: { length: 1 } }, String(maxTokens));
+  }
+  t.equal(runs, 0);
+});
+
 inBothModes('rounds are limited, an exception rejects, and a cancel ends the loop', async (t, load) => {
   const model = await load(t);
   const tools = { get_weather: tool({ description, parameters, execute: () => 'Sunny' }) };

@@ -39,7 +39,7 @@ export function pageRefusal(res: Response): RecuaError | undefined {
   return (res.locals['pageRefusal'] as Refusal)(res.req.headers);
 }
 
-/** The headers that tell pages from programs, for requests that the server makes on their behalf. */
+/** The headers that tell pages from programs, for requests that the server makes for them. */
 export function pageHeaders(headers: IncomingHttpHeaders): Readonly<Record<string, string>> {
   return Object.fromEntries(['host', 'origin', 'sec-fetch-site', 'user-agent'].flatMap((name) => {
     const value = headers[name];
