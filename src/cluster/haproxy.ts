@@ -61,6 +61,7 @@ frontend recua
   # The client: its API key, else its address.
   http-request set-var(txn.client) req.hdr(authorization)
   http-request set-var(txn.client) req.hdr(x-api-key) if !{ var(txn.client) -m found }
+  http-request set-var(txn.client) req.hdr(api-key) if !{ var(txn.client) -m found }
   http-request set-var(txn.client) src if !{ var(txn.client) -m found }
 
   # The conversation: as the client names it, else its beginning.

@@ -45,7 +45,13 @@ export function readCount(text: string): number {
   return count;
 }
 
-export function kubernetesConfig({ name, replicas, image, model, secret }: Deployed): Written {
+/** YAML reads words such as `true` and `1e3` as other types, unless they are quoted. */
+function yamlText(text: string): string {
+  return /^(?:true|false|yes|no|on|off|y|n|null|0x[\da-f]+|[\d.]+(?:e\d+)?)$/i.test(text) ? JSON.stringify(text) : text;
+}
+
+export function kubernetesConfig({ replicas, image, model, ...given }: Deployed): Written {
+  const [name, secret] = [yamlText(given.name), yamlText(given.secret)];
   const labels = `app.kubernetes.io/name: recua\n@app.kubernetes.io/instance: ${name}`;
   const labeled = (indent: number): string => labels.replaceAll('@', ' '.repeat(indent));
   const isFetched = !model.startsWith('/') && model !== 'builtin';
@@ -184,7 +190,7 @@ spec:
     matchLabels:
       ${labeled(6)}
   endpointPickerRef:
-    name: ${name}-epp
+    name: ${given.name}-epp
     port:
       number: 9002
     failureMode: FailOpen
@@ -193,10 +199,10 @@ spec:
     text,
     notes: [
       'The autoscaler needs recua_requests_waiting as a custom metric of pods (prometheus-adapter); without it, the number of pods stays the same.',
-      `The InferencePool needs the Gateway API inference extension, and an endpoint picker named ${name}-epp that reads vLLM's metrics.`,
+      `The InferencePool needs the Gateway API inference extension, and an endpoint picker named ${given.name}-epp that reads vLLM's metrics.`,
       secret === ''
         ? 'The servers need no key: every client that reaches the pods may use them. --api-key-secret NAME sets one.'
-        : `Create the Secret first: kubectl create secret generic ${secret} --from-literal=api-key=… . /metrics needs the key, too: Prometheus can send it; the endpoint picker cannot, and balances without those metrics.`,
+        : `Create the Secret first: kubectl create secret generic ${given.secret} --from-literal=api-key=… . /metrics needs the key, too: Prometheus can send it; the endpoint picker cannot, and balances without those metrics.`,
     ],
   };
 }

@@ -43,7 +43,7 @@ export function nginxConfig({ replicas, listen, authorities, tlsName, parallel }
 # The conversation: as a header names it, else the client, by its API key and address.
 ${variables.map((name, index) => `map ${name} ${keyName(index)} {
   default ${name};
-  ''      ${index + 1 < variables.length ? keyName(index + 1) : '"$http_authorization$http_x_api_key$remote_addr"'};
+  ''      ${index + 1 < variables.length ? keyName(index + 1) : '"$http_authorization$http_x_api_key$http_api_key$remote_addr"'};
 }`).join('\n')}
 map $http_upgrade $recua_connection {
   default upgrade;

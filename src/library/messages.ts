@@ -43,7 +43,7 @@ export function readMessages(input: string | readonly Message[]): ChatMessage[] 
   if (typeof input === 'string') return [{ role: 'user', content: input }];
   if (!Array.isArray(input)) throw wrongType('messages', 'a text or an array of messages', input);
   if (input.length === 0 || input.length > maxMessages) throw wrongValue('messages', `1 to ${maxMessages} messages`, input);
-  return (input as unknown[]).map((message, index) => readMessage(Fields.of(message, `messages[${index}]`)));
+  return Array.from(input as unknown[], (message, index) => readMessage(Fields.of(message, `messages[${index}]`)));
 }
 
 function readMessage(fields: Fields): ChatMessage {

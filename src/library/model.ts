@@ -7,7 +7,7 @@ import type { Engine, EngineState } from '../engine/api.js';
 import type { SingleName } from '../engine/gateway/single-model.js';
 import type { ModelDescription } from '../engine/protocol.js';
 import { RecuaError } from '../errors.js';
-import { Fields, wrongType } from '../request/fields.js';
+import { checkName, Fields, wrongType } from '../request/fields.js';
 import { converse, parseAnswer, type ChatResult } from './conversation.js';
 import type { Message } from './messages.js';
 import { logprobsOf } from './logprobs.js';
@@ -24,6 +24,9 @@ export interface ModelInfo extends Omit<ModelDescription, 'vocabType' | 'fingerp
   /** Absolute path of its file. */
   path: string;
 }
+
+/** As long as any system allows. */
+const mostPathLength = 32_767;
 
 /** Events and the arguments of their listeners. */
 export interface ModelEvents {
@@ -251,7 +254,7 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
    *   written; `chat_unsupported` for a model that only embeds
    */
   async saveState(path: string): Promise<SavedState> {
-    return await this.#using((engine) => engine.saveState(resolve(path)));
+    return await this.#using((engine) => engine.saveState(resolve(checkName(path, 'path', mostPathLength))));
   }
 
   /**
@@ -263,7 +266,7 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
    *   `chat_unsupported` for a model that only embeds
    */
   async restoreState(path: string): Promise<SavedState> {
-    return await this.#using((engine) => engine.restoreState(resolve(path)));
+    return await this.#using((engine) => engine.restoreState(resolve(checkName(path, 'path', mostPathLength))));
   }
 
   /**

@@ -129,5 +129,6 @@ function segment(part: unknown): string {
 }
 
 function isStandard(schema: Schema): schema is StandardSchema {
-  return '~standard' in schema;
+  const standard = (schema as { '~standard'?: unknown })['~standard'];
+  return typeof standard === 'object' && standard !== null;
 }

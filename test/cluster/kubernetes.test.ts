@@ -68,6 +68,17 @@ t.test('the objects select the same pods and name each other', async (t) => {
   t.strictSame(parseArguments('pull', findPlace(all, [pull!]).command.flags, pulled).operands, ['owner/repo:Q4_K_M']);
 });
 
+t.test('a name that YAML reads as another type stays a name', (t) => {
+  for (const name of ['true', 'null', 'on']) {
+    const objects = read({ ...given, name, secret: name });
+    for (const { metadata, kind } of objects.values()) t.equal(metadata.name, name, kind);
+    const { template } = objects.get('Deployment')!.spec as { template: { metadata: { labels: Labels }; spec: Pod } };
+    t.equal(template.metadata.labels['app.kubernetes.io/instance'], name);
+    t.match(template.spec.containers[0].env.at(-1), { valueFrom: { secretKeyRef: { name } } });
+  }
+  t.end();
+});
+
 t.test('a key comes from a Secret, and only the server has it; a file is not pulled', (t) => {
   const podOf = (deployed: typeof given) => (read(deployed).get('Deployment')!.spec as { template: { spec: Pod } }).template.spec;
   const pod = podOf({ ...given, secret: 'recua-key' });

@@ -134,6 +134,7 @@ inBothModes('with a saved state the conversation is not evaluated again', async 
   const model = await load(t);
   const conversation: Message[] = [{ role: 'user', content: `Remember: ${'red roses, blue violets, '.repeat(20)}` }];
   const first = await model.chat(conversation, greedy);
+  for (const wrong of [undefined, 7, '']) t.match(await codeOf(model.saveState(wrong as string)), /^invalid_/);
   const saved = await model.saveState(path);
   t.ok(saved.tokens > 100);
   t.equal(saved.sizeBytes, statSync(path).size);
@@ -229,6 +230,8 @@ inBothModes('wrong arguments are refused by name, before any work', async (t, lo
     [7, undefined, 'invalid_type', 'messages'],
     [[{ role: 'robot', content: 'x' }], undefined, 'invalid_value', 'messages[0].role'],
     [[{ role: 'user' }], undefined, 'invalid_type', 'messages[0].content'],
+    [new Array(2), undefined, 'invalid_type', 'messages[0]'],
+    ['x', { logitBias: new Map([[1, 2]]) }, 'invalid_type', 'logitBias'],
     [[{ role: 'tool', content: 'x' }], undefined, 'invalid_type', 'messages[0].toolCallId'],
     ['cut \ud83e', undefined, 'invalid_value', 'messages[0].content'],
     ['x', { schema: { enum: ['a', '\ud83e'] } }, 'invalid_value', 'schema.enum[1]'],

@@ -109,6 +109,7 @@ function readAddress(given: string): string {
   if (!url || !['http:', 'https:'].includes(url.protocol) || url.search !== '' || url.hash !== '') {
     throw misuse(`Expected the address of a server, such as http://127.0.0.1:8080, got ${JSON.stringify(given)}.`);
   }
+  if (url.username !== '' || url.password !== '') throw misuse('Expected an address without a user name and a password; a server takes a key: --api-key or RECUA_API_KEY.');
   return `${url.origin}${url.pathname.replace(/\/+$/, '').replace(/\/v1$/, '')}`;
 }
 

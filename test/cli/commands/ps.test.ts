@@ -44,6 +44,7 @@ t.test('ps without a server says so, and exits like serve status', async (t) => 
   const { code, stdout } = await call(home, 'ps', '--json');
   t.equal(code, 3);
   t.strictSame(JSON.parse(stdout), { servers: [] });
+  t.match(await call(home, 'ps', '--url', 'http://ann:word@127.0.0.1:1'), { code: 2, stderr: /^recua: Expected an address without a user name and a password; a server takes a key: --api-key/ });
   t.match(await call(home, 'ps', '--url', '127.0.0.1:1'), { code: 1, stdout: '', stderr: /^recua: The server http:\/\/127\.0\.0\.1:1 refuses the connection/ });
   t.match(await call(home, 'ps', 'builtin'), { code: 2 });
   t.match(await call(home, 'ps', '--watch'), { code: 2, stderr: /Expected a terminal on stdout for --watch/ });
