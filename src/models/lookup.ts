@@ -140,7 +140,8 @@ function numbers(parts: readonly number[]): string {
   return parts.length === 1 ? `part ${parts[0]} is` : `parts ${parts.join(', ')} are`;
 }
 
-export function notFound(name: string, found: Found, { models, repos, aliases }: Inventory): RecuaError {
+/** `takesPaths`: a path would have been a name, too. */
+export function notFound(name: string, found: Found, { models, repos, aliases }: Inventory, takesPaths = true): RecuaError {
   const { repoName } = found;
   if (found.by === 'alias') {
     const target = aliases.get(name);
@@ -155,6 +156,7 @@ export function notFound(name: string, found: Found, { models, repos, aliases }:
   const wholeRepo = repoName?.word === undefined && repoName?.file === undefined;
   const pull = isHubName(repoName) ? ` To ${wholeRepo ? 'see its files and download one' : 'download it'}: recua pull ${pullName(repoName)}` : '';
   const suggestion = `${there}${near === undefined ? '' : ` Did you mean ${near}?`}${pull}`;
+  if (!takesPaths) return new RecuaError('model_not_found', `There is no model ${name} in the store.${suggestion}`);
   const hint = suggestion === '' ? ' Expected the path of a GGUF file, a model of the store (recua list), or builtin for the embedded model.' : suggestion;
   // Short, because the advice follows.
   return new RecuaError('model_not_found', `There is no model ${name}, neither as a file nor in the store.${hint}`);

@@ -68,7 +68,7 @@ t.test('a model is pulled with its progress, shown, copied, used and deleted', a
   t.strictSame(await states(), ['owner/model'], 'nor does a model that only loses a name');
   t.ok(existsSync(snapshotOf(folder, file.path, 'owner/model', commit)), 'a second name goes alone');
   for (const path of [snapshotOf(folder, file.path, 'owner/model', commit), '/etc/passwd', 'package.json', '/nowhere']) {
-    await t.rejects(client.delete({ model: path }), { status_code: 404, message: /^There is no model / }, `a path tells nothing of the disk: ${path}`);
+    await t.rejects(client.delete({ model: path }), { status_code: 404, message: /^There is no model \S+ in the store/ }, `a path tells nothing of the disk: ${path}`);
   }
   t.ok(isInstalled(folder, file));
   await client.delete({ model: name });
