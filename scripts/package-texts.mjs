@@ -84,8 +84,8 @@ export function readme(target) {
   const head = `# ${packageName(target.name)}\n\n`;
   const system = target.glibc ? ` Needs glibc ${target.glibc} or newer.` : '';
   if (target.isBase) {
-    return `${head}The native part of Recua, built for ${title(target)}: its addon, and the libraries of
-llama.cpp ${readPin().version} it computes with, one for each level of processors. The best one is chosen when a model is loaded.
+    return `${head}The native part of Recua, built for ${title(target)}: its addon, and llama.cpp ${readPin().version} with a
+library for each generation of processors. The best one is chosen when a model is loaded.
 
 Do not install it by itself: \`npm install recua\` brings it on this platform.${system}
 

@@ -241,7 +241,7 @@ export const serverSettings = {
     kind: 'switch', fallback: false,
     flag: {
       names: ['--ui-sessions'],
-      help: 'Let the page show the chats that recua chat saved, and save its own there; for '
+      help: 'Let the page show the chats that recua chat saved, and move its own there; for '
         + 'clients on this machine or with an admin key',
     },
   },

@@ -162,11 +162,11 @@ t.test('a cut answer can be continued, and two models answer side by side', { sk
 
   await page.getByRole('button', { name: 'Two models side by side' }).click();
   await say(page, 'Again');
-  await page.getByRole('button', { name: 'The chat continues here' }).waitFor();
+  await page.getByRole('button', { name: 'Chosen' }).waitFor();
   t.equal(await page.locator('.pair-side article.answer').count(), 2);
-  await page.locator('.pair-side').first().getByRole('button', { name: 'The chat continues here' }).waitFor();
-  await page.getByRole('button', { name: 'Continue the chat here' }).click();
-  await page.locator('.pair-side').nth(1).getByRole('button', { name: 'The chat continues here' }).waitFor();
+  await page.locator('.pair-side').first().getByRole('button', { name: 'Chosen' }).waitFor();
+  await page.getByRole('button', { name: 'Continue with this answer' }).click();
+  await page.locator('.pair-side').nth(1).getByRole('button', { name: 'Chosen' }).waitFor();
   await page.getByRole('button', { name: 'Two models side by side' }).click();
   await say(page, 'And on');
   await page.locator('article.user').nth(2).waitFor();

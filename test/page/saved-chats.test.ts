@@ -100,7 +100,7 @@ t.test('a chat of the browser moves to the server and back, with its branches', 
     await entry.getByRole('button', { name: /^Actions for/ }).click();
     await entry.getByRole('button', { name }).click();
   };
-  await act('Move to recua chat');
+  await act('Move to the terminal\'s chats');
   await listed(page).getByText('what-is-a-quipu').waitFor();
   t.match(file(), { model: 'owner/model', messages: [{ content: 'What is a quipu?' }, { content: "The page's answer 2." }] });
 
@@ -180,7 +180,7 @@ t.test('a chat whose file is gone stays in the list, and can be opened and delet
     await page.getByRole('button', { name: 'New chat' }).first().click();
     await say(page, text);
     await lastAnswer(page);
-    await act(own.first(), 'Move to recua chat');
+    await act(own.first(), 'Move to the terminal\'s chats');
     await own.first().waitFor({ state: 'detached' });
   }
   for (const name of readdirSync(folder)) rmSync(join(folder, name));
@@ -206,5 +206,5 @@ t.test('a server without --ui-sessions shows no saved chats', { skip: missing('c
   t.ok(asked.includes('/ui/server'));
   t.notOk(asked.includes('/sessions'), 'a refusal would stand in the console');
   t.equal(await listed(page).count(), 0);
-  t.equal(await page.getByRole('button', { name: 'Move to recua chat' }).count(), 0);
+  t.equal(await page.getByRole('button', { name: 'Move to the terminal\'s chats' }).count(), 0);
 });

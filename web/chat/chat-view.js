@@ -74,7 +74,7 @@ export function ChatView({ id }) {
           ${groupsOf(visible, from).map(({ key, messages }) => html`<div class="group" key=${key}>${messages.map((message) => messageView(message, message === path.at(-1), path))}</div>`)}
           ${isPair && html`<div class="pair">${pair.map((message) => html`<div class=${`pair-side ${message === path.at(-1) ? 'chosen' : ''}`} key=${message.id}>
             ${messageView(message, false, path)}
-            ${!session.running.has(message.id) && html`<button type="button" class=${message === path.at(-1) ? 'primary' : ''} aria-pressed=${message === path.at(-1)} onClick=${() => session.choose(message)}>${message === path.at(-1) ? 'The chat continues here' : 'Continue the chat here'}</button>`}
+            ${!session.running.has(message.id) && html`<button type="button" class=${message === path.at(-1) ? 'primary' : ''} aria-pressed=${message === path.at(-1)} onClick=${() => session.choose(message)}>${message === path.at(-1) ? 'Chosen' : 'Continue with this answer'}</button>`}
           </div>`)}</div>`}
         <//>
         <${Composer} model=${model} />

@@ -133,7 +133,7 @@ function Entry({ one, isOpen, title, pinned, go }) {
     <a href=${`#/chat/${one.id}`} aria-current=${isOpen ? 'page' : undefined} title=${title}>${title}</a>
     <button type="button" class="more" aria-label=${`Actions for ${title}`} aria-expanded=${open} onClick=${() => setOpen(!open)}>⋯</button>
     ${open && html`<div class="entry-actions" role="group" aria-label=${`Actions for ${title}`}>
-      ${(savedChats.isServed || one.saved) && html`<${IconButton} icon=${one.saved ? 'here' : 'computer'} label=${one.saved ? 'Move to this browser' : 'Move to recua chat'} disabled=${isOpen && session.busy} onClick=${act(move)} />`}
+      ${(savedChats.isServed || one.saved) && html`<${IconButton} icon=${one.saved ? 'here' : 'computer'} label=${one.saved ? 'Move to this browser' : 'Move to the terminal\'s chats'} disabled=${isOpen && session.busy} onClick=${act(move)} />`}
       ${!one.saved && html`<${IconButton} icon="pin" label=${pinned ? 'Unpin' : 'Pin'} onClick=${act(() => session.alter(one, { pinned: !pinned }))} />`}
       <${IconButton} icon="edit" label="Rename" onClick=${act(rename)} />
       <${IconButton} icon="save" label="Export as JSON" onClick=${act(() => attempt(() => exportJson([one], one.title)))} />

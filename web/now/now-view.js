@@ -85,7 +85,7 @@ export function NowView() {
       <${Curve} label="Cached" values=${points.map(({ cached }) => cached)} most=${mostKept} text=${percent} />
       <${Curve} label="Memory" values=${points.map((point) => point.memory)} most=${mostKept} text=${bytes} />
     </div>
-    <p class="dim note">The last three minutes, from when this page opened.</p>
+    <p class="dim note">The last three minutes, or since you opened this page.</p>
     <h2>Active models</h2>
     ${here.length === 0 ? html`<p class="dim">No model is loaded.</p>` : html`<div class="table wide stacked" tabindex="0" role="region" aria-label="Active models"><table>
       <thead><tr><th>Model</th><th>State</th><th>Slots</th><th class="align-right">Waiting</th><th class="align-right">Speed</th><th class="align-right">Memory</th><th>Device</th><th>Unloads</th></tr></thead>
@@ -125,7 +125,7 @@ function Requests() {
     json('ui/requests').then(({ data }) => setList(data.filter((/** @type {{ path: string }} */ { path }) => path !== '/tokenize' && path !== '/api/show')), () => undefined);
   }), []);
   return html`<h2>Recent requests</h2>
-    <p class="dim note">The last 200, without this page's own counts of tokens.</p>
+    <p class="dim note">The last 200. Requests by which this page counts tokens are left out.</p>
     ${list.length === 0 ? html`<p class="dim">None yet.</p>` : html`<div class="table wide stacked" tabindex="0" role="region" aria-label="Recent requests"><table>
       <thead><tr><th>Time</th><th>Request</th><th>Status</th><th class="align-right">Prompt</th><th class="align-right">Answer</th><th class="align-right">Duration</th><th>Id</th></tr></thead>
       <tbody>${list.map((one) => html`<tr key=${one['id'] + one['startedMs']}>

@@ -27,7 +27,7 @@ const commands: readonly InChatCommand[] = [
   { names: ['/help', '/?'], operand: '', does: 'Show this help', run: (chat) => chat.input.say(help(chat.input.columns)) },
   { names: ['/quit', '/exit', '/bye'], operand: '', does: 'Leave the chat; so does exit or quit alone', run: (chat) => chat.quit() },
   {
-    names: ['/clear'], operand: '', does: 'Forget the conversation and its KV cache; a saved one stays saved',
+    names: ['/clear'], operand: '', does: 'Start anew, also with the KV cache; what is saved stays saved',
     async run(chat) {
       const { name, automatic } = chat.keeper;
       await chat.clear();
@@ -74,7 +74,7 @@ const commands: readonly InChatCommand[] = [
     },
   },
   {
-    names: ['/save'], operand: '<name>', does: 'Save the chat under a name; a chat that you named before stays as it is',
+    names: ['/save'], operand: '<name>', does: 'Save the chat under this name, as a copy if you named it before',
     async run(chat, operand) {
       const { keeper } = chat;
       if (operand === '' && keeper.name === undefined) throw misuse('Expected a name: /save <name>.');

@@ -8,7 +8,7 @@ import { Terminal } from './terminal.js';
 import type { Key } from './terminal.js';
 
 interface PickOptions {
-  /** A key for each row, which picks the row at once. */
+  /** A key for each row, at most nine. It picks the row at once, and so does the row's number. */
   letters?: readonly string[];
   /** The message if the user leaves. */
   what?: string;
@@ -81,9 +81,14 @@ class Picker {
       case 'suspend':
         this.#erase();
         return this.#terminal.suspend();
-      case 'insert': return this.#letters.includes(meaning.text) ? this.#settle.resolve(this.#letters.indexOf(meaning.text)) : this.#type(number);
+      case 'insert': return this.#letters.length > 0 ? this.#pick(meaning.text) : this.#type(number);
       default: return;
     }
+  }
+
+  #pick(letterOrNumber: string): void {
+    const at = /^[1-9]$/.test(letterOrNumber) ? Number(letterOrNumber) - 1 : this.#letters.indexOf(letterOrNumber);
+    if (at >= 0 && at < this.#rows.length) this.#settle.resolve(at);
   }
 
   /** Another digit continues the number, if the list has enough rows. */

@@ -1,11 +1,12 @@
 // `recua alias` and `recua cp`: more names for models in the store.
+import { checkAlias } from '../../models/aliases.js';
 import { readInventory } from '../../models/lookup.js';
 import { forgetNames, namedModels, nameModel } from '../../models/naming.js';
 import type { NamedModel } from '../../models/naming.js';
 import { shellWord } from '../../models/names/shell-word.js';
 import { findPlaces } from '../../models/places.js';
 import { command } from '../command.js';
-import { misuse, on, perCall } from '../flags/flags.js';
+import { asTyped, misuse, on, perCall } from '../flags/flags.js';
 import { print, say } from '../terminal/output.js';
 import { plain } from '../terminal/wording.js';
 
@@ -40,6 +41,7 @@ export const alias = command({
     if (operands.length === 0) return await list(namedModels(await readInventory(places)), values.json);
     const [name, model, ...surplus] = operands;
     if (model === undefined || surplus.length > 0) throw misuse(`Expected a name and a model: recua alias <name> <model>, got ${operands.join(' ')}.`);
+    asTyped(() => checkAlias(name!));
     return await give(await nameModel(places, model, name!, values.force), values.json);
   },
 });
@@ -58,6 +60,7 @@ export const cp = command({
     if (model === undefined || name === undefined || surplus.length > 0) {
       throw misuse(`Expected a model and its new name: recua cp <model> <name>, got ${operands.length === 0 ? 'none' : operands.join(' ')}.`);
     }
+    asTyped(() => checkAlias(name));
     return await give(await nameModel(findPlaces(), model, name, values.force), values.json);
   },
 });

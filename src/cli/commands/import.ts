@@ -9,7 +9,7 @@ import { findPlaces } from '../../models/places.js';
 import { checkRepo } from '../../models/names/safe-names.js';
 import { shellWord } from '../../models/names/shell-word.js';
 import { command } from '../command.js';
-import { misuse, on, perCall, text } from '../flags/flags.js';
+import { asTyped, misuse, on, perCall, text } from '../flags/flags.js';
 import { print } from '../terminal/output.js';
 import { watchSignals } from '../terminal/signals.js';
 import { plain } from '../terminal/wording.js';
@@ -42,12 +42,8 @@ export const importCommand = command({
     if (surplus.length > 0) throw misuse(`Expected one file, got ${operands.length}. For a split model, give the first part; import other models one by one.`);
     if (values.copy && values.symlink) throw misuse('Expected --copy or --symlink, got both.');
     for (const flag of ['alias', 'name'] as const) if (given.has(flag) && values[flag] === '') throw misuse(`Expected a name for --${flag}, got an empty one.`);
-    try {
-      if (values.alias !== '') checkAlias(values.alias);
-      if (values.name !== '') checkRepo(values.name);
-    } catch (thrown) {
-      throw misuse((thrown as Error).message);
-    }
+    if (values.alias !== '') asTyped(() => checkAlias(values.alias));
+    if (values.name !== '') asTyped(() => checkRepo(values.name));
     const mode: ImportMode = values.copy ? 'copy' : values.symlink ? 'symlink' : 'auto';
     const bar = new ImportBar(values.quiet || values.json, (await import('cli-progress')).SingleBar);
     const stop = watchSignals();

@@ -50,7 +50,7 @@ function sandboxText(sandbox: string): string {
   if (sandbox === '') return 'not known without the addon';
   if (sandbox === 'none') return 'none on this system: engine processes may do what you may';
   const parts = sandbox.split(',').map((part) => part.replace(/^landlock:(\d)$/, 'Landlock $1'));
-  return `${parts.join(' and ')}: without a GPU, engine processes do no more than compute`;
+  return `works (${parts.join(' and ')}), for engine processes without a GPU`;
 }
 
 function processorText({ library, families, ms, refused, off }: ProcessorFacts): string {

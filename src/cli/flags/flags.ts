@@ -34,6 +34,15 @@ export function misuse(message: string): RecuaError {
   return new RecuaError('invalid_usage', message);
 }
 
+/** Runs a check of what was typed: what it refuses is a usage error. */
+export function asTyped(check: () => unknown): void {
+  try {
+    check();
+  } catch (thrown) {
+    throw misuse((thrown as Error).message);
+  }
+}
+
 export function integer(names: Names, value: string, help: string, { fallback, min, max }: { fallback: number; min: number; max: number }): Flag<number> {
   return { names, value, help, fallback, read: (text) => readNumber(names[0], text, min, max, true) };
 }

@@ -43,13 +43,13 @@ async function choicesNow(call: Call): Promise<Choice[]> {
   const last = await lastModel(places) ?? models[0]?.name;
   const help: Choice = { letter: 'h', text: 'Help: every command', run: () => call(['help']) };
   const get = (text: string): Choice => ({ letter: 'p', text, run: () => getModel(call) });
-  tell('Recua runs language models on this machine. Choose with Up and Down, a number or a letter; Enter confirms, Esc leaves.');
+  tell('Recua runs language models on this machine. Choose with a number or a letter, or with Up, Down and Enter; Esc leaves.');
   if (models.length === 0) {
     tell('The only model here is a tiny embedded one, builtin, which shows how things work and knows nothing. Press p to get a real one.');
     return [
       get('Get a model from the hub'),
       { letter: 'c', text: last === undefined || last === 'builtin' ? 'Chat with builtin, the tiny embedded model' : plain(`Chat with ${last}`), run: () => call(['chat', last ?? 'builtin']) },
-      { letter: 's', text: 'Serve builtin: an HTTP API, and a page to chat', run: () => call(['api', 'builtin']) },
+      { letter: 's', text: 'Serve builtin: an HTTP API, and a page to chat', run: () => serve(call, 'builtin') },
       help,
     ];
   }
@@ -57,9 +57,15 @@ async function choicesNow(call: Call): Promise<Choice[]> {
     { letter: 'c', text: plain(`Chat with ${last!}`), run: () => call(['chat', last!]) },
     { letter: 'm', text: `Chat with another model (${models.length} here, and builtin)`, run: () => chatWithOther(models, call) },
     get('Get another model from the hub'),
-    { letter: 's', text: 'Serve the models here: an HTTP API, and a page to chat', run: () => call(['api']) },
+    { letter: 's', text: 'Serve the models here: an HTTP API, and a page to chat', run: () => serve(call) },
     help,
   ];
+}
+
+/** If the server cannot start, it has said why, and the menu opens again. */
+async function serve(call: Call, ...names: string[]): Promise<number | undefined> {
+  const code = await call(['api', ...names]);
+  return code === 0 || code > firstSignalCode ? code : undefined;
 }
 
 async function chatWithOther(models: readonly ListedModel[], call: Call): Promise<number | undefined> {

@@ -258,6 +258,7 @@ class EngineClient extends EngineRequests {
   }
 
   #becomeReady(model: ModelDescription): void {
+    if (this.#everReady) this.#log('info', 'the engine process runs again');
     this.#everReady = this.#loaded = true;
     this.#status = { running: 0, waiting: 0, tokens: 0 };
     this.#turn({ state: 'ready', model, status: this.#status });

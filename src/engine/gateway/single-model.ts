@@ -73,12 +73,13 @@ class SingleModel implements SingleModelPool {
 
   async load(name: string): Promise<PoolModel> {
     this.#check(name);
-    throw fixed('loaded when it starts');
+    await this.sole.ready();
+    return this.#model();
   }
 
   async unload(name: string): Promise<PoolModel> {
     this.#check(name);
-    throw fixed('loaded as long as it runs');
+    throw new RecuaError('model_fixed', 'This server was started with one model, which is loaded as long as it runs. Start it without a model to load and unload models.');
   }
 
   onChange(listener: (model: PoolModel) => void): () => void {
@@ -153,8 +154,4 @@ function readyModel(engine: Engine): ModelDescription {
 
 function stopping(): RecuaError {
   return new RecuaError('shutting_down', 'The server is stopping and takes no new work.');
-}
-
-function fixed(when: string): RecuaError {
-  return new RecuaError('model_fixed', `This server was started with one model, which is ${when}. Start it without a model to load and unload models.`);
 }

@@ -3,6 +3,9 @@
 import type { NativeAddon } from '../../addon/addon.js';
 import type { Log } from '../api.js';
 
+/** Warnings about settings that Recua chooses itself. */
+const chosenHere = /model default pooling_type is/;
+
 const listeners = new WeakMap<NativeAddon, Set<Log>>();
 
 /** Passes every line to `log` until the returned function is called. */
@@ -15,7 +18,7 @@ export function listenToNative(addon: NativeAddon, log: Log): () => void {
   if (all.size === 1) {
     addon.setLog((level, text) => {
       // llama.cpp logs a hundred lines per load as 'info', which are details here.
-      for (const each of all) each(level === 'info' ? 'debug' : (level as 'warn'), text);
+      for (const each of all) each(level === 'info' || chosenHere.test(text) ? 'debug' : (level as 'warn'), text);
     });
   }
   return () => {

@@ -1,7 +1,10 @@
 // `recua` alone on a terminal: the menu.
 import t from 'tap';
 import type { Test } from 'tap';
+import { once } from 'node:events';
 import { copyFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { builtinPath } from '#recua/models/store.js';
 import { FakeHub, modelBytes } from '../../models/fake-hub.js';
@@ -14,6 +17,13 @@ function open(t: Test, env: Record<string, string>, options: PtyOptions = {}): P
   const pty = new Pty([], { env, ...options });
   t.teardown(() => pty.dispose());
   return pty;
+}
+
+/** A port on which another program listens. */
+async function taken(): Promise<{ port: number; close(): void }> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return { port: (server.address() as AddressInfo).port, close: () => void server.close() };
 }
 
 t.test('without a model, the menu shows how to get one, and the embedded one to try, in 24 rows', async (t) => {
@@ -36,9 +46,8 @@ t.test('arrow keys, numbers and letters choose; Esc leaves with 0, Ctrl-C with 1
   await menu.until(/> 1 {2}c {2}Chat with local\/alpha\n {2}2 {2}m {2}Chat with another model \(1 here, and builtin\)\n {2}3 {2}p {2}Get another model/);
   menu.type('\x1b[B');
   await menu.until(/^> 2/m);
-  menu.type('5');
-  await menu.until(/^> 5 {2}h/m);
-  menu.type('2\r');
+  menu.type('9');
+  menu.type('2');
   await menu.until(/Which model\?[^]*> 1 {2}local\/alpha[^]*\n {2}2 {2}builtin/);
   menu.type('\x1b');
   await menu.until(() => /^> 1 {2}c {2}Chat/m.test(menu.text()), 'the menu again');
@@ -67,6 +76,17 @@ t.test('s starts a server', async (t) => {
   menu.type('s');
   await menu.until(/http:\/\/127\.0\.0\.1:\d+/);
   menu.type('\x03');
+  t.equal((await menu.ended).exitCode, 0);
+});
+
+t.test('a server that cannot start leads back to the menu', async (t) => {
+  const { port, close } = await taken();
+  t.teardown(close);
+  const menu = open(t, { ...makeHome(t).env, RECUA_PORT: String(port) });
+  await menu.until(/^> 1/m);
+  menu.type('3');
+  await menu.until(/ listens on 127\.0\.0\.1 port [^]*^> 1/m);
+  menu.type('\x1b');
   t.equal((await menu.ended).exitCode, 0);
 });
 

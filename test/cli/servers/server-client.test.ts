@@ -22,7 +22,7 @@ t.test('it sends requests to a server, and throws the errors of the server', asy
   const body = { messages: [{ role: 'user', content: 'hi' }] };
   t.match(await client.postJson('/v1/chat/completions', body), { object: 'chat.completion' });
   t.match(await (await client.post('/v1/chat/completions', { ...body, stream: true })).text(), /data: \[DONE\]/);
-  await t.rejects(client.postJson('/models/load', { model: 'small' }), { code: 'model_fixed', message: /started with one model/ });
+  await t.rejects(client.postJson('/models/unload', { model: 'small' }), { code: 'model_fixed', message: /started with one model/ });
   await t.rejects(client.post('/v1/chat/completions', { model: 'gpt-4', ...body }), { code: 'model_not_found', param: 'model' });
   await t.rejects(client.getJson('/nowhere'), { code: 'route_not_found' });
 });

@@ -75,9 +75,10 @@ t.test('the state of a single model follows its engine, and listeners are told',
   t.equal(heard.length, 6);
 });
 
-t.test('a single model is neither loaded nor unloaded by request, and closing its pool leaves its engine', async (t) => {
+t.test('a single model stays loaded, and closing its pool leaves its engine', async (t) => {
   const { engine, pool } = open();
-  t.match(await failure(pool.load('tiny')), { code: 'model_fixed', status: 400 });
+  t.match(await pool.load('tiny'), { id: 'Tiny', state: { state: 'loaded' } }, 'what is loaded can be loaded again');
+  t.match(await failure(pool.load('other')), { code: 'model_not_found' });
   t.match(await failure(pool.unload('tiny')), { code: 'model_fixed', message: /as long as it runs/ });
   await pool.close();
   t.match(await failure(pool.lease('tiny')), { code: 'shutting_down' });
