@@ -78,7 +78,7 @@ function App() {
       <div class="shade" onClick=${() => setMenuOpen(false)}></div>
       <aside class="side" aria-label="Menu">
         <div class="brand"><img src="ui/icon.svg" alt="" width="26" height="26" /><strong>Recua</strong><span class="stretch"></span>
-          <${IconButton} icon="theme" label=${`Color theme: ${theme}`} onClick=${() => setTheme(themes[(themes.indexOf(theme) + 1) % themes.length] ?? 'auto')} /></div>
+          <${IconButton} icon=${themes.includes(theme) ? theme : 'auto'} label=${`Color theme: ${theme}`} onClick=${() => setTheme(themes[(themes.indexOf(theme) + 1) % themes.length] ?? 'auto')} /></div>
         <nav class="places" aria-label="Views">${places.map(({ to, icon, name: label }) => html`<a key=${to} href=${to === '#/' ? chatAddress() : to} aria-current=${label === name ? 'page' : undefined}><${Icon} name=${icon} />${label}</a>`)}</nav>
         <button type="button" class="new" onClick=${startNew} title="Ctrl+Shift+O"><${Icon} name="plus" />New chat</button>
         <${ConversationList} isShown=${view === 'chat'} go=${go} />

@@ -89,12 +89,23 @@ t.test('the settings of a chat are sent with its requests', { skip: missing('chr
   await say(page, 'Another city');
   await page.getByText('Not sent: the schema in the chat settings is not valid JSON.').waitFor();
   t.equal(await page.locator('article.user').count(), 1);
+  await page.getByText('Valid JSON', { exact: true }).waitFor();
   t.equal(await page.getByRole('textbox', { name: 'Message' }).inputValue(), 'Another city', 'the text stays in the box');
   await page.getByRole('button', { name: 'Regenerate' }).click();
   await page.getByRole('button', { name: 'Edit and resend' }).click();
   await page.locator('article.user').getByRole('button', { name: 'Send' }).click();
   t.equal(await page.locator('article.user .editor').count(), 1, 'the editor stays open');
   t.equal(await page.locator('.branches').count(), 0, 'neither a question nor an answer has another version');
+  await page.getByRole('button', { name: 'Chat settings' }).click();
+  const schema = settings.getByRole('textbox', { name: 'Answer as JSON with this schema' });
+  await schema.fill('');
+  await schema.blur();
+  t.ok(await schema.isVisible(), 'a cleared field stays open');
+  await page.locator('article.user').getByRole('button', { name: 'Cancel' }).click();
+  await say(page, 'In words');
+  await page.getByText(/^Not sent/).waitFor({ state: 'detached' });
+  await lastAnswer(page);
+  t.equal(await page.locator('.json-view').count(), 1, 'each answer is shown as what it was asked to be');
   t.strictSame(complaints, []);
 });
 
@@ -147,7 +158,7 @@ t.test('an answer that failed before its first word has one button, to try again
 
 t.test('a cut answer can be continued, and two models answer side by side', { skip: missing('chromium') }, async (t) => {
   const { url, engine } = await startApp(t, { maxTokens: 3 });
-  engine.script = async function* () {
+  const count = engine.script = async function* () {
     for (const word of ['One', ' two', ' three', ' four']) {
       await new Promise(setImmediate);
       yield { content: word };
@@ -159,6 +170,11 @@ t.test('a cut answer can be continued, and two models answer side by side', { sk
   await page.getByRole('button', { name: 'Continue this answer' }).click();
   await page.locator('article.answer .prose').getByText('One two threeOne two three').waitFor();
   t.match(JSON.parse(engine.requests.at(-1)!.messages), [{ role: 'user' }, { role: 'assistant', content: 'One two three' }]);
+  await page.locator('.numbers').getByText('6 tokens').waitFor();
+  engine.script = async function* () { await new Promise(setImmediate); };
+  await page.getByRole('button', { name: 'Continue this answer' }).click();
+  await page.getByText('The model had nothing to add.').waitFor();
+  engine.script = count;
 
   await page.getByRole('button', { name: 'Two models side by side' }).click();
   await say(page, 'Again');

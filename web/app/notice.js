@@ -27,6 +27,9 @@ const notices = new Notices();
 /** @param {string} text */
 export const notify = (text) => notices.show(text);
 
+/** Takes the notice away: what it told of is over. */
+export const unnotify = () => notices.show('');
+
 export function NoticeLine() {
   const { text } = useEmitter(notices);
   return html`<div class="notice" role="status">${text && html`<span>${text}</span>`}</div>`;

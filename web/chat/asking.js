@@ -65,6 +65,9 @@ export function parsed(text) {
   }
 }
 
+/** @param {Conversation} conversation */
+export const hasSchema = ({ settings }) => parsed(settings['schema']) !== undefined;
+
 /**
  * Adds the streamed answer to the message. Returns when the answer is complete, and throws if the
  * stream fails first.
@@ -76,6 +79,7 @@ export function parsed(text) {
  */
 export async function answer(body, message, grown, signal, heard) {
   const startMs = performance.now();
+  const before = body['continue_final_message'] ? message.stats : undefined;
   let firstMs = 0;
   for await (const event of events('v1/chat/completions', body, signal)) {
     heard();
@@ -89,7 +93,7 @@ export async function answer(body, message, grown, signal, heard) {
       }
       if (choice.finish_reason) message.finish = choice.finish_reason;
     }
-    if (event.timings) message.stats = statsOf(event, firstMs);
+    if (event.timings) message.stats = withBefore(statsOf(event, firstMs), before);
   }
 }
 
@@ -119,6 +123,17 @@ function statsOf({ usage, timings }, firstMs) {
 }
 
 /**
+ * The figures of an answer and of its continuation together.
+ * @param {import('./tree.js').Stats} now @param {import('./tree.js').Stats | undefined} before
+ */
+function withBefore(now, before) {
+  if (!before) return now;
+  const { promptTokens, cachedTokens, firstMs, tokens, perSecond } = before;
+  // The end alone has no speed.
+  return { ...now, promptTokens, cachedTokens, firstMs, tokens: tokens + now.tokens, perSecond: now.tokens > 1 ? now.perSecond : perSecond };
+}
+
+/**
  * What is wrong with the settings, as a sentence; '' if nothing is.
  * @param {Conversation} conversation
  */
@@ -136,7 +151,7 @@ export function wrongIn({ settings }) {
  */
 export function restartOf(message, conversation) {
   delete message.toolCalls;
-  if (conversation.settings['schema']) {
+  if (hasSchema(conversation)) {
     message.content = '';
     delete message.reasoning;
   }

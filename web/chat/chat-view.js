@@ -93,7 +93,7 @@ function messageView(message, isLast, path) {
   const takesResults = [message, ...results].includes(/** @type {Message} */ (path.at(-1)));
   const canAsk = isLast && !session.busy && (message.role !== 'tool' || !lacksResults(path));
   const all = session.siblings(message);
-  const version = `${all.length} ${all.indexOf(message)} ${session.busy} ${message.error ?? ''} ${results.length} ${session.conversation.settings['schema'] ?? ''}`;
+  const version = `${all.length} ${all.indexOf(message)} ${session.busy} ${message.error ?? ''} ${results.length}`;
   return html`<${MessageView} key=${message.id} message=${message} live=${live} isLast=${isLast} canAsk=${canAsk} takesResults=${takesResults} results=${results.length === 0 ? none : results} version=${version} />`;
 }
 

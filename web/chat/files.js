@@ -108,7 +108,7 @@ const conversationTypes = { title: 'string', pinned: 'boolean', createdMs: 'time
 const settingsTypes = { system: 'string', schema: 'string', tools: 'string', thinking: 'string' };
 const statsTypes = { promptTokens: 'number', cachedTokens: 'number', tokens: 'number', perSecond: 'number', firstMs: 'number' };
 const messageTypes = {
-  id: 'string', parent: 'string', content: 'string', reasoning: 'string', callId: 'string', model: 'string', pair: 'string', finish: 'string', error: 'string', createdMs: 'time',
+  id: 'string', parent: 'string', content: 'string', reasoning: 'string', callId: 'string', model: 'string', pair: 'string', finish: 'string', error: 'string', json: 'boolean', createdMs: 'time',
   toolCalls: { id: 'string', name: 'string', arguments: 'string' }, attached: { name: 'string', text: 'string' },
 };
 

@@ -75,7 +75,7 @@ function JsonView({ text }) {
 function Numbers({ message: { stats, model, finish } }) {
   return html`<p class="numbers">
     ${model && html`<span>${model}</span>`}
-    ${stats && html`<span>${count(stats.tokens)} tokens</span><span>${speed(stats.perSecond)}</span>
+    ${stats && html`<span>${count(stats.tokens)} ${stats.tokens === 1 ? 'token' : 'tokens'}</span><span>${speed(stats.perSecond)}</span>
       <span>${duration(stats.firstMs)} to first token</span>
       <span title="Tokens in the prompt, and how many of them came from the cache">prompt ${count(stats.promptTokens)}, ${count(stats.cachedTokens)} cached</span>`}
     ${finish === 'length' && html`<span class="warn">reached the token limit</span>`}
@@ -114,7 +114,7 @@ function Editor({ text, done, save, label }) {
         if (event.key === 'Escape') done();
         if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) submit();
       }}></textarea>
-    <div class="row end"><button type="button" onClick=${done}>Cancel</button><button type="button" class="primary" onClick=${submit}>${label}</button></div>
+    <div class="row end"><span class="dim keys">Ctrl+Enter</span><button type="button" onClick=${done}>Cancel</button><button type="button" class="primary" onClick=${submit}>${label}</button></div>
   </div>`;
 }
 
@@ -143,7 +143,7 @@ function UserMessage({ message, canAsk }) {
 function Answer({ message, live, isLast, results, takesResults }) {
   const [editing, setEditing] = useState(false);
   const { content, reasoning, toolCalls, error, model = '' } = message;
-  const isJson = !live && session.conversation.settings['schema'] && content !== '';
+  const isJson = !live && message.json && content !== '';
   const hasErrorButton = error && isLast && !session.busy;
   const silent = live && content === '' && !reasoning && !toolCalls?.length;
   const [, draw] = useState(0);

@@ -2,9 +2,9 @@
 // other conversations. The views draw it.
 import { Emitter } from '../app/emitter.js';
 import { models } from '../app/models.js';
-import { notify } from '../app/notice.js';
+import { notify, unnotify } from '../app/notice.js';
 import { sentenceOf, ServerError } from '../app/server.js';
-import { wrongIn } from './asking.js';
+import { hasSchema, wrongIn } from './asking.js';
 import * as database from './database.js';
 import { KeptChats } from './kept-chats.js';
 import { isFree, untilFree } from './one-tab.js';
@@ -63,6 +63,7 @@ class Session extends Emitter {
       notify('This chat is not in this browser.');
       return location.replace('#/');
     }
+    unnotify();
     const opening = ++this.#opening;
     /** @type {Message[]} */
     let messages;
@@ -285,6 +286,7 @@ class Session extends Emitter {
    */
   say(content, attached, instead) {
     if (this.#isRefused()) return false;
+    unnotify();
     const parent = instead ? instead.parent : this.path.at(-1)?.id ?? '';
     const before = this.conversation.chosen;
     const message = this.#add({ parent, role: 'user', content, ...(attached.length > 0 ? { attached } : {}) });
@@ -339,7 +341,8 @@ class Session extends Emitter {
     const pair = second === '' ? {} : { pair: newId() };
     const path = this.path.slice(0, this.path.findIndex(({ id }) => id === to.id) + 1);
     const names = second === '' ? [model] : [model, second];
-    const answers = names.map((name) => this.#add({ parent: to.id, role: 'assistant', content: '', model: name, ...pair }));
+    const json = hasSchema(this.conversation) ? { json: true } : {};
+    const answers = names.map((name) => this.#add({ parent: to.id, role: 'assistant', content: '', model: name, ...json, ...pair }));
     // Of two answers the chat continues with the first, unless the user chooses the other.
     this.#change({ chosen: { ...this.conversation.chosen, [to.id]: answers[0]?.id ?? '' } });
     for (const message of answers) void this.#write(message, path);
@@ -368,9 +371,13 @@ class Session extends Emitter {
     const at = this.path.findIndex(({ id }) => id === message.id);
     delete message.error;
     delete message.finish;
+    message.json = hasSchema(this.conversation);
     // So that a reload before the first new token continues it too.
     void this.#save(this.conversation, [message]);
-    void this.#write(message, this.path.slice(0, at), true);
+    const before = message.content;
+    void this.#write(message, this.path.slice(0, at), true).then(() => {
+      if (message.finish === 'stop' && message.content === before && !message.toolCalls?.length) notify('The model had nothing to add.');
+    });
     this.changed();
   }
 

@@ -81,7 +81,9 @@ function NumberField({ number, placeholder }) {
 function JsonField({ name, label, example, isRight }) {
   const text = session.conversation.settings[name] ?? '';
   const wrong = text.trim() !== '' && !isRight(parsed(text));
-  return html`<details class="json-field" open=${text !== ''}><summary>${label}</summary>
+  // An open field that is cleared stays open.
+  const [open] = useState(text !== '');
+  return html`<details class="json-field" open=${open}><summary>${label}</summary>
     <${Field} name=${name} tag="textarea" rows="6" class="mono" spellcheck="false" aria-label=${label} aria-invalid=${wrong} placeholder=${example} />
     ${wrong && html`<p class="error" role="alert">This is not the JSON expected here. Correct it or clear the field.</p>`}
   </details>`;

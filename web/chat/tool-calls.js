@@ -29,8 +29,12 @@ export function ToolCalls({ message, live, results, takesResults }) {
 function Result({ message, callId, name }) {
   /** @type {{ current: HTMLTextAreaElement | null }} */
   const box = useRef(null);
+  const submit = () => {
+    if (!session.busy) session.giveResult(message, callId, box.current?.value ?? '');
+  };
   return html`<div class="result">
-    <textarea ref=${box} rows="2" aria-label=${`Result of ${name}`} placeholder="What the tool returns"></textarea>
-    <button type="button" disabled=${session.busy} onClick=${() => session.giveResult(message, callId, box.current?.value ?? '')}>Submit result</button>
+    <textarea ref=${box} rows="2" aria-label=${`Result of ${name}`} placeholder="What the tool returns (Ctrl+Enter submits it)"
+      onKeyDown=${(/** @type {KeyboardEvent} */ event) => { if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) submit(); }}></textarea>
+    <button type="button" disabled=${session.busy} onClick=${submit}>Submit result</button>
   </div>`;
 }

@@ -28,6 +28,7 @@
  * @property {Attached[]} [attached]
  * @property {string} [model]
  * @property {string} [pair] shared by two answers shown side by side
+ * @property {boolean} [json] it follows a JSON schema
  * @property {Stats} [stats]
  * @property {string} [finish]
  * @property {string} [error]

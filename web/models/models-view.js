@@ -40,6 +40,7 @@ export function ModelsView() {
     <h1 id="models-title">Models</h1>
     ${error && html`<p class="error" role="alert">${error}</p>`}
     <${HubSearch} />
+    ${list.some(({ fixed }) => fixed) && html`<p class="dim">This server serves only ${list[0]?.id}. To load others, and those that you pull here, start <code>recua api</code> without a model.</p>`}
     ${asked && list.length === 0 && !error && html`<p class="dim">This server has no models yet. Search for one above, or run <code>recua pull owner/repo</code>.</p>`}
     ${list.length > 0 && html`<div class="table wide stacked models-table" tabindex="0" role="region" aria-label="Models of this server"><table>
       <thead><tr><th>Model</th><th>State</th><th class="align-right">Memory</th><th class="align-right">Parameters</th><th class="align-right">Quantization</th><th class="align-right">Context</th><th><span class="hidden">Actions</span></th></tr></thead>
@@ -66,7 +67,7 @@ function Row({ model, machine, given }) {
     await models.refresh();
   };
   const remove = async () => {
-    if (!await confirmed(`Delete ${id}?`, 'This removes its files from this machine. A model from the hub can be pulled again.', 'Delete')) return;
+    if (!await confirmed(`Delete ${id}?`, 'This removes its files from the store. A file of your own that you imported stays where it is. A model from the hub can be pulled again.', 'Delete')) return;
     await request('api/delete', { method: 'DELETE', body: { model: id } });
     notify(`Deleted ${id}`);
   };

@@ -36,6 +36,6 @@ function Row({ answer }) {
     <td class="align-right" data-label="generated">${generated === undefined ? '–' : count(generated)}</td>
     <td class="align-right" data-label="speed">${tokensPerSecond > 0 ? speed(tokensPerSecond) : '–'}</td>
     <td class="align-right" data-label="time">${duration(Math.max(0, Date.now() - startedMs))}</td>
-    <td class="dim"><code>${id}</code></td>
+    <td class="dim id" title=${id}><code>${id}</code></td>
   </tr>`;
 }
