@@ -367,15 +367,16 @@ class Session extends Emitter {
   async goOn(message) {
     if (this.#isRefused()) return;
     if (navigator.locks && !await isFree(message.id)) return notify('Another tab is writing this answer.');
-    if (this.running.has(message.id) || !this.path.includes(message)) return;
-    const at = this.path.findIndex(({ id }) => id === message.id);
+    const isHere = () => !this.running.has(message.id) && this.path.includes(message);
+    if (!isHere()) return;
     delete message.error;
     delete message.finish;
     message.json = hasSchema(this.conversation);
     // So that a reload before the first new token continues it too.
-    void this.#save(this.conversation, [message]);
+    await this.#save(this.conversation, [message]);
+    if (!isHere()) return;
     const before = message.content;
-    void this.#write(message, this.path.slice(0, at), true).then(() => {
+    void this.#write(message, this.path.slice(0, this.path.indexOf(message)), true).then(() => {
       if (message.finish === 'stop' && message.content === before && !message.toolCalls?.length) notify('The model had nothing to add.');
     });
     this.changed();
