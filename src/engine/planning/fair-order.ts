@@ -22,7 +22,10 @@ export class FairOrder {
   readonly #entries = new Map<Sequence, Entry>();
   /** Tokens by client, without those of sequences in `#entries`. */
   readonly #served = new Map<string, number>();
-  /** The counter of a new client starts here: at the lowest counter of the clients present. */
+  /**
+   * A client that did not wait has at least this, so that it has saved up nothing: the lowest
+   * counter of those that wait. While nobody waits, nobody is owed anything: then the highest.
+   */
   #floor = 0;
   #arrived = 0;
 
@@ -33,11 +36,11 @@ export class FairOrder {
 
   enter(sequence: Sequence, { client, priority }: Asker = anyone): void {
     const totals = this.#totals();
-    if (totals.size > 0) this.#floor = Math.max(this.#floor, Math.min(...totals.values()));
-    if (!totals.has(client)) {
+    const waiting = this.#raise(totals);
+    if (!waiting.has(client)) {
       const before = this.#served.get(client) ?? 0;
       this.#served.delete(client);
-      this.#served.set(client, Math.max(before, this.#floor));
+      this.#served.set(client, before + Math.max(0, this.#floor - (totals.get(client) ?? before)));
     }
     this.#entries.set(sequence, { client, priority, number: this.#arrived++ });
     if (this.#served.size > mostRemembered) this.#forget();
@@ -50,7 +53,9 @@ export class FairOrder {
 
   leave(sequence: Sequence): void {
     const entry = this.#entries.get(sequence);
-    if (!this.#entries.delete(sequence) || !entry) return;
+    if (!entry) return;
+    this.#raise(this.#totals());
+    this.#entries.delete(sequence);
     this.#served.set(entry.client, (this.#served.get(entry.client) ?? 0) + cost(sequence));
   }
 
@@ -66,6 +71,15 @@ export class FairOrder {
       const [a, b] = [entryOf(one), entryOf(other)];
       return b.priority - a.priority || totals.get(a.client)! - totals.get(b.client)! || a.number - b.number;
     });
+  }
+
+  /** Raises the floor, and returns the clients that wait. */
+  #raise(totals: ReadonlyMap<string, number>): Set<string> {
+    const waiting = new Set<string>();
+    for (const [{ slot }, { client }] of this.#entries) if (slot < 0) waiting.add(client);
+    const counters = Array.from(waiting, (client) => totals.get(client)!);
+    this.#floor = Math.max(this.#floor, counters.length > 0 ? Math.min(...counters) : Math.max(0, ...totals.values()));
+    return waiting;
   }
 
   /** The counter of each client that is present. */

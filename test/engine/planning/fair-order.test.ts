@@ -70,11 +70,29 @@ t.test('a client that was away has saved up nothing, and one that left owing sti
   t.equal(serve(order, waiting, 4, names).join(''), 'abab', 'not all of the new one first');
   const rest = serve(order, waiting, 8, names);
   t.equal(rest.length, 4);
-  // A client that received much left, and returns beside another.
-  waiting.push(...enter(order, 'c', names, 5_000));
-  serve(order, waiting, 1, names);
-  waiting.push(...enter(order, 'dd', names), ...enter(order, 'c', names));
-  t.equal(serve(order, waiting, 3, names).join(''), 'ddc');
+  // A client that received much while another waited left, and returns beside it.
+  waiting.push(...enter(order, 'd', names), ...enter(order, 'c', names, 5_000), ...enter(order, 'ddd', names));
+  t.equal(serve(order, waiting, 2, names).join(''), 'dc');
+  waiting.push(...enter(order, 'c', names));
+  t.equal(serve(order, waiting, 4, names).join(''), 'dddc');
+  t.end();
+});
+
+t.test('what a client received while nobody waited is not held against it', (t) => {
+  const [order, names] = [new FairOrder(), new Map<Sequence, string>()];
+  for (let one = 0; one < 100; one++) serve(order, enter(order, 'a', names), 1, names);
+  const waiting = [...enter(order, 'bbbbbbbb', names), ...enter(order, 'a', names)];
+  t.equal(serve(order, waiting, 3, names).join(''), 'bab');
+  t.end();
+});
+
+t.test('nor is it if others ran all the time without waiting', (t) => {
+  const [order, names] = [new FairOrder(), new Map<Sequence, string>()];
+  const [long] = enter(order, 'c', names);
+  long!.join(0, 0);
+  for (let one = 0; one < 100; one++) serve(order, enter(order, 'a', names), 1, names);
+  const waiting = [...enter(order, 'bbbbbbbb', names), ...enter(order, 'cccc', names), ...enter(order, 'a', names)];
+  t.equal(serve(order, waiting, 6, names).join(''), 'bcabcb');
   t.end();
 });
 
