@@ -112,7 +112,9 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
   readonly #release: (() => void) | undefined;
   readonly #running = new Set<Promise<unknown>>();
   readonly #replies = new Set<Reply<unknown>>();
-  readonly #ended = new AbortController();
+  #isEnded = false;
+  /** Each ends a running embedding or ranking. */
+  readonly #pooled = new Set<() => void>();
 
   /** @internal */
   constructor(loaded: ServingModel) {
@@ -189,7 +191,7 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
     const signal = readSignal(openOptions(options, ['signal']));
     const inputs = typeof input === 'string' ? [readText(input, 'text')] : readTexts(input, 'texts');
     if (inputs.length === 0) return [];
-    const { vectors } = await this.#using((engine) => engine.embed({ inputs }, this.#untilEnd(signal)));
+    const { vectors } = await this.#pooling(signal, (engine, ends) => engine.embed({ inputs }, ends));
     // They are views of the engine's message; programs may pass on a vector's `buffer`.
     const own = vectors.map((vector) => vector.slice());
     return typeof input === 'string' ? own[0]! : own;
@@ -211,7 +213,7 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
     const asked = readText(query, 'query');
     const texts = readTexts(documents, 'documents');
     if (texts.length === 0) return [];
-    const { scores } = await this.#using((engine) => engine.rerank({ query: asked, documents: texts }, this.#untilEnd(signal)));
+    const { scores } = await this.#pooling(signal, (engine, ends) => engine.rerank({ query: asked, documents: texts }, ends));
     return Array.from(scores, (score, index) => ({ index, score })).sort((a, b) => b.score - a.score).slice(0, topN);
   }
 
@@ -310,7 +312,8 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
    * @internal
    */
   endWork(): void {
-    this.#ended.abort();
+    this.#isEnded = true;
+    for (const end of this.#pooled) end();
     for (const reply of this.#replies) reply.endWith(closed());
   }
 
@@ -343,11 +346,19 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
     return reply;
   }
 
-  #untilEnd<S extends AbortSignal | undefined>(signal: S): S | AbortSignal {
-    if (!this.#release) return signal;
-    if (!signal) return this.#ended.signal;
-    // A signal of another realm cannot be combined with ours; dispose then waits for that answer.
-    return signal instanceof AbortSignal ? AbortSignal.any([signal, this.#ended.signal]) : signal;
+  /** Runs work that dispose() can end, too. AbortSignal.any would leave a bit of each call here. */
+  async #pooling<T>(signal: AbortSignal | undefined, work: (engine: Engine, signal: AbortSignal) => Promise<T>): Promise<T> {
+    const own = new AbortController();
+    const end = (): void => own.abort();
+    if (signal?.aborted) end();
+    signal?.addEventListener('abort', end, { once: true });
+    this.#pooled.add(end);
+    try {
+      return await this.#using((engine) => work(engine, own.signal));
+    } finally {
+      this.#pooled.delete(end);
+      signal?.removeEventListener('abort', end);
+    }
   }
 
   /**
@@ -363,7 +374,7 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
       if (code === 'shutting_down' && this.#release && !this.#disposing) {
         throw new RecuaError('closed', 'The model is gone: its models were disposed of, or it crashed too often. Lease it again.', { cause: thrown });
       }
-      throw code === 'shutting_down' || this.#ended.signal.aborted ? closed() : thrown;
+      throw code === 'shutting_down' || this.#isEnded ? closed() : thrown;
     }
   }
 

@@ -72,6 +72,26 @@ t.test('a model is leased by name, works like a loaded one, and is given back', 
   for (const late of [models.lease('chat'), models.load('chat')]) t.equal(await codeOf(late), 'closed');
 });
 
+t.test('many embeddings at once warn of no leak', async (t) => {
+  const warnings: Error[] = [];
+  const warn = (warning: Error): void => void warnings.push(warning);
+  process.on('warning', warn);
+  t.teardown(() => process.off('warning', warn));
+  const models = await open(t);
+  const embed = await models.lease('embed');
+  await Promise.all(Array.from({ length: 30 }, () => Promise.all([embed.embed('llama'), embed.embed('llama', { signal: new AbortController().signal })])));
+  t.strictSame(warnings, []);
+  const many = Array.from({ length: 2_000 }, () => 'llama');
+  const [stop, long] = [new AbortController(), embed.embed(many)];
+  const stopped = embed.embed(many, { signal: stop.signal });
+  stop.abort();
+  t.equal(await codeOf(stopped), 'cancelled');
+  t.equal(await codeOf(embed.embed('llama', { signal: stop.signal })), 'cancelled');
+  const [code] = await Promise.all([codeOf(long), embed.dispose()]);
+  t.equal(code, 'closed');
+  await models.dispose();
+});
+
 t.test('with room for one of two models, leases take turns, and changes are reported', async (t) => {
   const models = await open(t, { maxModels: 1 });
   const heard: string[] = [];
