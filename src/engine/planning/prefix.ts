@@ -148,7 +148,10 @@ export class PrefixCache {
       if (!inPlace && !this.memory.copies) continue;
       const held = this.held(i);
       const common = this.#reusable(sequence, inPlace ? slot : { ...slot, checkpoints: [] }, held);
-      if (slot.owner && !this.#paysCopy(common, held)) continue;
+      if (slot.owner && !this.#paysCopy(common, held)) {
+        if (this.#matters(held, held - common)) this.#costs.copies.leftOut();
+        continue;
+      }
       const better = inPlace ? 3 : slot.owner ? 1 : 2;
       if (common > reused || (common === reused && common > 0 && better > rank)) {
         source = i;

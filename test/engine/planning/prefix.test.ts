@@ -255,3 +255,28 @@ t.test('a salted prefix is shared under the same salt only, and kept nowhere els
   t.match(cache.place(salted(words([2, 500], [3, 9]), '')), { reused: 500, stash: 7 });
   t.end();
 });
+
+t.test('one slow copy does not end sharing with running sequences', (t) => {
+  const costs = new StepCosts();
+  for (let i = 0; i < 20; i++) costs.learn([{ slot: 0, depth: 0, rows: 512 }], 60);
+  const cache = new PrefixCache(2, { ...plain }, 0, costs);
+  const running = sequenceOf(words([1, 500], [2, 20]));
+  cache.take(cache.place(running) as Placement, running);
+  running.advance(running.pending);
+  // The first one: another program had the processor.
+  costs.copies.measured(500, 300);
+  const shares = (): boolean => {
+    const { source } = run(cache, words([1, 500], [3, 20]));
+    cache.adopt(1, new Int32Array(0));
+    return source === 0;
+  };
+  t.notOk(shares());
+  let prompts = 1;
+  while (prompts < 1_000 && !shares()) prompts++;
+  t.ok(prompts < 300, `${prompts} prompts were read`);
+  costs.copies.measured(500, 300);
+  const known = costs.copies.ms(500);
+  for (let i = 0; i < 100; i++) run(cache, words([1, 20], [i + 5, 300]));
+  t.equal(costs.copies.ms(500), known, 'prompts that share little are no reason to copy');
+  t.end();
+});
