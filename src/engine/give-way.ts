@@ -1,5 +1,5 @@
 // In a full queue, the client with the most requests gives up its last one to a client with fewer.
-// Used by the queues of generating requests and of embeddings.
+// Used by the queues of generating requests, of embeddings and of models that are to be loaded.
 import { RecuaError } from '../errors.js';
 
 /**

@@ -75,6 +75,8 @@ export interface Lease {
 }
 
 export interface LeaseOptions {
+  /** Who asks: a full queue is shared among clients. */
+  client?: string;
   /**
    * How long the model stays loaded after its last request; 0: not at all, Infinity: forever.
    * Absent: the model's own setting.

@@ -157,7 +157,7 @@ class EnginePool implements ModelPool {
     return served;
   }
 
-  async #ask(model: CatalogueModel, { keepAliveMs, signal, onWait }: LeaseOptions, explicit: boolean): Promise<Lease> {
+  async #ask(model: CatalogueModel, { client, keepAliveMs, signal, onWait }: LeaseOptions, explicit: boolean): Promise<Lease> {
     const served = this.#serve(model);
     const entry = this.#leases.model(model.id);
     // Read the file before each load, not while the model is loaded.
@@ -188,7 +188,7 @@ class EnginePool implements ModelPool {
           reject(error);
         },
       });
-      this.#tell({ kind: 'request', model: model.id, request, keepAliveMs, explicit });
+      this.#tell({ kind: 'request', model: model.id, request, client, keepAliveMs, explicit });
       if (this.#pending.has(request)) onWait?.(this.#state(served));
     });
   }

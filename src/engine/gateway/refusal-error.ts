@@ -1,12 +1,14 @@
 // The error for a request that does not get its model: what it needs, what there is, what to do.
 // Used by engine/gateway/pool.
 import { RecuaError } from '../../errors.js';
+import { gaveWay } from '../give-way.js';
 import { memoryText } from '../offload.js';
 import { groupPlace, type Bytes } from '../leases/budget.js';
 import type { Refusal } from '../leases/events.js';
 
 export function refusalError(id: string, why: Refusal): RecuaError {
   if (why.kind === 'failed') return RecuaError.fromPlain(why.error);
+  if (why.kind === 'gave_way') return gaveWay();
   if (why.kind === 'queue_full') {
     return new RecuaError('queue_full', `The queue is full: ${why.most} requests wait for ${id} to be loaded; try again in a moment.`);
   }

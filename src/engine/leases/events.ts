@@ -12,9 +12,9 @@ export type LeaseEvent =
   | { kind: 'planned'; model: string; plan: ModelPlan }
   /**
    * A request for the model. `explicit`: it wants the load itself, so a recent failure does not
-   * refuse it.
+   * refuse it. `client`: who sent it; a full queue is shared among clients.
    */
-  | { kind: 'request'; model: string; request: number; keepAliveMs?: number | undefined; explicit?: boolean }
+  | { kind: 'request'; model: string; request: number; client?: string | undefined; keepAliveMs?: number | undefined; explicit?: boolean }
   /** A waiting request is cancelled. */
   | { kind: 'cancel'; model: string; request: number }
   | { kind: 'release'; model: string; request: number }
@@ -44,6 +44,8 @@ export type LeaseCommand =
 export type Refusal =
   | { kind: 'failed'; error: PlainError }
   | { kind: 'queue_full'; most: number }
+  /** It waited in a full queue, for a client with more requests than the one that came. */
+  | { kind: 'gave_way' }
   /**
    * The model needs more than there is. `pinned`: memory of models that are never unloaded. `left`:
    * the budget is sufficient, but this is all that the machine has for it now, even if all other

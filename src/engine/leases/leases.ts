@@ -7,6 +7,7 @@
 // unloads models that nobody wants, `#makeRoom` starts loads and chooses models to leave for them,
 // and `#grantOne` lends a ready model to the first request in its queue.
 import type { PlainError } from '../../errors.js';
+import { whoGivesWay } from '../give-way.js';
 import { atMost, atMostRoom, fits, groupPlace, isSound, shareDevice, wholeRoom, without, withMore, type Budget, type Bytes, type Room } from './budget.js';
 import type { LeaseCommand, LeaseEvent, Refusal } from './events.js';
 import { ModelEntry, type ModelPlan } from './model-entry.js';
@@ -98,7 +99,7 @@ export class Leases {
   #happened(event: Exclude<LeaseEvent, { kind: 'planned' | 'tick' }>, entry: ModelEntry, nowMs: number): void {
     switch (event.kind) {
       case 'request':
-        return this.#requested(entry, event.request, event.keepAliveMs, event.explicit ?? false, nowMs);
+        return this.#requested(entry, event, nowMs);
       case 'cancel':
         entry.waiting = entry.waiting.filter(({ id }) => id !== event.request);
         return;
@@ -128,15 +129,27 @@ export class Leases {
     }
   }
 
-  #requested(entry: ModelEntry, id: number, keepAliveMs: number | undefined, explicit: boolean, nowMs: number): void {
+  #requested(entry: ModelEntry, { request: id, client = '', keepAliveMs, explicit }: Extract<LeaseEvent, { kind: 'request' }>, nowMs: number): void {
     const { failure, plan } = entry;
     if (failure && entry.phase !== 'loading') {
-      const changed = explicit || failure.fingerprint !== plan.fingerprint || failure.unloads < this.#unloads || nowMs >= failure.retryAtMs;
+      const changed = explicit === true || failure.fingerprint !== plan.fingerprint || failure.unloads < this.#unloads || nowMs >= failure.retryAtMs;
       // If others wait for a retry, this request waits with them.
       if (!changed && entry.waiting.length === 0) return this.#refuse(entry, id, { kind: 'failed', error: failure.error });
     }
-    if (entry.waiting.length >= plan.mostWaiting) return this.#refuse(entry, id, { kind: 'queue_full', most: plan.mostWaiting });
-    entry.waiting.push({ id, arrival: this.#arrivals++, sinceMs: nowMs, keepAliveMs });
+    if (entry.waiting.length >= plan.mostWaiting && !this.#shareQueue(entry, client)) return this.#refuse(entry, id, { kind: 'queue_full', most: plan.mostWaiting });
+    entry.waiting.push({ id, client, arrival: this.#arrivals++, sinceMs: nowMs, keepAliveMs });
+  }
+
+  /** Refuses a waiting request for one of a client with fewer; false if the queue stays full. */
+  #shareQueue(entry: ModelEntry, client: string): boolean {
+    const counts = new Map<string, number>();
+    for (const { client: of } of entry.waiting) counts.set(of, (counts.get(of) ?? 0) + 1);
+    const greediest = whoGivesWay(counts, client);
+    const last = entry.waiting.findLast(({ client: of }) => of === greediest);
+    if (!last) return false;
+    entry.waiting.splice(entry.waiting.indexOf(last), 1);
+    this.#refuse(entry, last.id, { kind: 'gave_way' });
+    return true;
   }
 
   #released(entry: ModelEntry, id: number, nowMs: number): void {

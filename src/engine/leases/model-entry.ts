@@ -25,6 +25,7 @@ export interface ModelPlan {
 export interface WaitingRequest {
   /** Chosen by the driver; the lease has the same id. */
   readonly id: number;
+  readonly client: string;
   /** Sequential number over all models, in order of arrival. */
   readonly arrival: number;
   readonly sinceMs: number;

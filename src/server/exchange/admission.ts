@@ -56,7 +56,7 @@ export function inference(gateway: Gateway, open: (res: Response) => Exchange): 
 }
 
 /** Holds the only reference to the body, so that it is freed while the answer is generated. */
-async function admit({ poolFor, staysAnyway, traffic }: Gateway, req: Request, res: Response, exchange: Exchange, signal: AbortSignal): Promise<Lease> {
+async function admit({ clientOf, poolFor, staysAnyway, traffic }: Gateway, req: Request, res: Response, exchange: Exchange, signal: AbortSignal): Promise<Lease> {
   const body = Fields.of(takeBody(req));
   const { name, keepAliveMs: askedAliveMs } = readAdmission(body);
   const { keepAliveMs, warnings } = residence(askedAliveMs, staysAnyway(res));
@@ -79,7 +79,7 @@ async function admit({ poolFor, staysAnyway, traffic }: Gateway, req: Request, r
       if (waits && !signal.aborted) exchange.wait?.(id);
     }, () => undefined);
   };
-  const lease = await pool.lease(name, { signal, onWait, ...(keepAliveMs === undefined ? {} : { keepAliveMs }) });
+  const lease = await pool.lease(name, { client: clientOf(res), signal, onWait, ...(keepAliveMs === undefined ? {} : { keepAliveMs }) });
   waits = false;
   Object.assign(facts, { model: lease.id, loadMs: performance.now() - askedMs });
   try {

@@ -279,6 +279,19 @@ t.test('a tick that comes too early is followed by another', (t) => {
   t.end();
 });
 
+t.test('while a model loads, a client that fills its queue keeps no other out', (t) => {
+  const leases = new Leases({ bytes: { memory: 10 }, maxModels: 0 });
+  leases.handle({ kind: 'planned', model: 'a', plan: { need: { memory: 1 }, fingerprint: '1', keepAliveMs: 5_000, pinned: false, mostWaiting: 4 } }, 0);
+  const ask = (request: number, client?: string) => leases.handle({ kind: 'request', model: 'a', request, client }, 0);
+  for (let request = 1; request <= 4; request++) ask(request, 'many');
+  t.match(ask(5, 'many'), [{ kind: 'refuse', request: 5, why: { kind: 'queue_full', most: 4 } }]);
+  t.strictSame(ask(6, 'few'), [{ kind: 'refuse', model: 'a', request: 4, why: { kind: 'gave_way' } }]);
+  t.strictSame(ask(7, 'few'), [{ kind: 'refuse', model: 'a', request: 3, why: { kind: 'gave_way' } }]);
+  t.match(ask(8, 'few'), [{ kind: 'refuse', request: 8, why: { kind: 'queue_full' } }], 'each has half of it');
+  t.match(leases.handle({ kind: 'loaded', model: 'a' }, 1_000), [1, 2, 6, 7].map((request) => ({ kind: 'grant', request })));
+  t.end();
+});
+
 const most = { loadMs: 3000, runMs: 2000, unloadMs: 500, models: 6 };
 /**
  * Each other model may have its turn first: it lasts two swaps or ten seconds, until its last
