@@ -6,13 +6,15 @@ import type { Sequence } from './sequence.js';
 
 /** A generated token counts as this many prompt tokens, as in the paper. */
 const perGenerated = 2;
-/** Most clients whose counters are kept. */
+/** Most accounts whose counters are kept. */
 const mostRemembered = 1_000;
 
 /** Stands for requests without an asker. */
 export const anyone: Asker = { client: '', priority: 0 };
 
 interface Entry extends Asker {
+  /** Of its client among requests of its priority: only these compete. */
+  account: string;
   /** In order of arrival. */
   number: number;
 }
@@ -20,29 +22,31 @@ interface Entry extends Asker {
 export class FairOrder {
   /** Waiting and running sequences. */
   readonly #entries = new Map<Sequence, Entry>();
-  /** Tokens by client, without those of sequences in `#entries`. */
+  /** Tokens by account, without those of sequences in `#entries`. */
   readonly #served = new Map<string, number>();
   /**
    * A client that did not wait has at least this, so that it has saved up nothing: the lowest
    * counter of those that wait. While nobody waits, nobody is owed anything: then the highest.
+   * By priority.
    */
-  #floor = 0;
+  readonly #floors = new Map<number, number>();
   #arrived = 0;
 
-  /** Clients with a counter. */
+  /** Accounts with a counter. */
   get known(): number {
     return this.#served.size;
   }
 
   enter(sequence: Sequence, { client, priority }: Asker = anyone): void {
+    const account = `${priority} ${client}`;
     const totals = this.#totals();
-    const waiting = this.#raise(totals);
-    if (!waiting.has(client)) {
-      const before = this.#served.get(client) ?? 0;
-      this.#served.delete(client);
-      this.#served.set(client, before + Math.max(0, this.#floor - (totals.get(client) ?? before)));
+    const waiting = this.#raise(totals, priority);
+    if (!waiting.has(account)) {
+      const before = this.#served.get(account) ?? 0;
+      this.#served.delete(account);
+      this.#served.set(account, before + Math.max(0, this.#floors.get(priority)! - (totals.get(account) ?? before)));
     }
-    this.#entries.set(sequence, { client, priority, number: this.#arrived++ });
+    this.#entries.set(sequence, { account, client, priority, number: this.#arrived++ });
     if (this.#served.size > mostRemembered) this.#forget();
   }
 
@@ -54,9 +58,9 @@ export class FairOrder {
   leave(sequence: Sequence): void {
     const entry = this.#entries.get(sequence);
     if (!entry) return;
-    this.#raise(this.#totals());
+    this.#raise(this.#totals(), entry.priority);
     this.#entries.delete(sequence);
-    this.#served.set(entry.client, (this.#served.get(entry.client) ?? 0) + cost(sequence));
+    this.#served.set(entry.account, (this.#served.get(entry.account) ?? 0) + cost(sequence));
   }
 
   /** Sorts sequences that entered; the first is next. */
@@ -69,32 +73,38 @@ export class FairOrder {
     const totals = this.#totals();
     waiting.sort((one, other) => {
       const [a, b] = [entryOf(one), entryOf(other)];
-      return b.priority - a.priority || totals.get(a.client)! - totals.get(b.client)! || a.number - b.number;
+      return b.priority - a.priority || totals.get(a.account)! - totals.get(b.account)! || a.number - b.number;
     });
   }
 
-  /** Raises the floor, and returns the clients that wait. */
-  #raise(totals: ReadonlyMap<string, number>): Set<string> {
+  /** Raises the floor of a priority, and returns the accounts that wait there. */
+  #raise(totals: ReadonlyMap<string, number>, priority: number): Set<string> {
     const waiting = new Set<string>();
-    for (const [{ slot }, { client }] of this.#entries) if (slot < 0) waiting.add(client);
-    const counters = Array.from(waiting, (client) => totals.get(client)!);
-    this.#floor = Math.max(this.#floor, counters.length > 0 ? Math.min(...counters) : Math.max(0, ...totals.values()));
+    let highest = 0;
+    for (const [{ slot }, entry] of this.#entries) {
+      if (entry.priority !== priority) continue;
+      highest = Math.max(highest, totals.get(entry.account)!);
+      if (slot < 0) waiting.add(entry.account);
+    }
+    const counters = Array.from(waiting, (account) => totals.get(account)!);
+    const floor = counters.length > 0 ? Math.min(...counters) : highest;
+    this.#floors.set(priority, Math.max(this.#floors.get(priority) ?? 0, floor));
     return waiting;
   }
 
-  /** The counter of each client that is present. */
+  /** The counter of each account that is present. */
   #totals(): Map<string, number> {
     const totals = new Map<string, number>();
-    for (const [sequence, { client }] of this.#entries) totals.set(client, (totals.get(client) ?? this.#served.get(client) ?? 0) + cost(sequence));
+    for (const [sequence, { account }] of this.#entries) totals.set(account, (totals.get(account) ?? this.#served.get(account) ?? 0) + cost(sequence));
     return totals;
   }
 
-  /** Drops the oldest counters of clients that are gone. */
+  /** Drops the oldest counters of accounts that are gone. */
   #forget(): void {
-    const present = new Set(Array.from(this.#entries.values(), ({ client }) => client));
-    for (const client of this.#served.keys()) {
+    const present = new Set(Array.from(this.#entries.values(), ({ account }) => account));
+    for (const account of this.#served.keys()) {
       if (this.#served.size <= mostRemembered) return;
-      if (!present.has(client)) this.#served.delete(client);
+      if (!present.has(account)) this.#served.delete(account);
     }
   }
 }

@@ -96,6 +96,16 @@ t.test('nor is it if others ran all the time without waiting', (t) => {
   t.end();
 });
 
+t.test('nor is it if requests of a lower priority waited', (t) => {
+  const [order, names] = [new FairOrder(), new Map<Sequence, string>()];
+  const low = enter(order, 'C', names);
+  for (let one = 0; one < 100; one++) serve(order, enter(order, 'a', names), 1, names);
+  const waiting = [...enter(order, 'bbbbbbbb', names), ...enter(order, 'a', names), ...low, ...enter(order, 'BB', names)];
+  t.equal(serve(order, waiting, 3, names).join(''), 'bab');
+  t.equal(serve(order, waiting, 9, names).join(''), 'bbbbbbCBB');
+  t.end();
+});
+
 t.test('of two clients that always want more, neither gets ahead by more than a request', (t) => {
   for (let seed = 1; seed <= 20; seed++) {
     const [order, names, next] = [new FairOrder(), new Map<Sequence, string>(), random(seed)];
