@@ -48,14 +48,9 @@ async function stores(mode) {
   };
 }
 
-/** Ids of the conversations that are here, unless another tab has deleted them. @type {Set<string>} */
-const known = new Set();
-
 /** @returns {Promise<Conversation[]>} */
 export async function allConversations() {
-  const all = await done((await stores('readonly')).conversations.getAll());
-  for (const { id } of all) known.add(id);
-  return all;
+  return await done((await stores('readonly')).conversations.getAll());
 }
 
 /** @param {string} id @returns {Promise<Message[]>} */
@@ -64,19 +59,20 @@ export async function messagesOf(id) {
 }
 
 /**
- * False if another tab has deleted the conversation: then nothing is saved.
- * @param {Conversation} conversation @param {Message[]} [messages] new or changed ones
+ * Saves a conversation and some of its messages. `made` gets the record that is there and returns
+ * the one to write; undefined: nothing is saved. Resolves to what it returned.
+ * @param {string} id @param {(there: Conversation | undefined) => Conversation | undefined} made
+ * @param {Message[]} messages new or changed ones
  */
-export async function save(conversation, messages = []) {
+export async function save(id, made, messages) {
   const to = await stores('readwrite');
-  const isThere = !known.has(conversation.id) || await done(to.conversations.getKey(conversation.id)) !== undefined;
-  if (isThere) {
+  const conversation = made(await done(to.conversations.get(id)));
+  if (conversation) {
     to.conversations.put(conversation);
     for (const message of messages) to.messages.put(message);
   }
   await to.written;
-  if (isThere) known.add(conversation.id);
-  return isThere;
+  return conversation;
 }
 
 /** @param {string} id */
@@ -88,7 +84,6 @@ export async function removeMessage(id) {
 
 /** @param {string} id */
 export async function remove(id) {
-  known.delete(id);
   const from = await stores('readwrite');
   from.conversations.delete(id);
   for (const key of await done(from.messages.index('conversation').getAllKeys(id))) from.messages.delete(key);

@@ -1,4 +1,4 @@
-// The conversations that this browser keeps in IndexedDB.
+// The conversations that this browser keeps in IndexedDB. Several tabs may change one of them.
 import { notify } from '../app/notice.js';
 import { sentenceOf } from '../app/server.js';
 import * as database from './database.js';
@@ -6,18 +6,47 @@ import * as database from './database.js';
 /** @typedef {import('./tree.js').Conversation} Conversation */
 /** @typedef {import('./tree.js').Message} Message */
 
+/** What is set once for a conversation. Another tab may have set it last. */
+const fields = /** @type {const} */ (['title', 'named', 'pinned', 'changedMs', 'model', 'second', 'settings']);
+
+/** @param {unknown} one @param {unknown} other */
+const differ = (one, other) => JSON.stringify(one) !== JSON.stringify(other);
+
+/**
+ * What another tab changed since `before`, except what was changed here, too.
+ * @param {Conversation} before @param {Conversation} there @param {Conversation} here
+ * @returns {Partial<Conversation>}
+ */
+function newsOf(before, there, here) {
+  const news = Object.fromEntries(fields.filter((name) => differ(before[name], there[name]) && !differ(before[name], here[name])).map((name) => [name, there[name]]));
+  const name = before.saved?.name;
+  if (name === there.saved?.name || name !== here.saved?.name) return news;
+  // Without the ETag the server's file is read before it is written.
+  return { ...news, saved: there.saved && { ...there.saved, etag: '' } };
+}
+
 export class KeptChats {
   /** The last changed first, without an empty conversation. @type {Conversation[]} */
   list = [];
   /** Deleted conversations. An answer that ends later must not bring one back. @type {Set<string>} */
   #gone = new Set();
+  /** As they were last read or written here. @type {Map<string, Conversation>} */
+  #before = new Map();
 
+  /** Reads them all, also again: then with what other tabs changed. */
   async read() {
-    try {
-      this.#sort(await database.allConversations());
-    } catch (thrown) {
-      notify(`Cannot read the conversations in this browser: ${sentenceOf(thrown)}`);
-    }
+    const all = (await database.allConversations()).filter(({ id }) => !this.#gone.has(id));
+    const kept = new Map(this.list.map((one) => [one.id, one]));
+    const read = all.map((there) => {
+      const here = kept.get(there.id);
+      const before = this.#before.get(there.id);
+      kept.delete(there.id);
+      this.#before.set(there.id, there);
+      return here && before ? Object.assign(here, newsOf(before, there, here)) : here ?? { ...there };
+    });
+    // Those that could not be saved yet; the others were deleted in another tab.
+    const unsaved = [...kept.values()].filter(({ id }) => !this.#before.has(id));
+    this.#sort([...unsaved, ...read]);
   }
 
   /** @param {Conversation[]} list */
@@ -45,9 +74,17 @@ export class KeptChats {
     if (this.#gone.has(id)) return;
     if (messages.length > 0) conversation.changedMs = Date.now();
     this.#sort([conversation, ...this.list.filter((one) => one.id !== id)]);
+    const copy = { ...conversation };
     try {
-      const isThere = await database.save({ ...conversation }, messages.map((message) => ({ ...message })));
-      if (!isThere && !this.#gone.has(id)) deleted();
+      const written = await database.save(id, (there) => {
+        const before = this.#before.get(id);
+        if (before && !there) return undefined;
+        return before && there ? { ...copy, ...newsOf(before, there, copy) } : copy;
+      }, messages.map((message) => ({ ...message })));
+      if (written) {
+        this.#before.set(id, written);
+        Object.assign(conversation, newsOf(copy, written, conversation));
+      } else if (!this.#gone.has(id)) deleted();
     } catch (thrown) {
       notify(`Not saved: ${sentenceOf(thrown)}`);
     }

@@ -45,7 +45,7 @@ class Session extends Emitter {
   }
 
   async start() {
-    await this.#kept.read();
+    await this.#kept.read().catch((thrown) => notify(`Cannot read the conversations in this browser: ${sentenceOf(thrown)}`));
     this.changed();
   }
 
@@ -159,7 +159,9 @@ class Session extends Emitter {
 
   /** Reads changes that other tabs made, and others to the server's chats. */
   async lookAgain() {
+    await this.#kept.read().catch(() => undefined);
     await this.#readAgain(this.conversation).catch(() => undefined);
+    this.changed();
     await savedChats.refresh();
     if (savedChats.isServed) await this.#refresh(this.conversation).catch(() => undefined);
   }
@@ -428,7 +430,7 @@ class Session extends Emitter {
 
   /** @param {Conversation} conversation @param {Message[]} messages */
   async take(conversation, messages) {
-    await database.save(conversation, messages);
+    await database.save(conversation.id, () => conversation, messages);
     await this.start();
   }
 }

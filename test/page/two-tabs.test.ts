@@ -1,0 +1,90 @@
+// What two tabs of the page set in one chat.
+import t from 'tap';
+import { startApp, until } from '../server/app-under-test.js';
+import { closeBrowsers, lastAnswer, missing, openPage, say } from './browsers.js';
+import type { Locator, Page } from 'playwright-core';
+
+t.teardown(closeBrowsers);
+
+const listed = (page: Page, title: string): Locator => page.getByRole('navigation', { name: 'Conversations' }).getByRole('listitem').filter({ hasText: title });
+
+async function act(page: Page, title: string, action: string): Promise<void> {
+  const entry = listed(page, title);
+  await page.bringToFront();
+  await entry.hover();
+  await entry.getByRole('button', { name: /^Actions for/ }).click();
+  await entry.getByRole('button', { name: action, exact: true }).click();
+}
+
+async function rename(page: Page, title: string, to: string): Promise<void> {
+  await act(page, title, 'Rename');
+  await page.getByRole('dialog').getByRole('textbox').fill(to);
+  await page.keyboard.press('Enter');
+  await listed(page, to).waitFor();
+}
+
+/** As when the user turns to the tab. */
+const turnTo = (page: Page): Promise<unknown> => page.evaluate(() => document.dispatchEvent(new Event('visibilitychange')));
+
+t.test('what one tab sets in a chat stays when another one writes into it', { skip: missing('chromium') }, async (t) => {
+  const { url, engine } = await startApp(t);
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  await say(page, 'first');
+  await lastAnswer(page);
+  const other = await page.context().newPage();
+  await other.goto(page.url());
+  await lastAnswer(other);
+
+  let finish = (): void => undefined;
+  const finished = new Promise<void>((resolve) => { finish = resolve; });
+  engine.script = async function* () {
+    yield { content: 'The first half' };
+    await finished;
+    yield { content: ' and the second.' };
+  };
+  await say(page, 'second');
+  await page.locator('article.answer .prose').getByText('The first half').waitFor();
+  await rename(other, 'first', 'Fruit');
+  await act(other, 'Fruit', 'Pin');
+  await other.getByRole('button', { name: 'Chat settings' }).click();
+  const system = other.getByRole('textbox', { name: /system/i });
+  await system.fill('Be terse.');
+  await system.blur();
+  finish();
+  await page.locator('article.answer .prose').getByText('The first half and the second.').waitFor();
+  await page.locator('article.answer').last().locator('.numbers').waitFor();
+
+  await t.test('the tab that wrote shows and sends it', async (t) => {
+    await turnTo(page);
+    await listed(page, 'Fruit').waitFor();
+    await say(page, 'third');
+    await until(() => engine.requests.length === 3);
+    t.match(JSON.parse(engine.requests.at(-1)!.messages), [{ role: 'system', content: 'Be terse.' }]);
+  });
+  await t.test('and so does a reload', async () => {
+    await page.reload();
+    await page.getByRole('heading', { name: 'Pinned' }).waitFor();
+    await listed(page, 'Fruit').waitFor();
+  });
+  t.strictSame(complaints, []);
+});
+
+t.test('a tab that is looked at again lists the chats of another', { skip: missing('chromium') }, async (t) => {
+  const { url } = await startApp(t);
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  const other = await page.context().newPage();
+  await other.goto(url);
+  await say(page, 'apples');
+  await lastAnswer(page);
+  await other.bringToFront();
+  await turnTo(other);
+  await listed(other, 'apples').click();
+  await lastAnswer(other);
+  await act(page, 'apples', 'Delete');
+  await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
+  await listed(page, 'apples').waitFor({ state: 'detached' });
+  await turnTo(other);
+  await listed(other, 'apples').waitFor({ state: 'detached' });
+  t.equal(await other.locator('article.user').innerText(), 'apples', 'what is shown can still be copied');
+  t.strictSame(complaints, []);
+});
