@@ -208,3 +208,67 @@ t.test('a server without --ui-sessions shows no saved chats', { skip: missing('c
   t.equal(await listed(page).count(), 0);
   t.equal(await page.getByRole('button', { name: 'Move to the terminal\'s chats' }).count(), 0);
 });
+
+const exchange = [{ role: 'user', sent_at: '2026-01-01T00:00:00.000Z', content: 'Hi' }, { role: 'assistant', content: 'Hello', ended: 'stop' }];
+
+async function saveOn(t: Test, url: string, ...names: string[]): Promise<void> {
+  for (const name of names) {
+    const { status } = await fetch(`${url}/sessions`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ name, session: { messages: exchange } }) });
+    t.equal(status, 200);
+  }
+}
+
+t.test('a double click makes one copy of a saved chat', { skip: missing('chromium') }, async (t) => {
+  const { url } = await start(t);
+  await saveOn(t, url, 'cusco');
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  await listed(page).getByText('cusco').dblclick();
+  await page.locator('article.answer').waitFor();
+  await listed(page).first().hover();
+  await listed(page).getByRole('button', { name: /^Actions for/ }).click();
+  await listed(page).getByRole('button', { name: 'Delete' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
+  await page.getByText('No conversations yet.').waitFor();
+  t.strictSame(complaints, []);
+});
+
+t.test('while a message goes to the server, another version or chat can be opened', { skip: missing('chromium') }, async (t) => {
+  const { url, engine } = await start(t);
+  await saveOn(t, url, 'cusco', 'lima');
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  let write = (): void => undefined;
+  await page.route('**/sessions/cusco', async (route) => {
+    if (route.request().method() === 'PUT') await new Promise<void>((resolve) => { write = resolve; });
+    await route.continue();
+  });
+  await listed(page).getByText('cusco').click();
+  await page.locator('article.user').hover();
+  await page.getByRole('button', { name: 'Edit and resend' }).click();
+  await page.locator('.editor textarea').fill('And Lima?');
+  await page.locator('.editor').getByRole('button', { name: 'Send' }).click();
+  await page.locator('article.user .branches').getByText('2/2').waitFor();
+
+  await t.test('the model is asked what was sent, not what is shown', async (t) => {
+    await page.getByRole('button', { name: 'Previous version' }).click();
+    await page.locator('article.user .branches').getByText('1/2').waitFor();
+    write();
+    await until(() => engine.requests.length === 1);
+    t.match(JSON.parse(engine.requests[0]!.messages), [{ role: 'user', content: 'And Lima?' }]);
+  });
+
+  await t.test('a message to another chat is sent', async () => {
+    await listed(page).getByText('lima').click();
+    await page.locator('article.answer').getByText('Hello').waitFor();
+    await page.waitForTimeout(300);
+    await listed(page).getByText('cusco').click();
+    await page.locator('article.user .branches').waitFor();
+    await say(page, 'Waits');
+    await page.locator('article.user').getByText('Waits').waitFor();
+    await listed(page).getByText('lima').click();
+    await page.locator('article.user').getByText('Waits').waitFor({ state: 'detached' });
+    await say(page, 'Goes on');
+    await until(() => engine.requests.length === 2);
+    write();
+  });
+  t.strictSame(complaints, []);
+});

@@ -10,7 +10,7 @@ import { KeptChats } from './kept-chats.js';
 import { isFree, untilFree } from './one-tab.js';
 import { RunningAnswers } from './running-answers.js';
 import { savedChats, servedModel } from './saved-chats.js';
-import { childrenOf, lacksResults, newConversation, newId, pathOf, titleOf } from './tree.js';
+import { childrenOf, lacksResults, newConversation, newId, pathOf, pathTo, titleOf } from './tree.js';
 
 /** @typedef {import('./tree.js').Conversation} Conversation */
 /** @typedef {import('./tree.js').Message} Message */
@@ -34,8 +34,10 @@ class Session extends Emitter {
   /** Attached files, by conversation id. @type {Map<string, import('./tree.js').Attached[]>} */
   attached = new Map();
   #opening = 0;
-  /** A message is being written to the server's file. */
-  #sending = false;
+  /** Ids of conversations with a message that is being written to the server's file. @type {Set<string>} */
+  #sending = new Set();
+  /** Chats of the server that this browser reads for the first time. @type {Map<string, Promise<string>>} */
+  #reading = new Map();
   /** Counts messages that were put back into the box. */
   returned = 0;
 
@@ -87,6 +89,14 @@ class Session extends Emitter {
   async openSaved(name) {
     const known = this.#kept.findSaved(name);
     if (known) return known.id;
+    // A second click must not make a second copy.
+    const reading = this.#reading.get(name) ?? this.#readSaved(name).finally(() => this.#reading.delete(name));
+    this.#reading.set(name, reading);
+    return await reading;
+  }
+
+  /** @param {string} name */
+  async #readSaved(name) {
     const conversation = { ...newConversation(''), named: true, saved: { name, etag: '', document: {}, model: '' } };
     await this.#refresh(conversation);
     return conversation.id;
@@ -94,7 +104,7 @@ class Session extends Emitter {
 
   /** @param {Conversation} conversation */
   #isWriting({ id }) {
-    return this.running.messagesOf(id).length > 0 || (this.#sending && id === this.conversation.id);
+    return this.running.messagesOf(id).length > 0 || this.#sending.has(id);
   }
 
   /** @param {Conversation} conversation @returns {Promise<Message[]>} */
@@ -207,7 +217,7 @@ class Session extends Emitter {
   }
 
   get busy() {
-    return this.#sending || this.path.some(({ id }) => this.running.has(id)) || this.pair.some(({ id }) => this.running.has(id));
+    return this.#sending.has(this.conversation.id) || this.path.some(({ id }) => this.running.has(id)) || this.pair.some(({ id }) => this.running.has(id));
   }
 
   /** The two answers shown side by side at the end, or none. */
@@ -305,7 +315,7 @@ class Session extends Emitter {
    * @param {Record<string, string>} before `chosen` as it was, to restore on failure
    */
   async #sayOnServer(conversation, message, before) {
-    this.#sending = true;
+    this.#sending.add(conversation.id);
     this.changed();
     try {
       await this.#push(conversation);
@@ -321,7 +331,7 @@ class Session extends Emitter {
       void this.#save(conversation, []);
       if (conversation === this.conversation) this.#arrange();
     }
-    this.#sending = false;
+    this.#sending.delete(conversation.id);
     const isThere = this.messages.has(message.id);
     if (isThere) this.reply(message);
     else await this.#refresh(conversation).catch(() => undefined);
@@ -341,7 +351,8 @@ class Session extends Emitter {
   reply(to) {
     const { model, second } = this.conversation;
     const pair = second === '' ? {} : { pair: newId() };
-    const path = this.path.slice(0, this.path.findIndex(({ id }) => id === to.id) + 1);
+    // Another version may be shown by now.
+    const path = pathTo(to, this.messages);
     const names = second === '' ? [model] : [model, second];
     const json = hasSchema(this.conversation) ? { json: true } : {};
     const answers = names.map((name) => this.#add({ parent: to.id, role: 'assistant', content: '', model: name, ...json, ...pair }));

@@ -91,6 +91,16 @@ export function pathOf(children, chosen) {
 }
 
 /**
+ * A message after those before it, whatever is shown.
+ * @param {Message} last @param {Map<string, Message>} messages by id
+ */
+export function pathTo(last, messages) {
+  const path = [last];
+  for (let before = messages.get(last.parent); before; before = messages.get(before.parent)) path.unshift(before);
+  return path;
+}
+
+/**
  * The messages of a request: the path up to a message, in the API's format.
  * @param {Message[]} path
  * @param {string} system
