@@ -6,6 +6,7 @@ import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { dirname, join, resolve, sep } from 'node:path';
 import { promisify } from 'node:util';
+import { RecuaError } from '../../errors.js';
 import { findPlaces } from '../../models/places.js';
 import { socketPath } from '../../settings/address.js';
 import type { ServerValues } from '../commands/api.js';
@@ -40,7 +41,13 @@ export function fileBounds(names: readonly string[], values: ServerValues, folde
   const { hub, sessions, state } = findPlaces();
   const own = [hub, sessions, state, ...(values.logFile === '' ? [] : [dirname(resolve(values.logFile))])];
   // The sandbox cannot create a missing folder later.
-  for (const one of own) createFolderSync(one);
+  for (const one of own) {
+    try {
+      createFolderSync(one);
+    } catch (cause) {
+      throw new RecuaError('file_unreadable', `The server's folder ${one} cannot be made: ${(cause as Error).message}.`, { cause });
+    }
+  }
   const socket = socketPath(values.host);
   // Engines take turns through a file in XDG_RUNTIME_DIR; drivers cache compiled code.
   const others = [

@@ -54,6 +54,14 @@ t.test('serve install writes a unit that starts the server with these models and
   t.match(await uninstall(), { code: 0, stderr: /There is no / });
 });
 
+t.test('serve install names a folder that it cannot make', onLinux, async (t) => {
+  const file = join(t.testdir({ file: '' }), 'file');
+  const { code, stderr } = await recua(['serve', 'install', 'builtin', '--print'], '', { env: { SERVICE_HOME: join(file, 'home') } });
+  t.equal(code, 1);
+  t.match(stderr, /^recua: The server's folder .*\/file\/home.* cannot be made: ENOTDIR/);
+  t.notMatch(stderr, /    at /, 'without a stack');
+});
+
 t.test('serve install refuses a missing model, a key in plain sight and an unknown flag', onLinux, async (t) => {
   const env = { SERVICE_HOME: t.testdir(), XDG_CONFIG_HOME: t.testdirName };
   t.match(await recua(['serve', 'install', 'no-such-model'], '', { env }), { code: 1, stderr: /no-such-model/ });
