@@ -1,17 +1,16 @@
 // The class that programs use for a loaded model. loadModel makes it, over an engine in its own
 // process or in this one.
 import { EventEmitter } from 'node:events';
-import { resolve } from 'node:path';
 import { WholeAnswer } from '../engine/whole-answer.js';
 import type { Engine, EngineState } from '../engine/api.js';
 import type { SingleName } from '../engine/gateway/single-model.js';
 import type { ModelDescription } from '../engine/protocol.js';
 import { RecuaError } from '../errors.js';
-import { checkName, Fields, wrongType } from '../request/fields.js';
+import { Fields, wrongType } from '../request/fields.js';
 import { converse, parseAnswer, type ChatResult } from './conversation.js';
 import type { Message } from './messages.js';
 import { logprobsOf } from './logprobs.js';
-import { drainOf, makeChatRequest, makeCompletionRequest, openOptions, readSignal, readText, readTexts, type ChatOptions, type CompleteOptions } from './options.js';
+import { drainOf, makeChatRequest, makeCompletionRequest, openOptions, readPath, readSignal, readText, readTexts, type ChatOptions, type CompleteOptions } from './options.js';
 import { Reply, type ReplyWork } from './reply.js';
 import type { FromSchema, Schema } from './schema.js';
 import { copyTokens, readTokens } from './token-lists.js';
@@ -24,9 +23,6 @@ export interface ModelInfo extends Omit<ModelDescription, 'vocabType' | 'fingerp
   /** Absolute path of its file. */
   path: string;
 }
-
-/** As long as any system allows. */
-const mostPathLength = 32_767;
 
 /** Events and the arguments of their listeners. */
 export interface ModelEvents {
@@ -256,7 +252,7 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
    *   written; `chat_unsupported` for a model that only embeds
    */
   async saveState(path: string): Promise<SavedState> {
-    return await this.#using((engine) => engine.saveState(resolve(checkName(path, 'path', mostPathLength))));
+    return await this.#using((engine) => engine.saveState(readPath(path)));
   }
 
   /**
@@ -268,7 +264,7 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
    *   `chat_unsupported` for a model that only embeds
    */
   async restoreState(path: string): Promise<SavedState> {
-    return await this.#using((engine) => engine.restoreState(resolve(checkName(path, 'path', mostPathLength))));
+    return await this.#using((engine) => engine.restoreState(readPath(path)));
   }
 
   /**

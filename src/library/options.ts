@@ -1,5 +1,6 @@
 // Reads the options of the library's methods into the engine's requests. Checks every number and
 // rejects unknown names.
+import { resolve } from 'node:path';
 import { isInt32Array } from 'node:util/types';
 import { answerSettings, type samplerSettings } from '../settings/answer.js';
 import { defaults, engineConfigSettings, engineDefaults, type EngineConfig } from '../settings/config.js';
@@ -239,6 +240,14 @@ function readConstraint(fields: Fields): Constraint {
 
 function conflict(one: string, other: string): RecuaError {
   return new RecuaError('invalid_value', `Expected ${one} or ${other}, got both; leave one out.`, { param: one });
+}
+
+/** As long as any system allows. */
+const mostPathLength = 32_767;
+
+/** The path of a file, made absolute. */
+export function readPath(value: unknown): string {
+  return resolve(checkName(value, 'path', mostPathLength));
 }
 
 /** Non-empty texts, for embedding and reranking. */
