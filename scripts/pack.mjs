@@ -4,7 +4,7 @@
 // system's glibc is newer than the packages promise, it first fetches an older one to build against
 // (pack-tools.mjs). `--any-glibc` packs a build for this system's glibc, and the package says so.
 // See docs/packages.md.
-import { copyFileSync, cpSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { cmakeBuild } from './cmake-build.mjs';
 import { compareVersions } from './elf.mjs';
@@ -12,6 +12,7 @@ import { cmakeOptions } from './native.mjs';
 import { checkBinaries } from './package-check.mjs';
 import { binaries, files, platformPackage, readme, recuaPackage, repository, table, thirdPartyLicenses } from './package-texts.mjs';
 import { canFetchTools, gompPath, hasSysroot, makeSysroot, toolOptions } from './pack-tools.mjs';
+import { withPackagedLinks } from './packaged-links.mjs';
 import { packagesPending } from './packages.mjs';
 import { isProgram, ownLlamaCpp, place, root } from './place.mjs';
 import { capture, Failure, npm } from './process.mjs';
@@ -159,13 +160,15 @@ export async function packRecua(to = place.packed) {
     mkdirSync(dirname(join(stage, path)), { recursive: true });
     cpSync(join(root, path), join(stage, path));
   }
+  const isPackaged = (path) => listed.some((one) => one === path || one.startsWith(`${path}/`));
+  for (const path of listed.filter((one) => one.endsWith('.md'))) write(stage, path, withPackagedLinks(readFileSync(join(root, path), 'utf8'), path, isPackaged));
   write(stage, 'package.json', `${JSON.stringify({ ...recuaPackage(), ...repository() }, null, 2)}\n`);
   write(stage, sbomName, `${JSON.stringify(recuaSbom(), null, 2)}\n`);
   const packed = npmPack(stage, { to });
   const compiled = filesUnder(place.source).filter((path) => /\.c?ts$/.test(path)).flatMap((path) => ['.$1js', '.d.$1ts'].map((ending) => `dist/${path.replace(/\.(c?)ts$/, ending)}`));
   const page = filesUnder(place.web).filter((path) => !/\.d\.ts$|^tsconfig\.json$/.test(path)).map((path) => `web/${path}`);
   const wanted = [...page, 'LICENSE', 'README.md', 'package.json', sbomName, 'builtin/builtin.gguf', 'vendor/llama.cpp.json', ...compiled];
-  expectFiles('recua', packed.files.filter((path) => !/^docs\/|^CHANGELOG\.md$|js\.map$/.test(path)), wanted);
+  expectFiles('recua', packed.files.filter((path) => !/^docs\/|^examples\/|^(CHANGELOG|SECURITY)\.md$|js\.map$/.test(path)), wanted);
   return packed;
 }
 

@@ -9,12 +9,21 @@ const root = fileURLToPath(new URL('../../', import.meta.url));
 const onLinux = process.platform === 'linux';
 const texts = await import(`${scripts}package-texts.mjs`);
 const elf = await import(`${scripts}elf.mjs`);
+const { withPackagedLinks } = await import(`${scripts}packaged-links.mjs`);
 const { checkBinaries } = await import(`${scripts}package-check.mjs`);
 const builtAddon = join(root, 'build', 'Release', 'recua.node');
 
 t.test('the packages of all targets match the snapshot', (t) => {
   const kept = readFileSync(join(root, 'test', 'scripts', 'packages.snapshot.txt'), 'utf8');
   t.equal(texts.snapshot(), kept, 'if the change is meant: node scripts/package-texts.mjs > test/scripts/packages.snapshot.txt');
+  t.end();
+});
+
+t.test('documentation in the package links only to what is there', (t) => {
+  const isPackaged = (path: string): boolean => ['docs/errors.md', 'examples', 'docs/images/a.svg'].includes(path);
+  const text = 'a\n\n<!-- only in the repository -->\n\n![shot](b.png)\n\n<!-- end -->\n\n[errors](errors.md#top) [a `b`](../test/x.test.ts), [site](https://example.com) [here](#here)\n![chart](images/a.svg) ![shot](images/b.png)\n[[1]](../native/x.h) [all](../examples/)';
+  t.equal(withPackagedLinks(text, 'docs/x.md', isPackaged),
+    'a\n\n[errors](errors.md#top) a `b`, [site](https://example.com) [here](#here)\n![chart](images/a.svg) \n[1] [all](../examples/)');
   t.end();
 });
 
