@@ -199,7 +199,7 @@ async function pictures(browser, url, port) {
   await fresh();
   await page.getByRole('button', { name: 'Chat settings' }).click();
   await page.getByText('Answer as JSON with this schema').click();
-  await page.getByRole('textbox', { name: 'Answer as JSON with this schema' }).fill('{"type": "object", "properties": {"city": {"type": "string"}}}');
+  await page.getByRole('textbox', { name: 'Answer as JSON with this schema' }).fill('{"type": "object", "properties": {"city": {"type": "string"}, "country": {"type": "string"}, "elevation_m": {"type": "integer"}, "languages": {"type": "array", "items": {"type": "string"}}}}');
   await say(page, 'Where is Cusco, and what is spoken there?');
   await takePicture(page, 'json');
 

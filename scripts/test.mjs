@@ -125,7 +125,7 @@ await program(async () => {
     if (extra === 0) {
       if (chosen.tests.length === 0) result = { code: 0, passed: 0, failed: 0 };
       else {
-        say(`Tests: ${chosen.tests.length} files`);
+        say(`Tests: ${chosen.tests.length} ${chosen.tests.length === 1 ? 'file' : 'files'}`);
         result = await tap(longestFirst(chosen.tests), chosen.options);
         tellResult(result, chosen);
       }

@@ -5,7 +5,7 @@ import { command } from '../command.js';
 import { integer, misuse, perCall } from '../flags/flags.js';
 import { chooseServer, serverKey, serverUrl } from '../servers/choose-server.js';
 import type { Asked } from '../servers/choose-server.js';
-import { isThere, readModel } from '../servers/served-model.js';
+import { answered, isThere, objectOf } from '../servers/served-model.js';
 import type { ServedModel } from '../servers/served-model.js';
 import type { ServerClient } from '../servers/server-client.js';
 import { watchModel } from '../servers/watch-model.js';
@@ -34,11 +34,11 @@ export const load = command({
       const line = new LoadingLine(`Loading ${name}`);
       try {
         const answer = client.postJson('/models/load', { model: name, ...body }, signal);
-        const { model } = await watchModel(client, name, answer, ({ fraction }) => line.show(fraction ?? 0)) as { model?: unknown };
+        const reply = objectOf(await watchModel(client, name, answer, ({ fraction }) => line.show(fraction ?? 0)));
         line.end();
-        const { id, contextSize, memoryBytes } = readModel(model ?? { id: name });
+        const { id, contextSize, memoryBytes } = changedModel(client, reply, name);
         const facts = [...(contextSize === undefined ? [] : [`${contextSize} tokens of context`]), ...(memoryBytes === undefined ? [] : [sizeText(memoryBytes)])];
-        say(`${id} is ready at ${client.url}${facts.length > 0 ? ` (${facts.join(', ')})` : ''}`);
+        say(`${id} is loaded at ${client.url}${facts.length > 0 ? ` (${facts.join(', ')})` : ''}`);
       } finally {
         line.end();
       }
@@ -59,15 +59,20 @@ export const unload = command({
     return await forEach('unload', operands, values, isThere, async (client, name, signal) => {
       let told = false;
       const answer = client.postJson('/models/unload', { model: name }, signal);
-      const { model } = await watchModel(client, name, answer, ({ id, running }) => {
+      const reply = objectOf(await watchModel(client, name, answer, ({ id, running }) => {
         if (running === 0 || told) return;
         told = true;
         say(`Waiting for ${running} running ${running === 1 ? 'request' : 'requests'} of ${id} to end.`);
-      }) as { model?: unknown };
-      say(`${readModel(model ?? { id: name }).id} is no longer loaded at ${client.url}`);
+      }));
+      say(`${changedModel(client, reply, name).id} is no longer loaded at ${client.url}`);
     });
   },
 });
+
+/** llama-server's answer has no model. */
+function changedModel(client: ServerClient, { model, success }: Record<string, unknown>, name: string): ServedModel {
+  return answered(client, model ?? (success === true ? { id: name } : undefined));
+}
 
 type Step = (client: ServerClient, name: string, signal: AbortSignal) => Promise<void>;
 

@@ -28,7 +28,7 @@ export function asText(result: Examination): string {
     ...(advice ? [row('', `To compute on it: ${advice.command}`)] : []),
     row('Model store', `${plain(store.path)}${store.exists ? '' : ' (not made yet)'}, ${store.writable ? 'writable' : 'not writable'}${store.freeBytes === undefined ? '' : `, ${sizeText(store.freeBytes)} free`}`),
     row('Config file', `${plain(config.path)}: ${config.error !== '' ? 'not in order' : config.exists ? 'in order' : 'there is none, so the defaults apply'}`),
-    row('recua serve', server ? `${server.state}${server.record?.url && server.alive ? ` at ${server.record.url}` : ''}` : 'unknown'),
+    row('recua serve', server ? `${server.state === 'stopped' ? 'not running' : server.state}${server.record?.url && server.alive ? ` at ${server.record.url}` : ''}` : 'unknown'),
     row('Sandbox', sandboxText(sandbox)),
     '',
     ...verdict(findings),
@@ -83,7 +83,7 @@ function graphicsText({ makers, nvidiaDriver, nvidiaSmi, vulkanDrivers, renderNo
   return [
     makers.length === 0 ? 'no GPU seen on the PCI bus' : makers.join(', '),
     nvidiaDriver === '' ? 'no NVIDIA driver' : `NVIDIA driver ${nvidiaDriver}${nvidiaSmi === '' ? ' (no nvidia-smi on the PATH)' : ''}`,
-    vulkanDrivers.length === 0 ? 'no Vulkan driver' : `Vulkan drivers: ${vulkanDrivers.join(' ')}`,
+    vulkanDrivers.length === 0 ? 'no Vulkan driver' : `${vulkanDrivers.length} Vulkan driver ${vulkanDrivers.length === 1 ? 'file' : 'files'}`,
     ...(shut.length === 0 ? [] : [`${shut.join(' ')} closed to this user`]),
   ].map(plain).join('; ');
 }

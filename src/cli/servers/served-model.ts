@@ -35,15 +35,22 @@ export interface ServedModel {
 
 export async function modelsOf(client: ServerClient): Promise<ServedModel[]> {
   const { data } = objectOf(await client.getJson('/v1/models'));
-  return Array.isArray(data) ? data.map(readModel) : [];
+  if (!Array.isArray(data)) throw client.foreign();
+  return data.map((one) => answered(client, one));
+}
+
+/** A model in a server's answer. Throws `server_unreachable` if it is none. */
+export function answered(client: ServerClient, value: unknown): ServedModel {
+  if (typeof objectOf(value)['id'] !== 'string') throw client.foreign();
+  return readModel(value);
 }
 
 /** Throws `model_not_found` if the server has no model of that name, `ambiguous_model`. */
 export async function modelOf(client: ServerClient, name: string): Promise<ServedModel> {
-  return readModel(await client.getJson(`/v1/models/${encodeURIComponent(name)}`));
+  return answered(client, await client.getJson(`/v1/models/${encodeURIComponent(name)}`));
 }
 
-export function readModel(value: unknown): ServedModel {
+function readModel(value: unknown): ServedModel {
   const { id, aliases, status, meta: details, memory_bytes: memory, pinned, fixed, expires_at: expires, context_length: context } = objectOf(value);
   const { value: state, fraction, reason, running, waiting, tokens_per_second: speed } = objectOf(status);
   const meta = objectOf(details);
@@ -65,7 +72,8 @@ export function readModel(value: unknown): ServedModel {
     tokensPerSecond: number(speed) ?? 0,
     pinned: pinned === true,
     fixed: fixed === true,
-    expiresMs: typeof expires === 'number' ? expires * 1_000 : undefined,
+    // No date is later than the last one of JavaScript.
+    expiresMs: typeof expires === 'number' ? Math.min(expires * 1_000, 8.64e15) : undefined,
   };
 }
 
@@ -74,7 +82,7 @@ export function isThere({ state }: ServedModel): boolean {
   return !['unloaded', 'sleeping', 'failed'].includes(state);
 }
 
-function objectOf(value: unknown): Record<string, unknown> {
+export function objectOf(value: unknown): Record<string, unknown> {
   return typeof value === 'object' && value !== null ? value as Record<string, unknown> : {};
 }
 

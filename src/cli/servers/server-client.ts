@@ -44,6 +44,11 @@ export class ServerClient {
     }
   }
 
+  /** The error for an answer in another form than a Recua server's. */
+  foreign(): RecuaError {
+    return unreachable(this.url, 'answers, but not with models: it is not a Recua server, or has another version');
+  }
+
   /** Waits as long as the answer takes. Throws `cancelled` if the signal aborts. */
   async postJson(path: string, body: unknown, signal?: AbortSignal): Promise<unknown> {
     return await this.#json('POST', path, await this.post(path, body, signal), signal);

@@ -20,7 +20,7 @@ t.test('doctor reports what it finds, and exits 0 if all is well', async (t) => 
   for (const line of [
     new RegExp(`^Recua +${ownVersion} in ${root.replace(/\/$/, '')}$`, 'm'), /^Node +v\d+.*(linux|darwin|win32)-\w+/m, /^llama\.cpp +v\d[\d.]+$/m, /^Addon +\S.*recua\.node \(built here, backends compiled in\)$/m,
     /^Backend +CPU: \w/m, /^Processor +libggml-cpu\.\w+ computes what it should \(\d\d families of kernels in \d+ ms\)$/m, /^Device +CPU: .* GiB free$/m, /^Graphics +\S/m, new RegExp(`^Model store +${folder}/models/hub \\(not made yet\\), writable, .* free$`, 'm'),
-    new RegExp(`^Config file +${folder}/config/recua/config\\.json: there is none, so the defaults apply$`, 'm'), /^recua serve +stopped$/m,
+    new RegExp(`^Config file +${folder}/config/recua/config\\.json: there is none, so the defaults apply$`, 'm'), /^recua serve +not running$/m,
   ]) t.match(stdout, line);
   t.match(stdout, /(Nothing is wrong\.|Recua can work\.)\n$/);
   t.equal(stderr, '');

@@ -51,6 +51,19 @@ t.test('ps without a server says so, and exits like serve status', async (t) => 
   t.match(await call(home, 'load', 'builtin'), { code: 1, stderr: /No server is running/ });
 });
 
+t.test('a server that is none of Recua\'s is told so, whatever JSON it answers', async (t) => {
+  const home = makeHome(t);
+  for (const answer of ['null', '7', '{"data": [{}]}', '{"data": 7}', '{"model": null}']) {
+    const server = createServer((_, res) => res.end(answer)).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    for (const words of [['ps'], ['load', 'a'], ['unload', 'a']]) {
+      t.match(await call(home, ...words, '--url', url), { code: 1, stdout: '', stderr: /it is not a Recua server, or has another version\.\n$/ }, `${words[0]}: ${answer}`);
+    }
+    server.close();
+  }
+});
+
 t.test('ps shows what the models of a server are doing', async (t) => {
   const home = makeHome(t);
   const { url } = await serve(t, home, '--keep-alive', '3600', '--ctx-size', '4096');
@@ -87,17 +100,17 @@ t.test('load and unload name the model if another server tells nothing about it'
   t.teardown(() => other.close());
   await once(other, 'listening');
   const url = `http://127.0.0.1:${(other.address() as AddressInfo).port}`;
-  t.match(await call(home, 'load', 'one', '--url', url), { code: 0, stderr: new RegExp(`one is ready at ${url}\n$`) });
+  t.match(await call(home, 'load', 'one', '--url', url), { code: 0, stderr: new RegExp(`one is loaded at ${url}\n$`) });
   t.match(await call(home, 'unload', 'one', '--url', url), { code: 0, stderr: `one is no longer loaded at ${url}\n` });
 });
 
 t.test('models are loaded and unloaded by name, in the server that has them', async (t) => {
   const home = makeHome(t);
   const { url } = await serve(t, home);
-  t.match(await call(home, 'load', 'builtin', '--keep-alive', '-1'), { code: 0, stdout: '', stderr: new RegExp(`^Loading builtin …\nbuiltin is ready at ${url} \\(512 tokens of context, .* MiB\\)\n$`) });
+  t.match(await call(home, 'load', 'builtin', '--keep-alive', '-1'), { code: 0, stdout: '', stderr: new RegExp(`^Loading builtin …\nbuiltin is loaded at ${url} \\(512 tokens of context, .* MiB\\)\n$`) });
   t.match(table((await call(home, 'ps')).stdout), [{ STATE: 'loaded', UNTIL: 'forever' }]);
   t.match(await call(home, 'load', 'bultin'), { code: 1, stderr: /recua: The model "bultin" does not exist here\. Did you mean "builtin"\?/ });
-  t.match(await call(home, 'load', 'nothing-like-it', 'builtin'), { code: 1, stderr: /does not exist[^]*builtin is ready/ }, 'the others are loaded all the same');
+  t.match(await call(home, 'load', 'nothing-like-it', 'builtin'), { code: 1, stderr: /does not exist[^]*builtin is loaded/ }, 'the others are loaded all the same');
   t.match(await call(home, 'unload', 'builtin'), { code: 0, stderr: `builtin is no longer loaded at ${url}\n` });
   t.strictSame(await models(home), []);
   t.match(await call(home, 'stop', 'builtin', '--url', url), { code: 0 }, 'what is not loaded is no error');
@@ -107,13 +120,13 @@ t.test('models are loaded and unloaded by name, in the server that has them', as
 t.test('of several servers, the one that has the model is asked', async (t) => {
   const home = makeHome(t);
   const [one, other] = [await serve(t, home, 'builtin', '--alias', 'small'), await serve(t, home)];
-  t.match(await call(home, 'load', 'small'), { code: 0, stderr: new RegExp(`small is ready at ${one.url} `) }, 'its only model is loaded already');
+  t.match(await call(home, 'load', 'small'), { code: 0, stderr: new RegExp(`small is loaded at ${one.url} `) }, 'its only model is loaded already');
   t.match(await call(home, 'unload', 'small'), { code: 1, stderr: /recua: This server was started with one model, which is loaded as long as it runs/ });
   const rows = table((await call(home, 'ps', '--all')).stdout);
   t.strictSame(rows.map(({ NAME, SERVER, STATE, UNTIL }) => [NAME, SERVER, STATE, UNTIL]).sort(), [['builtin', other.url, 'unloaded', undefined], ['small', one.url, 'loaded', 'pinned']]);
   // Now both have it, and one of them can load and unload it.
   const fixed = await serve(t, home, 'builtin');
-  t.match(await call(home, 'load', 'builtin'), { code: 0, stderr: new RegExp(`builtin is ready at ${other.url} `) });
+  t.match(await call(home, 'load', 'builtin'), { code: 0, stderr: new RegExp(`builtin is loaded at ${other.url} `) });
   t.match(await call(home, 'unload', 'builtin'), { code: 0, stderr: `builtin is no longer loaded at ${other.url}\n` });
   fixed.running.child.kill('SIGKILL');
   await fixed.running.ended;
