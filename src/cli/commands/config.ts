@@ -77,7 +77,7 @@ interface Table {
 
 function keptPlaces(settings: FlagSettings): [string, string][] {
   const { hub, sessions, state, tokenFile } = findPlaces();
-  return [['config file', settings.path], ['models', hub], ['sessions', sessions], ['state', state], ['token file', tokenFile]];
+  return [['config file', settings.path], ['models', hub], ['saved chats', sessions], ['state', state], ['token file', tokenFile]];
 }
 
 async function asText(settings: FlagSettings, tables: readonly Table[], brief: boolean): Promise<string> {
