@@ -57,7 +57,7 @@ function processorText({ library, families, ms, refused, off }: ProcessorFacts):
   if (off) return 'not checked: RECUA_CPU_CHECK=off';
   if (library === '') return 'no CPU library could be checked, see below';
   const left = refused.length === 0 ? '' : `; ${refused.length} not used, see below`;
-  return `${basename(library)} computes what it should (${families} families of kernels in ${ms} ms)${left}`;
+  return `${basename(library)} passed its test (${families} families of kernels in ${ms} ms)${left}`;
 }
 
 function sourceText({ source, linked }: NonNullable<Survey['addon']>): string {

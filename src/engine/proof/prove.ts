@@ -88,7 +88,7 @@ export async function proveNow(families: readonly string[], settings: ProveSetti
     }
     if (result.kind === 'proved') {
       if (!remember({ key: known.key, proved: [...proved, ...wanted], refused }, beside)) log('debug', 'the check of the CPU library could not be noted; the next process repeats it');
-      log('debug', `${basename(result.chosen.library)} computes what it should: ${wanted.length} families of kernels, ${Math.round(performance.now() - startMs)} ms`);
+      log('debug', `${basename(result.chosen.library)} passed its test: ${wanted.length} families of kernels, ${Math.round(performance.now() - startMs)} ms`);
       return { refused, chosen: result.chosen };
     }
     // On an overloaded machine, one timeout may be chance.

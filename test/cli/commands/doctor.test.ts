@@ -19,7 +19,7 @@ t.test('doctor reports what it finds, and exits 0 if all is well', async (t) => 
   t.equal(code, 0, stdout + stderr);
   for (const line of [
     new RegExp(`^Recua +${ownVersion} in ${root.replace(/\/$/, '')}$`, 'm'), /^Node +v\d+.*(linux|darwin|win32)-\w+/m, /^llama\.cpp +v\d[\d.]+$/m, /^Addon +\S.*recua\.node \(built here, backends compiled in\)$/m,
-    /^Backend +CPU: \w/m, /^Processor +libggml-cpu\.\w+ computes what it should \(\d\d families of kernels in \d+ ms\)$/m, /^Device +CPU: .* GiB free$/m, /^Graphics +\S/m, new RegExp(`^Model store +${folder}/models/hub \\(not made yet\\), writable, .* free$`, 'm'),
+    /^Backend +CPU: \w/m, /^Processor +libggml-cpu\.\w+ passed its test \(\d\d families of kernels in \d+ ms\)$/m, /^Device +CPU: .* GiB free$/m, /^Graphics +\S/m, new RegExp(`^Model store +${folder}/models/hub \\(not made yet\\), writable, .* free$`, 'm'),
     new RegExp(`^Config file +${folder}/config/recua/config\\.json: there is none, so the defaults apply$`, 'm'), /^recua serve +not running$/m,
   ]) t.match(stdout, line);
   t.match(stdout, /(Nothing is wrong\.|Recua can work\.)\n$/);
@@ -91,7 +91,7 @@ t.test('doctor names a CPU library that computes wrong results, and says whether
   const RECUA_ADDON = packagedAddon(join(folder, 'bin'), [['best', 'q4_K', 9], ['good', 'none', 5]]);
   const { code, stdout } = await recua(['doctor'], '', { env: { ...env, RECUA_ADDON } });
   t.equal(code, 0, stdout);
-  t.match(stdout, /^Processor +libggml-cpu-good\.so computes what it should \(.*\); 1 not used, see below$/m);
+  t.match(stdout, /^Processor +libggml-cpu-good\.so passed its test \(.*\); 1 not used, see below$/m);
   t.match(stdout, /^Backend +CPU from \S+libggml-cpu-good\.so/m);
   t.match(stdout, /^- Libggml-cpu-best\.so failed its test on this processor and is not used: products of q4_K weights: /im);
   t.match(await recua(['doctor'], '', { env: { ...env, RECUA_ADDON, RECUA_CPU_CHECK: 'off' } }), { code: 0, stdout: /^Processor +not checked: RECUA_CPU_CHECK=off$/m });

@@ -61,7 +61,7 @@ t.test('a library with an illegal instruction gives way to the next best, and th
   const here = world(folder, packagedAddon(join(folder, 'bin'), [['best', 'illegal', 9], ['good', 'none', 5], ['worse', 'none', 1]]));
   const first = start(here);
   t.type(first.content, 'string');
-  t.match(first.log, [/^debug libggml-cpu-good\.so computes what it should: \d+ families/, /^warn libggml-cpu-best\.so is not used, .*products of f16 weights: it ended the process \(signal SIGILL\)/]);
+  t.match(first.log, [/^debug libggml-cpu-good\.so passed its test: \d+ families/, /^warn libggml-cpu-best\.so failed its test on this processor and is not used: .*products of f16 weights: it ended the process \(signal SIGILL\)/]);
   t.equal(initsOf(here), 3, 'two checks and an engine');
 
   const second = start(here);
@@ -86,7 +86,7 @@ t.test('a library with an illegal instruction gives way to the next best, and th
 t.test('a wrong number is found, in the process and in the program alike', { skip }, (t) => {
   const folder = t.testdir();
   const here = world(folder, packagedAddon(join(folder, 'bin'), [['best', 'wrong', 9], ['good', 'none', 5]]));
-  const refusal = /^warn libggml-cpu-best\.so is not used, .*products of f16 weights: product of \d+ rows: value \d+ of row \d+ is \S+ instead of \S+$/;
+  const refusal = /^warn libggml-cpu-best\.so failed its test on this processor and is not used: .*products of f16 weights: product of \d+ rows: value \d+ of row \d+ is \S+ instead of \S+$/;
   const isolated = start(here, {}, { SERVICE_HOME: join(folder, 'one') });
   t.type(isolated.content, 'string');
   t.match(isolated.log.at(-1), refusal);
@@ -106,12 +106,12 @@ t.test('faults of loading, of attention, and of a type that only some models hav
   };
   const loading = of('loading', [['best', 'load', 9], ['good', 'none', 5]]);
   t.type(loading.content, 'string');
-  t.match(loading.log.at(-1), /libggml-cpu-best\.so is not used, .*: loading it: it ended the process \(signal SIGILL\)/);
+  t.match(loading.log.at(-1), /libggml-cpu-best\.so failed its test on this processor and is not used: loading it: it ended the process \(signal SIGILL\)/);
   const attention = of('attention', [['best', 'attention', 9], ['good', 'none', 5]]);
-  t.match(attention.log.at(-1), /libggml-cpu-best\.so is not used, .*: attention over f16 keys and f16 values: attention of \d+ rows/);
+  t.match(attention.log.at(-1), /libggml-cpu-best\.so failed its test on this processor and is not used: attention over f16 keys and f16 values: attention of \d+ rows/);
   // The embedded model has no such weights, so the library works for it.
   const other = of('q4_K', [['best', 'q4_K', 9], ['good', 'none', 5]]);
-  t.match(other.log, [/^debug libggml-cpu-best\.so computes/]);
+  t.match(other.log, [/^debug libggml-cpu-best\.so passed/]);
   t.end();
 });
 
@@ -120,10 +120,10 @@ t.test("a faulty kernel of Recua's own attention is left out, and the library st
   const here = world(folder, packagedAddon(join(folder, 'bin'), [['only', 'own', 9]]));
   const { content, log } = start(here);
   t.type(content, 'string');
-  t.match(log[0], /^debug libggml-cpu-only\.so computes/);
+  t.match(log[0], /^debug libggml-cpu-only\.so passed/);
   const left = log.slice(1);
-  t.match(left.at(-1), /^warn attention plain is not used, .*Recua's attention \(plain\) over f16 keys and f16 values/);
-  t.strictSame(left.filter((line) => !/^warn attention \w+ is not used/.test(line)), [], 'each of them, until ggml attends');
+  t.match(left.at(-1), /^warn attention plain failed its test on this processor and is not used: .*Recua's attention \(plain\) over f16 keys and f16 values/);
+  t.strictSame(left.filter((line) => !/^warn attention \w+ failed its test on this processor and is not used/.test(line)), [], 'each of them, until ggml attends');
   t.end();
 });
 
@@ -161,7 +161,7 @@ t.test('a process that dies of an illegal instruction voids the recorded proof',
   writeFileSync(file, JSON.stringify(memory));
   const later = start(here);
   t.equal(later.content, content, 'the request goes on in the next process');
-  t.match(later.log.at(-1), /^warn libggml-cpu-best\.so is not used, .*SIGILL/);
+  t.match(later.log.at(-1), /^warn libggml-cpu-best\.so failed its test on this processor and is not used: .*SIGILL/);
   t.end();
 });
 
@@ -201,7 +201,7 @@ t.test('a process that could not try a library says nothing about it', { skip },
 t.test("instruction sets that a clone's build leaves out are reported", (t) => {
   const build = { 'cpu-without.json': JSON.stringify({ key: {}, without: [{ name: 'amx', reason: 'products of q4_0 weights: signal SIGILL' }] }) };
   const clone = { root: t.testdir({ 'CMakeLists.txt': '', build }), version: '1.0.0', llamaCpp: 'v1' };
-  t.match(builtWithout(clone, {}), [/^the CPU library is built without amx, since .*: products of q4_0 weights: signal SIGILL$/]);
+  t.match(builtWithout(clone, {}), [/^the CPU library is built without amx, with which it failed its test .*: products of q4_0 weights: signal SIGILL$/]);
   t.strictSame(builtWithout(clone, { RECUA_ADDON: '/elsewhere/recua.node' }), []);
   writeFileSync(join(clone.root, 'build', 'cpu-without.json'), '{"without": 3}');
   t.strictSame(builtWithout(clone, {}), []);
@@ -233,7 +233,7 @@ t.test('if the state folder cannot be written, each start checks', { skip }, (t)
   const folder = t.testdir({ home: { recua: 'a file where the folder would be' } });
   const here = world(folder, packagedAddon(join(folder, 'bin'), [['good', 'none', 5]]));
   for (const inits of [2, 4]) {
-    t.match(start(here).log, [/could not be noted/, /^debug libggml-cpu-good\.so computes/]);
+    t.match(start(here).log, [/could not be noted/, /^debug libggml-cpu-good\.so passed/]);
     t.equal(initsOf(here), inits);
   }
   t.end();
