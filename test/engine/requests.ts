@@ -1,7 +1,7 @@
 // Requests with default values, and an engine over the fake addon, for the tests of this folder.
 import { EngineLoop } from '#recua/engine/loop/engine-loop.js';
 import { load } from '#recua/engine/process/load.js';
-import type { ChatRequest, CompletionRequest, EngineEvent, EngineOptions, EngineStatus, Sampling } from '#recua/engine/protocol.js';
+import type { BegunAnswer, ChatRequest, CompletionRequest, EngineEvent, EngineOptions, EngineStatus, Sampling } from '#recua/engine/protocol.js';
 import { builtinPath } from '#recua/models/store.js';
 import { engineDefaults } from '#recua/settings/config.js';
 import { fakeAddon, type FakeOptions } from './fake-addon.js';
@@ -89,9 +89,9 @@ export async function openEngine(fake: FakeOptions = {}, more: Partial<EngineOpt
     messages,
     outcomes,
     status: () => status,
-    complete: (request: CompletionRequest) => {
+    complete: (request: CompletionRequest, begun?: BegunAnswer) => {
       const { id, done } = track();
-      engine.complete(id, request);
+      engine.complete(id, request, begun);
       return { id, done };
     },
     chat: (request: ChatRequest) => {

@@ -48,6 +48,10 @@ export class AnswerSoFar {
     return this.#length;
   }
 
+  get hasStarted(): boolean {
+    return this.#startedMs > 0;
+  }
+
   accepted(prompt: Int32Array | undefined): void {
     this.#prompt ??= prompt;
   }

@@ -163,7 +163,7 @@ class EngineClient extends EngineRequests {
   #sendAll(): void {
     if (this.#state.state !== 'ready') return;
     const trial = this.#suspects.next((call) => this.requests.has(call.id));
-    for (const call of trial ? [trial] : this.requests.values()) if (!call.sent) this.#send(call);
+    for (const call of trial ? [trial] : this.unsent) if (!call.sent) this.#send(call);
   }
 
   /** An idle program stays alive for its own requests, not for an engine that it does not use. */

@@ -99,7 +99,7 @@ export class PendingRequest {
 }
 
 export abstract class EngineRequests implements Engine {
-  /** In order of arrival, which is also the order of resending. */
+  /** In order of arrival. */
   protected readonly requests = new Map<number, PendingRequest>();
   #nextId = 1;
 
@@ -164,6 +164,13 @@ export abstract class EngineRequests implements Engine {
 
   async forget(): Promise<void> {
     await this.#ask((id) => ({ type: 'forget', id }));
+  }
+
+  /** What the engine does not have yet, in the order of sending: answers that ran come first. */
+  protected get unsent(): PendingRequest[] {
+    const unsent = [...this.requests.values()].filter(({ sent }) => !sent);
+    const ran = ({ soFar }: PendingRequest): boolean => soFar?.hasStarted ?? false;
+    return [...unsent.filter(ran), ...unsent.filter((call) => !ran(call))];
   }
 
   /** Passes an event of the engine to its call. */

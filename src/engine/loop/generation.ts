@@ -65,6 +65,7 @@ export class Generation {
     this.#arrivedMs = nowMs - arrivedMs;
     if (startedMs > 0) this.#startedMs = nowMs - startedMs;
     if (firstMs > 0 && tokens.length > 0) this.#firstMs = this.#lastMs = nowMs - firstMs;
+    this.sequence.continues = startedMs > 0;
     this.#finishReason = this.sequence.resume(tokens, flags, exactly);
     this.#begun = this.sequence.length;
   }

@@ -43,7 +43,7 @@ export class Intake {
   /** Whether samplers guess ahead. */
   readonly #guesses: boolean;
   /** The requests being prepared, in order of arrival. */
-  readonly #preparing = new Map<number, { cancelled: CancelFlag; client: string; endsThinking: boolean }>();
+  readonly #preparing = new Map<number, { cancelled: CancelFlag; client: string; endsThinking: boolean; continues: boolean }>();
 
   constructor(
     addon: NativeAddon, loaded: LoadedModel, active: ActiveRequests, arrivals: Arrivals, poolShare: PoolShare, guesses: boolean,
@@ -85,10 +85,11 @@ export class Intake {
    */
   #makeRoom({ client }: Asker = anyone): boolean {
     const counts = this.#hooks.waiting.byClient();
-    for (const { client: of } of this.#preparing.values()) counts.set(of, (counts.get(of) ?? 0) + 1);
+    const preparing = [...this.#preparing].filter(([id, { continues }]) => !continues && this.#active.has(id));
+    for (const [, { client: of }] of preparing) counts.set(of, (counts.get(of) ?? 0) + 1);
     const greediest = whoGivesWay(counts, client);
     if (greediest === undefined) return false;
-    const [last] = [...this.#preparing].findLast(([id, { client: of }]) => of === greediest && this.#active.has(id)) ?? [];
+    const [last] = preparing.findLast(([, { client: of }]) => of === greediest) ?? [];
     if (last === undefined) return this.#hooks.waiting.giveWay(greediest);
     this.cancel(last);
     this.#hooks.fail(last, gaveWay());
@@ -110,7 +111,7 @@ export class Intake {
     const { client } = request.asker ?? anyone;
     const whenGone = (stop: () => void): void => this.#active.whenEnded(id, stop);
     this.#active.set(id, undefined);
-    const own = { cancelled, client, endsThinking: begun?.endsThinking ?? false };
+    const own = { cancelled, client, endsThinking: begun?.endsThinking ?? false, continues: begun !== undefined && begun.startedMs > 0 };
     this.#preparing.set(id, own);
     this.#arrivals.came();
     let leave: (() => void) | undefined;

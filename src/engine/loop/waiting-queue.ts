@@ -15,7 +15,10 @@ export class WaitingQueue {
   readonly #giveUp: (sequence: Sequence, error: RecuaError) => void;
   #timer: NodeJS.Timeout | undefined;
 
-  /** Sequences wait `timeoutMs` at most; 0: no limit. `giveUp` ends those that leave unserved. */
+  /**
+   * Sequences wait `timeoutMs` at most; 0: no limit. `giveUp` ends those that leave unserved. Both
+   * concern only those that have never run.
+   */
   constructor(timeoutMs: number, giveUp: (sequence: Sequence, error: RecuaError) => void) {
     this.#timeoutMs = timeoutMs;
     this.#giveUp = giveUp;
@@ -28,7 +31,7 @@ export class WaitingQueue {
   /** Returns its position; 1 is next. */
   add(sequence: Sequence, asker: Asker | undefined): number {
     this.#order.enter(sequence, asker);
-    this.#sinceMs.set(sequence, performance.now());
+    this.#sinceMs.set(sequence, sequence.continues ? Infinity : performance.now());
     this.sequences.push(sequence);
     this.sort();
     if (this.#timeoutMs > 0) this.#timer ??= this.#timerFor(this.#timeoutMs);
@@ -39,10 +42,11 @@ export class WaitingQueue {
     this.#order.sort(this.sequences);
   }
 
-  /** The number of sequences of each client. */
+  /** The number of sequences of each client that may give way. */
   byClient(): Map<string, number> {
     const counts = new Map<string, number>();
     for (const sequence of this.sequences) {
+      if (sequence.continues) continue;
       const of = this.#order.clientOf(sequence);
       counts.set(of, (counts.get(of) ?? 0) + 1);
     }
@@ -51,7 +55,7 @@ export class WaitingQueue {
 
   /** Gives up the last sequence of this client. Returns whether it has one. */
   giveWay(client: string): boolean {
-    const last = this.sequences.findLast((sequence) => this.#order.clientOf(sequence) === client);
+    const last = this.sequences.findLast((sequence) => !sequence.continues && this.#order.clientOf(sequence) === client);
     if (!last) return false;
     this.remove(last);
     this.#giveUp(last, gaveWay());
@@ -88,6 +92,6 @@ export class WaitingQueue {
       this.#giveUp(sequence, new RecuaError('queue_timeout', message));
     }
     const next = Math.min(...this.sequences.map((sequence) => this.#sinceMs.get(sequence)!));
-    this.#timer = this.sequences.length > 0 ? this.#timerFor(next - dueMs) : undefined;
+    this.#timer = next < Infinity ? this.#timerFor(next - dueMs) : undefined;
   }
 }

@@ -1,6 +1,7 @@
-// The order of the queue: by priority, then by client. The client that has received the fewest
-// tokens so far goes first, so that a client with many requests does not keep others waiting. These
-// counters are from "Fairness in Serving Large Language Models" (Sheng et al., 2024). Pure.
+// The order of the queue: answers that ran before a crash, then by priority, then by client. The
+// client that has received the fewest tokens so far goes first, so that a client with many requests
+// does not keep others waiting. These counters are from "Fairness in Serving Large Language Models"
+// (Sheng et al., 2024). Pure.
 import type { Asker } from '../protocol.js';
 import type { Sequence } from './sequence.js';
 
@@ -69,11 +70,12 @@ export class FairOrder {
     if (!first || waiting.length === 1) return;
     const entryOf = (sequence: Sequence): Entry => this.#entries.get(sequence)!;
     const { client, priority } = entryOf(first);
-    if (waiting.every((one) => entryOf(one).client === client && entryOf(one).priority === priority)) return;
+    const { continues } = first;
+    if (waiting.every((one) => entryOf(one).client === client && entryOf(one).priority === priority && one.continues === continues)) return;
     const totals = this.#totals();
     waiting.sort((one, other) => {
       const [a, b] = [entryOf(one), entryOf(other)];
-      return b.priority - a.priority || totals.get(a.account)! - totals.get(b.account)! || a.number - b.number;
+      return Number(other.continues) - Number(one.continues) || b.priority - a.priority || totals.get(a.account)! - totals.get(b.account)! || a.number - b.number;
     });
   }
 

@@ -34,6 +34,10 @@ export class Sequence {
    */
   leader: Sequence | undefined;
   /**
+   * It ran in an engine process that died: it needs a slot again before those that never had one.
+   */
+  continues = false;
+  /**
    * During prefill: length of the prefix that a waiting sequence shares with this one. It can join
    * once the prefix is evaluated. 0: nobody waits.
    */

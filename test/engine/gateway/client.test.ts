@@ -151,6 +151,23 @@ t.test('kill -9 under load: every answer equals that of an engine that lives, an
   t.equal(await read(engine.complete(completion('x', { constraint: say('next') }))), 'next');
 });
 
+t.test('after a kill, an answer that had begun goes on before requests that waited, though they came earlier', async (t) => {
+  const { engine } = start(t, { stepMs: 1 }, { parallel: 1 });
+  await engine.ready();
+  const order: string[] = [];
+  const ask = async (name: string, priority: number, maxTokens: number) => {
+    const answer = engine.complete(completion('~', { maxTokens, asker: { client: 'one', priority } }));
+    await answer.accepted;
+    return { end: whole(answer).then(() => order.push(name)) };
+  };
+  const all = [await ask('first', 0, 200), await ask('waited', -1, 50), await ask('waited', -1, 50), await ask('began', 0, 300)];
+  t.strictSame(order, []);
+  while (engine.state.state !== 'ready' || engine.state.status.tokens < 220) await new Promise((resolve) => setTimeout(resolve, 1));
+  process.kill(engine.pid!, 'SIGKILL');
+  await Promise.all(all.map(({ end }) => end));
+  t.strictSame(order, ['first', 'began', 'waited', 'waited']);
+});
+
 t.test('the text of a request is released once the engine works on it or its client left, and never twice', async (t) => {
   const { engine } = start(t, { stepMs: 1 }, { parallel: 1 });
   await engine.ready();

@@ -1,5 +1,6 @@
 // Requests of several clients, taken in turn by the engine's loop.
 import t from 'tap';
+import type { BegunAnswer } from '#recua/engine/protocol.js';
 import { completion, openEngine, say, turn } from '../requests.js';
 
 const asker = (client: string, priority = 0) => ({ asker: { client, priority } });
@@ -59,6 +60,22 @@ t.test('a request that waits too long is refused with that reason; a running one
   t.match((await late.done).end, { kind: 'error', error: { code: 'queue_timeout', message: /waited 0\.001 s/ } });
   t.match((await long.done).end, { kind: 'done' });
   t.match((await open.complete(completion('third', { constraint: say('well') })).done).end, { kind: 'done' }, 'the next is served');
+  await open.engine.close();
+  t.match(open.addon.stats, { openSamplers: 0, openParsers: 0, openContexts: 0 });
+});
+
+t.test('answers that ran in a process that died go first, wait as long as they must, and give no place away', async (t) => {
+  const open = await openEngine({}, { parallel: 1, queueSize: 3, queueTimeoutMs: 20 });
+  const order: string[] = [];
+  const ask = async (name: string, client: string, begun?: BegunAnswer) => {
+    const { end } = await open.complete(completion(name, { constraint: say('x'.repeat(1_500)), maxTokens: 1_500, ...asker(client, begun ? -1 : 0) }), begun).done;
+    order.push(`${name} ${end.kind === 'error' ? end.error.code : end.kind}`);
+  };
+  const begun: BegunAnswer = { prompt: Int32Array.of(120), tokens: new Int32Array(0), draws: 0, exactly: true, endsThinking: false, arrivedMs: 9, startedMs: 8, firstMs: 0 };
+  const running = ask('running', 'one');
+  while (!open.messages.flat().some(({ kind }) => kind === 'started')) await turn();
+  await Promise.all([running, ask('new', 'two'), ask('ran', 'many', begun), ask('ran, too', 'many', begun), ask('late', 'three')]);
+  t.strictSame(order, ['late queue_full', 'new queue_timeout', 'running done', 'ran done', 'ran, too done']);
   await open.engine.close();
   t.match(open.addon.stats, { openSamplers: 0, openParsers: 0, openContexts: 0 });
 });
