@@ -56,6 +56,10 @@ private:
       find(root, target, pointer, budget);
       queue.push_back(target);
     }
+    return refer(name);
+  }
+
+  Node refer(const std::string &name) {
     auto node = std::make_unique<common_chat_schema_ref>(name);
     pending.push_back(node.get());
     return node;
@@ -126,9 +130,23 @@ private:
     std::set<std::string> seen;
     collect({&schema, pointer}, parts, seen);
     if (parts.empty()) return std::make_unique<common_chat_schema_any>();
-    if (parts.size() == 1) return read(*parts[0].schema, parts[0].pointer, depth + 1);
-    const common_json merged = merge(parts, budget, losses.list);
-    return read(merged, pointer, depth + 1);
+    if (parts.size() == 1) return read_merged(*parts[0].schema, parts[0].pointer, depth);
+    return read_merged(merge(parts, budget, losses.list), pointer, depth);
+  }
+
+  // A merged schema may contain itself, like a tree's; inside is a reference to a copy of its own.
+  Node read_merged(const common_json &schema, const std::string &pointer, int depth) {
+    const std::string text = schema.dump();
+    budget.step(1 + text.size() / 64);
+    const auto [name, fresh] = merged.emplace(text, "#merged-" + std::to_string(merges++));
+    if (!fresh) return refer(document.refs.emplace(name->second, nullptr).first->first);
+    Node node = read(schema, pointer, depth + 1);
+    if (document.refs.count(name->second) > 0) {
+      document.refs[name->second] = std::move(node);
+      return read(schema, pointer, depth + 1);
+    }
+    merged.erase(name);
+    return node;
   }
 
   Node read_alternatives(const common_json &schema, const std::string &keyword, const std::string &pointer, int depth) {
@@ -167,8 +185,7 @@ private:
     const common_json &list = both.at("allOf");
     collect({&list.at(static_cast<size_t>(0)), pointer}, parts, seen);
     collect({&list.at(static_cast<size_t>(1)), way}, parts, seen);
-    const common_json merged = merge(parts, budget, losses.list);
-    return read(merged, way, depth + 1);
+    return read_merged(merge(parts, budget, losses.list), way, depth);
   }
 
   std::vector<const common_json *> followed(const common_json &all) {
@@ -368,6 +385,8 @@ private:
   std::deque<std::string> queue; // pointers of references still to be read
   std::vector<common_chat_schema_ref *> pending;
   std::vector<std::unique_ptr<common_json>> own;
+  std::map<std::string, std::string> merged; // names by text: of those being read or referred to
+  size_t merges = 0;
 };
 
 } // namespace

@@ -18,6 +18,8 @@ interface Case {
   unenforced?: string[];
 }
 
+const tree = (next: unknown) => ({ $ref: '#/$defs/node', $defs: { node: { type: 'object', properties: { v: { type: 'integer' }, next }, required: ['v'] } } });
+
 const int64 = { min: -(2n ** 63n), max: 2n ** 63n - 1n };
 
 t.test('integers keep to their bounds, over all of int64', async (t) => {
@@ -131,6 +133,11 @@ const cases: Case[] = [
   { schema: { $ref: '#/$defs/a~1b%20c', $defs: { 'a/b c': { type: 'null' } } }, yes: [null], no: [1] },
   { schema: { type: 'array', items: { $ref: '#' } }, yes: [[], [[], [[]]]], no: [1, [1]] },
   { schema: { $ref: '#/$defs/a', required: ['x'], $defs: { a: { type: 'object', properties: { x: { type: 'null' } } } } }, yes: [{ x: null }], no: [{}] },
+  // A tree, as Pydantic 1 and OpenAPI 3.0 describe its children.
+  { schema: tree({ title: 'Next', allOf: [{ $ref: '#/$defs/node' }] }), yes: [{ v: 1 }, { v: 1, next: { v: 2, next: { v: 3, next: { v: 4 } } } }], no: [{ v: 1, next: { v: 2, next: {} } }, { v: 1, next: { v: 2, next: { v: 3, next: 4 } } }] },
+  { schema: tree({ $ref: '#/$defs/node', nullable: true }), yes: [{ v: 1, next: { v: 2, next: { v: 3 } } }], no: [{ v: 1, next: { v: 2, next: { v: 'x' } } }], unenforced: ['/$defs/node/properties/next/nullable'] },
+  { schema: tree({ type: 'array', items: { $ref: '#/$defs/node', required: ['next'] } }), yes: [{ v: 1, next: [{ v: 2, next: [{ v: 3, next: [] }] }] }], no: [{ v: 1, next: [{ v: 2, next: [{ v: 3 }] }] }] },
+  { schema: { allOf: [{ properties: { a: { allOf: [{ $ref: '#' }] } } }, { properties: { b: { type: 'null' } }, required: ['b'] }] }, yes: [{ b: null, a: { b: null, a: { b: null } } }], no: [{ b: null, a: { b: null, a: {} } }] },
   { schema: { allOf: [{ $ref: '#/$defs/a' }], description: 'only that', $defs: { a: { enum: [1, 2] } } }, yes: [1, 2], no: [3, {}] },
   { schema: { allOf: [{ type: 'string', minLength: 2 }, { maxLength: 3, minLength: 1 }] }, yes: ['ab', 'abc'], no: ['a', 'abcd'] },
   { schema: { type: 'object', properties: { a: { type: 'null' } }, allOf: [{ properties: { b: { type: 'integer', minimum: 1 } }, required: ['a', 'b'] }, { properties: { b: { maximum: 3 } } }] }, yes: [{ a: null, b: 2 }], no: [{ a: null, b: 5 }, { a: null }] },
