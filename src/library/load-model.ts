@@ -7,6 +7,7 @@ import { engineOptions } from '../models/needs/engine-options.js';
 import { ensureFits } from '../models/needs/fit.js';
 import { readModelFile } from '../models/gguf/model-file.js';
 import { findModel, markUsed } from '../models/store.js';
+import { telling } from './listeners.js';
 import { Model } from './model.js';
 import { readLoadOptions, type LoadOptions } from './options.js';
 
@@ -38,12 +39,16 @@ export async function loadModel(name: string, options: LoadOptions = {}): Promis
 
   let model: Model | undefined;
   const log: Log = (level, text) => {
-    onLog?.(level, text);
-    model?.emit('log', level, text);
+    telling(() => {
+      onLog?.(level, text);
+      model?.emit('log', level, text);
+    });
   };
   const onState = (state: EngineState): void => {
-    if (model) model.heed(state);
-    else if (state.state === 'loading') onProgress?.(state.fraction);
+    telling(() => {
+      if (model) model.heed(state);
+      else if (state.state === 'loading') onProgress?.(state.fraction);
+    });
   };
   const warning = ensureFits(file, given);
   if (warning !== undefined) log('warn', warning);

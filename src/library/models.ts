@@ -19,6 +19,7 @@ import { readSettings } from '../request/setting-fields.js';
 import { engineConfigSettings, makeConfig, type Config } from '../settings/config.js';
 import type { OptionsOf } from '../settings/kinds.js';
 import { poolSettings } from '../settings/server.js';
+import { telling } from './listeners.js';
 import { Model, modelInfo, type ModelInfo } from './model.js';
 import { drainOf, openOptions, readFunction, readSignal, type LoadOptions } from './options.js';
 
@@ -130,9 +131,9 @@ export class Models extends EventEmitter<ModelsEvents> implements AsyncDisposabl
     pool.onChange((model) => {
       for (const [leased, lease] of this.#leased) {
         // While it unloads, nothing happens to the engine.
-        if (lease.id === model.id && model.state.state !== 'unloading') leased.heed(lease.engine.state);
+        if (lease.id === model.id && model.state.state !== 'unloading') telling(() => leased.heed(lease.engine.state));
       }
-      this.emit('change', status(model));
+      telling(() => this.emit('change', status(model)));
     });
   }
 
@@ -248,8 +249,10 @@ export async function openModels(options: OpenOptions = {}): Promise<Models> {
   const [chosen, settings] = await findAll(wanted);
   const devices = await findGpus([config, ...wanted.map((one) => makeConfig({ ...config, ...one.config }))]);
   const log = (level: 'debug' | 'info' | 'warn' | 'error', text: string): void => {
-    onLog?.(level, text);
-    models.emit('log', level, text);
+    telling(() => {
+      onLog?.(level, text);
+      models.emit('log', level, text);
+    });
   };
   const served = chosen.length > 0 ? chosenModels(chosen, chosen[0]!.id) : storeModels({ warn: (text) => log('warn', text) });
   const { maxModels, maxMemoryBytes } = config;

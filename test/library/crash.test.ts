@@ -27,6 +27,20 @@ t.test('kill -9 of an isolated engine is reported, and the model comes back', as
   t.ok(lines.some((line) => /SIGKILL/.test(line)));
 });
 
+t.test('a listener that throws does not keep the model from coming back', async (t) => {
+  const model = await loadModel('builtin', { isolated: true, parallel: 1 });
+  t.teardown(() => model.dispose());
+  const thrown: string[] = [];
+  const noted = (error: Error): void => void thrown.push(error.message);
+  process.setUncaughtExceptionCaptureCallback(noted);
+  t.teardown(() => process.setUncaughtExceptionCaptureCallback(null));
+  model.on('crashed', () => { throw new Error('of a listener'); });
+  process.kill(servingModelOf(model).engine.pid!, 'SIGKILL');
+  while (thrown.length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+  t.match(await model.chat('Hello!', { temperature: 0, signal: AbortSignal.timeout(20_000) }), { finishReason: 'stop' });
+  t.strictSame(thrown, ['of a listener']);
+});
+
 t.test('an answer continues when the engine dies; one that kills it twice rejects with model_crashed', async (t) => {
   const model = await loadModel('builtin', { isolated: true });
   t.teardown(() => model.dispose());
