@@ -5,6 +5,7 @@ import type { Dialect } from '../exchange/dialect.js';
 import { refusePages } from '../access/pages.js';
 import { Query } from '../http/query.js';
 import { pageOf } from '../http/page.js';
+import { keepTidy } from '../kept/tidying.js';
 import { filesOf } from './file-store.js';
 import { operations as about } from './operations.js';
 import { upload } from './upload.js';
@@ -16,6 +17,7 @@ export const files: Dialect = {
   routes(gateway) {
     const { traffic, ownerOf } = gateway;
     const store = filesOf(gateway);
+    keepTidy(gateway, 'files', () => store.removeExpired());
     const idOf = (req: Request): string => String(req.params['id']);
     return [
       {

@@ -297,6 +297,11 @@ export class FileStore {
     return files.sort((a, b) => b.created_at - a.created_at || (a.id < b.id ? 1 : -1));
   }
 
+  async removeExpired(): Promise<void> {
+    // Reading one does it.
+    await this.#described();
+  }
+
   async #described(): Promise<Described[]> {
     const folder = await this.#folder();
     const files: Described[] = [];

@@ -22,6 +22,11 @@ export class KeptFolder {
     return this.#parent !== undefined && existsSync(join(this.#parent, userFolder(), name));
   }
 
+  /** The same, or this process may have made it. */
+  mayHave(name: string): boolean {
+    return this.#root !== undefined || this.has(name);
+  }
+
   /**
    * The folder of that name, created if necessary.
    * @throws RecuaError `store_unwritable`, `disk_full`

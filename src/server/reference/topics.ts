@@ -36,8 +36,9 @@ const history = '[history.md](history.md) describes how the server treats messag
 export const topics: Readonly<Record<Topic, string>> = {
   'Chat completions': [schemas, tools, history].join('\n\n'),
   Completions: 'Continue a text, without a chat template.',
-  Responses: 'The server stores responses for 30 days (`--response-days`; 0 stores none) and keeps at most the newest 1 GiB of them. It does not store a response if the request says `store: false`. Stored data is in a '
-    + 'folder that only the server\'s user can read: `recua/kept-UID` next to the hub\'s cache. Servers of the same user share it.',
+  Responses: 'The server stores responses for 30 days (`--response-days`; 0 stores none) and keeps at most the newest 1 GiB of them. Older ones, and expired files, leave the disk within an hour while a '
+    + 'server runs. It does not store a response if the request says `store: false`. Stored data is in a folder that only the server\'s user can read: `kept-UID` in the state folder, which `recua config` '
+    + 'shows. Servers of the same user share it; the shortest of their times counts.',
   Messages: 'For Anthropic\'s clients, such as Claude Code.',
   Ollama: '`name:latest` means `name`. A chat without messages loads a model; with `keep_alive: 0` it unloads it.',
   'Embeddings and reranking': 'Compute vectors of texts, or rank texts.',

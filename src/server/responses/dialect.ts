@@ -9,6 +9,7 @@ import { reasonOf } from '../http/inner.js';
 import { sse } from '../http/stream.js';
 import { asksForWebSocket } from '../http/upgrades.js';
 import type { Owner } from '../kept/owner.js';
+import { keepTidy } from '../kept/tidying.js';
 import { ResponseWriter, type ResponseAsked } from './answer.js';
 import { BackgroundRun, BackgroundRuns } from './background.js';
 import { Conversation, conversations } from './conversation.js';
@@ -32,6 +33,8 @@ const paths = (rest: string): string[] => [`/v1/responses${rest}`, `/responses${
 function routesOver(gateway: Gateway, store: ResponseStore): readonly Route[] {
   const runs = new BackgroundRuns(gateway, store);
   const keeps = gateway.config.responseDays > 0;
+  // One that keeps none leaves alone what other servers keep.
+  if (keeps) keepTidy(gateway, 'responses', () => store.tidy());
   const put = async (stored: StoredResponse, run?: BackgroundRun): Promise<void> => await (run ? runs.save(run, stored) : store.put(stored)).catch((thrown: unknown) => {
     if (RecuaError.from(thrown).code !== 'response_not_found') gateway.log('warn', `${stored.response.id} is not stored: ${RecuaError.logText(thrown)}`);
     throw thrown;

@@ -103,6 +103,12 @@ export class ResponseStore {
     if (this.#isSweepDue) this.#sweeping = this.#sweepOnce(folder);
   }
 
+  /** Sweeps, unless the last sweep took so long that the next one waits. */
+  async tidy(): Promise<void> {
+    const folder = await this.#kept.of('responses');
+    if (!this.#isSweeping && performance.now() >= this.#restsUntilMs) await (this.#sweeping = this.#sweepOnce(folder));
+  }
+
   get #isSweepDue(): boolean {
     const { writes, sweepBytes } = this.#bounds;
     if (this.#isSweeping) return false;
