@@ -71,6 +71,9 @@ t.test('models are searched for, pulled with progress, paused, and deleted after
   t.match(await offers.getByRole('row').nth(2).innerText(), /F16\s+900\.0 GiB\s+1000\.0 GiB\s+too large/);
   await offers.getByRole('button', { name: 'Pull owner/repo:Q4_K_M' }).click();
   await page.getByText('1.0 MiB of 4.0 MiB, 25 %').waitFor();
+  await ask('owner/repo:F16');
+  await page.getByText('owner/repo:Q4_K_M is being pulled. Pull owner/repo:F16 after it, or pause it.').waitFor();
+  t.equal(pulls, 1);
   await page.getByRole('button', { name: 'Pause' }).click();
   await page.getByText('Paused. It resumes where it stopped.').waitFor();
   await page.getByRole('button', { name: 'Resume' }).click();

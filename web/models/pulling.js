@@ -28,6 +28,8 @@ class Pulling extends Emitter {
 
   /** @param {string} name */
   async pull(name) {
+    // Two would share the numbers and the button that pauses.
+    if (this.running) return notify(`${this.name} is being pulled. Pull ${name} after it, or pause it.`);
     Object.assign(this, { name, status: 'looking it up…', error: '', paused: false });
     this.#files.clear();
     const stop = (this.#stop = new AbortController());
