@@ -211,7 +211,7 @@ function readText(flag: Flag<unknown>, text: string, who: string): unknown {
 
 function readJson(flag: Flag<unknown>, value: unknown, where: string): unknown {
   const expected = flag.value === '' ? 'true or false' : flag.words ? `a number or one of ${flag.words.join(', ')}` : typeof flag.fallback === 'number' ? 'a number' : 'a text in quotes';
-  const wrong = badConfig(`${where}: expected ${expected}, got ${shown(value)}.`);
+  const wrong = badConfig(`${where}: expected ${expected}, got ${flag.secret ? 'something else' : shown(value)}.`);
   if (flag.value === '') {
     if (typeof value !== 'boolean') throw wrong;
     return value;
@@ -241,7 +241,10 @@ async function contents(path: string, named: boolean): Promise<Record<string, un
   try {
     value = JSON.parse(text.replace(/^\uFEFF/, ''));
   } catch (cause) {
-    throw new RecuaError('invalid_config', `The config file ${path} is not valid JSON: ${(cause as Error).message}.`, { cause });
+    const { message } = cause as Error;
+    // The message may quote the file, and so a key in it.
+    const why = text.includes('api-key') ? /(line \d+ column|position) \d+/.exec(message)?.[0] ?? 'something is missing, left over or without quotes' : message;
+    throw new RecuaError('invalid_config', `The config file ${path} is not valid JSON: ${why}.`, { cause });
   }
   if (!isObject(value)) throw badConfig(`${path}: expected a JSON object, got ${shown(value)}.`);
   return value;

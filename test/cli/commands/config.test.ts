@@ -81,6 +81,21 @@ for (const [what, config, expected] of wrong) {
   });
 }
 
+t.test('no mistake in the config file shows an API key', async (t) => {
+  const mistakes: [unknown, RegExp][] = [
+    [{ 'api-key': ['hidden-1', 'hidden-2'] }, /key "api-key": expected a text in quotes, got something else\.$/],
+    [{ api: { 'api-key': { ann: 'hidden-1' } } }, /section "api", key "api-key": expected a text in quotes, got something else\.$/],
+    [{ 'api-key': { ann: 'hidden-1' } }, /key "api-key": expected a text in quotes, got something else\.$/],
+    ['{"api-key": hidden-1}', /is not valid JSON: something is missing, left over or without quotes\.$/],
+    ['{"api-key": "hidden-1" "port": 1}', /is not valid JSON: (line 1 column|position) \d+\.$/],
+  ];
+  for (const [config, expected] of mistakes) {
+    const error = await read(t, 'api', [], config).then(() => undefined, (thrown: unknown) => thrown as Error);
+    t.match(error?.message, expected);
+    t.notMatch(error?.message, /hidden/);
+  }
+});
+
 t.test('models in the config file work like the file that --models names', async (t) => {
   const models = { chat: { model: 'builtin' } };
   const { values, origins, path } = await read(t, 'api', [], { port: 1, models });
