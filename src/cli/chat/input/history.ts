@@ -7,6 +7,10 @@ import { createFolder } from '../../../system/create-folder.js';
 import { readLinkedFile } from '../../../system/small-file.js';
 
 const most = 1000;
+/** Letters of all of them together: long ones make room sooner. */
+const mostLetters = 4 * 2 ** 20;
+/** Of a file that one long chat, or an older version, let grow. */
+const mostBytes = 2 ** 28;
 /** Longer messages are not kept on disk, only in memory while the chat runs. */
 const longest = 64 * 1024;
 
@@ -23,10 +27,10 @@ export class History {
   static async open(stateFolder: string | undefined): Promise<History> {
     if (stateFolder === undefined) return new History(undefined, []);
     const path = join(stateFolder, 'chat-history.jsonl');
-    const text = await readLinkedFile(path).catch(() => '');
+    const text = await readLinkedFile(path, mostBytes).catch(() => '');
     const entries = text.split('\n').flatMap(readEntry);
-    const kept = entries.slice(-most);
-    if (entries.length > most * 2) await writeFileAtomic(path, kept.map(asLine).join(''), { mode: 0o600 }).catch(() => undefined);
+    const kept = newest(entries);
+    if (entries.length > most * 2 || text.length > mostLetters * 2) await writeFileAtomic(path, kept.map(asLine).join(''), { mode: 0o600 }).catch(() => undefined);
     return new History(path, kept);
   }
 
@@ -46,6 +50,15 @@ export class History {
       // Read-only or full disk: the history of this run is still in memory.
     }
   }
+}
+
+function newest(entries: readonly string[]): string[] {
+  let first = entries.length;
+  for (let letters = 0; first > Math.max(0, entries.length - most); first--) {
+    letters += entries[first - 1]!.length;
+    if (letters > mostLetters) break;
+  }
+  return entries.slice(first);
 }
 
 function asLine(text: string): string {
