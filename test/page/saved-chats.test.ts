@@ -232,6 +232,42 @@ t.test('a double click makes one copy of a saved chat', { skip: missing('chromiu
   t.strictSame(complaints, []);
 });
 
+t.test('a saved chat that another tab renamed is renamed and deleted without being opened', { skip: missing('chromium') }, async (t) => {
+  const { url, folder, file } = await start(t);
+  await savedChats(folder).create({ messages: [{ role: 'user', content: 'Of Cusco', sent_at: 'x' }, { role: 'assistant', content: 'A city.', ended: 'stop' }] }, 'first');
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  await listed(page).getByText('first').click();
+  await page.locator('article.user').waitFor();
+  await page.goto(`${url}/#/`);
+  const other = await page.context().newPage();
+  const act = async (tab: Page, title: string, action: string): Promise<void> => {
+    await tab.bringToFront();
+    const entry = listed(tab).filter({ hasText: title });
+    const actions = entry.getByRole('button', { name: /^Actions for/ });
+    // The other tab's database is written a moment after the file.
+    do await tab.evaluate(() => document.dispatchEvent(new Event('visibilitychange')));
+    while (!await actions.waitFor({ state: 'attached', timeout: 500 }).then(() => true, () => false));
+    await entry.hover();
+    await actions.click();
+    await entry.getByRole('button', { name: action, exact: true }).click();
+  };
+  const rename = async (tab: Page, from: string, to: string): Promise<void> => {
+    await act(tab, from, 'Rename');
+    await tab.getByRole('dialog').getByRole('textbox').fill(to);
+    await tab.keyboard.press('Enter');
+    await until(() => readdirSync(folder).includes(`${to}.json`));
+  };
+  await other.goto(`${url}/#/`);
+  await rename(other, 'first', 'second');
+  await rename(page, 'second', 'third');
+  t.equal(file().messages.length, 2);
+  await rename(other, 'third', 'fourth');
+  await act(page, 'fourth', 'Delete');
+  await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
+  await until(() => readdirSync(folder).every((name) => !name.endsWith('.json')));
+  t.strictSame(complaints, []);
+});
+
 t.test('while a message goes to the server, another version or chat can be opened', { skip: missing('chromium') }, async (t) => {
   const { url, engine } = await start(t);
   await saveOn(t, url, 'cusco', 'lima');

@@ -155,14 +155,21 @@ class Session extends Emitter {
     this.alter(conversation, { title: conversation.saved?.name ?? conversation.title });
   }
 
+  /** Another tab may have renamed the server's file: see kept-chats. @param {Conversation} conversation */
+  async #readRenamed(conversation) {
+    if (conversation.saved?.etag === '') await this.#refresh(conversation);
+  }
+
   /** Moves a conversation back into this browser only. @param {Conversation} conversation */
   async moveHere(conversation) {
+    await this.#readRenamed(conversation);
     if (savedChats.isServed) await savedChats.remove(conversation);
     this.alter(conversation, { saved: undefined });
   }
 
   /** @param {Conversation} conversation @param {string} title */
   async rename(conversation, title) {
+    await this.#readRenamed(conversation);
     await savedChats.rename(conversation, title);
     this.alter(conversation, { title: conversation.saved?.name ?? title, named: true });
   }
@@ -425,7 +432,11 @@ class Session extends Emitter {
   /** @param {string} id */
   async remove(id) {
     const conversation = this.#kept.find(id);
-    if (conversation && savedChats.isServed) await savedChats.remove(conversation);
+    if (conversation && savedChats.isServed) {
+      // Its file may be gone, too.
+      await this.#readRenamed(conversation).catch((thrown) => { if (conversation.saved) throw thrown; });
+      await savedChats.remove(conversation);
+    }
     this.#forget(id);
     await database.remove(id);
     if (this.conversation.id === id) this.begin(this.conversation.model);
