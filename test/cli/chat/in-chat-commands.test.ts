@@ -16,7 +16,7 @@ t.test('/help wraps its text on a narrow terminal', async (t) => {
   const chat = await openChat(t, [], { rows: 60, columns: 60 });
   const lines = (await chat.say('/help')).split('\n');
   const at = lines.findIndex((line) => line.startsWith('/clear'));
-  const column = lines[at]!.indexOf('Forget');
+  const column = lines[at]!.indexOf('Start');
   t.match(lines[at + 1], new RegExp(`^ {${column}}\\S`), 'what is wrapped stands below what it goes on from');
 });
 
