@@ -108,7 +108,7 @@ t.test('the build is repeated until it computes correct results', { skip: noX64 
   t.equal(note, `without ${[...new Set([first, second])].join(', ')}`);
 
   const never = settingUp(t, 'wrong', 'nothing');
-  t.match(never, { error: /with the least instructions, too: products of f16 weights: product of \d+ rows.*RECUA_CPU_CHECK=off/ });
+  t.match(never, { error: /even with the fewest instructions: products of f16 weights: product of \d+ rows.*RECUA_CPU_CHECK=off/ });
   t.equal(never.without.at(-1)!.name, 'avx2');
   t.end();
 });
