@@ -2,7 +2,7 @@
 // the reason.
 import { accessSync, constants } from 'node:fs';
 import { delimiter, join } from 'node:path';
-import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
+import type { Browser, BrowserContextOptions, Locator, Page } from 'playwright-core';
 import { chromium, firefox } from 'playwright-core';
 import type { Test } from 'tap';
 
@@ -98,3 +98,13 @@ export async function say(page: Page, text: string): Promise<void> {
   await page.getByRole('textbox', { name: 'Message' }).fill(text);
   await page.keyboard.press('Enter');
 }
+
+/** Chooses from the menu of a chat in the list. */
+export async function act(entry: Locator, action: string): Promise<void> {
+  await entry.hover();
+  await entry.getByRole('button', { name: /^Actions for/ }).click();
+  await entry.getByRole('button', { name: action, exact: true }).click();
+}
+
+/** As when the user turns to the tab. */
+export const turnTo = (page: Page): Promise<unknown> => page.evaluate(() => document.dispatchEvent(new Event('visibilitychange')));

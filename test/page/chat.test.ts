@@ -4,7 +4,7 @@ import { RecuaError } from '#recua/errors.js';
 import { startApp, until } from '../server/app-under-test.js';
 import { hang } from '../server/fake-engine.js';
 import { startReal } from '../server/real-app.js';
-import { closeBrowsers, lastAnswer, missing, openPage, say, type BrowserName } from './browsers.js';
+import { act, closeBrowsers, lastAnswer, missing, openPage, say, turnTo, type BrowserName } from './browsers.js';
 import type { Page } from 'playwright-core';
 
 t.teardown(closeBrowsers);
@@ -377,8 +377,7 @@ t.test('an answer that one tab writes is whole in another, which leaves it alone
   };
   await say(page, 'go on');
   await page.locator('article.answer').nth(1).locator('.numbers').waitFor();
-  // As when the user turns to the other tab.
-  await other.evaluate(() => document.dispatchEvent(new Event('visibilitychange')));
+  await turnTo(other);
   await other.locator('article.answer .prose').getByText('More.').waitFor();
   await say(other, 'and again');
   await other.locator('article.answer').nth(2).locator('.numbers').waitFor();
@@ -401,9 +400,7 @@ t.test('a chat that one tab deletes does not come back from another', { skip: mi
   const other = await page.context().newPage();
   await other.goto(url);
   const entry = other.locator('.conversations li', { hasText: 'first' });
-  await entry.hover();
-  await entry.getByRole('button', { name: /^Actions for/ }).click();
-  await entry.getByRole('button', { name: 'Delete' }).click();
+  await act(entry, 'Delete');
   await other.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
   await entry.waitFor({ state: 'detached' });
   await page.getByText('This chat was deleted in another tab.').waitFor();

@@ -8,7 +8,7 @@ import { makeHome } from '../cli/home.js';
 import { Pty } from '../cli/pty.js';
 import { FakeEngine } from '../server/fake-engine.js';
 import { startApp, until } from '../server/app-under-test.js';
-import { closeBrowsers, lastAnswer, missing, openPage, say, type BrowserName } from './browsers.js';
+import { act, closeBrowsers, lastAnswer, missing, openPage, say, turnTo, type BrowserName } from './browsers.js';
 import type { Locator, Page } from 'playwright-core';
 
 t.teardown(closeBrowsers);
@@ -95,18 +95,13 @@ t.test('a chat of the browser moves to the server and back, with its branches', 
   await page.locator('article.answer .branches').getByText('2/2').waitFor();
   await lastAnswer(page);
   const entry = page.getByRole('navigation', { name: 'Conversations' }).getByRole('listitem').first();
-  const act = async (name: string): Promise<void> => {
-    await entry.hover();
-    await entry.getByRole('button', { name: /^Actions for/ }).click();
-    await entry.getByRole('button', { name }).click();
-  };
-  await act('Move to the terminal\'s chats');
+  await act(entry, 'Move to the terminal\'s chats');
   await listed(page).getByText('what-is-a-quipu').waitFor();
   t.match(file(), { model: 'owner/model', messages: [{ content: 'What is a quipu?' }, { content: "The page's answer 2." }] });
 
   await page.getByRole('button', { name: 'Previous version' }).click();
   await until(() => file().messages[1]!.content === "The page's answer 1.");
-  await act('Rename');
+  await act(entry, 'Rename');
   await page.getByRole('dialog').getByRole('textbox').fill('knots');
   await page.keyboard.press('Enter');
   await listed(page).getByText('knots').waitFor();
@@ -131,7 +126,7 @@ t.test('a chat of the browser moves to the server and back, with its branches', 
   await until(() => file().messages.length === 4);
   t.equal(await page.getByRole('button', { name: 'Get an answer' }).count(), 0);
 
-  await act('Move to this browser');
+  await act(entry, 'Move to this browser');
   await page.getByRole('dialog').getByRole('button', { name: 'Move' }).click();
   await listed(page).first().waitFor({ state: 'detached' });
   t.strictSame(readdirSync(folder), []);
@@ -171,11 +166,6 @@ t.test('a chat whose file is gone stays in the list, and can be opened and delet
   const { url, folder } = await start(t);
   const { page, complaints } = await openPage(t, 'chromium', url);
   const own = page.getByRole('navigation', { name: 'Conversations' }).locator('section', { hasText: 'Today' }).getByRole('listitem');
-  const act = async (entry: Locator, name: string): Promise<void> => {
-    await entry.hover();
-    await entry.getByRole('button', { name: /^Actions for/ }).click();
-    await entry.getByRole('button', { name }).click();
-  };
   for (const text of ['What is a quipu?', 'What is a llama?']) {
     await page.getByRole('button', { name: 'New chat' }).first().click();
     await say(page, text);
@@ -240,19 +230,17 @@ t.test('a saved chat that another tab renamed is renamed and deleted without bei
   await page.locator('article.user').waitFor();
   await page.goto(`${url}/#/`);
   const other = await page.context().newPage();
-  const act = async (tab: Page, title: string, action: string): Promise<void> => {
+  const actOn = async (tab: Page, title: string, action: string): Promise<void> => {
     await tab.bringToFront();
     const entry = listed(tab).filter({ hasText: title });
     const actions = entry.getByRole('button', { name: /^Actions for/ });
     // The other tab's database is written a moment after the file.
-    do await tab.evaluate(() => document.dispatchEvent(new Event('visibilitychange')));
+    do await turnTo(tab);
     while (!await actions.waitFor({ state: 'attached', timeout: 500 }).then(() => true, () => false));
-    await entry.hover();
-    await actions.click();
-    await entry.getByRole('button', { name: action, exact: true }).click();
+    await act(entry, action);
   };
   const rename = async (tab: Page, from: string, to: string): Promise<void> => {
-    await act(tab, from, 'Rename');
+    await actOn(tab, from, 'Rename');
     await tab.getByRole('dialog').getByRole('textbox').fill(to);
     await tab.keyboard.press('Enter');
     await until(() => readdirSync(folder).includes(`${to}.json`));
@@ -262,7 +250,7 @@ t.test('a saved chat that another tab renamed is renamed and deleted without bei
   await rename(page, 'second', 'third');
   t.equal(file().messages.length, 2);
   await rename(other, 'third', 'fourth');
-  await act(page, 'fourth', 'Delete');
+  await actOn(page, 'fourth', 'Delete');
   await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
   await until(() => readdirSync(folder).every((name) => !name.endsWith('.json')));
   t.strictSame(complaints, []);

@@ -1,30 +1,24 @@
 // What two tabs of the page set in one chat.
 import t from 'tap';
 import { startApp, until } from '../server/app-under-test.js';
-import { closeBrowsers, lastAnswer, missing, openPage, say } from './browsers.js';
+import { act, closeBrowsers, lastAnswer, missing, openPage, say, turnTo } from './browsers.js';
 import type { Locator, Page } from 'playwright-core';
 
 t.teardown(closeBrowsers);
 
 const listed = (page: Page, title: string): Locator => page.getByRole('navigation', { name: 'Conversations' }).getByRole('listitem').filter({ hasText: title });
 
-async function act(page: Page, title: string, action: string): Promise<void> {
-  const entry = listed(page, title);
+async function actOn(page: Page, title: string, action: string): Promise<void> {
   await page.bringToFront();
-  await entry.hover();
-  await entry.getByRole('button', { name: /^Actions for/ }).click();
-  await entry.getByRole('button', { name: action, exact: true }).click();
+  await act(listed(page, title), action);
 }
 
 async function rename(page: Page, title: string, to: string): Promise<void> {
-  await act(page, title, 'Rename');
+  await actOn(page, title, 'Rename');
   await page.getByRole('dialog').getByRole('textbox').fill(to);
   await page.keyboard.press('Enter');
   await listed(page, to).waitFor();
 }
-
-/** As when the user turns to the tab. */
-const turnTo = (page: Page): Promise<unknown> => page.evaluate(() => document.dispatchEvent(new Event('visibilitychange')));
 
 t.test('what one tab sets in a chat stays when another one writes into it', { skip: missing('chromium') }, async (t) => {
   const { url, engine } = await startApp(t);
@@ -45,7 +39,7 @@ t.test('what one tab sets in a chat stays when another one writes into it', { sk
   await say(page, 'second');
   await page.locator('article.answer .prose').getByText('The first half').waitFor();
   await rename(other, 'first', 'Fruit');
-  await act(other, 'Fruit', 'Pin');
+  await actOn(other, 'Fruit', 'Pin');
   await other.getByRole('button', { name: 'Chat settings' }).click();
   const system = other.getByRole('textbox', { name: /system/i });
   await system.fill('Be terse.');
@@ -80,7 +74,7 @@ t.test('a tab that is looked at again lists the chats of another', { skip: missi
   await turnTo(other);
   await listed(other, 'apples').click();
   await lastAnswer(other);
-  await act(page, 'apples', 'Delete');
+  await actOn(page, 'apples', 'Delete');
   await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
   await listed(page, 'apples').waitFor({ state: 'detached' });
   await turnTo(other);
