@@ -11,6 +11,7 @@ import type { ServerClient } from '../servers/server-client.js';
 import { watchModel } from '../servers/watch-model.js';
 import { LoadingLine, say, sayError } from '../terminal/output.js';
 import { watchSignals } from '../terminal/signals.js';
+import { plain } from '../terminal/wording.js';
 
 export const load = command({
   name: 'load',
@@ -38,6 +39,8 @@ export const load = command({
         line.end();
         const { id, contextSize, memoryBytes } = changedModel(client, reply, name);
         const facts = [...(contextSize === undefined ? [] : [`${contextSize} tokens of context`]), ...(memoryBytes === undefined ? [] : [sizeText(memoryBytes)])];
+        // Such as a time that changes nothing on a server of one model.
+        if (Array.isArray(reply['warnings'])) for (const warning of reply['warnings']) say(`Note: ${plain(String(warning))}`);
         say(`${id} is loaded at ${client.url}${facts.length > 0 ? ` (${facts.join(', ')})` : ''}`);
       } finally {
         line.end();

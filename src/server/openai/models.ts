@@ -8,7 +8,7 @@ import { RecuaError } from '../../errors.js';
 import { wrongType, type Fields } from '../../request/fields.js';
 import { errorBody } from '../http/error-reply.js';
 import type { Gateway } from '../http/gateway.js';
-import { readAll, readKeepAlive, readModelName } from '../exchange/admission.js';
+import { readAll, readKeepAlive, readModelName, residence as stayOf } from '../exchange/admission.js';
 
 /**
  * A model's state in llama-server's words, with its loading progress or the reason of a failure.
@@ -21,8 +21,8 @@ export interface WireStatus {
   reason?: { message: string; code: string };
 }
 
-export function modelRoutes({ pool, poolFor }: Gateway): Record<'list' | 'get' | 'load' | 'unload', RequestHandler> {
-  // Requests can neither load nor unload the model of a server with a single one.
+export function modelRoutes({ pool, poolFor, staysAnyway }: Gateway): Record<'list' | 'get' | 'load' | 'unload', RequestHandler> {
+  // Requests cannot unload the model of a server with a single one.
   const fixed = pool.sole ? { fixed: true } : {};
   const entry = (model: PoolModel): object => ({ ...entryOf(model), ...fixed });
   return {
@@ -36,8 +36,10 @@ export function modelRoutes({ pool, poolFor }: Gateway): Record<'list' | 'get' |
     },
     load: async (req: Request, res: Response) => {
       const { asked: { name, keepAliveMs }, told } = readAll(req, readLoad);
-      const model = await poolFor(res).load(name, keepAliveMs === undefined ? {} : { keepAliveMs });
-      res.json({ success: true, model: entry(model), ...told });
+      const { warnings: ofStay, ...stay } = stayOf(keepAliveMs, staysAnyway(res));
+      const model = await poolFor(res).load(name, stay);
+      const warnings = [...told.warnings ?? [], ...ofStay];
+      res.json({ success: true, model: entry(model), ...(warnings.length > 0 ? { warnings } : {}) });
     },
     unload: async (req: Request, res: Response) => {
       const { asked: name, told } = readAll(req, readUnload);

@@ -120,6 +120,7 @@ t.test('models are loaded and unloaded by name, in the server that has them', as
 t.test('of several servers, the one that has the model is asked', async (t) => {
   const home = makeHome(t);
   const [one, other] = [await serve(t, home, 'builtin', '--alias', 'small'), await serve(t, home)];
+  t.match(await call(home, 'load', 'small', '--keep-alive', '60'), { code: 0, stderr: /Note: keep_alive changes nothing here: this server has a single model[^\n]*\nsmall is loaded/ });
   t.match(await call(home, 'load', 'small'), { code: 0, stderr: new RegExp(`small is loaded at ${one.url} `) }, 'its only model is loaded already');
   t.match(await call(home, 'unload', 'small'), { code: 1, stderr: /recua: This server was started with one model, which is loaded as long as it runs/ });
   const rows = table((await call(home, 'ps', '--all')).stdout);

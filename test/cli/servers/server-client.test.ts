@@ -22,6 +22,8 @@ t.test('it sends requests to a server, and throws the errors of the server', asy
   const body = { messages: [{ role: 'user', content: 'hi' }] };
   t.match(await client.postJson('/v1/chat/completions', body), { object: 'chat.completion' });
   t.match(await (await client.post('/v1/chat/completions', { ...body, stream: true })).text(), /data: \[DONE\]/);
+  t.match(await client.postJson('/models/load', { model: 'owner/model', keep_alive: 60 }), { success: true, warnings: [/^keep_alive changes nothing here: this server has a single model/] });
+  t.notOk('warnings' in (await client.postJson('/models/load', { model: 'owner/model' }) as object));
   await t.rejects(client.postJson('/models/unload', { model: 'small' }), { code: 'model_fixed', message: /started with one model/ });
   await t.rejects(client.post('/v1/chat/completions', { model: 'gpt-4', ...body }), { code: 'model_not_found', param: 'model' });
   await t.rejects(client.getJson('/nowhere'), { code: 'route_not_found' });
