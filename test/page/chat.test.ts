@@ -109,6 +109,52 @@ t.test('the settings of a chat are sent with its requests', { skip: missing('chr
   t.strictSame(complaints, []);
 });
 
+t.test('a new chat keeps the message and the files that were not sent', { skip: missing('chromium') }, async (t) => {
+  const { url, engine } = await startApp(t);
+  const { page } = await openPage(t, 'chromium', url);
+  const box = page.getByRole('textbox', { name: 'Message' });
+  await box.fill('Not sent');
+  await page.setInputFiles('input[type=file]', { name: 'notes.txt', mimeType: 'text/plain', buffer: Buffer.from('some notes') });
+  await page.getByText('notes.txt').waitFor();
+  await page.getByRole('button', { name: 'New chat' }).first().click();
+  t.equal(await box.inputValue(), 'Not sent');
+  await page.getByText('notes.txt').waitFor();
+  await box.press('Enter');
+  await lastAnswer(page);
+  await page.getByRole('button', { name: 'New chat' }).first().click();
+  await page.locator('article.user').first().waitFor({ state: 'detached' });
+  t.equal(await box.inputValue(), '');
+  await box.fill('For later');
+  await page.getByRole('navigation', { name: 'Conversations' }).getByRole('link').first().click();
+  await page.locator('article.user').first().waitFor();
+  t.equal(await box.inputValue(), '');
+  await page.getByRole('button', { name: 'New chat' }).first().click();
+  await page.locator('article.user').first().waitFor({ state: 'detached' });
+  t.equal(await box.inputValue(), 'For later');
+  t.equal(engine.requests.length, 1);
+});
+
+t.test('Escape in an editor closes it and stops no answer', { skip: missing('chromium') }, async (t) => {
+  const { url, engine } = await startApp(t);
+  const { page } = await openPage(t, 'chromium', url);
+  await say(page, 'First');
+  await lastAnswer(page);
+  await page.locator('article.user').getByRole('button', { name: 'Edit and resend' }).click();
+  const editor = page.locator('.editor textarea');
+  await editor.fill('First, again');
+  engine.script = hang;
+  await say(page, 'Second');
+  await page.getByRole('button', { name: 'Stop', exact: true }).waitFor();
+  t.equal(await page.locator('.editor').getByRole('button', { name: 'Send' }).isDisabled(), true);
+  await editor.press('Control+Enter');
+  await editor.press('Escape');
+  await editor.waitFor({ state: 'detached' });
+  t.equal(await page.getByRole('button', { name: 'Stop', exact: true }).count(), 1, 'the answer goes on');
+  t.equal(engine.requests.length, 2);
+  await page.keyboard.press('Escape');
+  await page.getByText('stopped', { exact: true }).waitFor();
+});
+
 t.test('what is typed into a setting stays while the panel is drawn again', { skip: missing('chromium') }, async (t) => {
   const { url } = await startReal(t);
   const { page } = await openPage(t, 'chromium', url);

@@ -43,6 +43,21 @@ for (const name of ['chromium', 'firefox'] satisfies BrowserName[]) {
   });
 }
 
+t.test('an answer that lacks only the end of its stream is complete', { skip: missing('chromium') }, async (t) => {
+  const { url, engine } = await startApp(t);
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  engine.script = goesOn;
+  const pieces = [{ delta: { content: 'All of it.' } }, { delta: {}, finish_reason: 'stop' }];
+  const body = pieces.map((choice) => `data: ${JSON.stringify({ choices: [{ index: 0, ...choice }] })}\n\n`).join('');
+  await page.route(/\/v1\/chat\/completions/, (route) => route.fulfill({ contentType: 'text/event-stream', body }), { times: 1 });
+  await say(page, 'tell me');
+  await lastAnswer(page);
+  await page.locator('article.answer .numbers').waitFor();
+  t.equal((await page.locator('article.answer .prose').innerText()).trim(), 'All of it.');
+  t.equal(engine.requests.length, 0, 'it is not continued');
+  t.strictSame(complaints, []);
+});
+
 t.test('the page does not ask a restarted server by itself', { skip: missing('chromium') }, async (t) => {
   const first = await startApp(t);
   const line = await cable(t, first.url);

@@ -185,6 +185,8 @@ export async function wholeAnswer(message, running, conversation, continued, gro
         if (running.connecting) tell(false);
       });
     } catch (thrown) {
+      // Only the end of the stream is missing.
+      if (message.finish) return;
       const broke = watch.signal.aborted ? cutOff() : thrown;
       // A server that the first attempt could not reach is not waited for.
       if (signal.aborted || !isCut(broke) || (isFirst && /** @type {ServerError} */ (broke).code === 'unreachable')) throw broke;

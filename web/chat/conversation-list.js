@@ -97,7 +97,7 @@ function Unseen({ name, error, go }) {
     event.preventDefault();
     try {
       if (error) throw new Error(error);
-      go(`#/chat/${await session.openSaved(name)}`);
+      go(`#/chat/${await session.files.find(name)}`);
     } catch (thrown) {
       notify(sentenceOf(thrown));
     }
@@ -115,11 +115,11 @@ function Entry({ one, isOpen, title, pinned, go }) {
   };
   const rename = async () => {
     const name = await asked('Conversation name', one.title, 'Rename');
-    if (name?.trim() && name.trim() !== one.title) await attempt(() => session.rename(one, name.trim()));
+    if (name?.trim() && name.trim() !== one.title) await attempt(() => session.files.rename(one, name.trim()));
   };
   const move = async () => {
-    if (!one.saved) return attempt(() => session.moveToServer(one));
-    if (await confirmed('Move to this browser?', `“${one.title}” will be in this browser only. This deletes it from the chats of recua chat.`, 'Move')) await attempt(() => session.moveHere(one));
+    if (!one.saved) return attempt(() => session.files.moveThere(one));
+    if (await confirmed('Move to this browser?', `“${one.title}” will be in this browser only. This deletes it from the chats of recua chat.`, 'Move')) await attempt(() => session.files.moveHere(one));
   };
   const remove = async () => {
     if (await confirmed('Delete this conversation?', `This permanently deletes “${one.title}” from ${one.saved ? 'this browser and from the chats of recua chat' : 'this browser'}.`, 'Delete')) {
@@ -129,7 +129,14 @@ function Entry({ one, isOpen, title, pinned, go }) {
       });
     }
   };
-  return html`<li class=${isOpen ? 'open' : ''} onKeyDown=${(/** @type {KeyboardEvent} */ event) => { if (event.key === 'Escape') setOpen(false); }}>
+  /** @param {KeyboardEvent} event */
+  const onKey = (event) => {
+    if (event.key !== 'Escape' || !open) return;
+    // Escape elsewhere stops an answer.
+    event.stopPropagation();
+    setOpen(false);
+  };
+  return html`<li class=${isOpen ? 'open' : ''} onKeyDown=${onKey}>
     <a href=${`#/chat/${one.id}`} aria-current=${isOpen ? 'page' : undefined} title=${title}>${title}</a>
     <button type="button" class="more" aria-label=${`Actions for ${title}`} aria-expanded=${open} onClick=${() => setOpen(!open)}>⋯</button>
     ${open && html`<div class="entry-actions" role="group" aria-label=${`Actions for ${title}`}>

@@ -106,15 +106,19 @@ function Editor({ text, done, save, label }) {
   const box = useRef(null);
   useEffect(() => box.current?.focus(), []);
   const submit = () => {
-    if (save(box.current?.value ?? '')) done();
+    if (!session.busy && save(box.current?.value ?? '')) done();
   };
   return html`<div class="editor">
     <textarea ref=${box} aria-label="Text" defaultValue=${text} rows=${Math.min(20, text.split('\n').length + 1)}
       onKeyDown=${(/** @type {KeyboardEvent} */ event) => {
-        if (event.key === 'Escape') done();
+        if (event.key === 'Escape') {
+          // Escape elsewhere stops an answer.
+          event.stopPropagation();
+          done();
+        }
         if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) submit();
       }}></textarea>
-    <div class="row end"><span class="dim keys">Ctrl+Enter</span><button type="button" onClick=${done}>Cancel</button><button type="button" class="primary" onClick=${submit}>${label}</button></div>
+    <div class="row end"><span class="dim keys">Ctrl+Enter</span><button type="button" onClick=${done}>Cancel</button><button type="button" class="primary" disabled=${session.busy} onClick=${submit}>${label}</button></div>
   </div>`;
 }
 

@@ -16,6 +16,8 @@ export function SettingsPanel({ model, isLoaded, close }) {
   /** @param {KeyboardEvent} event */
   const onKey = (event) => {
     if (event.key !== 'Escape') return;
+    // Escape elsewhere stops an answer.
+    event.stopPropagation();
     // What is typed counts once the field loses the focus.
     /** @type {HTMLElement} */ (event.target).blur();
     close();

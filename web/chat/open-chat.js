@@ -1,0 +1,56 @@
+// A conversation with its messages in memory: the tree, the branch that is shown, and new messages.
+// It may be left for another while a message of it is being sent.
+import { childrenOf, newId, pathOf } from './tree.js';
+
+/** @typedef {import('./tree.js').Conversation} Conversation */
+/** @typedef {import('./tree.js').Message} Message */
+
+export class OpenChat {
+  /** @param {Conversation} conversation @param {Message[]} messages */
+  constructor(conversation, messages) {
+    this.conversation = conversation;
+    /** By id. @type {Map<string, Message>} */
+    this.messages = new Map(messages.map((message) => [message.id, message]));
+    /** The replies to each message, by its id. @type {Map<string, Message[]>} */
+    this.children = new Map();
+    /** The messages that are shown, first to last. @type {Message[]} */
+    this.path = [];
+    this.arrange();
+  }
+
+  /** After a change of the messages, or of which are shown. */
+  arrange() {
+    this.children = childrenOf(this.messages.values());
+    this.path = pathOf(this.children, this.conversation.chosen);
+  }
+
+  /** The two answers shown side by side at the end, or none. */
+  get pair() {
+    const last = this.path.at(-1);
+    return last?.pair ? this.siblings(last).filter(({ pair }) => pair === last.pair) : [];
+  }
+
+  /** All versions of a message, itself included. @param {Message} message */
+  siblings(message) {
+    return this.children.get(message.parent) ?? [message];
+  }
+
+  /** Shows this version. @param {Message} message */
+  choose({ parent, id }) {
+    this.conversation.chosen = { ...this.conversation.chosen, [parent]: id };
+  }
+
+  /**
+   * Adds a message and shows it. It is newer than its siblings, even if the clock was set back.
+   * @param {Omit<Message, 'id' | 'conversation' | 'createdMs'>} said @returns {Message}
+   */
+  add(said) {
+    const siblings = this.children.get(said.parent) ?? [];
+    const last = Math.max(0, ...siblings.map(({ createdMs }) => createdMs));
+    const message = { ...said, id: newId(), conversation: this.conversation.id, createdMs: Math.max(Date.now(), last + 1) };
+    this.messages.set(message.id, message);
+    this.choose(message);
+    this.arrange();
+    return message;
+  }
+}

@@ -1,0 +1,131 @@
+// Keeps conversations and their files on the server the same: reads what `recua chat` or another
+// browser added, and writes the branch that is shown.
+import { models } from '../app/models.js';
+import { notify } from '../app/notice.js';
+import { sentenceOf, ServerError } from '../app/server.js';
+import * as database from './database.js';
+import { OpenChat } from './open-chat.js';
+import { savedChats, servedModel } from './saved-chats.js';
+import { newConversation } from './tree.js';
+
+/** @typedef {import('./tree.js').Conversation} Conversation */
+/** @typedef {import('./tree.js').Message} Message */
+/**
+ * What the session does for its files. `open` returns the chat if its messages are in memory.
+ * @typedef {object} Host
+ * @property {(id: string) => OpenChat | undefined} open
+ * @property {(conversation: Conversation) => boolean} isWriting
+ * @property {(conversation: Conversation, messages: Message[]) => void} save
+ * @property {() => void} changed
+ */
+
+export class ServerFiles {
+  #kept;
+  #host;
+  /** Chats that this browser reads for the first time. @type {Map<string, Promise<string>>} */
+  #reading = new Map();
+
+  /** @param {import('./kept-chats.js').KeptChats} kept @param {Host} host */
+  constructor(kept, host) {
+    this.#kept = kept;
+    this.#host = host;
+  }
+
+  /** Returns the id of the conversation in this browser; reads it if it is new. @param {string} name */
+  async find(name) {
+    const known = this.#kept.findSaved(name);
+    if (known) return known.id;
+    // A second click must not make a second copy.
+    const reading = this.#reading.get(name) ?? this.#readNew(name).finally(() => this.#reading.delete(name));
+    this.#reading.set(name, reading);
+    return await reading;
+  }
+
+  /** @param {string} name */
+  async #readNew(name) {
+    const conversation = { ...newConversation(''), named: true, saved: { name, etag: '', document: {}, model: '' } };
+    await this.refresh(conversation);
+    return conversation.id;
+  }
+
+  /** @param {Conversation} conversation */
+  async #chatOf(conversation) {
+    return this.#host.open(conversation.id) ?? new OpenChat(conversation, await database.messagesOf(conversation.id));
+  }
+
+  /** Takes over what was added to the file since the last read. @param {Conversation} conversation */
+  async refresh(conversation) {
+    const { saved } = conversation;
+    if (!saved || this.#host.isWriting(conversation)) return;
+    if (!models.asked) await models.refresh();
+    const chat = await this.#chatOf(conversation);
+    const read = await savedChats.read(saved.name, conversation, [...chat.messages.values()], servedModel).catch((thrown) => {
+      if (!(thrown instanceof ServerError) || thrown.code !== 'session_not_found') throw thrown;
+      this.#change(conversation, { saved: undefined });
+      throw new Error(`${saved.name} is no longer on the server. This browser keeps its copy.`);
+    });
+    if (!read || this.#host.isWriting(conversation)) return;
+    const { changed, model, ...change } = read;
+    // A model that the user chose here stays.
+    Object.assign(conversation, change, conversation.model === saved.model ? { model } : {});
+    this.#host.save(conversation, changed);
+    for (const message of changed) chat.messages.set(message.id, message);
+    chat.arrange();
+    this.#host.changed();
+  }
+
+  /** Writes the branch that is shown. @param {Conversation} conversation */
+  async push(conversation) {
+    const { path } = await this.#chatOf(conversation);
+    this.#host.save(conversation, await savedChats.write(conversation, path));
+  }
+
+  /** Updates the file after a change of the branch. @param {Conversation} conversation */
+  async keep(conversation) {
+    if (!conversation.saved || this.#host.isWriting(conversation)) return;
+    await this.push(conversation).catch(async (thrown) => {
+      notify(`Not saved on the server: ${sentenceOf(thrown)}`);
+      await this.refresh(conversation).catch(() => undefined);
+    });
+  }
+
+  /** Moves a conversation to the folder where `recua chat` saves. @param {Conversation} conversation */
+  async moveThere(conversation) {
+    await this.push(conversation);
+    this.#change(conversation, { title: conversation.saved?.name ?? conversation.title });
+  }
+
+  /** Moves a conversation back into this browser only. @param {Conversation} conversation */
+  async moveHere(conversation) {
+    await this.#readRenamed(conversation);
+    if (savedChats.isServed) await savedChats.remove(conversation);
+    this.#change(conversation, { saved: undefined });
+  }
+
+  /** Renames a conversation, with its file if it has one. @param {Conversation} conversation @param {string} title */
+  async rename(conversation, title) {
+    await this.#readRenamed(conversation);
+    await savedChats.rename(conversation, title);
+    this.#change(conversation, { title: conversation.saved?.name ?? title, named: true });
+  }
+
+  /** Deletes the file of a conversation. @param {Conversation} conversation */
+  async remove(conversation) {
+    if (!savedChats.isServed) return;
+    // It may be gone already.
+    await this.#readRenamed(conversation).catch((thrown) => { if (conversation.saved) throw thrown; });
+    await savedChats.remove(conversation);
+  }
+
+  /** Another tab may have renamed the file: see kept-chats. @param {Conversation} conversation */
+  async #readRenamed(conversation) {
+    if (conversation.saved?.etag === '') await this.refresh(conversation);
+  }
+
+  /** @param {Conversation} conversation @param {Partial<Conversation>} change */
+  #change(conversation, change) {
+    Object.assign(conversation, change);
+    this.#host.save(conversation, []);
+    this.#host.changed();
+  }
+}
