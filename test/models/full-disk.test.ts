@@ -52,6 +52,19 @@ t.test('import and aliases say that the disk is full, and leave the store as it 
   t.strictSame(names().filter((name) => name !== 'recua'), before);
 });
 
+t.test('serve restart on a full disk leaves the server running', { skip }, async (t) => {
+  const started = await recua(['serve', 'start', 'builtin', '--port', '0', '--threads', '1'], '', { env });
+  t.equal(started.code, 0, started.stderr);
+  const pid = /pid (\d+)/.exec(started.stderr)![1]!;
+  const free = fill();
+  const refused = await recua(['serve', 'restart'], '', { env });
+  t.match(refused, { code: 1, stderr: /The state folder .* cannot be written: ENOSPC/ });
+  t.match(await recua(['serve', 'status'], '', { env }), { code: 0, stdout: new RegExp(`^PID +${pid}$`, 'm') });
+  free();
+  t.match(await recua(['serve', 'restart'], '', { env }), { code: 0, stderr: /Stopped the server[^]*Recua serves builtin/ });
+  t.match(await recua(['serve', 'stop'], '', { env }), { code: 0 });
+});
+
 t.test('rm works on a full disk, including leftover downloads', { skip }, async (t) => {
   const hub = join(folder, 'hub');
   put(hub, { repo: 'o/r', file: 'm.gguf', bytes: model('m') });

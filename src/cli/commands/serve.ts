@@ -10,7 +10,7 @@ import { integer, misuse, on, perCall, settingNames, text } from '../flags/flags
 import type { Flag } from '../flags/flags.js';
 import { install, uninstall } from '../serve/install.js';
 import { showLogs } from '../serve/logs.js';
-import { checkedModels, startServer } from '../serve/start.js';
+import { checkedModels, startLock, startServer } from '../serve/start.js';
 import { lastRecord, servePlaces } from '../serve/state-file.js';
 import type { ServerRecord } from '../serve/state-file.js';
 import { statusCodes, tellStatus } from '../serve/status.js';
@@ -116,10 +116,15 @@ const restart = command({
     // A new models file replaces the list of models.
     const names = named.length > 0 || given.has('models') ? named : record.model.names;
     const request = { names, values: overlay(record, values, given), given };
-    // Checked before the old server is stopped.
+    // The old server goes on if the new one could not start, as on a full disk.
     await checkedModels(request);
-    await stopServer(places, { force: false, timeoutSeconds: 0 });
-    return await startServer(places, request);
+    const lock = await startLock(places);
+    try {
+      await stopServer(places, { force: false, timeoutSeconds: 0, isRestart: true });
+      return await startServer(places, request, lock);
+    } finally {
+      await lock.release();
+    }
   },
 });
 

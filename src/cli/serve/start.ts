@@ -59,15 +59,13 @@ export async function checkedModels({ names, values }: Pick<StartRequest, 'names
   return (await servingOf(names, config)).record;
 }
 
-export async function startServer(places: ServePlaces, request: StartRequest): Promise<number> {
+/** `held` is the start lock, if the caller has taken it. */
+export async function startServer(places: ServePlaces, request: StartRequest, held?: Lock): Promise<number> {
   const files = fileKeys.map((key): [string, string] => [key, request.values[key] === '' ? '' : resolve(request.values[key])]);
   const path = socketPath(request.values.host);
   const host = path === undefined ? request.values.host : `unix:${resolve(path)}`;
   const values: ServerValues = { ...request.values, host, ...Object.fromEntries(files) as Partial<ServerValues> };
   const wanted: Wanted = { ...request, values, served: await checkedModels(request) };
-  await createFolder(places.folder, 0o700).catch((cause: Error) => {
-    throw unusable('made', places, cause);
-  });
 
   let child: ChildProcess | undefined;
   const stop = watchSignals(() => {
@@ -75,7 +73,7 @@ export async function startServer(places: ServePlaces, request: StartRequest): P
     process.exit(stopCode());
   });
   try {
-    const lock = await startLock(places, stop.signal);
+    const lock = held ?? await startLock(places, stop.signal);
     try {
       const running = await findRunning(places, stop.signal);
       if (running) return await join(running, wanted, places, stop.signal);
@@ -95,7 +93,11 @@ function unusable(what: string, { folder }: ServePlaces, cause: Error): RecuaErr
   return new RecuaError('file_unreadable', `The state folder ${folder} cannot be ${what}: ${cause.message}. To move it, set SERVICE_HOME.`, { cause });
 }
 
-async function startLock(places: ServePlaces, signal: AbortSignal): Promise<Lock> {
+/** Taken by whoever starts a server. Creates the state folder, and fails if that cannot be written. */
+export async function startLock(places: ServePlaces, signal?: AbortSignal): Promise<Lock> {
+  await createFolder(places.folder, 0o700).catch((cause: Error) => {
+    throw unusable('made', places, cause);
+  });
   for (let tries = 0; ; tries++) {
     const lock = await tryLock(places.startLock).catch((cause: Error) => {
       throw unusable('written', places, cause);
@@ -267,8 +269,8 @@ function logOf(places: ServePlaces, { values }: StartRequest): string {
 }
 
 /** Waits a moment. Throws `cancelled` if the user stopped the command. */
-async function pause(signal: AbortSignal): Promise<void> {
-  await wait(pollMs, undefined, { signal }).catch(() => {
+async function pause(signal: AbortSignal | undefined): Promise<void> {
+  await wait(pollMs, undefined, signal ? { signal } : {}).catch(() => {
     throw new RecuaError('cancelled', 'Stopped waiting.');
   });
 }

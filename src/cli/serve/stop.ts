@@ -21,6 +21,8 @@ export interface StopRequest {
   force: boolean;
   /** How long to wait; 0 means as long as an orderly exit may take. */
   timeoutSeconds: number;
+  /** The caller holds the start lock: nobody else is starting a server. */
+  isRestart?: boolean;
 }
 
 export async function stopServer(places: ServePlaces, request: StopRequest): Promise<number> {
@@ -28,7 +30,7 @@ export async function stopServer(places: ServePlaces, request: StopRequest): Pro
   let again = false;
   const stop = watchSignals(() => { kill = true; });
   try {
-    const found = await findServer(places, stop.signal);
+    const found = await findServer(places, stop.signal, request.isRestart);
     if (!found) return 0;
     const { record, state } = found;
     const { pid } = record.identity;
@@ -63,7 +65,7 @@ export async function stopServer(places: ServePlaces, request: StopRequest): Pro
  * The living server. Without one, prints a message and returns undefined. Waits for a server that
  * is being started.
  */
-async function findServer(places: ServePlaces, signal: AbortSignal): Promise<{ record: ServerRecord; state: ServerState } | undefined> {
+async function findServer(places: ServePlaces, signal: AbortSignal, isRestart = false): Promise<{ record: ServerRecord; state: ServerState } | undefined> {
   for (let tries = 0; ; tries++) {
     const { state, record, alive, problem } = await findStatus(places);
     if (record && alive) {
@@ -76,7 +78,7 @@ async function findServer(places: ServePlaces, signal: AbortSignal): Promise<{ r
       return undefined;
     }
     if (problem !== '') throw new RecuaError('server_failed', problem);
-    if (state === 'stopped') {
+    if (state === 'stopped' || isRestart) {
       say('The server is not running.');
       return undefined;
     }
