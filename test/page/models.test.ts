@@ -78,6 +78,14 @@ t.test('models are searched for, pulled with progress, paused, and deleted after
   await page.getByText('Paused. It resumes where it stopped.').waitFor();
   await page.getByRole('button', { name: 'Resume' }).click();
   await page.getByText('2.0 MiB of 4.0 MiB, 50 %').waitFor();
+  await page.getByRole('button', { name: 'Pause' }).click();
+  await page.getByText('Paused. It resumes where it stopped.').waitFor();
+  // As a proxy passes on a reply that its server did not complete.
+  await page.route('**/api/pull', (route) => route.fulfill({ contentType: 'application/x-ndjson', body: '{"status":"pulling abcdef012345","digest":"sha256:ab","total":4,"completed":3}\n' }), { times: 1 });
+  await page.getByRole('button', { name: 'Resume' }).click();
+  await page.getByText('The connection ended before the download was complete.').waitFor();
+  await page.getByRole('button', { name: 'Try again' }).click();
+  await page.getByText('3.0 MiB of 4.0 MiB, 75 %').waitFor();
   finish();
   await page.getByText('Pulled owner/repo:Q4_K_M').waitFor();
 

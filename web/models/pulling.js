@@ -2,7 +2,7 @@
 import { Emitter } from '../app/emitter.js';
 import { models } from '../app/models.js';
 import { notify } from '../app/notice.js';
-import { objects, sentenceOf } from '../app/server.js';
+import { objects, sentenceOf, ServerError } from '../app/server.js';
 
 /** A download continues while other views are open. */
 class Pulling extends Emitter {
@@ -40,6 +40,8 @@ class Pulling extends Emitter {
         if (digest) this.#files.set(digest, { total, completed });
         this.changed();
       }
+      // A proxy may end its reply properly although the server's broke off.
+      if (this.status !== 'success') throw new ServerError('The connection ended before the download was complete.', 'cut_off');
       notify(`Pulled ${name}`);
       this.name = '';
     } catch (thrown) {
