@@ -224,6 +224,29 @@ t.test('a double click makes one copy of a saved chat', { skip: missing('chromiu
   t.strictSame(complaints, []);
 });
 
+t.test('settings that are cleared in the page are cleared in the file', { skip: missing('chromium') }, async (t) => {
+  const { url, folder, file, engine } = await start(t);
+  await savedChats(folder).create({ messages: exchange, system: 'Be brief.', sampling: { temperature: 0.3, seed: 7 } }, 'cusco');
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  await listed(page).getByText('cusco').click();
+  await page.locator('article.answer').getByText('Hello').waitFor();
+  await page.getByRole('button', { name: 'Chat settings' }).click();
+  for (const [label, value] of [['System prompt', 'Be brief.'], ['Temperature', '0.3']] as const) {
+    const field = page.getByLabel(label);
+    t.equal(await field.inputValue(), value);
+    await field.fill('');
+    await field.blur();
+  }
+  await say(page, 'And Lima?');
+  await until(() => file().messages.length === 4);
+  t.match(JSON.parse(engine.requests[0]!.messages), [{ role: 'user' }, { role: 'assistant' }, { role: 'user' }]);
+  const { system, sampling } = file() as unknown as { system: string; sampling: Record<string, number> };
+  t.equal(system, '');
+  t.not(sampling['temperature'], 0.3);
+  t.equal(sampling['seed'], 7, 'what the page does not show stays');
+  t.strictSame(complaints, []);
+});
+
 t.test('a saved chat that another tab renamed is renamed and deleted without being opened', { skip: missing('chromium') }, async (t) => {
   const { url, folder, file } = await start(t);
   await savedChats(folder).create({ messages: [{ role: 'user', content: 'Of Cusco', sent_at: 'x' }, { role: 'assistant', content: 'A city.', ended: 'stop' }] }, 'first');

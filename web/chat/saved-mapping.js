@@ -24,13 +24,14 @@ export function sessionOf({ saved, settings, model }, path) {
   const fits = written.every(({ role, toolCalls }, at) => role === (at % 2 === 0 ? 'user' : 'assistant') && !toolCalls?.length);
   if (!fits) return undefined;
   const sampling = { ...saved?.document['sampling'] };
-  for (const name of sampled) if (settings[name] !== undefined) sampling[name] = settings[name];
+  // The server fills in those that are cleared.
+  for (const name of sampled) sampling[name] = settings[name];
   const messages = written.map((message, at) => messageOf(message, at === written.length - 1));
   return {
     written,
     session: {
       ...saved?.document, model: saved && model === saved.model ? saved.document['model'] : model,
-      ...(settings['system'] === undefined && saved ? {} : { system: settings['system'] ?? '' }), sampling, messages,
+      system: settings['system'] ?? '', sampling, messages,
     },
   };
 }

@@ -44,7 +44,7 @@ class ChatFiles implements SavedChats {
   create(given: Record<string, unknown>, name: string | undefined): Promise<SavedChat> {
     return this.#inTurn(async () => {
       const now = new Date();
-      const session = complete(given, now.toISOString());
+      const session = complete(given, now.toISOString(), 'The session');
       const stem = checkSessionName(name ?? suggestName(session.exchanges[0]?.message ?? '', now));
       for (let number = 1; ; number++) {
         const path = pathOf(this.#folder, number === 1 ? stem : `${stem}-${number}`);
@@ -68,7 +68,8 @@ class ChatFiles implements SavedChats {
       return await withLock(path, async () => {
         const before = await loadSession(path, name);
         checkUnchanged(name, etag, before);
-        const session = given ? { ...check(given, name), updatedAt: new Date().toISOString() } : before;
+        const now = new Date().toISOString();
+        const session = given ? { ...complete({ created_at: before.createdAt, ...given }, now, name), updatedAt: now } : before;
         const to = newName === undefined ? path : pathOf(this.#folder, checkSessionName(newName));
         if (to === path) {
           await saveSession(path, session);
@@ -141,14 +142,13 @@ function taken(name: string): RecuaError {
   return new RecuaError('invalid_usage', `There is already a saved chat ${name}. Choose another name.`);
 }
 
-/** Validates a session from a request before it is written. */
-function check(given: Record<string, unknown>, name: string): Session {
-  return readSession(JSON.stringify(given), name);
-}
-
-/** Fills in what the request leaves out, with the values of a new chat on the terminal. */
-function complete(given: Record<string, unknown>, now: string): Session {
+/**
+ * Fills in what a request leaves out, with the values of a new chat on the terminal, and validates
+ * the rest.
+ */
+function complete(given: Record<string, unknown>, now: string, name: string): Session {
   const empty = JSON.parse(writeSession({ model: 'default', system: '', template: 'auto', settings: chatSettings(), createdAt: now, updatedAt: now, exchanges: [] })) as { sampling: object };
   const { sampling } = given;
-  return check({ ...empty, ...given, ...(isObject(sampling) ? { sampling: { ...empty.sampling, ...sampling } } : {}) }, 'The session');
+  const whole = { ...empty, ...given, ...(isObject(sampling) ? { sampling: { ...empty.sampling, ...sampling } } : {}) };
+  return readSession(JSON.stringify(whole), name);
 }

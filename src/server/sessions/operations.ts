@@ -16,6 +16,7 @@ const saved = named('SavedChat', object({
   session: told(mapOf(anything), 'The contents of its file.'),
 }));
 
+const filled = 'Missing fields of the session get the values of a new chat.';
 const params = { name: 'Name of the chat.' };
 const errors = ['client_refused', 'store_unwritable', 'invalid_usage'] as const;
 const ofOne = [...errors, 'session_not_found', 'invalid_session'] as const;
@@ -24,12 +25,12 @@ const headers = { 'If-Match': { description: 'The `ETag` of the version to repla
 export const operations = {
   list: { id: 'listSavedChats', topic, summary: 'List the saved chats, newest first.', reply: { schema: object({ object: 'list', data: list(entry) }) }, error, errors },
   create: {
-    id: 'createSavedChat', topic, summary: 'Save a chat.', about: 'If `name` is omitted, the server picks one as `recua chat` does. Missing fields of the session get the values of a new chat.',
+    id: 'createSavedChat', topic, summary: 'Save a chat.', about: `If \`name\` is omitted, the server picks one as \`recua chat\` does. ${filled}`,
     body: newBody, reply: { schema: saved }, error, errors: [...errors, 'disk_full', 'invalid_session', 'session_locked'],
   },
   get: { id: 'getSavedChat', topic, summary: 'Get a saved chat.', params, reply: { schema: saved }, error, errors: ofOne },
   write: {
-    id: 'writeSavedChat', topic, summary: 'Replace or rename a saved chat.', params, headers, body: changeBody,
+    id: 'writeSavedChat', topic, summary: 'Replace or rename a saved chat.', about: filled, params, headers, body: changeBody,
     reply: { schema: saved }, error, errors: [...ofOne, 'disk_full', 'session_changed', 'session_locked', 'invalid_value'],
   },
   remove: {

@@ -80,6 +80,14 @@ t.test('neither side overwrites the turns of the other', async (t) => {
   t.strictSame((await ask('GET', '/sessions')).body.data, []);
 });
 
+t.test('fields that a change leaves out get the values of a new chat', async (t) => {
+  const { ask } = await start(t);
+  const made = await ask('POST', '/sessions', { name: 'a', session: { messages, system: 'Be brief.', sampling: { temperature: 0.3 }, created_at: '2026-01-31T10:00:00.000Z' } });
+  const written = await ask('PUT', '/sessions/a', { session: { model: 'builtin', messages } }, { 'If-Match': made.etag });
+  t.match(written, { status: 200, body: { session: { model: 'builtin', system: '', messages, created_at: '2026-01-31T10:00:00.000Z' } } });
+  t.not(written.body.session.sampling.temperature, 0.3);
+});
+
 t.test('names are not paths, and an invalid chat is not written', async (t) => {
   const { folder, ask } = await start(t);
   for (const name of ['..%2Fa', 'a%2Fb', '.a']) t.equal((await ask('GET', `/sessions/${name}`)).status, 400, name);
