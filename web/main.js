@@ -2,6 +2,7 @@
 import { html, render, useEffect, useState } from './app/html.js';
 import { Dialogs } from './app/dialog.js';
 import { Icon, IconButton } from './app/icons.js';
+import { closes } from './app/keys.js';
 import { NoticeLine } from './app/notice.js';
 import { inBrowser } from './app/stored.js';
 import { ChatView } from './chat/chat-view.js';
@@ -55,7 +56,7 @@ function App() {
   useEffect(() => {
     /** @param {KeyboardEvent} event */
     const onKey = (event) => {
-      if (event.key === 'Escape') setMenuOpen(false);
+      if (document.querySelector('.menu-open') && closes(event)) setMenuOpen(false);
       if (!(event.ctrlKey || event.metaKey) || !event.shiftKey || event.key.toLowerCase() !== 'o') return;
       event.preventDefault();
       startNew();

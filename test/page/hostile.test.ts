@@ -135,6 +135,36 @@ t.test('an answer that fails says why, and one that hangs is stopped', { skip: m
   await page.keyboard.press('Escape');
   await page.locator('article.answer').last().getByText('stopped').waitFor();
   await until(() => engine.cancelled > cancelled);
+
+  await t.test('Escape first closes what is open', async (t) => {
+    const before = engine.cancelled;
+    const box = page.getByRole('textbox', { name: 'Message' });
+    await say(page, 'hang');
+    await page.getByText('Waiting for the model…').waitFor();
+    await page.getByRole('button', { name: 'Chat settings' }).click();
+    const settings = page.getByRole('complementary', { name: 'Chat settings' });
+    await settings.getByLabel('System prompt').press('Escape');
+    await settings.waitFor({ state: 'detached' });
+    const entry = page.getByRole('navigation', { name: 'Conversations' }).getByRole('listitem').first();
+    await entry.getByRole('button', { name: /^Actions for/ }).press('Enter');
+    await entry.getByRole('group').waitFor();
+    await page.keyboard.press('Escape');
+    await entry.getByRole('group').waitFor({ state: 'detached' });
+    // As on a Mac, where it closes the list of suggested words.
+    const composing = { key: 'Escape', isComposing: true, bubbles: true, cancelable: true };
+    await box.dispatchEvent('keydown', composing);
+    t.ok(await page.getByText('Waiting for the model…').isVisible());
+    t.equal(engine.cancelled, before);
+    await box.press('Escape');
+    await page.locator('article.answer').last().getByText('stopped').waitFor();
+
+    await page.getByRole('button', { name: 'Edit and resend' }).last().click();
+    const editor = page.locator('.editor textarea');
+    await editor.dispatchEvent('keydown', composing);
+    t.ok(await editor.isVisible(), 'the edit is not lost');
+    await editor.press('Escape');
+    await editor.waitFor({ state: 'detached' });
+  });
 });
 
 /** Runs in the page: removes the last answer; the message before it may be as old. */

@@ -2,6 +2,7 @@
 import { html, useEffect, useLayoutEffect, useRef, useState } from '../app/html.js';
 import { useEmitter } from '../app/emitter.js';
 import { IconButton } from '../app/icons.js';
+import { closes } from '../app/keys.js';
 import { useModels } from '../app/models.js';
 import { inBrowser } from '../app/stored.js';
 import { Composer } from './composer.js';
@@ -46,7 +47,7 @@ export function ChatView({ id }) {
   useEffect(() => {
     /** @param {KeyboardEvent} event */
     const onKey = (event) => {
-      if (event.key === 'Escape' && session.busy && !document.querySelector('dialog[open]')) session.stop();
+      if (session.busy && !document.querySelector('.menu-open') && closes(event)) session.stop();
     };
     addEventListener('keydown', onKey);
     return () => removeEventListener('keydown', onKey);

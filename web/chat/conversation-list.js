@@ -4,6 +4,7 @@ import { html, useEffect, useRef, useState } from '../app/html.js';
 import { asked, confirmed } from '../app/dialog.js';
 import { useEmitter } from '../app/emitter.js';
 import { IconButton } from '../app/icons.js';
+import { closes } from '../app/keys.js';
 import { notify } from '../app/notice.js';
 import { sentenceOf } from '../app/server.js';
 import { savedChats } from './saved-chats.js';
@@ -129,14 +130,7 @@ function Entry({ one, isOpen, title, pinned, go }) {
       });
     }
   };
-  /** @param {KeyboardEvent} event */
-  const onKey = (event) => {
-    if (event.key !== 'Escape' || !open) return;
-    // Escape elsewhere stops an answer.
-    event.stopPropagation();
-    setOpen(false);
-  };
-  return html`<li class=${isOpen ? 'open' : ''} onKeyDown=${onKey}>
+  return html`<li class=${isOpen ? 'open' : ''} onKeyDown=${(/** @type {KeyboardEvent} */ event) => { if (open && closes(event)) setOpen(false); }}>
     <a href=${`#/chat/${one.id}`} aria-current=${isOpen ? 'page' : undefined} title=${title}>${title}</a>
     <button type="button" class="more" aria-label=${`Actions for ${title}`} aria-expanded=${open} onClick=${() => setOpen(!open)}>⋯</button>
     ${open && html`<div class="entry-actions" role="group" aria-label=${`Actions for ${title}`}>

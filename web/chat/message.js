@@ -2,6 +2,7 @@
 // near the window, so that a long conversation opens at once.
 import { html, memo, useEffect, useLayoutEffect, useRef, useState } from '../app/html.js';
 import { IconButton, Icon } from '../app/icons.js';
+import { closes } from '../app/keys.js';
 import { copyText } from '../app/notice.js';
 import { count, duration, speed } from '../app/units.js';
 import { GrowingText } from '../text/growing-text.js';
@@ -111,11 +112,7 @@ function Editor({ text, done, save, label }) {
   return html`<div class="editor">
     <textarea ref=${box} aria-label="Text" defaultValue=${text} rows=${Math.min(20, text.split('\n').length + 1)}
       onKeyDown=${(/** @type {KeyboardEvent} */ event) => {
-        if (event.key === 'Escape') {
-          // Escape elsewhere stops an answer.
-          event.stopPropagation();
-          done();
-        }
+        if (closes(event)) done();
         if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) submit();
       }}></textarea>
     <div class="row end"><span class="dim keys">Ctrl+Enter</span><button type="button" onClick=${done}>Cancel</button><button type="button" class="primary" disabled=${session.busy} onClick=${submit}>${label}</button></div>

@@ -1,6 +1,7 @@
 // Settings of the open conversation. Empty fields use the server's defaults, which they show.
 import { html, useEffect, useState } from '../app/html.js';
 import { IconButton } from '../app/icons.js';
+import { closes } from '../app/keys.js';
 import { json } from '../app/server.js';
 import { numbers, parsed, wrongNumber } from './asking.js';
 import { session } from './session.js';
@@ -15,9 +16,7 @@ export function SettingsPanel({ model, isLoaded, close }) {
   }, [model, isLoaded]);
   /** @param {KeyboardEvent} event */
   const onKey = (event) => {
-    if (event.key !== 'Escape') return;
-    // Escape elsewhere stops an answer.
-    event.stopPropagation();
+    if (!closes(event)) return;
     // What is typed counts once the field loses the focus.
     /** @type {HTMLElement} */ (event.target).blur();
     close();
