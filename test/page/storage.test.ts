@@ -1,7 +1,8 @@
 // The page in a browser that keeps nothing for it: cookies are blocked, or the disk is full.
 import t from 'tap';
+import { readFileSync } from 'node:fs';
 import { startApp } from '../server/app-under-test.js';
-import { closeBrowsers, lastAnswer, missing, openPage, say } from './browsers.js';
+import { act, closeBrowsers, lastAnswer, missing, openPage, say } from './browsers.js';
 
 t.teardown(closeBrowsers);
 
@@ -47,6 +48,42 @@ t.test('a chat that cannot be read says so, and a database that was closed is op
   await lastAnswer(page);
   await page.reload();
   await page.locator('article.user').getByText('third').waitFor();
+  t.strictSame(complaints, []);
+});
+
+t.test('messages that could not be saved are exported, and saved with the next ones', { skip: missing('chromium') }, async (t) => {
+  const { url, engine } = await startApp(t);
+  engine.script = async function* () {
+    await new Promise(setImmediate);
+    yield { content: `Answer ${engine.requests.length}.` };
+  };
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  await say(page, 'first');
+  await lastAnswer(page);
+  await page.evaluate(`{
+    const { put } = IDBObjectStore.prototype;
+    IDBObjectStore.prototype.put = () => { throw new DOMException('The quota has been exceeded.', 'QuotaExceededError'); };
+    window.makeRoom = () => { IDBObjectStore.prototype.put = put; };
+  }`);
+  await say(page, 'second');
+  await page.locator('article.answer').nth(1).locator('.numbers').waitFor();
+  await page.getByText('Not saved: ').waitFor();
+  const entry = page.getByRole('navigation', { name: 'Conversations' }).getByRole('listitem').first();
+  const downloading = page.waitForEvent('download');
+  await act(entry, 'Export as JSON');
+  const { chats } = JSON.parse(readFileSync(await (await downloading).path(), 'utf8')) as { chats: { messages: { content: string }[] }[] };
+  t.strictSame(chats[0]!.messages.map(({ content }) => content), ['first', 'Answer 1.', 'second', 'Answer 2.']);
+
+  await page.getByRole('button', { name: 'New chat' }).first().click();
+  await page.locator('article.user').first().waitFor({ state: 'detached' });
+  await entry.getByRole('link').click();
+  await page.locator('article.user').getByText('second').waitFor();
+  await page.evaluate('makeRoom()');
+  await say(page, 'third');
+  await page.locator('article.answer').nth(2).locator('.numbers').waitFor();
+  await page.reload();
+  await page.locator('article.answer').nth(2).locator('.numbers').waitFor();
+  t.match(await page.locator('article').allInnerTexts(), [/first/, /Answer 1/, /second/, /Answer 2/, /third/, /Answer 3/]);
   t.strictSame(complaints, []);
 });
 

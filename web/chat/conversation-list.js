@@ -81,10 +81,13 @@ export function ConversationList({ isShown, go }) {
     <div class="row quiet-row">
       <input ref=${picker} type="file" hidden accept=".json,application/json" aria-label="File to import" onChange=${(/** @type {Event} */ event) => { const field = /** @type {HTMLInputElement} */ (event.currentTarget); void take(field.files?.[0]); field.value = ''; }} />
       <button type="button" class="quiet" onClick=${() => picker.current?.click()}>Import</button>
-      <button type="button" class="quiet" disabled=${list.length === 0} onClick=${() => attempt(() => exportJson(list, 'recua-chats'))}>Export all</button>
+      <button type="button" class="quiet" disabled=${list.length === 0} onClick=${() => attempt(() => exportJson(list, 'recua-chats', messagesOf))}>Export all</button>
     </div>
   </div>`;
 }
+
+/** @param {Conversation} one */
+const messagesOf = (one) => session.messagesOf(one);
 
 /** Runs work that the server or the database may refuse. @param {() => Promise<unknown>} work */
 const attempt = (work) => work().catch((thrown) => notify(sentenceOf(thrown)));
@@ -137,8 +140,8 @@ function Entry({ one, isOpen, title, pinned, go }) {
       ${(savedChats.isServed || one.saved) && html`<${IconButton} icon=${one.saved ? 'here' : 'computer'} label=${one.saved ? 'Move to this browser' : 'Move to the terminal\'s chats'} disabled=${isOpen && session.busy} onClick=${act(move)} />`}
       ${!one.saved && html`<${IconButton} icon="pin" label=${pinned ? 'Unpin' : 'Pin'} onClick=${act(() => session.alter(one, { pinned: !pinned }))} />`}
       <${IconButton} icon="edit" label="Rename" onClick=${act(rename)} />
-      <${IconButton} icon="save" label="Export as JSON" onClick=${act(() => attempt(() => exportJson([one], one.title)))} />
-      <${IconButton} icon="file" label="Export as Markdown" onClick=${act(() => attempt(() => exportMarkdown(one)))} />
+      <${IconButton} icon="save" label="Export as JSON" onClick=${act(() => attempt(() => exportJson([one], one.title, messagesOf)))} />
+      <${IconButton} icon="file" label="Export as Markdown" onClick=${act(() => attempt(() => exportMarkdown(one, messagesOf)))} />
       <${IconButton} icon="bin" label="Delete" onClick=${act(remove)} />
     </div>`}
   </li>`;

@@ -6,6 +6,7 @@ import { childrenOf, newConversation, newId, pathOf } from './tree.js';
 
 /** @typedef {import('./tree.js').Conversation} Conversation */
 /** @typedef {import('./tree.js').Message} Message */
+/** @typedef {(conversation: Conversation) => Promise<Message[]>} MessagesOf also of those that could not be saved */
 
 const mib = 2 ** 20;
 const mostText = 4 * mib;
@@ -51,16 +52,16 @@ function download(name, text, type) {
 /** @param {string} title */
 const fileName = (title) => title.replace(/[^\p{L}\p{N} _-]+/gu, '').trim().slice(0, 60) || 'chat';
 
-/** @param {Conversation[]} conversations @param {string} title */
-export async function exportJson(conversations, title) {
+/** @param {Conversation[]} conversations @param {string} title @param {MessagesOf} read */
+export async function exportJson(conversations, title, read) {
   const chats = [];
-  for (const conversation of conversations) chats.push({ conversation, messages: await messagesOf(conversation.id) });
+  for (const conversation of conversations) chats.push({ conversation, messages: await read(conversation) });
   download(`${fileName(title)}.json`, JSON.stringify({ format: 'recua-chats', version: 1, chats }, undefined, 1), 'application/json');
 }
 
-/** Exports the branch that is shown. @param {Conversation} conversation */
-export async function exportMarkdown(conversation) {
-  const path = pathOf(childrenOf(await messagesOf(conversation.id)), conversation.chosen);
+/** Exports the branch that is shown. @param {Conversation} conversation @param {MessagesOf} read */
+export async function exportMarkdown(conversation, read) {
+  const path = pathOf(childrenOf(await read(conversation)), conversation.chosen);
   const parts = path.map(({ role, content, model, toolCalls = [], attached = [] }) => [
     `## ${role === 'user' ? 'You' : role === 'tool' ? 'Tool' : model || 'Assistant'}`,
     ...attached.map(({ name, text }) => `File ${name}:\n\n\`\`\`\`\n${text}\n\`\`\`\``),

@@ -32,6 +32,12 @@ export class KeptChats {
   #gone = new Set();
   /** As they were last read or written here. @type {Map<string, Conversation>} */
   #before = new Map();
+  /**
+   * Messages that could not be saved, by conversation and id. The next save takes them along: a
+   * message whose parent is missing would not be shown again.
+   * @type {Map<string, Map<string, Message>>}
+   */
+  #unsaved = new Map();
 
   /** Reads them all, also again: then with what other tabs changed. */
   async read() {
@@ -64,6 +70,19 @@ export class KeptChats {
     return this.list.find(({ saved }) => saved?.name === name);
   }
 
+  /** Its messages, also those that could not be saved. @param {string} id @returns {Promise<Message[]>} */
+  async messagesOf(id) {
+    const saved = await database.messagesOf(id);
+    const unsaved = this.#unsaved.get(id);
+    return unsaved ? [...saved.filter((message) => !unsaved.has(message.id)), ...unsaved.values()] : saved;
+  }
+
+  /** @param {Message} message */
+  async removeMessage({ id, conversation }) {
+    this.#unsaved.get(conversation)?.delete(id);
+    await database.removeMessage(id);
+  }
+
   /**
    * Saves a conversation and some of its messages. Calls `deleted` if another tab deleted it. If it
    * cannot be saved, the user is told.
@@ -75,17 +94,20 @@ export class KeptChats {
     if (messages.length > 0) conversation.changedMs = Date.now();
     this.#sort([conversation, ...this.list.filter((one) => one.id !== id)]);
     const copy = { ...conversation };
+    const all = new Map([...this.#unsaved.get(id) ?? [], ...messages.map((message) => /** @type {const} */ ([message.id, message]))]);
+    this.#unsaved.delete(id);
     try {
       const written = await database.save(id, (there) => {
         const before = this.#before.get(id);
         if (before && !there) return undefined;
         return before && there ? { ...copy, ...newsOf(before, there, copy) } : copy;
-      }, messages.map((message) => ({ ...message })));
+      }, [...all.values()].map((message) => ({ ...message })));
       if (written) {
         this.#before.set(id, written);
         Object.assign(conversation, newsOf(copy, written, conversation));
       } else if (!this.#gone.has(id)) deleted();
     } catch (thrown) {
+      this.#unsaved.set(id, new Map([...all, ...this.#unsaved.get(id) ?? []]));
       notify(`Not saved: ${sentenceOf(thrown)}`);
     }
   }
@@ -93,6 +115,7 @@ export class KeptChats {
   /** From now on it is not saved. @param {string} id */
   forget(id) {
     this.#gone.add(id);
+    this.#unsaved.delete(id);
     this.list = this.list.filter((one) => one.id !== id);
   }
 }

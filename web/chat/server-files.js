@@ -3,7 +3,6 @@
 import { models } from '../app/models.js';
 import { notify } from '../app/notice.js';
 import { sentenceOf, ServerError } from '../app/server.js';
-import * as database from './database.js';
 import { OpenChat } from './open-chat.js';
 import { savedChats, servedModel } from './saved-chats.js';
 import { newConversation } from './tree.js';
@@ -50,7 +49,7 @@ export class ServerFiles {
 
   /** @param {Conversation} conversation */
   async #chatOf(conversation) {
-    return this.#host.open(conversation.id) ?? new OpenChat(conversation, await database.messagesOf(conversation.id));
+    return this.#host.open(conversation.id) ?? new OpenChat(conversation, await this.#kept.messagesOf(conversation.id));
   }
 
   /** Takes over what was added to the file since the last read. @param {Conversation} conversation */

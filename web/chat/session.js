@@ -97,7 +97,7 @@ class Session extends Emitter {
     /** @type {Message[]} */
     let messages;
     try {
-      messages = await database.messagesOf(id);
+      messages = await this.#kept.messagesOf(id);
     } catch (thrown) {
       if (opening !== this.#opening) return;
       notify(`Cannot read this chat: ${sentenceOf(thrown)}`);
@@ -115,6 +115,11 @@ class Session extends Emitter {
   /** @param {Conversation} conversation */
   #isWriting({ id }) {
     return this.running.messagesOf(id).length > 0 || this.#sending.has(id);
+  }
+
+  /** @param {Conversation} conversation @returns {Promise<Message[]>} */
+  async messagesOf({ id }) {
+    return id === this.conversation.id ? [...this.messages.values()] : await this.#kept.messagesOf(id);
   }
 
   /** Reads changes that other tabs made, and others to the server's chats. */
@@ -253,7 +258,7 @@ class Session extends Emitter {
       const { id, content, attached = [] } = message;
       notify(`Not sent: ${sentenceOf(thrown)}`);
       chat.messages.delete(id);
-      await database.removeMessage(id).catch(() => undefined);
+      await this.#kept.removeMessage(message).catch(() => undefined);
       this.drafts.set(conversation.id, content);
       this.attached.set(conversation.id, attached);
       this.returned++;
