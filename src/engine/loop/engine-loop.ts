@@ -200,7 +200,7 @@ export class EngineLoop {
       this.#text.add(request);
       return this.#drop(request);
     }
-    const place = this.#waiting.add(sequence, request.asker);
+    const place = this.#waiting.add(sequence, request.asker, request.arrivedMs);
     this.#outbox.push({ ...accepted, position: Math.max(0, place - this.#cache.freeSlots) });
   }
 

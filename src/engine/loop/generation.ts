@@ -70,6 +70,10 @@ export class Generation {
     this.#begun = this.sequence.length;
   }
 
+  get arrivedMs(): number {
+    return this.#arrivedMs;
+  }
+
   /** Notes that a step with this sequence begins; true for the first one. */
   start(nowMs: number): boolean {
     if (this.#started) return false;

@@ -28,7 +28,7 @@ export interface IntakeHooks {
   done(): void;
 }
 
-/** Prepared requests with large samplers that may wait for a sequence. */
+/** Prepared requests of a priority, with large samplers, that may wait for a sequence. */
 const mostWaitingLarge = 2;
 
 export class Intake {
@@ -37,8 +37,11 @@ export class Intake {
   readonly #active: ActiveRequests;
   readonly #arrivals: Arrivals;
   readonly #poolShare: PoolShare;
-  /** Those that run and a few that wait may have large samplers; the others are prepared later. */
-  readonly #largeSamplers: PoolShare;
+  /**
+   * Those that run and a few that wait may have large samplers; the others are prepared later. By
+   * priority, so that one waits for no lower one.
+   */
+  readonly #largeSamplers = new Map<number, PoolShare>();
   readonly #hooks: IntakeHooks;
   /** Whether samplers guess ahead. */
   readonly #guesses: boolean;
@@ -54,7 +57,6 @@ export class Intake {
     this.#active = active;
     this.#arrivals = arrivals;
     this.#poolShare = poolShare;
-    this.#largeSamplers = new PoolShare((loaded.context?.sequences ?? 0) + mostWaitingLarge, 0);
     this.#guesses = guesses;
     this.#hooks = hooks;
   }
@@ -96,6 +98,12 @@ export class Intake {
     return true;
   }
 
+  #largeSamplersOf(priority: number): PoolShare {
+    const share = this.#largeSamplers.get(priority) ?? new PoolShare((this.#loaded.context?.sequences ?? 0) + mostWaitingLarge, 0);
+    this.#largeSamplers.set(priority, share);
+    return share;
+  }
+
   async #start(
     id: number, request: ChatRequest | CompletionRequest, begun: BegunAnswer | undefined, prepare: (preparing: Preparing) => Promise<PreparedPrompt>,
   ): Promise<void> {
@@ -108,7 +116,7 @@ export class Intake {
       return this.#hooks.fail(id, new RecuaError('queue_full', `The queue is full: ${context.sequences} requests run and ${waiting} wait; try again in a moment.`));
     }
     const cancelled = newCancelFlag();
-    const { client } = request.asker ?? anyone;
+    const { client, priority } = request.asker ?? anyone;
     const whenGone = (stop: () => void): void => this.#active.whenEnded(id, stop);
     this.#active.set(id, undefined);
     const own = { cancelled, client, endsThinking: begun?.endsThinking ?? false, continues: begun !== undefined && begun.startedMs > 0 };
@@ -117,7 +125,7 @@ export class Intake {
     let leave: (() => void) | undefined;
     try {
       if (hasLargeSampler(request)) {
-        const end = await this.#largeSamplers.enter(client, whenGone);
+        const end = await this.#largeSamplersOf(priority).enter(client, whenGone);
         if (!this.#active.has(id)) return end();
         this.#active.whenEnded(id, end);
       }

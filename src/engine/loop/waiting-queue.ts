@@ -28,13 +28,13 @@ export class WaitingQueue {
     return this.sequences.length;
   }
 
-  /** Returns its position; 1 is next. */
-  add(sequence: Sequence, asker: Asker | undefined): number {
+  /** Returns its position; 1 is next. `sinceMs`: when its request arrived, to be prepared first. */
+  add(sequence: Sequence, asker: Asker | undefined, sinceMs: number): number {
     this.#order.enter(sequence, asker);
-    this.#sinceMs.set(sequence, sequence.continues ? Infinity : performance.now());
+    this.#sinceMs.set(sequence, sequence.continues ? Infinity : sinceMs);
     this.sequences.push(sequence);
     this.sort();
-    if (this.#timeoutMs > 0) this.#timer ??= this.#timerFor(this.#timeoutMs);
+    if (this.#timeoutMs > 0) this.#setTimer();
     return this.sequences.indexOf(sequence) + 1;
   }
 
@@ -79,8 +79,12 @@ export class WaitingQueue {
     clearTimeout(this.#timer);
   }
 
-  #timerFor(ms: number): NodeJS.Timeout {
-    return setTimeout(() => this.#look(), Math.max(1, ms)).unref();
+  /** For the sequence that has waited longest. */
+  #setTimer(): void {
+    clearTimeout(this.#timer);
+    const firstMs = this.sequences.reduce((first, sequence) => Math.min(first, this.#sinceMs.get(sequence)!), Infinity);
+    const dueMs = firstMs + this.#timeoutMs - performance.now();
+    this.#timer = dueMs < Infinity ? setTimeout(() => this.#look(), Math.max(1, dueMs)).unref() : undefined;
   }
 
   #look(): void {
@@ -91,7 +95,6 @@ export class WaitingQueue {
       const message = `The request waited ${this.#timeoutMs / 1_000} s in the queue, which is the limit (--queue-timeout); try again later.`;
       this.#giveUp(sequence, new RecuaError('queue_timeout', message));
     }
-    const next = Math.min(...this.sequences.map((sequence) => this.#sinceMs.get(sequence)!));
-    this.#timer = next < Infinity ? this.#timerFor(next - dueMs) : undefined;
+    this.#setTimer();
   }
 }

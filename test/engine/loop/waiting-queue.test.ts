@@ -1,7 +1,7 @@
 // Requests of several clients, taken in turn by the engine's loop.
 import t from 'tap';
 import type { BegunAnswer } from '#recua/engine/protocol.js';
-import { completion, openEngine, say, turn } from '../requests.js';
+import { completion, openEngine, sampling, say, turn } from '../requests.js';
 
 const asker = (client: string, priority = 0) => ({ asker: { client, priority } });
 
@@ -62,6 +62,37 @@ t.test('a request that waits too long is refused with that reason; a running one
   t.match((await open.complete(completion('third', { constraint: say('well') })).done).end, { kind: 'done' }, 'the next is served');
   await open.engine.close();
   t.match(open.addon.stats, { openSamplers: 0, openParsers: 0, openContexts: 0 });
+});
+
+t.test('requests that are prepared late, as their samplers are large, have waited since they arrived', async (t) => {
+  const timeoutMs = 300;
+  const open = await openEngine({ stepMs: 1 }, { parallel: 1, queueTimeoutMs: timeoutMs });
+  const long = open.complete(completion('first', { constraint: say('x'.repeat(1_900)), maxTokens: 1_900 }));
+  while (!open.messages.flat().some(({ kind }) => kind === 'started')) await turn();
+  const dry = { ...sampling, dryMultiplier: 0.8 };
+  const endsMs = await Promise.all(Array.from({ length: 9 }, async () => {
+    const { end } = await open.complete(completion('late', { constraint: say('never'), sampling: dry })).done;
+    t.match(end, { kind: 'error', error: { code: 'queue_timeout' } });
+    return performance.now();
+  }));
+  t.ok(Math.max(...endsMs) - Math.min(...endsMs) < timeoutMs, 'they do not wait for each other');
+  open.engine.cancel(long.id);
+  await open.engine.close();
+  t.match(open.addon.stats, { openSamplers: 0, openParsers: 0, openContexts: 0 });
+});
+
+t.test('priority goes before requests that wait to be prepared', async (t) => {
+  const open = await openEngine({ stepMs: 1 }, { parallel: 1 });
+  const order: string[] = [];
+  const ask = (name: string, priority: number) => {
+    const request = completion(name, { constraint: say('well'), sampling: { ...sampling, dryMultiplier: 0.8 }, ...asker('one', priority) });
+    return open.complete(request).done.then(() => order.push(name));
+  };
+  const long = open.complete(completion('first', { constraint: say('x'.repeat(300)), maxTokens: 300 })).done;
+  while (!open.messages.flat().some(({ kind }) => kind === 'started')) await turn();
+  await Promise.all([long, ...Array.from({ length: 6 }, () => ask('flex', -1)), ask('usual', 0), ask('urgent', 1)]);
+  t.strictSame(order.slice(0, 3), ['urgent', 'usual', 'flex']);
+  await open.engine.close();
 });
 
 t.test('answers that ran in a process that died go first, wait as long as they must, and give no place away', async (t) => {
