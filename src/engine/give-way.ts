@@ -1,5 +1,6 @@
 // In a full queue, the client with the most requests gives up its last one to a client with fewer.
-// Used by the queues of generating requests, of embeddings and of models that are to be loaded.
+// Used by the queues of generating requests, of embeddings, of models that are to be loaded, and of
+// an engine process that comes back.
 import { RecuaError } from '../errors.js';
 
 /**

@@ -138,7 +138,7 @@ class EngineClient extends EngineRequests {
     const refusal = this.#suspects.refusal(call);
     if (refusal) this.settle(call.id)!.fail(refusal);
     else if (this.#state.state === 'ready' && !this.#suspects.onTrial) this.#send(call);
-    else if (this.requests.size > this.#options.parallel + this.#options.queueSize) {
+    else if (this.requests.size > this.#options.parallel + this.#options.queueSize && !this.makeRoom(call)) {
       this.settle(call.id)!.fail(new RecuaError('queue_full', 'Too many requests wait for the engine to come back; try again in a moment.'));
     }
   }

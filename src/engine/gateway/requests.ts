@@ -5,6 +5,7 @@ import { randomInt } from 'node:crypto';
 import { RecuaError } from '../../errors.js';
 import { AnswerSoFar } from './answer-so-far.js';
 import { RunningAnswer } from './answer.js';
+import { gaveWay, whoGivesWay } from '../give-way.js';
 import type { Answer, Embedded, Engine, EngineState, Released, Reranked } from '../api.js';
 import type {
   ChatRequest, CompletionRequest, Delta, EmbedRequest, EngineEvent, ModelDescription, Rendered, RequestMessage, RerankRequest, SavedState,
@@ -17,6 +18,7 @@ const mostKept = 4 * 2 ** 20;
 export class PendingRequest {
   readonly id: number;
   readonly type: RequestMessage['type'];
+  readonly client: string;
   /** The current engine process has it … */
   sent = false;
   /** … and has accepted the prompt as valid and fitting … */
@@ -39,6 +41,7 @@ export class PendingRequest {
   constructor(message: RequestMessage, event: PendingRequest['event'], fail: PendingRequest['fail'], released: Released) {
     this.id = message.id;
     this.type = message.type;
+    this.client = ('request' in message ? message.request.asker?.client : undefined) ?? '';
     if (message.type === 'chat' || message.type === 'complete') this.soFar = new AnswerSoFar(message.request);
     this.#message = seeded(message);
     this.event = event;
@@ -171,6 +174,21 @@ export abstract class EngineRequests implements Engine {
     const unsent = [...this.requests.values()].filter(({ sent }) => !sent);
     const ran = ({ soFar }: PendingRequest): boolean => soFar?.hasStarted ?? false;
     return [...unsent.filter(ran), ...unsent.filter((call) => !ran(call))];
+  }
+
+  /**
+   * Makes room in a full queue for a new call, by one that waits for an engine process and has not
+   * run. Returns whether it did.
+   */
+  protected makeRoom(call: PendingRequest): boolean {
+    const waiting = this.unsent.filter((one) => one !== call && !one.soFar?.hasStarted);
+    const counts = new Map<string, number>();
+    for (const { client } of waiting) counts.set(client, (counts.get(client) ?? 0) + 1);
+    const greediest = whoGivesWay(counts, call.client);
+    const last = greediest === undefined ? undefined : waiting.findLast(({ client }) => client === greediest);
+    if (!last) return false;
+    this.settle(last.id)?.fail(gaveWay());
+    return true;
   }
 
   /** Passes an event of the engine to its call. */
