@@ -13,6 +13,8 @@ const sampleBytes = 4096;
 /** A tensor has a sample at its beginning, at its end, and for each of these bytes. */
 const bytesPerSample = 32 * 2 ** 20;
 const headerPieceBytes = 2 ** 18;
+/** llama.cpp makes contexts in multiples of this. */
+const contextStep = 256;
 
 /**
  * Hashes the whole header and samples of every tensor: the files are large, and a fine-tune may
@@ -20,17 +22,29 @@ const headerPieceBytes = 2 ** 18;
  */
 export async function fingerprintOf({ options, description, files }: Pick<LoadedModel, 'options' | 'description' | 'files'>): Promise<Fingerprint> {
   const hash = createHash('sha256');
-  const { architecture, parameters, vocabSize, fileType, llamaCpp } = description;
+  const { architecture, parameters, vocabSize, fileType, llamaCpp, contextSize } = description;
   // Without flash attention llama.cpp keeps the values transposed.
   const { cacheTypeK, cacheTypeV, flashAttention } = options;
-  hash.update(JSON.stringify([architecture, parameters, vocabSize, fileType, llamaCpp, cacheTypeK, cacheTypeV, flashAttention === 'off']));
   const { parts } = await readModelFile(options.modelPath);
+  hash.update(JSON.stringify([architecture, parameters, vocabSize, fileType, llamaCpp, cacheTypeK, cacheTypeV, flashAttention === 'off', ...(turnsForLong(parts, contextSize) ? ['long'] : [])]));
   for (const part of parts) await addSamples(hash, part);
   // Afterwards, so that no change is missed.
   if (await changeOf(files)) {
     throw new RecuaError('file_unreadable', 'The file of the model has changed since it was loaded; load it again to save its states.');
   }
   return hash.digest('hex');
+}
+
+/**
+ * Whether keys are turned for long contexts: LongRoPE (Phi, MiniCPM) has one list of factors for
+ * contexts up to its first training's, and one for longer ones, and keys are kept as they turned.
+ */
+function turnsForLong(parts: readonly Gguf[], contextSize: number): boolean {
+  if (!parts.some(({ tensors }) => tensors.some(({ name }) => name.startsWith('rope_factors_')))) return false;
+  const { metadata } = parts[0]!;
+  const of = (key: string): unknown => metadata.get(`${metadata.get('general.architecture') as string}.${key}`);
+  const original = of('rope.scaling.original_context_length') ?? of('context_length');
+  return Math.ceil(contextSize / contextStep) * contextStep > Number(original);
 }
 
 async function addSamples(hash: Hash, { path, dataOffset, tensors }: Gguf): Promise<void> {

@@ -17,8 +17,8 @@ function model(names: string[], more: Meta[] = []): Buffer {
   return gguf({ metadata: [...sound.metadata!, ...more], tensors, dataBytes: names.length * tensorBytes });
 }
 
-async function load(modelPath: string, cacheTypeK = 'f16', flashAttention = 'auto'): Promise<Pick<LoadedModel, 'options' | 'description' | 'files'>> {
-  return { options: { modelPath, cacheTypeK, cacheTypeV: 'f16', flashAttention }, description: {}, files: await ensureChecked(modelPath, []) } as unknown as LoadedModel;
+async function load(modelPath: string, cacheTypeK = 'f16', flashAttention = 'auto', contextSize = 4096): Promise<Pick<LoadedModel, 'options' | 'description' | 'files'>> {
+  return { options: { modelPath, cacheTypeK, cacheTypeV: 'f16', flashAttention }, description: { contextSize }, files: await ensureChecked(modelPath, []) } as unknown as LoadedModel;
 }
 const read = async (path: string) => await fingerprintOf(await load(path));
 
@@ -42,6 +42,18 @@ t.test('a change of any tensor, or anywhere in the header, is another model', as
   }
   writeFileSync(path, bytes);
   t.equal(await read(path), same, 'a copy is the same model');
+});
+
+t.test('with LongRoPE, so is a context on the other side of the original length', async (t) => {
+  const path = join(t.testdir(), 'model.gguf');
+  const sized = async (contextSize: number): Promise<string> => await fingerprintOf(await load(path, 'f16', 'auto', contextSize));
+  const original: Meta = ['llama.rope.scaling.original_context_length', types.u32, 600];
+  writeFileSync(path, model(['rope_factors_long.weight', 'rope_factors_short.weight'], [original]));
+  t.equal(await sized(512), await sized(100));
+  t.equal(await sized(513), await sized(4096), 'llama.cpp makes 768 tokens of 513');
+  t.not(await sized(512), await sized(513));
+  writeFileSync(path, model(['rope_freqs.weight'], [original]));
+  t.equal(await sized(512), await sized(513));
 });
 
 t.test('so is a change of a later part of a split model', async (t) => {
