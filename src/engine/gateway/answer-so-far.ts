@@ -87,6 +87,12 @@ export class AnswerSoFar {
     return { ...common, tokens: new Int32Array(0), draws: 0 };
   }
 
+  /** Forgets the tokens, which mean nothing to another model: generates again, and compares. */
+  startOver(): void {
+    this.#prompt = undefined;
+    this.#length = 0;
+  }
+
   /**
    * The new part of a delta; undefined if nothing is new. 'differs' if a regenerated answer does
    * not match the delivered text.

@@ -81,6 +81,7 @@ class EngineClient extends EngineRequests {
   #restartTimer: NodeJS.Timeout | undefined;
   #output: string[] = [];
   #everReady = false;
+  #fingerprint = '';
   /** The process has loaded the model. */
   #loaded = false;
   /** Deaths in a row while loading. A large model's load takes longer than the crashes' window. */
@@ -258,7 +259,10 @@ class EngineClient extends EngineRequests {
   }
 
   #becomeReady(model: ModelDescription): void {
-    if (this.#everReady) this.#log('info', 'the engine process runs again');
+    const isOther = this.#everReady && model.fingerprint !== this.#fingerprint;
+    if (isOther) for (const call of this.requests.values()) call.startOver();
+    if (this.#everReady) this.#log(isOther ? 'warn' : 'info', `the engine process runs again${isOther ? ', with a file of the model that has changed; all answers begin anew' : ''}`);
+    this.#fingerprint = model.fingerprint;
     this.#everReady = this.#loaded = true;
     this.#status = { running: 0, waiting: 0, tokens: 0 };
     this.#turn({ state: 'ready', model, status: this.#status });

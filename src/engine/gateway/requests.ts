@@ -72,6 +72,12 @@ export class PendingRequest {
     if (message.type === 'chat' || message.type === 'complete') message.begun = this.soFar.resume();
   }
 
+  /** Undoes `resume`: the next engine process has another model, and begins the answer anew. */
+  startOver(): void {
+    this.soFar?.startOver();
+    if (this.#message && 'begun' in this.#message) this.#message.begun = undefined;
+  }
+
   /** What the request asks for, without asker and seed; undefined once its text is dropped. */
   get asked(): unknown {
     if (!this.#message || !('request' in this.#message)) return undefined;

@@ -35,6 +35,19 @@ t.test('an answer with unknown draws or log probabilities starts over', async (t
   t.equal(told.resume()!.tokens.length, 0);
 });
 
+t.test('for another model, an answer starts over, and may not differ', async (t) => {
+  const soFar = begun();
+  soFar.note(Int32Array.of(5, 6), 3);
+  soFar.take({ content: 'ab' });
+  soFar.resume();
+  soFar.startOver();
+  soFar.accepted(Int32Array.of(9));
+  soFar.note(Int32Array.of(8), 1);
+  t.equal(soFar.take({ content: 'a' }), undefined);
+  t.match(soFar.resume(), { prompt: Int32Array.of(9), tokens: Int32Array.of(8), draws: 1 });
+  t.equal(soFar.take({ content: 'b' }), 'differs');
+});
+
 const characters = ({ content, ...rest }: Delta): Delta[] => (content === undefined ? [rest] : Array.from(content, (character) => ({ content: character })));
 
 t.test('however an answer is cut into deltas before and after, its reader gets it once', async (t) => {
