@@ -156,16 +156,17 @@ export class Models extends EventEmitter<ModelsEvents> implements AsyncDisposabl
     const onProgress = readFunction<(fraction: number) => void>(fields, 'onProgress');
     const signal = readSignal(fields);
     if (name !== undefined && typeof name !== 'string') throw wrongType('name', 'the name of a model', name);
+    const tell = (fraction: number): void => telling(() => onProgress?.(fraction));
     const wish: PoolLeaseOptions = {
       ...(keepAliveMs === undefined ? {} : { keepAliveMs: keepAliveMs < 0 ? Infinity : keepAliveMs }),
       ...(signal ? { signal } : {}),
       onWait: (state) => {
-        if (state.state === 'loading') onProgress?.(state.fraction);
+        if (state.state === 'loading') tell(state.fraction);
       },
     };
     const lease = await this.#asking(() => this.#pool.lease(name, wish));
     const { path } = await this.#served.find(lease.id).catch(() => ({ path: '' }));
-    onProgress?.(1);
+    tell(1);
     const model: Model = new Model({
       engine: lease.engine, description: lease.model, path,
       served: { id: lease.id, aliases: [], createdSeconds: 0 },

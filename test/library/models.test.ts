@@ -160,6 +160,17 @@ t.test('a leased model reports its crash, and comes back by itself', async (t) =
   t.strictSame(events, ['crashed', 'ready']);
 });
 
+t.test('an onProgress that throws leaves no lease behind', async (t) => {
+  const models = await open(t, { models: { one: { model: 'builtin' } } });
+  const thrown = new Set<string>();
+  process.setUncaughtExceptionCaptureCallback((error) => thrown.add(error.message));
+  t.teardown(() => process.setUncaughtExceptionCaptureCallback(null));
+  const leased = await models.lease('one', { onProgress: () => { throw new Error('of a callback'); } });
+  await leased.dispose();
+  t.match(await models.list(), [{ state: 'loaded', leases: 0 }]);
+  t.strictSame([...thrown], ['of a callback']);
+});
+
 t.test('createServer serves several models, and leaves them to the program', async (t) => {
   const models = await open(t);
   const url = await serve(t, createServer({ models, maxTokens: 3 }));
