@@ -109,8 +109,8 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
   readonly #running = new Set<Promise<unknown>>();
   readonly #replies = new Set<Reply<unknown>>();
   #isEnded = false;
-  /** Each ends a running embedding or ranking. */
-  readonly #pooled = new Set<() => void>();
+  /** Each ends running work that is no reply. */
+  readonly #ends = new Set<() => void>();
 
   /** @internal */
   constructor(loaded: ServingModel) {
@@ -187,7 +187,7 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
     const signal = readSignal(openOptions(options, ['signal']));
     const inputs = typeof input === 'string' ? [readText(input, 'text')] : readTexts(input, 'texts');
     if (inputs.length === 0) return [];
-    const { vectors } = await this.#pooling(signal, (engine, ends) => engine.embed({ inputs }, ends));
+    const { vectors } = await this.#ending(signal, (engine, ends) => engine.embed({ inputs }, ends));
     // They are views of the engine's message; programs may pass on a vector's `buffer`.
     const own = vectors.map((vector) => vector.slice());
     return typeof input === 'string' ? own[0]! : own;
@@ -209,7 +209,7 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
     const asked = readText(query, 'query');
     const texts = readTexts(documents, 'documents');
     if (texts.length === 0) return [];
-    const { scores } = await this.#pooling(signal, (engine, ends) => engine.rerank({ query: asked, documents: texts }, ends));
+    const { scores } = await this.#ending(signal, (engine, ends) => engine.rerank({ query: asked, documents: texts }, ends));
     return Array.from(scores, (score, index) => ({ index, score })).sort((a, b) => b.score - a.score).slice(0, topN);
   }
 
@@ -223,7 +223,7 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
   async tokenize(text: string, options: { addSpecial?: boolean | undefined; parseSpecial?: boolean | undefined } = {}): Promise<Int32Array> {
     const fields = openOptions(options, ['addSpecial', 'parseSpecial']);
     if (typeof text !== 'string') throw wrongType('text', 'a text', text);
-    const tokens = await this.#using((engine) => engine.tokenize(text, fields.boolean('addSpecial') ?? false, fields.boolean('parseSpecial') ?? false));
+    const tokens = await this.#ending(undefined, (engine, ends) => engine.tokenize(text, fields.boolean('addSpecial') ?? false, fields.boolean('parseSpecial') ?? false, ends));
     return tokens.slice();
   }
 
@@ -241,7 +241,7 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
   async detokenize(tokens: ArrayLike<number>, options: { special?: boolean | undefined } = {}): Promise<string> {
     const fields = openOptions(options, ['special']);
     const list = readTokens(tokens, this.#info.vocabSize);
-    return await this.#using((engine) => engine.detokenize(list, fields.boolean('special') ?? false));
+    return await this.#ending(undefined, (engine, ends) => engine.detokenize(list, fields.boolean('special') ?? false, ends));
   }
 
   /**
@@ -309,7 +309,7 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
    */
   endWork(): void {
     this.#isEnded = true;
-    for (const end of this.#pooled) end();
+    for (const end of this.#ends) end();
     for (const reply of this.#replies) reply.endWith(closed());
   }
 
@@ -343,16 +343,16 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
   }
 
   /** Runs work that dispose() can end, too. AbortSignal.any would leave a bit of each call here. */
-  async #pooling<T>(signal: AbortSignal | undefined, work: (engine: Engine, signal: AbortSignal) => Promise<T>): Promise<T> {
+  async #ending<T>(signal: AbortSignal | undefined, work: (engine: Engine, signal: AbortSignal) => Promise<T>): Promise<T> {
     const own = new AbortController();
     const end = (): void => own.abort();
     if (signal?.aborted) end();
     signal?.addEventListener('abort', end, { once: true });
-    this.#pooled.add(end);
+    this.#ends.add(end);
     try {
       return await this.#using((engine) => work(engine, own.signal));
     } finally {
-      this.#pooled.delete(end);
+      this.#ends.delete(end);
       signal?.removeEventListener('abort', end);
     }
   }

@@ -171,6 +171,19 @@ t.test('an onProgress that throws leaves no lease behind', async (t) => {
   t.strictSame([...thrown], ['of a callback']);
 });
 
+t.test('a lease ends although its engine does not answer', async (t) => {
+  const models = await open(t);
+  const model = await models.lease('chat');
+  const pid = (await models.list())[0]!.pid!;
+  process.kill(pid, 'SIGSTOP');
+  t.teardown(() => process.kill(pid, 'SIGCONT'));
+  const calls = [model.tokenize('hello'), model.detokenize([1]), model.embed('hello')].map(codeOf);
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  await model.dispose();
+  t.strictSame(await Promise.all(calls), ['closed', 'closed', 'closed']);
+  process.kill(pid, 'SIGCONT');
+});
+
 t.test('createServer serves several models, and leaves them to the program', async (t) => {
   const models = await open(t);
   const url = await serve(t, createServer({ models, maxTokens: 3 }));
