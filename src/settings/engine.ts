@@ -21,8 +21,8 @@ export const sharingSettings = {
     flag: { names: ['--queue-size'], help: 'Queue this many further requests; refuse the rest' },
   },
   /**
-   * Milliseconds an answer may wait to begin before it rejects with `queue_timeout`. Default 0: no
-   * limit.
+   * Milliseconds an answer may wait to begin before it rejects with `queue_timeout`. Loading the
+   * model, first or after a crash, does not count. Default 0: no limit.
    */
   queueTimeoutMs: {
     kind: 'integer', fallback: 0, min: 0, max: 86_400 * secondMs,
