@@ -150,6 +150,10 @@ t.test('an answer that fails says why, and one that hangs is stopped', { skip: m
     await entry.getByRole('group').waitFor();
     await page.keyboard.press('Escape');
     await entry.getByRole('group').waitFor({ state: 'detached' });
+    const search = page.getByRole('searchbox', { name: 'Search conversations' });
+    await search.fill('hang');
+    await search.press('Escape');
+    t.equal(await search.inputValue(), '');
     // As on a Mac, where it closes the list of suggested words.
     const composing = { key: 'Escape', isComposing: true, bubbles: true, cancelable: true };
     await box.dispatchEvent('keydown', composing);
@@ -187,7 +191,7 @@ t.test('thoughts are folded, and the user types the results of tool calls', { sk
     if (role === 'tool') return void (yield { content: 'It is **warm**.' });
     yield { reasoning: 'They want the weather.' };
     yield { toolCalls: [{ index: 0, id: 'call_1', name: 'weather', arguments: '{"city":' }] };
-    yield { toolCalls: [{ index: 0, arguments: '"Lima"}' }] };
+    yield { toolCalls: [{ index: 0, arguments: '"Lima","id":12345678901234567890}' }] };
   };
   engine.finish = { finishReason: 'tool_calls' };
   await say(page, 'Weather in Lima?');
@@ -196,7 +200,7 @@ t.test('thoughts are folded, and the user types the results of tool calls', { sk
   t.notMatch(await answer.innerText(), 'They want');
   await answer.getByText('Thoughts').click();
   await answer.getByText('They want the weather.').waitFor();
-  t.match(await answer.getByRole('region', { name: 'Call to weather' }).innerText(), /"city": "Lima"/);
+  t.match(await answer.getByRole('region', { name: 'Call to weather' }).innerText(), /\{\n {2}"city": "Lima",\n {2}"id": 12345678901234567890\n\}/, 'no digit is rounded');
   engine.finish = {};
   await answer.getByRole('textbox', { name: 'Result of weather' }).fill('31 degrees');
   await answer.getByRole('button', { name: 'Submit result' }).click();

@@ -69,7 +69,7 @@ export function ConversationList({ isShown, go }) {
   };
 
   return html`<div class="conversations">
-    <input type="search" aria-label="Search conversations" placeholder="Search" value=${wanted} onInput=${(/** @type {Event} */ event) => setWanted(/** @type {HTMLInputElement} */ (event.currentTarget).value)} />
+    <input type="search" aria-label="Search conversations" placeholder="Search" value=${wanted} onKeyDown=${(/** @type {KeyboardEvent} */ event) => { if (wanted !== '' && closes(event)) setWanted(''); }} onInput=${(/** @type {Event} */ event) => setWanted(/** @type {HTMLInputElement} */ (event.currentTarget).value)} />
     <nav aria-label="Conversations">
       ${ordered.map(([group, ones]) => html`<section key=${group}><h2>${group}</h2><ul>${ones.map((/** @type {Conversation} */ one) => html`
         <${Entry} key=${one.id} one=${one} isOpen=${isShown && one.id === conversation.id} title=${one.title} pinned=${one.pinned} go=${go} />`)}</ul></section>`)}

@@ -6,6 +6,7 @@ import { closes } from '../app/keys.js';
 import { copyText } from '../app/notice.js';
 import { count, duration, speed } from '../app/units.js';
 import { GrowingText } from '../text/growing-text.js';
+import { indented } from '../text/json-text.js';
 import { parsed } from './asking.js';
 import { session } from './session.js';
 import { ToolCalls } from './tool-calls.js';
@@ -68,7 +69,7 @@ function JsonView({ text }) {
   const value = parsed(text);
   return html`<div class="json-view">
     <p class=${value === undefined ? 'tag bad' : 'tag good'}>${value === undefined ? 'Incomplete JSON' : 'Valid JSON'}</p>
-    <pre tabindex="0" role="region" aria-label="JSON">${value === undefined ? text : JSON.stringify(value, undefined, 2)}</pre>
+    <pre tabindex="0" role="region" aria-label="JSON">${value === undefined ? text : indented(text)}</pre>
   </div>`;
 }
 

@@ -1,5 +1,6 @@
 // The tool calls of an answer. The page runs no tools: the user types each result.
 import { html, useRef } from '../app/html.js';
+import { indented } from '../text/json-text.js';
 import { session } from './session.js';
 
 /** @typedef {import('./tree.js').Message} Message */
@@ -7,7 +8,7 @@ import { session } from './session.js';
 /** @param {string} text */
 function pretty(text) {
   try {
-    return JSON.stringify(JSON.parse(text), undefined, 2);
+    return indented(text);
   } catch {
     return text;
   }

@@ -5,6 +5,7 @@ import { models } from '../app/models.js';
 import { addressOf } from '../app/server.js';
 import { inTab } from '../app/stored.js';
 import { bytes, duration } from '../app/units.js';
+import { indented } from '../text/json-text.js';
 import { followed } from './schema.js';
 
 /** Characters of a response that are shown. */
@@ -94,7 +95,7 @@ async function send(method, path, body, more, signal, show) {
       if (text.length > 20 * mostShown) throw new Error('The response is too long to show here.');
     }
     head += `, ${bytes(text.length)} in ${duration(performance.now() - startMs)}`;
-    if (isJson) text = JSON.stringify(JSON.parse(text), undefined, 2);
+    if (isJson) text = indented(text);
   } catch (thrown) {
     failed = !signal.aborted;
     head = signal.aborted ? `${head}, stopped` : `${head} ${/** @type {Error} */ (thrown).message}`;

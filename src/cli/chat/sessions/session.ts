@@ -6,6 +6,7 @@ import { templateNames } from '../../../models/chat-templates.js';
 import type { TemplateName } from '../../../models/chat-templates.js';
 import type { AnswerSettings, MoreSettings } from '../../flags/answer-flags.js';
 import { moreParameters } from '../parameters.js';
+import { samplerSettings } from '../../../settings/answer.js';
 import { maxCount } from '../../../settings/kinds.js';
 import type { Exchange, Others, SavedReply } from './conversation.js';
 
@@ -83,7 +84,7 @@ export function readSession(text: string, path: string): Session {
     template: known,
     settings: {
       maxTokens: sampling.whole('max_tokens', 1, maxCount), temperature: sampling.number('temperature', 0, 100), topP: sampling.number('top_p', 0, 1),
-      topK: sampling.whole('top_k', 0, maxCount), minP: sampling.number('min_p', 0, 1), repeatPenalty: sampling.number('repeat_penalty', 0.01, 100),
+      topK: sampling.whole('top_k', samplerSettings.topK.min, maxCount), minP: sampling.number('min_p', 0, 1), repeatPenalty: sampling.number('repeat_penalty', 0.01, 100),
       seed: sampling.whole('seed', 0, 2 ** 32 - 1), ...readMore(sampling),
     },
     createdAt: file.text('created_at'),

@@ -21,7 +21,7 @@ const session: Session = {
 
 t.test('a session reads back as it was written', async (t) => {
   t.same(readSession(writeSession(session), 'a.json'), session);
-  const more = { ...session, settings: { ...session.settings, more: { mirostat: 2, xtcProbability: 0.5 }, stop: ['a', '\n'] } };
+  const more = { ...session, settings: { ...session.settings, topK: -1, more: { mirostat: 2, xtcProbability: 0.5 }, stop: ['a', '\n'] } };
   t.same(readSession(writeSession(more), 'a.json'), more);
   t.match(JSON.parse(writeSession(session)), { recua_session: 1, messages: [{ role: 'user' }, { role: 'assistant' }, {}, {}, { role: 'user', unanswered: true }] });
 });
