@@ -11,7 +11,7 @@ const types: Readonly<Record<number, string>> = {
 export function errorBody(error: RecuaError, requestId: string): object {
   const { code, status, param, details } = error;
   const type = types[status] ?? (status < 500 ? 'invalid_request_error' : 'api_error');
-  return { type: 'error', error: { ...details, type, message: message(error), code, param: param ?? null }, request_id: requestId };
+  return { type: 'error', error: { ...details, ...threadDetails(error), type, message: message(error), code, param: param ?? null }, request_id: requestId };
 }
 
 /** Claude Code shortens a conversation when it sees these words. */
@@ -19,4 +19,9 @@ function message(error: RecuaError): string {
   const { n_prompt_tokens: tokens, n_ctx: context } = error.details ?? {};
   if (error.code !== 'context_length_exceeded' || tokens === undefined) return publicMessage(error);
   return `prompt is too long: ${tokens} tokens > ${context} maximum. ${error.message}`;
+}
+
+/** Anthropic's tool runners then send the whole conversation with each turn, without a thread. */
+function threadDetails({ code, param }: RecuaError): object {
+  return code === 'unsupported_parameter' && param === 'thread' ? { details: { error_code: 'thread_unsupported_request' } } : {};
 }

@@ -51,7 +51,7 @@ export function readMessageRequest(body: Fields, { defaults, model }: ChatContex
 }
 
 function refuseUnsupported(body: Fields): void {
-  for (const name of ['mcp_servers', 'container'] as const) {
+  for (const name of ['mcp_servers', 'container', 'thread'] as const) {
     const value = body.get(name);
     if (value === undefined || (Array.isArray(value) && value.length === 0)) continue;
     throw new RecuaError('unsupported_parameter', `${name} is not supported, got ${describe(value)}; leave it out.`, { param: name });

@@ -71,6 +71,7 @@ const fields: Words = {
   ...priorityWords,
   mcp_servers: refused('MCP servers', none),
   container: refused('containers', none),
+  thread: refused('threads; send the whole conversation', none),
 };
 
 const hello = [{ role: 'user', content: 'Hello! Who are you?' }];
@@ -124,6 +125,7 @@ export const errorResponse = named('MessageErrorResponse', object({
     ...object({
       type: words('invalid_request_error', 'authentication_error', 'permission_error', 'not_found_error', 'request_too_large', 'rate_limit_error', 'overloaded_error', 'api_error'),
       message: text, code: errorCode, param: nullable(text),
+      'details?': told(object({ error_code: text }), 'Only for `thread`, so that Anthropic\'s tool runners go on without one.'),
     }),
     ...details,
   },

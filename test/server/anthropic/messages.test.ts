@@ -154,6 +154,21 @@ t.test('a prompt that is too long is reported in the words that Claude Code look
   }
 });
 
+t.test('a tool runner, which would keep a thread on the server, sends the whole conversation', async (t) => {
+  const { client, app } = await start(t);
+  says(app, [{ toolCalls: [{ index: 0, id: 'a', name: 'get_weather', arguments: '{"city":"Lima"}' }] }]);
+  app.engine.finish = { finishReason: 'tool_calls' };
+  const run = (): string => {
+    says(app, [{ content: 'Grey.' }]);
+    app.engine.finish = {};
+    return 'grey';
+  };
+  const last = await client.beta.messages.toolRunner({ model: 'default', max_tokens: 10, messages, tools: [{ ...tool, run, parse: (input: unknown) => input }] });
+  t.match(last.content, [{ type: 'text', text: 'Grey.' }]);
+  t.match(app.engine.requests.map((request) => messagesOf(request).map(({ role }) => role)), [['user'], ['user', 'assistant', 'tool']]);
+  t.match(app.engine.requests.map(({ tools }) => (JSON.parse(tools) as unknown[]).length), [1, 1]);
+});
+
 t.test('a tool input that is cut off is reported and not lost', async (t) => {
   const { client, app } = await start(t);
   says(app, [{ toolCalls: [{ index: 0, id: 'a', name: 'f', arguments: '{"city": "Li' }] }]);
@@ -194,6 +209,7 @@ const refusals: [body: object, param: string][] = [
   [{ messages, tools: [{ type: 'web_search_20250305', name: 'web_search' }] }, 'tools[0].type'],
   [{ messages, tool_choice: { type: 'maybe' } }, 'tool_choice.type'],
   [{ messages, mcp_servers: [{}] }, 'mcp_servers'],
+  [{ messages, thread: { type: 'create' } }, 'thread'],
   [{ messages, system: [{ type: 'image' }] }, 'system[0].type'],
   [{ messages, thinking: {} }, 'thinking.type'],
 ];
