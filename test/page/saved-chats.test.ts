@@ -321,3 +321,38 @@ t.test('while a message goes to the server, another version or chat can be opene
   });
   t.strictSame(complaints, []);
 });
+
+t.test('a chat that is left and opened again while its file is read shows what was added', { skip: missing('chromium') }, async (t) => {
+  const { url, folder } = await start(t);
+  await saveOn(t, url, 'cusco', 'lima');
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  const open = async (name: string): Promise<void> => {
+    await listed(page).getByText(name).click();
+    await page.locator('h1.hidden').getByText(name).waitFor({ state: 'attached' });
+    await page.locator('article.answer').getByText('Hello').waitFor();
+  };
+  await open('cusco');
+  await open('lima');
+  const chats = savedChats(folder);
+  const { etag, session } = await chats.read('cusco');
+  await chats.write('cusco', etag, { ...session, messages: [...exchange, { ...exchange[0], content: 'And Puno?' }, { ...exchange[1], content: 'A town.' }] }, undefined);
+
+  const reads: (() => void)[] = [];
+  await page.route('**/sessions/cusco', async (route) => {
+    if (route.request().method() === 'GET') await new Promise<void>((resolve) => { reads.push(resolve); });
+    await route.continue();
+  });
+  for (const name of ['cusco', 'lima', 'cusco']) await open(name);
+  await until(() => reads.length > 0);
+  for (const read of reads) {
+    read();
+    await page.waitForTimeout(200);
+  }
+  await page.unroute('**/sessions/cusco');
+  await page.locator('article.user').getByText('And Puno?').waitFor();
+  await say(page, 'And Ica?');
+  await page.locator('article.answer').nth(2).locator('.numbers').waitFor();
+  const messagesOf = (): unknown[] => (JSON.parse(readFileSync(join(folder, 'cusco.json'), 'utf8')) as { messages: unknown[] }).messages;
+  await until(() => messagesOf().length === 6);
+  t.strictSame(complaints, []);
+});

@@ -23,6 +23,8 @@ export class ServerFiles {
   #host;
   /** Chats that this browser reads for the first time. @type {Map<string, Promise<string>>} */
   #reading = new Map();
+  /** Chats whose files are being read again, by the conversation's id. @type {Map<string, OpenChat>} */
+  #refreshing = new Map();
 
   /** @param {import('./kept-chats.js').KeptChats} kept @param {Host} host */
   constructor(kept, host) {
@@ -47,9 +49,14 @@ export class ServerFiles {
     return conversation.id;
   }
 
+  /** The chat whose file is being read: what is new will be in it. @param {string} id */
+  refreshing(id) {
+    return this.#refreshing.get(id);
+  }
+
   /** @param {Conversation} conversation */
   async #chatOf(conversation) {
-    return this.#host.open(conversation.id) ?? new OpenChat(conversation, await this.#kept.messagesOf(conversation.id));
+    return this.#host.open(conversation.id) ?? this.refreshing(conversation.id) ?? new OpenChat(conversation, await this.#kept.messagesOf(conversation.id));
   }
 
   /** Takes over what was added to the file since the last read. @param {Conversation} conversation */
@@ -58,6 +65,15 @@ export class ServerFiles {
     if (!saved || this.#host.isWriting(conversation)) return;
     if (!models.asked) await models.refresh();
     const chat = await this.#chatOf(conversation);
+    this.#refreshing.set(conversation.id, chat);
+    await this.#refresh(conversation, saved, chat).finally(() => this.#refreshing.delete(conversation.id));
+  }
+
+  /**
+   * @param {Conversation} conversation @param {NonNullable<Conversation['saved']>} saved
+   * @param {OpenChat} chat
+   */
+  async #refresh(conversation, saved, chat) {
     const read = await savedChats.read(saved.name, conversation, [...chat.messages.values()], servedModel).catch((thrown) => {
       if (!(thrown instanceof ServerError) || thrown.code !== 'session_not_found') throw thrown;
       this.#change(conversation, { saved: undefined });

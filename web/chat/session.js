@@ -92,8 +92,8 @@ class Session extends Emitter {
     }
     unnotify();
     const opening = ++this.#opening;
-    const sending = this.#sending.get(id);
-    if (sending) return this.#show(sending);
+    const known = this.#sending.get(id) ?? this.files.refreshing(id);
+    if (known) return this.#show(known);
     /** @type {Message[]} */
     let messages;
     try {
