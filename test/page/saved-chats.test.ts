@@ -356,3 +356,25 @@ t.test('a chat that is left and opened again while its file is read shows what w
   await until(() => messagesOf().length === 6);
   t.strictSame(complaints, []);
 });
+
+t.test('a message that is not sent leaves what was written meanwhile', { skip: missing('chromium') }, async (t) => {
+  const { url } = await start(t);
+  await saveOn(t, url, 'cusco');
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  await listed(page).getByText('cusco').click();
+  await page.locator('article.answer').getByText('Hello').waitFor();
+  let fail = (): void => undefined;
+  await page.route('**/sessions/cusco', async (route) => {
+    if (route.request().method() !== 'PUT') return await route.continue();
+    await new Promise<void>((resolve) => { fail = resolve; });
+    await route.fulfill({ status: 500, json: { error: { message: 'The disk is full.', code: 'disk_full' } } });
+  });
+  await say(page, 'And Lima?');
+  await page.locator('article.user').getByText('And Lima?').waitFor();
+  await page.getByRole('textbox', { name: 'Message' }).fill('And then');
+  fail();
+  await page.getByRole('status').getByText(/Not sent/).waitFor();
+  await page.locator('article.user').getByText('And Lima?').waitFor({ state: 'detached' });
+  t.equal(await page.getByRole('textbox', { name: 'Message' }).inputValue(), 'And Lima?\n\nAnd then');
+  t.strictSame(complaints, []);
+});

@@ -259,8 +259,9 @@ class Session extends Emitter {
       notify(`Not sent: ${sentenceOf(thrown)}`);
       chat.messages.delete(id);
       await this.#kept.removeMessage(message).catch(() => undefined);
-      this.drafts.set(conversation.id, content);
-      this.attached.set(conversation.id, attached);
+      // What was written meanwhile comes after it.
+      this.drafts.set(conversation.id, [content, this.drafts.get(conversation.id)].filter(Boolean).join('\n\n'));
+      this.attached.set(conversation.id, [...attached, ...this.attached.get(conversation.id) ?? []]);
       this.returned++;
       conversation.chosen = before;
       void this.#save(conversation, []);
