@@ -110,16 +110,17 @@ const restart = command({
   flags: restartFlags,
   async run({ values, operands, given }) {
     const places = servePlaces();
-    const record = await lastRecord(places);
+    if (!await lastRecord(places)) throw new RecuaError('server_failed', 'There is no server to restart, and none was ever started. Start one: recua serve start');
     const named = [...(typeof values.model === 'string' && values.model !== '' ? [values.model] : []), ...operands];
-    if (!record) throw new RecuaError('server_failed', 'There is no server to restart, and none was ever started. Start one: recua serve start');
-    // A new models file replaces the list of models.
-    const names = named.length > 0 || given.has('models') ? named : record.model.names;
-    const request = { names, values: overlay(record, values, given), given };
-    // The old server goes on if the new one could not start, as on a full disk.
-    await checkedModels(request);
     const lock = await startLock(places);
     try {
+      // Another restart may have changed it until now.
+      const record = (await lastRecord(places))!;
+      // A new models file replaces the list of models.
+      const names = named.length > 0 || given.has('models') ? named : record.model.names;
+      const request = { names, values: overlay(record, values, given), given };
+      // The old server goes on if the new one could not start, as on a full disk.
+      await checkedModels(request);
       await stopServer(places, { force: false, timeoutSeconds: 0, isRestart: true });
       return await startServer(places, request, lock);
     } finally {
