@@ -378,3 +378,33 @@ t.test('a message that is not sent leaves what was written meanwhile', { skip: m
   t.equal(await page.getByRole('textbox', { name: 'Message' }).inputValue(), 'And Lima?\n\nAnd then');
   t.strictSame(complaints, []);
 });
+
+t.test('versions that are chosen faster than the file is written are all written', { skip: missing('chromium') }, async (t) => {
+  const { url, file } = await start(t);
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  await say(page, 'What is a quipu?');
+  await lastAnswer(page);
+  for (const version of [2, 3]) {
+    await page.getByRole('button', { name: 'Regenerate' }).click();
+    await page.locator('article.answer .branches').getByText(`${version}/${version}`).waitFor();
+    await lastAnswer(page);
+  }
+  await act(page.getByRole('navigation', { name: 'Conversations' }).getByRole('listitem').first(), 'Move to the terminal\'s chats');
+  await listed(page).getByText('what-is-a-quipu').waitFor();
+  const writes: (() => void)[] = [];
+  await page.route(/\/sessions\//, async (route) => {
+    if (route.request().method() === 'PUT') await new Promise<void>((resolve) => { writes.push(resolve); });
+    await route.continue();
+  });
+  for (const version of ['2/3', '1/3']) {
+    await page.getByRole('button', { name: 'Previous version' }).click();
+    await page.locator('article.answer .branches').getByText(version).waitFor();
+  }
+  await until(() => writes.length > 0);
+  const release = setInterval(() => writes.shift()?.(), 200);
+  t.teardown(() => clearInterval(release));
+  await until(() => file().messages[1]!.content === "The page's answer 1.");
+  await page.locator('article.answer .branches').getByText('1/3').waitFor();
+  t.equal(await page.getByText('Not saved on the server').count(), 0);
+  t.strictSame(complaints, []);
+});

@@ -25,6 +25,8 @@ export class ServerFiles {
   #reading = new Map();
   /** Chats whose files are being read again, by the conversation's id. @type {Map<string, OpenChat>} */
   #refreshing = new Map();
+  /** The last write of each file, by the conversation's id. @type {Map<string, Promise<unknown>>} */
+  #writing = new Map();
 
   /** @param {import('./kept-chats.js').KeptChats} kept @param {Host} host */
   constructor(kept, host) {
@@ -89,10 +91,34 @@ export class ServerFiles {
     this.#host.changed();
   }
 
-  /** Writes the branch that is shown. @param {Conversation} conversation */
+  /**
+   * Writes a file after its other writes, since each needs the ETag of the one before.
+   * @param {Conversation} conversation @param {() => Promise<void>} write
+   */
+  async #inTurn({ id }, write) {
+    const written = (this.#writing.get(id) ?? Promise.resolve()).then(write);
+    const ended = written.catch(() => undefined);
+    this.#writing.set(id, ended);
+    await written.finally(() => { if (this.#writing.get(id) === ended) this.#writing.delete(id); });
+  }
+
+  /** Writes the branch that is shown, if there is still a file. @param {Conversation} conversation */
   async push(conversation) {
+    await this.#inTurn(conversation, async () => { if (conversation.saved) await this.#write(conversation); });
+  }
+
+  /** @param {Conversation} conversation */
+  async #write(conversation) {
     const { path } = await this.#chatOf(conversation);
     this.#host.save(conversation, await savedChats.write(conversation, path));
+  }
+
+  /** @param {Conversation} conversation */
+  async #removeFile(conversation) {
+    await this.#inTurn(conversation, async () => {
+      await savedChats.remove(conversation);
+      delete conversation.saved;
+    });
   }
 
   /** Updates the file after a change of the branch. @param {Conversation} conversation */
@@ -106,21 +132,21 @@ export class ServerFiles {
 
   /** Moves a conversation to the folder where `recua chat` saves. @param {Conversation} conversation */
   async moveThere(conversation) {
-    await this.push(conversation);
+    await this.#inTurn(conversation, () => this.#write(conversation));
     this.#change(conversation, { title: conversation.saved?.name ?? conversation.title });
   }
 
   /** Moves a conversation back into this browser only. @param {Conversation} conversation */
   async moveHere(conversation) {
     await this.#readRenamed(conversation);
-    if (savedChats.isServed) await savedChats.remove(conversation);
+    if (savedChats.isServed) await this.#removeFile(conversation);
     this.#change(conversation, { saved: undefined });
   }
 
   /** Renames a conversation, with its file if it has one. @param {Conversation} conversation @param {string} title */
   async rename(conversation, title) {
     await this.#readRenamed(conversation);
-    await savedChats.rename(conversation, title);
+    await this.#inTurn(conversation, () => savedChats.rename(conversation, title));
     this.#change(conversation, { title: conversation.saved?.name ?? title, named: true });
   }
 
@@ -129,7 +155,7 @@ export class ServerFiles {
     if (!savedChats.isServed) return;
     // It may be gone already.
     await this.#readRenamed(conversation).catch((thrown) => { if (conversation.saved) throw thrown; });
-    await savedChats.remove(conversation);
+    await this.#removeFile(conversation);
   }
 
   /** Another tab may have renamed the file: see kept-chats. @param {Conversation} conversation */
