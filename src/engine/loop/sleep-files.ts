@@ -174,7 +174,8 @@ export class SleepFiles {
       if (!gone) await this.#lost([[file, (thrown as Error).message]]);
     }
     pool.remove(stashed);
-    if (id > 0) await context.dropStash(id).catch(() => false);
+    const unused = [id, ...(stashed.checkpoints ?? []).map((checkpoint) => checkpoint.id)];
+    for (const one of unused) if (one > 0) await context.dropStash(one).catch(() => false);
   }
 
   /** Removes unusable files. In one warning: after an update of llama.cpp it may be all of them. */

@@ -9,7 +9,7 @@ import type { NativeContext } from '#recua/addon/addon.js';
 import { startEngine } from '#recua/engine/gateway/client.js';
 import { writeState } from '#recua/engine/loop/saved-state.js';
 import { SleepFiles } from '#recua/engine/loop/sleep-files.js';
-import type { PrefixCache } from '#recua/engine/planning/prefix.js';
+import { PrefixCache } from '#recua/engine/planning/prefix.js';
 import type { Engine } from '#recua/engine/api.js';
 import type { SleepPlace } from '#recua/engine/protocol.js';
 import { builtinPath } from '#recua/models/store.js';
@@ -268,6 +268,19 @@ t.test('a conversation that memory has no room for is evaluated again, and its f
   t.match(log, { length: 1, 0: /must be evaluated again: there is no memory for the 10 bytes/ });
   t.strictSame(entries, [], 'its prompt waits no longer');
   t.strictSame(files(sleep), [file]);
+});
+
+t.test('a conversation whose file is gone leaves none of its checkpoints in memory', async (t) => {
+  const sleep = place(t.testdir(), { lasts: true });
+  const cache = new PrefixCache(1, { partial: false, copies: false }, 1e6);
+  const checkpoints = [{ id: 7, length: 8, sizeBytes: 1 }, { id: 9, length: 16, sizeBytes: 1 }];
+  cache.pool.addFiles([{ id: 0, wanted: true, tokens: new Int32Array(20), sizeBytes: 10, file: join(sleep.folder, 'one.kv'), checkpoints }]);
+  const dropped: number[] = [];
+  const kept = new SleepFiles(sleep, cache, { remember: () => {}, remembers: () => false }, async () => 'mine', () => {}, () => {});
+  kept.fetch({ dropStash: async (id: number) => dropped.push(id) } as unknown as NativeContext);
+  await until(() => !kept.reading);
+  t.strictSame(cache.pool.entries, []);
+  t.strictSame(dropped, [7, 9]);
 });
 
 t.test('a missing folder costs the conversations and nothing else', async (t) => {
