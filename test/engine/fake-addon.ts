@@ -440,6 +440,7 @@ class FakeEmbedder implements NativeEmbedder {
     if (lengths.length > 1 && all.length > 1024) this.owner.violations.push('an embedding call is too big');
     await new Promise((resolve) => setImmediate(resolve));
     if (all.includes(marks.stuckStep.charCodeAt(0))) await new Promise(() => {});
+    if (all.includes(marks.kill.charCodeAt(0))) process.kill(process.pid, 'SIGKILL');
     if (all.includes(marks.failStep.charCodeAt(0))) throw coded('generation_failed', 'the embedding failed');
     const vectors = new Float32Array(lengths.length * 4);
     let at = 0;

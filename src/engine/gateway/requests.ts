@@ -82,7 +82,7 @@ export class PendingRequest {
   get asked(): unknown {
     if (!this.#message || !('request' in this.#message)) return undefined;
     const { request } = this.#message;
-    return 'sampling' in request ? { ...request, asker: undefined, sampling: { ...request.sampling, seed: undefined } } : request;
+    return { ...request, asker: undefined, ...('sampling' in request ? { sampling: { ...request.sampling, seed: undefined } } : {}) };
   }
 
   /** Its text is kept, so it can be sent again. */

@@ -228,6 +228,14 @@ t.test('a request that kills the engine twice fails alone, and is refused when i
   t.equal(engine.crashes, crashes + 2);
 });
 
+t.test('a text to embed that kills the engine is refused when another client sends it', async (t) => {
+  const { engine } = start(t, { pooling: 'mean' }, { parallel: 1 });
+  await engine.ready();
+  const embed = (client: string) => code(engine.embed({ inputs: [marks.kill], asker: { client, priority: 0 } }));
+  t.equal(await embed('one'), 'model_crashed');
+  t.equal(await embed('other'), 'request_set_aside');
+});
+
 t.test('requests that run beside a request that kills are unharmed', async (t) => {
   const { engine } = start(t, { stepMs: 1 }, { parallel: 4 });
   await engine.ready();
