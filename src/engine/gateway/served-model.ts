@@ -113,10 +113,9 @@ export class ServedModel {
     this.#crashesBefore = this.crashes;
     this.#engine = engine;
     this.#watchLoading();
-    engine.ready().then((known) => {
+    engine.ready().then(() => {
       if (this.#engine !== engine) return;
       clearTimeout(this.#loadTimer);
-      this.#known = known;
       const memory = residentBytes(engine.pid);
       tell({ kind: 'loaded', model: id, measured: memory === undefined ? undefined : { memory } });
     }, (thrown: unknown) => {
@@ -165,6 +164,8 @@ export class ServedModel {
       this.#fraction = state.fraction;
     } else if (state.state === 'ready') {
       this.#loads++;
+      // After a crash, it may be another file that was loaded.
+      this.#known = state.model;
     } else if (state.state === 'failed') {
       // If it was never ready, the rejection of ready() reports the failure, and this is ignored.
       this.#settings.tell({ kind: 'died', model: this.id, error: state.error.toPlain() });

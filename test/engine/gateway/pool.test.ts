@@ -146,6 +146,20 @@ t.test('a model that crashes comes back by itself, and the other notices nothing
   b.release();
 });
 
+t.test('after a crash, a model is described as it was loaded then', async (t) => {
+  const { pool } = open(t, { a: {} });
+  const lease = await pool.lease('a');
+  t.match(await pool.find('a'), { known: { contextSize: 2000 } });
+  process.env.FAKE_ADDON = JSON.stringify({ contextTrain: 1000 });
+  process.kill(lease.engine.pid!, 'SIGKILL');
+  while ((await pool.find('a')).loads < 2) await new Promise(setImmediate);
+  t.match(await pool.find('a'), { known: { contextSize: 1000 }, state: { model: { contextSize: 1000 } } });
+  lease.release();
+  const next = await pool.lease('a');
+  t.equal(next.model.contextSize, 1000);
+  next.release();
+});
+
 t.test('a model that crashes for good leaves and fails for a while, and a changed file is tried again', async (t) => {
   const { pool, models } = open(t, { a: {} }, { engines: { entry, restart: { delayMs: 1, crashes: 1 } } });
   const lease = await pool.lease('a');
