@@ -5,6 +5,7 @@ import { RecuaError } from '../../errors.js';
 import type { Log } from '../api.js';
 import { Leases } from '../leases/leases.js';
 import type { LeaseCommand, LeaseEvent } from '../leases/events.js';
+import type { ModelEntry } from '../leases/model-entry.js';
 import type { Lease, LeaseOptions, ModelPool, ModelState, PoolModel } from '../pool-api.js';
 import { SleepCache } from '../sleep/sleep-cache.js';
 import { shareOfStash } from '../stash-budget.js';
@@ -160,8 +161,8 @@ class EnginePool implements ModelPool {
   async #ask(model: CatalogueModel, { client, keepAliveMs, signal, onWait }: LeaseOptions, explicit: boolean): Promise<Lease> {
     const served = this.#serve(model);
     const entry = this.#leases.model(model.id);
-    // Read the file before each load, not while the model is loaded.
-    const planned = entry && (entry.phase === 'loading' || entry.phase === 'ready' || (entry.waiting.length > 0 && !entry.failure));
+    // Read the file before each load, not while the model is loaded and takes requests.
+    const planned = entry && (takesRequests(entry) || (entry.waiting.length > 0 && !entry.failure));
     if (!planned) await (served.planning ??= this.#plan(served));
     this.#refuseClosed();
     if (signal?.aborted) throw cancelled();
@@ -231,10 +232,10 @@ class EnginePool implements ModelPool {
 
   /** Notices a changed or missing file. The loaded model keeps serving. */
   async #lookAtFile(served: ServedModel): Promise<void> {
-    const { id, engine, plan } = served;
-    if (!engine || !plan) return;
-    const change = await this.#catalogue.changeOf(plan);
-    if (served.engine !== engine || served.plan !== plan || served.fileChange === change) return;
+    const { id, engine, loadedPlan } = served;
+    if (!engine || !loadedPlan) return;
+    const change = await this.#catalogue.changeOf(loadedPlan);
+    if (served.engine !== engine || served.fileChange === change) return;
     served.fileChange = change;
     if (change) this.#log('warn', `${id}: its file ${change === 'gone' ? 'is gone' : 'has changed'}; the loaded model keeps serving, and the next load reads the file that exists then`);
   }
@@ -346,6 +347,10 @@ class EnginePool implements ModelPool {
       sizeBytes: entry?.need['memory'] ?? 0, loads: served?.loads ?? 0, crashes: served?.crashes ?? 0, pid: served?.engine?.pid,
     };
   }
+}
+
+function takesRequests({ phase, draining, stopFrom }: Readonly<ModelEntry>): boolean {
+  return (phase === 'loading' || phase === 'ready') && !draining && stopFrom === undefined;
 }
 
 function stopping(): RecuaError {

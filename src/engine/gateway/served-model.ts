@@ -28,7 +28,10 @@ const measureEveryMs = 10_000;
 export class ServedModel {
   readonly #settings: ServedModelSettings;
   model: CatalogueModel;
+  /** For its next load. */
   plan: LoadPlan | undefined;
+  /** Of its last load. */
+  loadedPlan: LoadPlan | undefined;
   /** Shared by all requests that arrive at the same time. */
   planning: Promise<void> | undefined;
   /** How the loaded file has changed. */
@@ -98,6 +101,7 @@ export class ServedModel {
     }
     const options = { ...plan!.options, cacheRamMib: isShared ? stashMib : cacheRamMib, sleep: sleep?.placeOf(id) };
     this.#fingerprint = fingerprint;
+    this.loadedPlan = plan;
     this.#fraction = 0;
     this.fileChange = undefined;
     const engine = startEngine(options, {

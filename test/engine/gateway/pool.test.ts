@@ -282,6 +282,21 @@ t.test('an unload waits for running answers; a later request loads the model aga
   t.match((await pool.unload('a')).state, { state: 'unloaded' }, 'one that is not loaded');
 });
 
+t.test('a request that waits until a model has left gets the file and settings that are there then', async (t) => {
+  const { pool, models, planned, log } = open(t, { a: {} });
+  const lease = await pool.lease('a');
+  const unload = pool.unload('a');
+  models.a = { fingerprint: '2', needBytes: 800 * mib };
+  const later = pool.lease('a');
+  while ((await pool.find('a')).leases < 2) await new Promise(setImmediate);
+  lease.release();
+  await unload;
+  (await later).release();
+  t.strictSame(planned, ['a', 'a']);
+  t.match(log.join(), /warn a: its file or its settings changed/);
+  t.ok((await pool.find('a')).sizeBytes >= 800 * mib);
+});
+
 t.test('a client that gives up while waiting leaves nothing behind', async (t) => {
   const { pool } = open(t, { a: {}, b: {} });
   const a = await pool.lease('a');
