@@ -97,10 +97,9 @@ export class Reply<Result> implements Promise<Result>, AsyncIterable<ReplyDelta>
   async #run(work: (work: ReplyWork) => Promise<Result>): Promise<Result> {
     const { signal } = this.#controller;
     try {
-      // Start asynchronously, so that an invalid request rejects like any other failure.
-      await Promise.resolve();
       signal.throwIfAborted();
-      // A tool may go on, or never end.
+      // Begins at once: the program may change its messages after the call. A tool may go on, or
+      // never end.
       const result = await Promise.race([rejectionOf(signal), work({
         signal,
         read: async (answer, seen) => {

@@ -42,6 +42,19 @@ inBothModes('a conversation continues with the messages of the result', async (t
   t.ok(second.usage.cachedTokens > 0, 'the beginning was not read again');
 });
 
+inBothModes('a conversation that changes after the call is answered as it was', async (t, load) => {
+  const model = await load(t);
+  const conversation: Message[] = [{ role: 'user', content: 'Hello!' }];
+  const alone = await model.chat([...conversation], greedy);
+  const reply = model.chat(conversation, greedy);
+  // Where a program will show the answer.
+  const shown = { role: 'assistant' as const, content: '' };
+  conversation.push(shown);
+  for await (const { content } of reply) shown.content += content ?? '';
+  t.equal(shown.content, alone.content);
+  t.equal((await reply).usage.promptTokens, alone.usage.promptTokens);
+});
+
 inBothModes('concurrent answers are the same as alone', async (t, load) => {
   const model = await load(t, { parallel: 4 });
   const questions = ['Hello!', 'What is 2 + 3?', 'Repeat: red roses', 'Who are you?', 'Count to 5.', 'Bye.'];
