@@ -33,7 +33,10 @@ export async function shorten(
   let found: { count: number; prepared: PreparedChat } | undefined;
   while (fewest <= most) {
     const count = Math.floor((fewest + most) / 2);
-    const prepared = await prepare(without(count), mostTokens);
+    const prepared = await prepare(without(count), mostTokens).catch((thrown: unknown) => {
+      close(found?.prepared);
+      throw thrown;
+    });
     if (prepared.made) {
       close(found?.prepared);
       found = { count, prepared };

@@ -37,6 +37,18 @@ t.test('the fewest turns are left out, calls with their results; system messages
   t.equal(await attempt(0, chat('only')), undefined);
 });
 
+t.test('when its client leaves, what was tried is closed', async (t) => {
+  let open = 0;
+  const close = (): void => void open--;
+  const messages = JSON.stringify(Array.from({ length: 8 }, (_, i) => user(`${i}`)).flatMap((one) => [one, assistant('a')]));
+  await t.rejects(shorten(chat('', { messages }), 1000, async (shorter): Promise<PreparedChat> => {
+    if (open > 0) throw new Error('The request was cancelled.');
+    open += 2;
+    return { unenforced: [], count: shorter.messages.length, atLeast: false, made: { sampler: { close }, parser: { close } } as never };
+  }), /cancelled/);
+  t.equal(open, 0);
+});
+
 t.test('at most a quarter of the context is reserved for a long answer', async (t) => {
   const bounds: number[] = [];
   const messages = JSON.stringify([user('1'), user('2'), assistant('a'), user('3')]);
