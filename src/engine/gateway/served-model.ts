@@ -30,7 +30,7 @@ export class ServedModel {
   model: CatalogueModel;
   /** For its next load. */
   plan: LoadPlan | undefined;
-  /** Of its last load. */
+  /** Of its last load; undefined if its process loaded another file. */
   loadedPlan: LoadPlan | undefined;
   /** Shared by all requests that arrive at the same time. */
   planning: Promise<void> | undefined;
@@ -44,6 +44,8 @@ export class ServedModel {
   #fraction = 0;
   /** The plan's fingerprint at the last load. */
   #fingerprint: string | undefined;
+  /** The fingerprint of the file that its engine loaded first. */
+  #loadedFile: string | undefined;
   #loadTimer: NodeJS.Timeout | undefined;
   #measuredMs = 0;
   #stashMib = 0;
@@ -102,6 +104,7 @@ export class ServedModel {
     const options = { ...plan!.options, cacheRamMib: isShared ? stashMib : cacheRamMib, sleep: sleep?.placeOf(id) };
     this.#fingerprint = fingerprint;
     this.loadedPlan = plan;
+    this.#loadedFile = undefined;
     this.#fraction = 0;
     this.fileChange = undefined;
     const engine = startEngine(options, {
@@ -168,8 +171,10 @@ export class ServedModel {
       this.#fraction = state.fraction;
     } else if (state.state === 'ready') {
       this.#loads++;
-      // After a crash, it may be another file that was loaded.
       this.#known = state.model;
+      // After a crash, it may be another file that was loaded, which no plan describes.
+      const { fingerprint } = state.model;
+      if (fingerprint !== (this.#loadedFile ??= fingerprint)) this.loadedPlan = this.fileChange = this.#fingerprint = undefined;
     } else if (state.state === 'failed') {
       // If it was never ready, the rejection of ready() reports the failure, and this is ignored.
       this.#settings.tell({ kind: 'died', model: this.id, error: state.error.toPlain() });

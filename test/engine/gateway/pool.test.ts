@@ -1,9 +1,12 @@
+import { copyFileSync, renameSync } from 'node:fs';
+import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { startPool, type PoolSettings } from '#recua/engine/gateway/pool.js';
 import type { Catalogue, CatalogueModel, LoadPlan } from '#recua/engine/gateway/catalogue.js';
 import type { Lease, PoolModel } from '#recua/engine/pool-api.js';
 import { RecuaError } from '#recua/errors.js';
 import type { FakeOptions } from '../fake-addon.js';
+import { builtinPath } from '#recua/models/store.js';
 import { stashBudget } from '#recua/engine/stash-budget.js';
 import { completion, options, say } from '../requests.js';
 
@@ -334,6 +337,24 @@ t.test('a file that changed before a reload is reported; one that is gone is ser
   lease.release();
   await pool.unload('a');
   t.match(await failure(pool.lease('a')), { code: 'model_not_found' });
+});
+
+t.test('after a crash, a file that had changed is the one that is loaded', async (t) => {
+  const modelPath = join(t.testdir(), 'model.gguf');
+  copyFileSync(builtinPath, modelPath);
+  const { pool, log, changes } = open(t, { a: { options: { ...options, modelPath } } });
+  const lease = await pool.lease('a');
+  changes.set('a', 'changed');
+  t.equal((await pool.find('a')).fileChange, 'changed');
+  copyFileSync(modelPath, `${modelPath}.new`);
+  renameSync(`${modelPath}.new`, modelPath);
+  process.kill(lease.engine.pid!, 'SIGKILL');
+  while ((await pool.find('a')).loads < 2) await new Promise(setImmediate);
+  t.equal((await pool.find('a')).fileChange, undefined);
+  lease.release();
+  await pool.unload('a');
+  (await pool.lease('a')).release();
+  t.notMatch(log.join(), /changed since it was loaded last/);
 });
 
 t.test('a loaded model has only the names that it has now, and all of them once it is gone', async (t) => {
