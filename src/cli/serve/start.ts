@@ -93,7 +93,9 @@ function unusable(what: string, { folder }: ServePlaces, cause: Error): RecuaErr
   return new RecuaError('file_unreadable', `The state folder ${folder} cannot be ${what}: ${cause.message}. To move it, set SERVICE_HOME.`, { cause });
 }
 
-/** Taken by whoever starts a server. Creates the state folder, and fails if that cannot be written. */
+/**
+ * Taken by whoever starts a server. Creates the state folder, and fails if that cannot be written.
+ */
 export async function startLock(places: ServePlaces, signal?: AbortSignal): Promise<Lock> {
   await createFolder(places.folder, 0o700).catch((cause: Error) => {
     throw unusable('made', places, cause);
