@@ -99,6 +99,17 @@ export async function say(page: Page, text: string): Promise<void> {
   await page.keyboard.press('Enter');
 }
 
+/**
+ * Waits until this is true in the page. page.waitForFunction looks again by eval, which the page's
+ * Content-Security-Policy refuses.
+ */
+export async function comesTrue(page: Page, expression: string): Promise<void> {
+  for (let tries = 0; !await page.evaluate(expression); tries++) {
+    if (tries > 400) throw new Error(`never came true in the page: ${expression}`);
+    await page.waitForTimeout(50);
+  }
+}
+
 /** Chooses from the menu of a chat in the list. */
 export async function act(entry: Locator, action: string): Promise<void> {
   await entry.hover();

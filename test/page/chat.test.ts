@@ -4,7 +4,7 @@ import { RecuaError } from '#recua/errors.js';
 import { startApp, until } from '../server/app-under-test.js';
 import { hang } from '../server/fake-engine.js';
 import { startReal } from '../server/real-app.js';
-import { act, closeBrowsers, lastAnswer, missing, openPage, say, turnTo, type BrowserName } from './browsers.js';
+import { act, closeBrowsers, comesTrue, lastAnswer, missing, openPage, say, turnTo, type BrowserName } from './browsers.js';
 import type { Page } from 'playwright-core';
 
 t.teardown(closeBrowsers);
@@ -338,7 +338,7 @@ t.test('a file goes into the chat it was added to, even after the user left that
   // A slow disk: the file is read when the test allows it.
   await page.evaluate('{ const read = File.prototype.arrayBuffer; File.prototype.arrayBuffer = async function () { await new Promise((resolve) => { window.letRead = resolve; }); return read.call(this); }; }');
   await page.getByLabel('Files to attach').setInputFiles({ name: 'table.csv', mimeType: 'text/csv', buffer: Buffer.from('a,b\n1,2\n') });
-  await page.waitForFunction('window.letRead');
+  await comesTrue(page, 'window.letRead !== undefined');
   t.ok(await page.getByRole('button', { name: 'Send', exact: true }).isDisabled());
   await page.getByRole('button', { name: 'New chat' }).first().click();
   await page.getByRole('heading', { name: 'Start a conversation' }).waitFor();

@@ -8,7 +8,7 @@ import { makeHome } from '../cli/home.js';
 import { Pty } from '../cli/pty.js';
 import { FakeEngine } from '../server/fake-engine.js';
 import { startApp, until } from '../server/app-under-test.js';
-import { act, closeBrowsers, lastAnswer, missing, openPage, say, turnTo, type BrowserName } from './browsers.js';
+import { act, closeBrowsers, comesTrue, lastAnswer, missing, openPage, say, turnTo, type BrowserName } from './browsers.js';
 import type { Locator, Page } from 'playwright-core';
 
 t.teardown(closeBrowsers);
@@ -47,7 +47,7 @@ for (const browser of ['chromium', 'firefox'] satisfies BrowserName[]) {
       await page.getByRole('status').getByText(/is open in another process/).waitFor();
       t.equal(engine.requests.length, 0);
       // The message is back in the box.
-      await page.waitForFunction("document.querySelector('.composer textarea').value === 'And Lima?'");
+      await comesTrue(page, "document.querySelector('.composer textarea').value === 'And Lima?'");
       await page.locator('article.user').nth(1).waitFor({ state: 'detached' });
       t.equal(await page.locator('article.user').count(), 1);
     });
@@ -72,7 +72,7 @@ for (const browser of ['chromium', 'firefox'] satisfies BrowserName[]) {
       await say(page, 'And Ica?');
       await page.getByRole('status').getByText(/changed elsewhere/).waitFor();
       await page.locator('article.user .said').getByText('And Puno?').waitFor();
-      await page.waitForFunction("document.querySelector('.composer textarea').value === 'And Ica?'");
+      await comesTrue(page, "document.querySelector('.composer textarea').value === 'And Ica?'");
       t.equal(file().messages.length, 6);
       await page.getByRole('textbox', { name: 'Message' }).press('Enter');
       await page.locator('article.answer').nth(3).locator('.numbers').waitFor();

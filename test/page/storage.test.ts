@@ -36,7 +36,7 @@ t.test('a chat that cannot be read says so, and a database that was closed is op
   await list.getByText('first').click();
   await page.getByText('Cannot read this chat: The disk is broken.').waitFor();
   // What is typed now goes into no other chat.
-  await page.waitForFunction(() => document.querySelectorAll('article').length === 0);
+  await page.locator('article').first().waitFor({ state: 'detached' });
   await list.getByText('first').click();
   await page.locator('article.user').getByText('first').waitFor();
 
