@@ -10,10 +10,19 @@ export function hold(id) {
   return release;
 }
 
+/**
+ * Takes the lock of an answer that another tab may be writing. Returns a function that releases it,
+ * or undefined if it is taken.
+ * @param {string} id @returns {Promise<(() => void) | undefined>}
+ */
+export async function tryHold(id) {
+  if (!navigator.locks) return () => undefined;
+  return await new Promise((resolve) => {
+    void navigator.locks.request(`answer-${id}`, { ifAvailable: true }, (lock) => (lock ? new Promise((end) => resolve(() => end(undefined))) : resolve(undefined)));
+  });
+}
+
 /** Resolves when no tab writes the answer; at once without locks. @param {string} id */
 export async function untilFree(id) {
   await navigator.locks?.request(`answer-${id}`, () => undefined);
 }
-
-/** @param {string} id @returns {Promise<boolean>} also false if the browser has no locks */
-export const isFree = async (id) => navigator.locks ? await navigator.locks.request(`answer-${id}`, { ifAvailable: true }, (lock) => lock !== null) : false;

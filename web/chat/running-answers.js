@@ -37,13 +37,13 @@ export class RunningAnswers extends Map {
    * @param {Message} message @param {Message[]} before the messages before it
    * @param {Conversation} conversation
    * @param {boolean} continued @param {() => Promise<void>} save
+   * @param {() => void} [release] the lock of the answer, if the caller holds it
    */
-  async write(message, before, conversation, continued, save) {
+  async write(message, before, conversation, continued, save, release = hold(message.id)) {
     const stop = new AbortController();
     /** @type {Running} */
     const running = { stop, watchers: new Set(), path: [...before, message], connecting: false };
     this.set(message.id, running);
-    const release = hold(message.id);
     const timer = setInterval(() => void save(), saveEveryMs);
     const grown = () => { for (const watcher of running.watchers) watcher(); };
     try {

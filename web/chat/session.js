@@ -7,7 +7,7 @@ import { hasSchema, wrongIn } from './asking.js';
 import * as database from './database.js';
 import { KeptChats } from './kept-chats.js';
 import { OpenChat } from './open-chat.js';
-import { isFree, untilFree } from './one-tab.js';
+import { tryHold, untilFree } from './one-tab.js';
 import { RunningAnswers } from './running-answers.js';
 import { savedChats } from './saved-chats.js';
 import { ServerFiles } from './server-files.js';
@@ -136,11 +136,10 @@ class Session extends Emitter {
     const last = this.path.at(-1);
     const isCut = last?.role === 'assistant' && !last.finish && !last.error && !last.toolCalls?.length && !this.running.has(last.id);
     if (!isCut || Date.now() - last.createdMs > resumeWithinMs || this.pair.length > 0) return;
-    if (!await isFree(last.id)) {
-      await untilFree(last.id);
-      return await this.#readAgain(this.conversation);
-    }
-    if (this.path.at(-1) === last && !this.running.has(last.id)) void this.goOn(last);
+    const release = await tryHold(last.id);
+    if (release) return await this.#continue(last, release);
+    await untilFree(last.id);
+    await this.#readAgain(this.conversation);
   }
 
   /** Shows what another tab wrote into the open chat. @param {Conversation} conversation */
@@ -315,17 +314,23 @@ class Session extends Emitter {
   /** Continues an answer, unless another tab is writing it. @param {Message} message */
   async goOn(message) {
     if (this.#isRefused()) return;
-    if (navigator.locks && !await isFree(message.id)) return notify('Another tab is writing this answer.');
+    const release = await tryHold(message.id);
+    if (release) await this.#continue(message, release);
+    else notify('Another tab is writing this answer.');
+  }
+
+  /** @param {Message} message @param {() => void} release the lock of the answer */
+  async #continue(message, release) {
     const isHere = () => !this.running.has(message.id) && this.path.includes(message);
-    if (!isHere()) return;
+    if (!isHere() || this.#isRefused()) return release();
     delete message.error;
     delete message.finish;
     message.json = hasSchema(this.conversation);
     // So that a reload before the first new token continues it too.
     await this.#save(this.conversation, [message]);
-    if (!isHere()) return;
+    if (!isHere()) return release();
     const before = message.content;
-    void this.#write(this.conversation, message, this.path.slice(0, this.path.indexOf(message)), true).then(() => {
+    void this.#write(this.conversation, message, this.path.slice(0, this.path.indexOf(message)), release).then(() => {
       if (message.finish === 'stop' && message.content === before && !message.toolCalls?.length) notify('The model had nothing to add.');
     });
     this.changed();
@@ -346,10 +351,11 @@ class Session extends Emitter {
 
   /**
    * @param {Conversation} conversation @param {Message} message
-   * @param {Message[]} before the messages before it @param {boolean} [continued]
+   * @param {Message[]} before the messages before it
+   * @param {() => void} [release] the lock of an answer that is continued
    */
-  async #write(conversation, message, before, continued = false) {
-    await this.running.write(message, before, conversation, continued, () => this.#save(conversation, [message]));
+  async #write(conversation, message, before, release) {
+    await this.running.write(message, before, conversation, release !== undefined, () => this.#save(conversation, [message]), release);
     this.changed();
     void this.files.keep(conversation);
   }
