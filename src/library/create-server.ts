@@ -59,13 +59,28 @@ export function createServer(model: Model | ModelsServerOptions, options: Server
   const { alias = '', ...given } = readSettings(openOptions(options, Object.keys(appSettings)), appSettings);
   if (alias !== '' && !isServedName(alias)) throw wrongValue('alias', servedNameRule, alias);
   const pool = singleModel(engine, alias === '' ? served : { ...served, id: alias, aliases: [...served.aliases, served.id] });
-  const changed = (): void => pool.stateChanged();
-  for (const event of ['loading', 'ready', 'crashed', 'failed', 'closed'] as const) (model as Model).on(event, changed);
+  changedWith(model as Model).add(pool);
   return createApp({
     pool,
     config: makeConfig({ ui: false, ...given, model: path }),
     log: (level, text) => void (model as Model).emit('log', level, text),
   });
+}
+
+type SinglePool = ReturnType<typeof singleModel>;
+
+/** Told of each change of a model: one listener serves all its apps. */
+const changed = new WeakMap<Model, Set<SinglePool>>();
+
+function changedWith(model: Model): Set<SinglePool> {
+  const known = changed.get(model);
+  if (known) return known;
+  const pools = new Set<SinglePool>();
+  changed.set(model, pools);
+  for (const event of ['loading', 'ready', 'crashed', 'failed', 'closed'] as const) {
+    model.on(event, () => { for (const pool of pools) pool.stateChanged(); });
+  }
+  return pools;
 }
 
 function serverOfSeveral({ models, ...options }: ModelsServerOptions): ServerApp {

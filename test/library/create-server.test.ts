@@ -47,6 +47,9 @@ inBothModes('the app is a handler for node:http, and can listen by itself', asyn
   t.equal(first.usage.completion_tokens, 3);
   const second = await post(await urlOf(t, createServer(model, options).listen(0, '127.0.0.1')));
   t.equal(second.choices[0].message.content, first.choices[0].message.content);
+  const before = model.listenerCount('ready');
+  createServer(model);
+  t.equal(model.listenerCount('ready'), before, 'Node warns of no leak, however many apps there are');
 });
 
 inBothModes('only a loaded model and known options are accepted', async (t, load) => {
