@@ -9,7 +9,8 @@ export function say(text) {
 
 export function seconds(milliseconds) {
   const total = milliseconds / 1000;
-  return total < 60 ? `${total.toFixed(1)} s` : `${Math.floor(total / 60)} min ${Math.round(total % 60)} s`;
+  const whole = Math.round(total);
+  return whole < 60 ? `${total.toFixed(1)} s` : `${Math.floor(whole / 60)} min ${whole % 60} s`;
 }
 
 /**

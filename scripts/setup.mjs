@@ -1,9 +1,11 @@
 // `npm run setup`: makes a bare checkout runnable. Builds each part only if it is missing or stale,
 // so you can stop it at any moment and run it again. start, test and build call it.
+import { join } from 'node:path';
 import { installPackages, packagesPending } from './packages.mjs';
 import { buildNative, nativePending } from './native.mjs';
 import { processorPending, proveProcessor } from './processor-check.mjs';
-import { isProgram, ownLlamaCpp, readPin } from './place.mjs';
+import { oneAtATime } from './one-at-a-time.mjs';
+import { isProgram, ownLlamaCpp, readPin, root } from './place.mjs';
 import { Failure } from './process.mjs';
 import { say, seconds, step } from './progress.mjs';
 import { checkTools } from './tools.mjs';
@@ -28,11 +30,26 @@ const parts = [
 /** Brings everything up to date; silent if nothing is to do. Returns true if something was done. */
 export async function setUp({ install = true, native = true } = {}) {
   const wanted = parts.filter((part) => (install || !part.packages) && (native || !part.native));
-  const start = Date.now();
-  // Check a part only after building the parts before it: new node_modules can make a build stale.
+  if (await firstPending(wanted) === wanted.length) return false;
+  const release = await oneAtATime(join(root, 'build', 'set-up.lock'));
+  try {
+    return await make(wanted);
+  } finally {
+    release();
+  }
+}
+
+/** Check a part only after building those before it: new node_modules can make a build stale. */
+async function firstPending(wanted) {
   let first = 0;
   while (first < wanted.length && !await wanted[first].pending()) first++;
-  if (first === wanted.length) return false;
+  return first;
+}
+
+async function make(wanted) {
+  const start = Date.now();
+  const first = await firstPending(wanted);
+  if (first === wanted.length) return true;
   const total = wanted.length + 1;
   await step(`[1/${total}] Checking tools`, async () => checkTools());
   const own = ownLlamaCpp();
@@ -40,10 +57,14 @@ export async function setUp({ install = true, native = true } = {}) {
   for (const [index, part] of wanted.entries()) {
     const label = `[${index + 2}/${total}] ${part.label}`;
     if (index < first || !await part.pending()) say(`${label}: up to date`);
-    else await step(label, part.make);
+    else await step(label, part.make).catch(hopeful);
   }
   say(`Set-up done in ${seconds(Date.now() - start)}`);
   return true;
+}
+
+function hopeful(error) {
+  throw error instanceof Failure ? new Failure(`${error.message.trimEnd()}\n\nTo try again, run the same command: it continues where it stopped.`) : error;
 }
 
 /** Runs a script's main function: turns its failures into messages and an exit code. */

@@ -66,7 +66,7 @@ export function countTap(text) {
 export function partLine(part, files) {
   const sum = (key) => files.reduce((total, file) => total + file[key], 0);
   const count = (number, noun) => `${String(number).padStart(5)} ${noun}`;
-  return `${part.padEnd(11)}${count(files.length, 'files')}${count(sum('passed'), 'passed')}${count(sum('failed'), 'failed')}${count(sum('skipped'), 'skipped')}${sum('seconds').toFixed(1).padStart(8)} s`;
+  return `${part.padEnd(11)}${count(files.length, files.length === 1 ? 'file ' : 'files')}${count(sum('passed'), 'passed')}${count(sum('failed'), 'failed')}${count(sum('skipped'), 'skipped')}${sum('seconds').toFixed(1).padStart(8)} s`;
 }
 
 /**

@@ -27,7 +27,7 @@ t.test('there is a line per file and part, a failure with its diagnosis, and the
   t.match(stdout, /exitCode: 7/);
   t.match(stdout, /^ok {5}test\/imports\.test\.ts /m);
   t.match(stdout, /^cli +3 files +0 passed +3 failed +1 skipped/m);
-  t.match(stdout, /^repository +1 files +1 passed +0 failed +0 skipped/m);
+  t.match(stdout, /^repository +1 file +1 passed +0 failed +0 skipped/m);
   t.match(readFileSync(join(folder, 'result.tap'), 'utf8'), /^TAP version 14[^]*^not ok \d - dist-test\/cli\/bad/m);
   t.end();
 });

@@ -88,7 +88,8 @@ function Numbers({ message: { stats, model, finish } }) {
 /** Switches between versions of a message. @param {{ message: Message }} props */
 function Branches({ message }) {
   const all = session.siblings(message);
-  if (all.length < 2) return undefined;
+  // Two answers side by side need no arrows between them.
+  if (all.length < 2 || (all.length === session.pair.length && session.pair.includes(message))) return undefined;
   const at = all.indexOf(message);
   /** @param {number} to */
   const go = (to) => session.choose(/** @type {Message} */ (all[to]));

@@ -18,7 +18,10 @@ function typeOf(schema, document) {
   if (one.enum) return one.enum.map((/** @type {unknown} */ value) => JSON.stringify(value)).join(' | ');
   const choices = one.anyOf ?? one.oneOf;
   if (choices) return name ?? [...new Set(choices.map((/** @type {any} */ choice) => typeOf(choice, document)))].join(' | ');
-  if (one.type === 'array') return `array of ${typeOf(one.items, document)}`;
+  if (one.type === 'array') {
+    const item = typeOf(one.items, document);
+    return `array of ${item.includes(' ') ? `(${item})` : item}`;
+  }
   return name ?? (Array.isArray(one.type) ? one.type.join(' | ') : one.type ?? 'any');
 }
 

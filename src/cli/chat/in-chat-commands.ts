@@ -141,7 +141,7 @@ const commands: readonly InChatCommand[] = [
       const { id, url, contextSize } = chat.models.current;
       const where = url === undefined ? '' : `, on the running server ${url}`;
       chat.input.say(`${id} answers${operand === '' ? '' : ' now'}${where}. The context holds ${contextSize} tokens.`);
-      if (operand === '') chat.input.say(`There are ${(await chat.models.names()).join(', ')}.`);
+      if (operand === '') chat.input.say(`Models: ${(await chat.models.names()).join(', ')}.`);
     },
     choices: (chat) => chat.models.names(),
   },

@@ -56,8 +56,14 @@ const ofLoading: Readonly<Record<string, string>> = {
   num_ctx: '-c <n>', num_gpu: '-ngl <n>', num_thread: '--threads <n>', num_batch: '--batch-size <n>', use_mmap: '--no-mmap', use_mlock: '--mlock',
 };
 
-export function valueOf(settings: AnswerSettings, { key, isMore, fallback }: Parameter): number {
+function valueOf(settings: AnswerSettings, { key, isMore, fallback }: Parameter): number {
   return (isMore ? settings.more?.[key as keyof MoreSettings] : settings[key as 'seed']) ?? fallback;
+}
+
+/** The value as the chat shows it. */
+export function valueText(settings: AnswerSettings, parameter: Parameter): string {
+  const value = valueOf(settings, parameter);
+  return parameter.name === 'seed' && value === 0 ? '0 (random)' : String(value);
 }
 
 /** Throws `invalid_usage`, with the nearest name, for an unknown parameter. */

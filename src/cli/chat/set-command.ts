@@ -2,7 +2,7 @@
 import { misuse } from '../flags/flags.js';
 import { nearest } from '../../models/names/nearest.js';
 import type { Dialogue } from './dialogue.js';
-import { findParameter, parameters, valueOf, withParameter } from './parameters.js';
+import { findParameter, parameters, valueText, withParameter } from './parameters.js';
 import { table } from './sessions/statistics.js';
 
 const mostStops = 16;
@@ -76,7 +76,7 @@ function list(chat: Dialogue): void {
   const { input, settings } = chat;
   const rows: [string, string][] = things.map(({ name, operand, does }) => [`/set ${name}${operand === '' ? '' : ` ${operand}`}`, does]);
   const isSet = parameters.filter((one) => !one.isMore || settings.more?.[one.key as keyof typeof settings.more] !== undefined);
-  const now = isSet.map((one) => `${one.name} ${valueOf(settings, one)}`);
+  const now = isSet.map((one) => `${one.name} ${valueText(settings, one)}`);
   input.say(`${table(rows, input.columns)}\n\nNow: ${[...now, ...stopsOf(chat)].join(', ')}; format ${chat.constraint.kind === 'none' ? 'free' : chat.constraint.kind === 'grammar' ? 'a grammar' : 'json'}, `
     + `${chat.verbose ? 'verbose' : 'quiet'}, ${chat.thinks ? 'think' : 'nothink'}, ${input.keepsHistory ? 'history' : 'nohistory'}.`);
 }
@@ -86,7 +86,7 @@ function stopsOf({ settings }: Dialogue): string[] {
 }
 
 function listParameters(chat: Dialogue): void {
-  const rows = parameters.map((one): [string, string] => [one.name, String(valueOf(chat.settings, one))]);
+  const rows = parameters.map((one): [string, string] => [one.name, valueText(chat.settings, one)]);
   chat.input.say(table([...rows, ['stop', stopsOf(chat)[0]?.slice('stop '.length) ?? 'none of your own']], chat.input.columns));
 }
 
@@ -95,10 +95,10 @@ async function setParameter(chat: Dialogue, operand: string): Promise<void> {
   const [, name = '', value = ''] = /^(\S+)\s*([^]*)$/.exec(operand)!;
   if (name === 'stop') return await setStops(chat, value);
   const parameter = findParameter(name);
-  if (value === '') return chat.input.say(`${parameter.name} is ${valueOf(chat.settings, parameter)}.`);
+  if (value === '') return chat.input.say(`${parameter.name} is ${valueText(chat.settings, parameter)}.`);
   chat.settings = withParameter(chat.settings, parameter, unquoted(value));
   await saved(chat);
-  chat.input.say(`${parameter.name} is ${valueOf(chat.settings, parameter)} now.`);
+  chat.input.say(`${parameter.name} is ${valueText(chat.settings, parameter)} now.`);
 }
 
 /** Each stop text is a word, or a quoted JSON string: `"\n\n"`. */

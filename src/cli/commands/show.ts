@@ -187,7 +187,7 @@ function asText(model: ModelFile, report: Report): string {
 function contextText(model: ModelFile, report: Report): string {
   const size = contextOf(model, report);
   const most = report.contextSize > size ? ' (the most that this model takes)' : '';
-  return `${size} tokens${most}${report.parallel > 1 ? ` for each of ${report.parallel} requests` : ''}`;
+  return `${report.parallel > 1 ? `${report.parallel} requests of ` : ''}${size} tokens${most}`;
 }
 
 /** Tokens that a request actually gets: never more than the model was trained on. */

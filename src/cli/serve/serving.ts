@@ -282,7 +282,7 @@ async function loadAll(pool: ModelPool, ids: readonly string[], { tell, quiet }:
 }
 
 function describeModel(model: ModelDescription, tell: (text: string) => void, prefix = ''): void {
-  tell(`${prefix}${model.description}: ${model.contextSize} tokens of context for each of ${model.parallel} requests at once`);
+  tell(`${prefix}${model.description}: ${model.contextSize} tokens of context${model.parallel > 1 ? ` for each of ${model.parallel} requests at once` : ''}`);
   tell(`${prefix}${placeText(model)}`);
   for (const one of model.notes) tell(`${prefix}Note: ${one}`);
 }

@@ -56,7 +56,7 @@ export async function severalModels({ names, file, config }: SeveralOptions): Pr
     const { model, own } = await check(name, file).catch((thrown: unknown) => {
       if (names.length > 0 || !file) throw thrown;
       failures.push(thrown);
-      warn(`A model is not served until this is mended: ${(thrown as Error).message}`);
+      warn(`This model is not served until you fix this: ${(thrown as Error).message}`);
       return failedModel(thrown, name, file);
     });
     const other = chosen.find(({ id }) => id.toLowerCase() === model.id.toLowerCase());

@@ -34,7 +34,7 @@ export function ensureFits(file: ModelFile, wanted: Wanted, machine: MachineMemo
 function tableOf({ contextTrain }: ModelFile, need: MemoryNeed, { contextSize, parallel }: Wanted): string {
   // A request gets no more than the model was trained on.
   const tokens = Math.min(contextSize || Infinity, contextTrain || Infinity);
-  const context = `${tokens < Infinity ? `${tokens} tokens` : 'the usual size'}${parallel > 1 ? ` for each of ${parallel} requests` : ''}`;
+  const context = `${parallel > 1 ? `${parallel} requests of ` : ''}${tokens < Infinity ? `${tokens} tokens` : 'the usual size'}`;
   const rows: [string, number, string][] = [
     ['weights', need.weightsBytes, ''], ['context', need.kvBytes, `  ${context}`], ['computing', need.computeBytes, ''],
     ['together', need.totalBytes, ''],

@@ -224,7 +224,8 @@ class Page {
         const { items, maxItems } = schema as { items?: Schema; maxItems?: number };
         if (maxItems === 0) return 'empty array';
         const most = maxItems === undefined ? '' : ` (at most ${maxItems})`;
-        return items === undefined ? `array${most}` : `array${most} of ${this.#type(items, isBody)}`;
+        const item = items === undefined ? '' : this.#type(items, isBody);
+        return item === '' ? `array${most}` : `array${most} of ${item.includes(' or ') ? `(${item})` : item}`;
       }
       case 'object':
         return 'object';

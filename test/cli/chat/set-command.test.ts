@@ -31,7 +31,7 @@ t.test('/set parameter applies to the next answers, and the saved chat keeps it'
   t.match(listed, /^temperature +0\.2$/m);
   t.match(listed, /^xtc_probability +0$/m);
   t.match(await chat.say('/show parameters'), /^repeat_last_n +7$/m);
-  t.match(await chat.say('/set parameter seed'), /^seed is 0\.$/);
+  t.match(await chat.say('/set parameter seed'), /^seed is 0 \(random\)\.$/);
 });
 
 t.test('a setting that does not exist is reported, with those that do', async (t) => {

@@ -78,7 +78,7 @@ t.test('show reports the memory that a model needs for the requested context', a
   t.match(await memory('--ctx-size', '0'), { context_size: 4096 });
   t.match(await memory('--ctx-size', '99999'), { context_size: 4096 }, 'the engine gives no more than the training size');
   const { stdout } = await recua(['show', 'builtin', '-c', '1024', '-np', '2']);
-  t.match(stdout, /^Memory +[\d.]+ MiB: weights 2\.2\d MiB, context 5\.00 MiB for 1024 tokens for each of 2 requests, computing [\d.]+ MiB$/m);
+  t.match(stdout, /^Memory +[\d.]+ MiB: weights 2\.2\d MiB, context 5\.00 MiB for 2 requests of 1024 tokens, computing [\d.]+ MiB$/m);
   t.match(stdout, /^Machine +[\d.]+ [MGT]iB, .* available: it fits$/m);
 });
 

@@ -17,7 +17,7 @@ t.test('a context that does not fit', (t) => {
   t.equal(ensureFits(file, wanted, machine(1000)), undefined);
   const { code, message } = t.throws(() => ensureFits(file, wanted, machine(100)), RecuaError) as RecuaError;
   t.equal(code, 'model_too_large');
-  t.match(message, /^The model does not fit into memory:\n {2}weights +[\d.]+ MiB\n {2}context +160 MiB {2}4096 tokens for each of 16 requests\n {2}computing +[\d.]+ MiB\n {2}together +[\d.]+ MiB\n/);
+  t.match(message, /^The model does not fit into memory:\n {2}weights +[\d.]+ MiB\n {2}context +160 MiB {2}16 requests of 4096 tokens\n {2}computing +[\d.]+ MiB\n {2}together +[\d.]+ MiB\n/);
   t.match(message, /This machine has 200 MiB, 100 MiB of it available\./);
   const [, context, parallel] = /It fits with --ctx-size (\d+), or with --parallel (\d+)\.$/.exec(message)!.map(Number);
   for (const less of [{ contextSize: context! }, { parallel: parallel! }]) {
@@ -27,7 +27,7 @@ t.test('a context that does not fit', (t) => {
   t.throws(() => ensureFits(file, { ...wanted, parallel: parallel! + 1 }, machine(100)), 'and no more would');
   t.equal(ensureFits(file, wanted, { ...machine(1, 1000), countsCache: false }), undefined, 'macOS does not say what it could free');
   t.throws(() => ensureFits(file, wanted, { ...machine(1, 100), countsCache: false }), { message: /This machine has 100 MiB\. It fits with/ });
-  t.throws(() => ensureFits(file, { ...wanted, contextSize: 99_999 }, machine(100)), { message: /4096 tokens for each of 16/ }, 'no more than the training size');
+  t.throws(() => ensureFits(file, { ...wanted, contextSize: 99_999 }, machine(100)), { message: /16 requests of 4096 tokens/ }, 'no more than the training size');
   t.match((t.throws(() => ensureFits(file, wanted, machine(1)), RecuaError) as RecuaError).message, /Use a smaller quantization or a smaller model\.$/);
   t.end();
 });
