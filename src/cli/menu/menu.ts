@@ -28,8 +28,9 @@ const firstSignalCode = 128;
 
 /** Runs until a command was run or the user leaves. Resolves to the exit code. */
 export async function openMenu(call: Call): Promise<number> {
-  for (;;) {
-    const choices = await choicesNow(call);
+  for (let isFirst = true; ; isFirst = false) {
+    const { choices, told } = await choicesNow(call);
+    if (isFirst) told.forEach(tell);
     const at = await pick(choices.map(({ text }) => text), { letters: choices.map(({ letter }) => letter), what: 'Nothing was chosen.', mayLeave: true });
     if (at === undefined) return 0;
     const code = await choices[at]!.run();
@@ -37,29 +38,32 @@ export async function openMenu(call: Call): Promise<number> {
   }
 }
 
-async function choicesNow(call: Call): Promise<Choice[]> {
+/** `told`: what to say before them, once. */
+async function choicesNow(call: Call): Promise<{ choices: Choice[]; told: string[] }> {
   const places = findPlaces();
   const models = (await scanStore(places)).filter(isWhole).sort((a, b) => (b.lastUsedMs ?? 0) - (a.lastUsedMs ?? 0));
   const last = await lastModel(places) ?? models[0]?.name;
   const help: Choice = { letter: 'h', text: 'Help: every command', run: () => call(['help']) };
   const get = (text: string): Choice => ({ letter: 'p', text, run: () => getModel(call) });
-  tell('Recua runs language models on this machine. Choose with a number or a letter, or with Up, Down and Enter; Esc leaves.');
+  const told = ['Recua runs language models on this machine. Choose with a number or a letter, or with Up, Down and Enter; Esc leaves.'];
   if (models.length === 0) {
-    tell('The only model here is a tiny embedded one, builtin, which shows how things work and knows nothing. Press p to get a real one.');
-    return [
+    told.push('The only model here is a tiny embedded one, builtin, which shows how things work and knows nothing. Press p to get a real one.');
+    const choices = [
       get('Get a model from the hub'),
       { letter: 'c', text: last === undefined || last === 'builtin' ? 'Chat with builtin, the tiny embedded model' : plain(`Chat with ${last}`), run: () => call(['chat', last ?? 'builtin']) },
       { letter: 's', text: 'Serve builtin: an HTTP API, and a page to chat', run: () => serve(call, 'builtin') },
       help,
     ];
+    return { choices, told };
   }
-  return [
+  const choices = [
     { letter: 'c', text: plain(`Chat with ${last!}`), run: () => call(['chat', last!]) },
     { letter: 'm', text: `Chat with another model (${models.length} here, and builtin)`, run: () => chatWithOther(models, call) },
     get('Get another model from the hub'),
     { letter: 's', text: 'Serve the models here: an HTTP API, and a page to chat', run: () => serve(call) },
     help,
   ];
+  return { choices, told };
 }
 
 /** If the server cannot start, it has said why, and the menu opens again. */
