@@ -14,7 +14,7 @@ const exactMs = 10_000;
 interface Given {
   content: string;
   reasoning: string;
-  calls: Map<number, { id?: string; name?: string; arguments: string }>;
+  calls: Map<number, { id?: string; name?: string; arguments: string; isRepeated?: boolean }>;
   /** Number of delivered tokens. */
   tokens: number;
   /** The echo or the prompt's tokens, sent once, were delivered. */
@@ -94,6 +94,17 @@ export class AnswerSoFar {
   }
 
   /**
+   * Delivered text has not come again: if the regenerated answer ends now, it differs. Thinking
+   * that the client has ended may be shorter.
+   */
+  get isShorter(): boolean {
+    if (!this.#repeated) return false;
+    const { content, reasoning, calls } = this.#repeated;
+    if (content !== '' || (reasoning !== '' && !this.endsThinking)) return true;
+    return [...calls.values()].some((call) => !call.isRepeated || call.arguments !== '');
+  }
+
+  /**
    * The new part of a delta; undefined if nothing is new. 'differs' if a regenerated answer does
    * not match the delivered text.
    */
@@ -147,6 +158,7 @@ function without(delta: Delta, repeated: Given): Delta | 'differs' | undefined {
         calls.push(call);
         continue;
       }
+      known.isRepeated = true;
       const left: typeof call = { index: call.index };
       // The call's id is random; the client has the first one.
       if (call.id !== undefined && known.id === undefined) left.id = call.id;

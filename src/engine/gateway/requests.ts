@@ -213,6 +213,7 @@ export abstract class EngineRequests implements Engine {
     }
     if (isLast(event)) this.settle(event.id);
     if (event.kind === 'error') call.fail(RecuaError.fromPlain(event.error));
+    else if (event.kind === 'done' && call.soFar?.isShorter) call.fail(differs());
     else if (event.kind === 'delta' && call.soFar) this.#tell(call, event.id, call.soFar.take(event.delta));
     else call.event(event);
   }
@@ -222,7 +223,7 @@ export abstract class EngineRequests implements Engine {
     if (delta !== 'differs') return call.event({ id, kind: 'delta', delta });
     this.settle(id);
     this.withdraw(id);
-    call.fail(new RecuaError('model_crashed', 'The engine process died while it worked on this request, and the answer came out different when it was generated again.'));
+    call.fail(differs());
   }
 
   /** Notes the tokens of answers, in the protocol's list format. */
@@ -347,6 +348,10 @@ function lengthOf(message: RequestMessage): number {
 
 function cancelled(): RecuaError {
   return new RecuaError('cancelled', 'The request was cancelled.');
+}
+
+function differs(): RecuaError {
+  return new RecuaError('model_crashed', 'The engine process died while it worked on this request, and the answer came out different when it was generated again.');
 }
 
 /** Whether this event is the last one of its request. */

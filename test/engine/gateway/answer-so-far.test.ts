@@ -70,6 +70,7 @@ t.test('however an answer is cut into deltas before and after, its reader gets i
       soFar.resume();
       // The id of a tool call is drawn again.
       pieces.forEach((delta) => take({ ...delta, ...(delta.toolCalls ? { toolCalls: delta.toolCalls.map((call) => (call.id === undefined ? call : { ...call, id: `${call.id}2` })) } : {}) }));
+      t.notOk(soFar.isShorter);
       const merged = read.reduce(merge, {});
       t.equal(merged.content, total.content);
       t.equal(merged.reasoning, total.reasoning);
@@ -92,6 +93,12 @@ t.test('an answer that comes out differently is noticed', async (t) => {
   t.equal(again({ reasoning: 'abc' }).take({ reasoning: 'x' }), 'differs');
   t.equal(again({ toolCalls: [{ index: 0, name: 'a' }] }).take({ toolCalls: [{ index: 0, name: 'b' }] }), 'differs');
   t.equal(again({ toolCalls: [{ index: 0, arguments: '{"a' }] }).take({ toolCalls: [{ index: 0, arguments: '{"b' }] }), 'differs');
+  t.ok(again({ content: 'abc' }).isShorter);
+  t.ok(again({ reasoning: 'abc' }).isShorter);
+  t.ok(again({ toolCalls: [{ index: 0, name: 'a', arguments: '' }] }).isShorter);
+  const ended = again({ reasoning: 'abc' });
+  ended.endsThinking = true;
+  t.notOk(ended.isShorter);
   t.same(again({ echo: 'p', content: 'a' }).take({ echo: 'p' }), undefined);
   const tokens = [1, 2, 3].map((id) => ({ id, bytes: [], top: [] }));
   t.same(again({ content: 'ab', tokens: tokens.slice(0, 2) }).take({ content: 'abc', tokens }), { content: 'c', tokens: tokens.slice(2) });

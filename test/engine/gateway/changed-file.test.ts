@@ -1,5 +1,5 @@
 // A file of a model that changes while an engine process has loaded it.
-import { copyFileSync, renameSync } from 'node:fs';
+import { copyFileSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { startEngine } from '#recua/engine/gateway/client.js';
@@ -28,4 +28,33 @@ t.test('after a crash, no tokens of the file that was loaded go to the one that 
   renameSync(`${modelPath}.new`, modelPath);
   await kill();
   t.ok(log.includes('the engine process runs again, with a file of the model that has changed; all answers begin anew'));
+});
+
+t.test('after a crash, an answer that the changed file ends sooner fails', async (t) => {
+  const modelPath = join(t.testdir(), 'model.gguf');
+  copyFileSync(builtinPath, modelPath);
+  const engine = startEngine({ ...options, modelPath, parallel: 1 }, { restart: { delayMs: 1 } });
+  t.teardown(() => engine.close(0));
+  await engine.ready();
+  const request = completion('Once upon a time', { maxTokens: 300, tells: { tokens: true } });
+  const tokens: number[] = [];
+  for await (const delta of engine.complete(request)) tokens.push(...(delta.tokens ?? []).map(({ id }) => id));
+
+  const bytes = readFileSync(modelPath);
+  const key = 'tokenizer.ggml.eos_token_id';
+  bytes.writeUInt32LE(tokens.find((token, at) => at > 4 && tokens.indexOf(token) === at)!, bytes.indexOf(key) + key.length + 4);
+  writeFileSync(`${modelPath}.new`, bytes);
+  const answer = engine.complete(request);
+  let length = 0;
+  const read = (async () => {
+    for await (const delta of answer) {
+      const before = length;
+      length += delta.tokens?.length ?? 0;
+      if (before > 9 || length < 10) continue;
+      renameSync(`${modelPath}.new`, modelPath);
+      process.kill(engine.pid!, 'SIGKILL');
+    }
+  })();
+  await t.rejects(read, { code: 'model_crashed', message: /came out different/ });
+  t.ok(length < tokens.length);
 });
