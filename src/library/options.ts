@@ -192,11 +192,22 @@ export function makeChatRequest(input: string | readonly Message[], options: Cha
       ...readGeneration(fields, model),
       constraint,
       enableThinking: fields.boolean('thinking') ?? true,
-      templateKwargs: fields.object('templateOptions') ?? {},
+      templateKwargs: readTemplateOptions(fields),
       template: '',
       ...readPrediction(fields),
     },
   };
+}
+
+/** As JSON: other values, such as functions, cannot be sent to an engine process. */
+function readTemplateOptions(fields: Fields): Record<string, unknown> {
+  const given = Object.entries(fields.object('templateOptions') ?? {});
+  return Object.fromEntries(given.map(([name, value]) => {
+    const param = fields.param(`templateOptions.${name}`);
+    const json = toJson(value, param);
+    refuseHalves(json, undefined, param);
+    return [name, JSON.parse(json)];
+  }));
 }
 
 function readPrediction(fields: Fields): { prediction?: string } {

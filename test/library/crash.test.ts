@@ -41,6 +41,14 @@ t.test('a listener that throws does not keep the model from coming back', async 
   t.strictSame(thrown, ['of a listener']);
 });
 
+t.test('template options that no message can hold outlive no request', async (t) => {
+  const model = await loadModel('builtin', { isolated: true, parallel: 1 });
+  t.teardown(() => model.dispose());
+  t.match(await model.chat('Hello!', { temperature: 0, templateOptions: { now: () => 1, later: Promise.resolve() } }), { finishReason: 'stop' });
+  process.kill(servingModelOf(model).engine.pid!, 'SIGKILL');
+  t.match(await model.chat('Hello!', { temperature: 0 }), { finishReason: 'stop' });
+});
+
 t.test('an answer continues when the engine dies; one that kills it twice rejects with model_crashed', async (t) => {
   const model = await loadModel('builtin', { isolated: true });
   t.teardown(() => model.dispose());

@@ -260,6 +260,8 @@ inBothModes('wrong arguments are refused by name, before any work', async (t, lo
     ['x', { schema: circular }, 'invalid_type', 'schema'],
     ['x', { tools: { add: { parameters: circular } } }, 'invalid_type', 'tools.add.parameters'],
     ['x', { schema: { const: 7n } }, 'invalid_type', 'schema'],
+    ['x', { templateOptions: { size: 7n } }, 'invalid_type', 'templateOptions.size'],
+    ['x', { templateOptions: { name: '\ud83e' } }, 'invalid_value', 'templateOptions.name'],
     ['x', { schema: {}, grammar: 'root ::= "x"' }, 'invalid_value', 'grammar'],
     ['x', { tools: { a: {} }, toolChoice: { name: 'b' } }, 'invalid_value', 'toolChoice.name'],
     ['x', { tools: { a: { execute: 1 } } }, 'invalid_type', 'tools.a.execute'],
