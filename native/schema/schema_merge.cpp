@@ -41,6 +41,9 @@ common_json both_types(const common_json &a, const common_json &b, const std::st
 }
 
 common_json all_of(const common_json &a, const common_json &b) {
+  // No value matches both.
+  if (a == false) return a;
+  if (b == false) return b;
   auto parts = common_json::array();
   parts.push_back(a);
   parts.push_back(b);
