@@ -9,8 +9,9 @@ const patience = 10;
 /**
  * Calls back once at the start, and again whenever the files changed and then stayed the same for
  * one interval, so that nobody reads a half-written file; or `stuck`, once, if the system does not
- * answer. Pipes can be read only once, so files that are pipes at first are not watched. Returns a
- * function that stops polling. Does not keep the process alive.
+ * answer. If `changed` rejects, it is called again after the next interval. Pipes can be read only
+ * once, so files that are pipes at first are not watched. Returns a function that stops polling.
+ * Does not keep the process alive.
  */
 export function watchFiles(paths: readonly string[], stuck: () => void, changed: () => Promise<void>, everyMs = 1_000): () => void {
   if (paths.some(isPipe)) return () => undefined;
@@ -31,9 +32,11 @@ export function watchFiles(paths: readonly string[], stuck: () => void, changed:
       before = now;
       if (!isSettled) isPending = true;
       else if (isPending) {
-        isPending = false;
         await changed();
+        isPending = false;
       }
+    } catch {
+      // It was told, and is still pending.
     } finally {
       isLooking = false;
     }

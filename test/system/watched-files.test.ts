@@ -13,3 +13,15 @@ t.test('a look that never ends is reported, once', async (t) => {
   stop();
   t.equal(stuck, 1);
 });
+
+t.test('a change that could not be read is read later, although the file stays the same', async (t) => {
+  const path = join(t.testdir({ file: '' }), 'file');
+  let calls = 0;
+  const stop = watchFiles([path], () => undefined, async () => {
+    if (++calls < 3) throw new Error('EMFILE: too many open files');
+  }, 2);
+  await until(() => calls === 3);
+  await new Promise((resolve) => setTimeout(resolve, 100));
+  stop();
+  t.equal(calls, 3);
+});

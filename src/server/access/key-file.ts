@@ -8,16 +8,24 @@ import type { ApiKeys, GivenKeys } from './api-keys.js';
 export function watchKeys(path: string, keys: ApiKeys, given: GivenKeys, log: (level: 'info' | 'warn', text: string) => void): () => void {
   let { file: before } = given;
   const tellStuck = (): void => log('warn', `The previous API keys stay in use. The system does not answer for ${path}: changes of the file have no effect.`);
+  let told = '';
+  const refuse = (why: string): void => log('warn', `The previous API keys stay in use. ${why}`);
   return watchFiles([path], tellStuck, async () => {
+    const file = await readLinkedFile(path).catch((cause: Error) => {
+      if (cause.message !== told) refuse(cause.message);
+      told = cause.message;
+      // Perhaps it can be read later, as when too many files were open. Then a removed key must go.
+      throw cause;
+    });
+    told = '';
+    if (file === before) return;
     try {
-      const file = await readLinkedFile(path);
-      if (file === before) return;
       if (file.trim() === '') throw new Error(`${path} is empty.`);
       keys.replace({ ...given, file });
       before = file;
       log('info', `The API keys of ${path} were read again`);
     } catch (thrown) {
-      log('warn', `The previous API keys stay in use. ${(thrown as Error).message}`);
+      refuse((thrown as Error).message);
     }
   });
 }

@@ -60,13 +60,20 @@ export class TlsFiles {
   /** Calls `changed` when there is a new pair. Returns a function that stops watching. */
   watch(changed: () => void): () => void {
     const tellStuck = (): void => this.#log('warn', `The previous certificate stays in use. The system does not answer for ${this.#paths.tlsCert} or ${this.#paths.tlsKey}: changes of the files have no effect.`);
+    let unreadable = '';
     return watchFiles([this.#paths.tlsCert, this.#paths.tlsKey], tellStuck, async () => {
       try {
         const pair = await readPair(this.#paths, readLinkedFile);
+        unreadable = '';
         if (pair.cert === this.#pair.cert && pair.key === this.#pair.key) return;
         this.#pair = pair;
       } catch (thrown) {
-        return this.#log('warn', `The previous certificate stays in use. ${(thrown as Error).message}`);
+        const { code, message } = RecuaError.from(thrown);
+        if (message !== unreadable) this.#log('warn', `The previous certificate stays in use. ${message}`);
+        unreadable = code === 'file_unreadable' ? message : '';
+        // Perhaps it can be read later, as when too many files were open.
+        if (unreadable !== '') throw thrown;
+        return;
       }
       changed();
       this.#log('info', `A new certificate is in use: ${this.#pair.fingerprint}`);
