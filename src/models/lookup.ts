@@ -34,8 +34,9 @@ export interface Found {
   repoName: RepositoryName | undefined;
 }
 
-export async function readInventory(places: Places, aliasesOf = readAliases): Promise<Inventory> {
-  const [repos, aliases] = await Promise.all([scanHub(places.hub), aliasesOf(places)]);
+/** @throws RecuaError `file_unreadable`, unless the readers do not */
+export async function readInventory(places: Places, aliasesOf = readAliases, reposOf: (hub: string) => Promise<CachedRepo[]> = scanHub): Promise<Inventory> {
+  const [repos, aliases] = await Promise.all([reposOf(places.hub), aliasesOf(places)]);
   return { places, repos, models: modelsOf(repos), aliases };
 }
 

@@ -2,6 +2,7 @@
 // memory; rereads the store after a moment, and for an unknown name. Called by servers' catalogues.
 import { RecuaError } from '../errors.js';
 import { lastingAliases } from './aliases.js';
+import { lastingScan } from './cache/hub-scan.js';
 import { readInventory } from './lookup.js';
 import type { Inventory } from './lookup.js';
 import { nearest } from './names/nearest.js';
@@ -64,10 +65,11 @@ export function storeModels({ places = findPlaces(), now = () => performance.now
   let read: { inventory: Inventory; index: NameIndex; atMs: number; changes: number } | undefined;
   let reading: Promise<NonNullable<typeof read>> | undefined;
   const aliasesOf = lastingAliases(warn);
+  const reposOf = lastingScan(warn);
   const byDefault = first.find(({ id }) => id === defaultId);
   const scan = async () => {
     const before = changes;
-    const inventory = await readInventory(places, aliasesOf);
+    const inventory = await readInventory(places, aliasesOf, reposOf);
     const names = new Set(first.map(({ id }) => id.toLowerCase()));
     const others = (await runnableModels(inventory)).filter(({ id, path }) => !names.has(id.toLowerCase()) && !first.some((one) => one.path === path));
     return (read = { inventory, index: new NameIndex([...first, ...others]), atMs: now(), changes: before });

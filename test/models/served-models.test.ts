@@ -1,5 +1,5 @@
 import t from 'tap';
-import { rmSync, writeFileSync } from 'node:fs';
+import { renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { addAlias } from '#recua/models/aliases.js';
 import type { Places } from '#recua/models/places.js';
@@ -102,4 +102,33 @@ t.test('damaged aliases leave those read before in use, and are reported once', 
   t.match(warned, [/previous aliases stay in use\. Expected aliases in .*aliases\.json/]);
   t.equal(warned.length, 1);
   t.equal((await storeModels({ places }).list()).length, 4, 'a server that starts has none');
+});
+
+t.test('what cannot be read of the store keeps what was known, hides no other model, and is reported once', { skip: process.platform === 'win32' && 'links need rights' }, async (t) => {
+  const places = await fill(t.testdir());
+  let nowMs = 0;
+  const warned: string[] = [];
+  const { list, find } = storeModels({ places, now: () => nowMs, warn: (text) => warned.push(text) });
+  t.equal((await list()).length, 4);
+  // A link to itself cannot be read by root either.
+  const unreadable = (path: string): void => {
+    renameSync(path, `${path}.before`);
+    symlinkSync(path, path);
+  };
+  unreadable(join(folderOf(places.hub, 'acme/big'), 'snapshots'));
+  for (nowMs of [10_000, 20_000]) {
+    t.equal((await list()).length, 4);
+    t.equal((await find('acme/big')).id, 'acme/big');
+  }
+  t.match(warned, [/What was known of its models stays in use\. The model store's folder .*snapshots cannot be read: ELOOP/]);
+  const late: string[] = [];
+  const started = storeModels({ places, warn: (text) => late.push(text) });
+  t.equal((await started.list()).length, 3, 'a server that starts has the other models');
+  await t.rejects(started.find('acme/big'), { code: 'model_not_found' });
+  unreadable(places.hub);
+  nowMs = 30_000;
+  t.equal((await list()).length, 4);
+  t.equal((await find('tiny')).id, 'acme/many-GGUF:Q4_K_M');
+  t.match(warned[1], /hub cannot be read: ELOOP/);
+  t.strictSame([warned.length, late.length], [2, 1]);
 });

@@ -65,15 +65,51 @@ const theirs = '.incomplete';
 /** Length of a commit and a line end. */
 const longestRefBytes = 256;
 
-/** All repositories of the cache, by name; none if there is no cache. */
-export async function scanHub(hub: string): Promise<CachedRepo[]> {
+/**
+ * All repositories of the cache, by name; none if there is no cache. `instead` is asked for a
+ * repository that cannot be read; if absent, the scan fails.
+ * @throws RecuaError `file_unreadable`
+ */
+export async function scanHub(hub: string, instead?: (repo: string, thrown: unknown) => CachedRepo | undefined): Promise<CachedRepo[]> {
   const names = (await entriesOf(hub)).filter((entry) => entry.isDirectory() || entry.isSymbolicLink()).map((entry) => entry.name).sort();
   const repos: CachedRepo[] = [];
   for (const name of names) {
     const repo = repoOfFolder(name);
-    if (repo !== undefined) repos.push(await scanRepo(repo, join(hub, name)));
+    if (repo === undefined) continue;
+    const found = await scanRepo(repo, join(hub, name)).catch((thrown: unknown) => {
+      if (!instead) throw thrown;
+      return instead(repo, thrown);
+    });
+    if (found) repos.push(found);
   }
   return repos;
+}
+
+/**
+ * For programs that go on for long: a scan that keeps what it last read of a repository, or of the
+ * whole cache, while that cannot be read, and warns once of each reason.
+ */
+export function lastingScan(warn: (text: string) => void): (hub: string) => Promise<CachedRepo[]> {
+  let last: readonly CachedRepo[] = [];
+  let told: ReadonlySet<string> = new Set();
+  return async (hub) => {
+    const reasons = new Set<string>();
+    const tell = (thrown: unknown): void => {
+      const { message } = RecuaError.from(thrown);
+      if (!told.has(message)) warn(`What was known of its models stays in use. ${message}`);
+      reasons.add(message);
+    };
+    const scanned = await scanHub(hub, (repo, thrown) => {
+      tell(thrown);
+      return last.find((one) => one.repo === repo);
+    }).catch((thrown: unknown) => {
+      tell(thrown);
+      return [...last];
+    });
+    told = reasons;
+    last = scanned;
+    return scanned;
+  };
 }
 
 export async function scanRepo(repo: string, folder: string): Promise<CachedRepo> {
