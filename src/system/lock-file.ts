@@ -23,6 +23,8 @@ export interface Lock {
 /** How often the holder touches the file, to show that it lives to processes that cannot see it. */
 const touchMs = 10_000;
 const abandonedMs = 60_000;
+/** Between two tries to release a lock that cannot be read, as when too many files are open. */
+const releaseMs = 1_000;
 /** A mark takes about 200 bytes. */
 const longestMarkBytes = 4096;
 
@@ -78,7 +80,13 @@ function hold(path: string, mark: string): Lock {
     isHeld,
     release: () => (released ??= (async () => {
       clearInterval(timer);
-      if (await isHeld().catch(() => false)) await rm(path, { force: true });
+      const remove = async (): Promise<void> => {
+        if (await isHeld()) await rm(path, { force: true });
+      };
+      // Otherwise it would be held as long as this process lives.
+      await remove().catch(() => {
+        const again = setInterval(() => void remove().then(() => clearInterval(again), () => undefined), releaseMs).unref();
+      });
     })()),
   };
 }

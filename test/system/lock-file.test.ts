@@ -1,7 +1,7 @@
 import t from 'tap';
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import { readFile, stat, utimes, writeFile } from 'node:fs/promises';
+import { readFile, rename, stat, symlink, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { lockHolder, tryLock, waitForLock } from '#recua/system/lock-file.js';
@@ -30,6 +30,19 @@ t.test('one process holds a lock, and the next takes it on release', async (t) =
   const second = await waiting;
   t.equal(second.path, path);
   await second.release();
+  await t.rejects(stat(path), { code: 'ENOENT' });
+});
+
+t.test('a lock that cannot be read at its release is released later', { skip: process.platform === 'win32' && 'links need rights' }, async (t) => {
+  const path = join(t.testdir(), 'a.lock');
+  const lock = await tryLock(path);
+  // A link to itself cannot be read by root either.
+  await rename(path, `${path}.before`);
+  await symlink(path, path);
+  await lock!.release();
+  await rename(`${path}.before`, path);
+  const next = await waitForLock(path, AbortSignal.timeout(5_000), 20);
+  await next.release();
   await t.rejects(stat(path), { code: 'ENOENT' });
 });
 
