@@ -7,7 +7,7 @@ import writeFileAtomic from 'write-file-atomic';
 import { RecuaError } from '../../errors.js';
 import { readSmallFile } from '../../system/small-file.js';
 import { isFileId } from '../files/file-store.js';
-import { DamagedFiles } from '../kept/damaged-files.js';
+import { DamagedFiles, isDamage } from '../kept/damaged-files.js';
 import { keepingError, type KeptFolder } from '../kept/kept-folder.js';
 import { keyIn, withKeyFirst } from '../kept/key-in.js';
 import { everyone, type Owner } from '../kept/owner.js';
@@ -81,9 +81,9 @@ export class BatchStore {
     });
   }
 
-  /** @throws RecuaError `batch_not_found` */
+  /** @throws RecuaError `batch_not_found`, `store_unwritable` if it cannot be read now */
   async get(id: string): Promise<BatchRecord> {
-    const record = idForm.test(id) ? await this.#read(id) : undefined;
+    const record = idForm.test(id) ? await this.#read(id, (thrown) => { throw keepingError(thrown); }) : undefined;
     if (!record) throw notFound(id);
     return record;
   }
@@ -164,13 +164,15 @@ export class BatchStore {
     return join(await this.#kept.of('batches'), id + ending);
   }
 
-  async #read(id: string): Promise<BatchRecord | undefined> {
+  /** `unread` is told if it is there but cannot be read now; by default it is left out. */
+  async #read(id: string, unread: (thrown: unknown) => void = () => undefined): Promise<BatchRecord | undefined> {
     const path = await this.#pathOf(id, described);
     try {
       const record: unknown = JSON.parse(await readSmallFile(path, mostRecordBytes));
       if (isRecord(record, id)) return record;
       throw new Error('it does not have the fields of a batch');
     } catch (thrown) {
+      if (!isDamage(thrown)) unread(thrown);
       this.#damaged.skip(path, thrown);
       return undefined;
     }

@@ -4,6 +4,8 @@ import { RecuaError, type ErrorCode } from '../../errors.js';
 import { atTime, lookMs } from '../../system/clock.js';
 import { tryLock, type Lock } from '../../system/lock-file.js';
 import { StoreFull } from '../files/file-store.js';
+import { isDamage } from '../kept/damaged-files.js';
+import { keepingError } from '../kept/kept-folder.js';
 import { isOver, type BatchRecord } from './batch-store.js';
 import { BatchWork, type Places } from './work.js';
 
@@ -16,7 +18,7 @@ const times = {
   turnMs: 5 * 60_000,
   /** When to check again for a batch that another server works on. */
   lockedMs: 2_000,
-  /** When to try again if the folder cannot be written: perhaps the disk is full. */
+  /** When to try again if the folder cannot be read or written: perhaps the disk is full. */
   unwritableMs: 30_000,
   /** How often to look at the clock, which may be set. */
   lookMs,
@@ -179,7 +181,8 @@ export class BatchQueue {
       ({ resumesAtMs } = work);
     } catch (thrown) {
       this.#logError(entry.id, thrown);
-      const error = RecuaError.from(thrown);
+      // What cannot be read now is no fault of the batch.
+      const error = isDamage(thrown) ? RecuaError.from(thrown) : keepingError(thrown);
       const later = Date.now() + this.#times.unwritableMs;
       if (unwritable.has(error.code) && !(error instanceof StoreFull)) resumesAtMs = later;
       else await work.fail(error).catch((cause: unknown) => {

@@ -135,16 +135,17 @@ export class BatchWork {
       await this.#enter('failed');
       return await store.dropInput(batch.id);
     }
-    const done = await this.#openResults(requests.length);
-    this.#isCounted = true;
-    const input = await openRegular(path);
+    let input: FileHandle | undefined;
     try {
+      const done = await this.#openResults(requests.length);
+      this.#isCounted = true;
+      input = await openRegular(path);
       if (batch.status === 'validating') await this.#enter('in_progress');
       await this.#all(requests.filter(({ customId }) => !done.has(customId)), input);
       if (this.#full && !this.#stop.signal.aborted) throw this.#full;
       if (this.#cancelled || (!this.#stop.signal.aborted && this.resumesAtMs === undefined)) await this.#conclude();
     } finally {
-      await input.close();
+      await input?.close();
       await this.#closeResults();
     }
   }

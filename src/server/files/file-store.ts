@@ -7,7 +7,7 @@ import writeFileAtomic from 'write-file-atomic';
 import { RecuaError } from '../../errors.js';
 import { NotRegular, openRegular, readSmallFile } from '../../system/small-file.js';
 import type { Gateway } from '../http/gateway.js';
-import { DamagedFiles } from '../kept/damaged-files.js';
+import { DamagedFiles, isDamage } from '../kept/damaged-files.js';
 import { keepingError, type KeptFolder } from '../kept/kept-folder.js';
 import { keyIn } from '../kept/key-in.js';
 import type { Owner } from '../kept/owner.js';
@@ -283,10 +283,10 @@ export class FileStore {
     throw damaged(id, param);
   }
 
-  /** @throws RecuaError `file_not_found` */
+  /** @throws RecuaError `file_not_found`, `store_unwritable` if it cannot be read now */
   async get(id: string, owner: Owner, param?: string): Promise<FileObject> {
     if (!idForm.test(id)) throw fileNotFound(id, param);
-    const file = await this.#read(await this.#folder(), id + described);
+    const file = await this.#read(await this.#folder(), id + described, (thrown) => { throw keepingError(thrown); });
     if (!file || !owner.has(file.by)) throw fileNotFound(id, param);
     return shown(file);
   }
@@ -329,13 +329,17 @@ export class FileStore {
     await rm(join(folder, id), { force: true });
   }
 
-  /** Removes it if it has expired. */
-  async #read(folder: string, name: string): Promise<Described | undefined> {
+  /**
+   * Removes it if it has expired. `unread` is told if it is there but cannot be read now; by default
+   * it is left out.
+   */
+  async #read(folder: string, name: string, unread: (thrown: unknown) => void = () => undefined): Promise<Described | undefined> {
     const path = join(folder, name);
     let file: Described;
     try {
       file = parse(await readSmallFile(path, mostDescriptionBytes), name.slice(0, -described.length));
     } catch (thrown) {
+      if (!isDamage(thrown)) unread(thrown);
       this.#damaged.skip(path, thrown);
       return undefined;
     }

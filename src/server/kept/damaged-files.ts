@@ -17,3 +17,12 @@ export class DamagedFiles {
     this.#warn(`A ${this.#what} is left out, because its record ${path} is damaged: ${(thrown as Error).message}`);
   }
 }
+
+/**
+ * Whether the file itself is at fault, or gone; a link in its place is none of ours. Other errors of
+ * the system say nothing about it, such as too many open files: it may be read later.
+ */
+export function isDamage(thrown: unknown): boolean {
+  const { code, errno } = thrown as NodeJS.ErrnoException;
+  return errno === undefined || code === 'ENOENT' || code === 'ELOOP';
+}

@@ -18,6 +18,7 @@ import type { Gateway } from '#recua/server/http/gateway.js';
 import type { InnerReply } from '#recua/server/http/inner.js';
 import { Traffic } from '#recua/server/http/traffic.js';
 import { KeptFolder } from '#recua/server/kept/kept-folder.js';
+import { everyone } from '#recua/server/kept/owner.js';
 import { makeConfig } from '#recua/settings/config.js';
 import { ownFolder, post, startApp, until, type AppUnderTest } from '../app-under-test.js';
 import { echo, FakeEngine, hang, messagesOf } from '../fake-engine.js';
@@ -478,6 +479,38 @@ t.test('a batch waits while the disk is full, and loses nothing', async (t) => {
   t.match(batch, { request_counts: { completed: 3 }, errors: null });
   const path = await files.pathOf(batch.output_file_id!);
   t.equal(readFileSync(path, 'utf8').trim().split('\n').length, 3);
+});
+
+t.test('a batch whose files cannot be read for a moment waits, and loses nothing', async (t) => {
+  let refused = 0;
+  const kept = new KeptFolder(ownFolder(t));
+  const noFolder = join(ownFolder(t), 'file');
+  writeFileSync(noFolder, '');
+  // Not EMFILE, which would hit the test as well, but another error that says nothing about the file.
+  class BusyStore extends BatchStore {
+    override async inputOf(id: string): Promise<string> {
+      return (await super.get(id).catch(() => undefined)) && refused++ < 2 ? join(noFolder, 'x') : await super.inputOf(id);
+    }
+  }
+  const { store, add, completed } = ownQueue(t, BusyStore, { unwritableMs: 5 });
+  const id = await add('ann', 3);
+  await completed();
+  t.ok(refused > 2);
+  t.match((await store.get(id)).batch, { request_counts: { completed: 3 }, errors: null });
+
+  const of = kept.of.bind(kept);
+  const [records, files] = [new BatchStore(kept), new FileStore(kept)];
+  const draft = await files.draft();
+  writeFileSync(draft.path, 'x');
+  const file = await files.publish(draft, { filename: 'x', purpose: 'batch', by: undefined });
+  await records.put(await store.get(id));
+  kept.of = () => Promise.resolve(noFolder);
+  const unread = { code: 'store_unwritable', message: /ENOTDIR/ };
+  await t.rejects(records.get(id), unread);
+  await t.rejects(files.get(file.id, everyone), unread);
+  kept.of = of;
+  t.match(await records.get(id), { batch: { id } });
+  t.match(await files.get(file.id, everyone), { id: file.id });
 });
 
 /** A store whose disk is full for the first `times` records of that status. */
