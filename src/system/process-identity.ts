@@ -16,7 +16,7 @@ export interface ProcessIdentity {
 
 /**
  * 'unknown' for a process that is not visible here: on another machine, in another container, or of
- * another user where the system hides those.
+ * another user where the system hides those. Or nobody can look now: too many files are open.
  */
 export type Life = 'alive' | 'dead' | 'unknown';
 
@@ -24,7 +24,12 @@ const execute = promisify(execFile);
 let machine: Promise<string> | undefined;
 let own: Promise<ProcessIdentity> | undefined;
 
-/** The identity of a running process; undefined if there is none. */
+/** What the system says of a process that is not there, or that it hides. */
+const notThere: readonly unknown[] = ['ENOENT', 'ESRCH', 'EACCES', 'EPERM'];
+
+/**
+ * The identity of a running process; undefined if there is none. Rejects if nobody can look now.
+ */
 export async function identityOf(pid: number): Promise<ProcessIdentity | undefined> {
   const started = await startOf(pid);
   return started === undefined ? undefined : { pid, started, machine: await (machine ??= thisMachine()) };
@@ -35,6 +40,10 @@ export function ownIdentity(): Promise<ProcessIdentity> {
   return (own ??= identityOf(process.pid).then((found) => {
     if (!found) throw new Error(`the system does not tell when process ${process.pid}, this one, started`);
     return found;
+  }).catch((cause: unknown) => {
+    // The next call looks again.
+    own = undefined;
+    throw cause;
   }));
 }
 
@@ -52,8 +61,8 @@ export function sameMachine(a: string, b: string): boolean {
 export async function lifeOf(identity: ProcessIdentity): Promise<Life> {
   const here = await (machine ??= thisMachine());
   if (!sameMachine(identity.machine, here)) return identity.machine.startsWith(`${hostname()} `) ? 'dead' : 'unknown';
-  const now = await identityOf(identity.pid);
-  if (now === undefined && await isHidden(identity.pid)) return 'unknown';
+  const now = await identityOf(identity.pid).catch(() => null);
+  if (now === null || (now === undefined && await isHidden(identity.pid))) return 'unknown';
   return now !== undefined && sameProcess(now, identity) ? 'alive' : 'dead';
 }
 
@@ -79,7 +88,7 @@ async function startOf(pid: number): Promise<string | undefined> {
   if (process.platform === 'linux') {
     // A name may contain spaces and parentheses, so count fields from the last parenthesis: the
     // 22nd is the start time in ticks.
-    const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => undefined);
+    const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(unlessUnclear);
     const fields = stat?.slice(stat.lastIndexOf(')') + 2).split(' ');
     // A zombie has ended; only its parent has not noticed.
     return fields === undefined || fields[0] === 'Z' || fields[0] === 'X' ? undefined : fields[19];
@@ -87,8 +96,13 @@ async function startOf(pid: number): Promise<string | undefined> {
   const [program, ...args] = process.platform === 'win32'
     ? ['powershell.exe', '-NoProfile', '-Command', `(Get-Process -Id ${pid} -ErrorAction Stop).StartTime.ToFileTimeUtc()`] as const
     : ['ps', '-o', 'lstart=', '-p', String(pid)] as const;
-  const found = await execute(program, args, { windowsHide: true }).catch(() => undefined);
+  // It exits with a number if there is no such process.
+  const found = await execute(program, args, { windowsHide: true }).catch(unlessUnclear);
   return found?.stdout.trim() || undefined;
+}
+
+function unlessUnclear(cause: NodeJS.ErrnoException): undefined {
+  if (typeof cause.code === 'string' && !notThere.includes(cause.code)) throw cause;
 }
 
 /**

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { fork } from 'node:child_process';
+import { execFileSync, fork, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { readFile, rename, stat, symlink, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -121,6 +121,15 @@ t.test('identities tell processes apart and survive serialization', async (t) =>
   }
   t.equal(await identityOf(2 ** 22 + 1), undefined);
   for (const junk of [null, 3, 'x', {}, { pid: -1, started: '', machine: '' }, { pid: 1 }]) t.equal(readIdentity(junk), undefined);
+});
+
+t.test('a process that nobody can look at now does not count as dead', { skip: process.platform === 'win32' && 'has no such limit' }, async (t) => {
+  const busy = fileURLToPath(new URL('./busy-process.js', import.meta.url));
+  // The way of macOS, with ps, is tried on Linux, too.
+  const hasPs = spawnSync('ps', ['-o', 'lstart=', '-p', String(process.pid)]).status === 0;
+  for (const platform of new Set([process.platform, ...(hasPs ? ['darwin'] : [])])) {
+    t.equal(execFileSync('/bin/sh', ['-c', 'ulimit -n 100; exec "$@"', 'sh', process.execPath, busy, platform], { encoding: 'utf8' }), 'unknown', platform);
+  }
 });
 
 t.test('an unreadable lock is an error at once, not an endless wait', async (t) => {
