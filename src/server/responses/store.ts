@@ -218,7 +218,8 @@ export class ResponseStore {
 
   /** Whether it is there for the owner, without reading it. */
   async #check(id: string, owner: Owner, param?: string): Promise<void> {
-    if (!idForm.test(id) || !await this.#exists(id) || !owner.has(await keyIn(await this.#pathOf(id, ending)))) throw notFound(id, param);
+    const keyOf = async (): Promise<string | undefined> => await keyIn(await this.#pathOf(id, ending), (thrown) => { throw keepingError(thrown); });
+    if (!idForm.test(id) || !await this.#exists(id) || !owner.has(await keyOf())) throw notFound(id, param);
   }
 
   /** All items of the conversation up to that response, including its output. */

@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, 
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { KeptFolder } from '#recua/server/kept/kept-folder.js';
-import { everyone, type Owner } from '#recua/server/kept/owner.js';
+import { everyone, ownerWith, type Owner } from '#recua/server/kept/owner.js';
 import { ResponseStore, type WireResponse } from '#recua/server/responses/store.js';
 import { ownIdentity } from '#recua/system/process-identity.js';
 import { ownFolder, post, startApp, until, type AppUnderTest } from '../app-under-test.js';
@@ -220,3 +220,21 @@ function readKept(folder: string): string {
   mkdirSync(join(folder, name, 'responses'), { recursive: true, mode: 0o700 });
   return name;
 }
+
+t.test('a response that cannot be read for a moment is not said to be gone', async (t) => {
+  const kept = new KeptFolder(ownFolder(t));
+  const store = new ResponseStore(kept);
+  const id = `resp_${'a'.repeat(48)}`;
+  const ann = ownerWith({ name: 'ann', admin: false });
+  await store.put({ response: { id, status: 'completed', output: [] as object[] } as unknown as WireResponse, input: [], by: 'ann' });
+  await store.settled();
+  const of = kept.of.bind(kept);
+  const noFolder = join(ownFolder(t), 'file');
+  writeFileSync(noFolder, '');
+  // Not EMFILE, which would hit the test as well. The file is found, but cannot be opened.
+  let calls = 0;
+  kept.of = async (name) => (calls++ === 0 ? await of(name) : noFolder);
+  await t.rejects(store.get(id, ann), { code: 'store_unwritable', message: /ENOTDIR/ });
+  kept.of = of;
+  t.match(await store.get(id, ann), { response: { id } });
+});
