@@ -37,6 +37,11 @@ struct Refusal : CodedError {
   Refusal(std::string pointer, const std::string &why) : CodedError("invalid_schema", why), pointer(std::move(pointer)) {}
 };
 
+// Thrown for schemas that must apply together although no value matches them all.
+struct Contradiction : Refusal {
+  using Refusal::Refusal;
+};
+
 // Runs a conversion. If the schema is refused, the error says where, and carries the tool's index.
 template <typename Work>
 auto refusing(int32_t tool, Work &&work) -> decltype(work()) {

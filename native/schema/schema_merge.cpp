@@ -35,7 +35,7 @@ common_json both_types(const common_json &a, const common_json &b, const std::st
     if (second.count(name) > 0 || (name == "integer" && second.count("number") > 0)) both.push_back(name);
     else if (name == "number" && second.count("integer") > 0) both.push_back("integer");
   }
-  if (both.empty()) throw Refusal(pointer, "No value has all the types that are required together.");
+  if (both.empty()) throw Contradiction(pointer, "No value has all the types that are required together.");
   if (both.size() == 1) return both.at(static_cast<size_t>(0));
   return both;
 }
@@ -115,7 +115,7 @@ private:
           }
         }
       }
-      if (both.empty()) throw Refusal(pointer, "No value is in all of the enums that must apply together.");
+      if (both.empty()) throw Contradiction(pointer, "No value is in all of the enums that must apply together.");
       merged["enum"] = both;
     } else if (is_one_of(keyword, {"minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"}) && known.is_number() && value.is_number()) {
       if (greater(value, known)) merged[keyword] = value;

@@ -165,27 +165,25 @@ private:
       if (alternative.is_boolean() && !alternative.get<bool>()) continue;
       if (beside.empty()) {
         node->children.push_back(read(alternative, way, depth + 1));
-      } else {
-        common_json both = common_json::object();
-        auto list = common_json::array();
-        list.push_back(beside);
-        list.push_back(alternative);
-        both["allOf"] = list;
-        node->children.push_back(read_joined_pair(both, pointer, way, depth));
+        continue;
       }
+      std::vector<Part> parts;
+      std::set<std::string> seen;
+      collect({&beside, pointer}, parts, seen);
+      collect({&alternative, way}, parts, seen);
+      common_json both;
+      try {
+        both = merge(parts, budget, losses.list);
+      } catch (const Contradiction &) {
+        // No value matches this alternative.
+        if (i == all.size() && node->children.empty()) throw;
+        continue;
+      }
+      node->children.push_back(read_merged(both, way, depth));
     }
     if (node->children.empty()) fail(place, "No value matches: all alternatives are false.");
     if (keyword == "oneOf" && node->children.size() > 1 && !apart(followed(all), budget)) losses.add(place, "it is treated as anyOf: a value may match several alternatives");
     return node;
-  }
-
-  Node read_joined_pair(const common_json &both, const std::string &pointer, const std::string &way, int depth) {
-    std::vector<Part> parts;
-    std::set<std::string> seen;
-    const common_json &list = both.at("allOf");
-    collect({&list.at(static_cast<size_t>(0)), pointer}, parts, seen);
-    collect({&list.at(static_cast<size_t>(1)), way}, parts, seen);
-    return read_merged(merge(parts, budget, losses.list), way, depth);
   }
 
   std::vector<const common_json *> followed(const common_json &all) {

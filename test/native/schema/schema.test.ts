@@ -143,6 +143,10 @@ const cases: Case[] = [
   { schema: { type: 'object', properties: { a: { type: 'null' } }, allOf: [{ properties: { b: { type: 'integer', minimum: 1 } }, required: ['a', 'b'] }, { properties: { b: { maximum: 3 } } }] }, yes: [{ a: null, b: 2 }], no: [{ a: null, b: 5 }, { a: null }] },
   { schema: { type: 'object', properties: { a: { type: 'null' }, b: { type: 'null' } }, anyOf: [{ required: ['a'] }, { required: ['b'] }] }, yes: [{ a: null }, { b: null }, { a: null, b: null }], no: [{}] },
   { schema: { type: 'object', properties: { a: { type: 'null' }, b: { type: 'null' } }, anyOf: [{ required: ['a'], properties: { b: false } }, { required: ['b'], properties: { a: false } }] }, yes: [{ a: null }, { b: null }], no: [{}, { a: null, b: null }] },
+  // An alternative that no value can match beside the rest.
+  { schema: { type: 'object', properties: { a: { type: 'null' } }, required: ['a'], anyOf: [{ properties: { a: {} } }, { type: 'null' }] }, yes: [{ a: null }], no: [null, {}] },
+  { schema: { type: 'string', anyOf: [{ type: 'null' }, { enum: ['a'] }] }, yes: ['a'], no: [null, 'b'] },
+  { schema: { enum: ['a', 'b'], oneOf: [{ enum: ['c'] }, { enum: ['b', 'c'] }] }, yes: ['b'], no: ['a', 'c'] },
   { schema: { allOf: [{ enum: [1, 2, 3] }, { enum: [2, 3, 4] }] }, yes: [2, 3], no: [1, 4] },
   { schema: { type: 'integer', multipleOf: 7 }, yes: [0, 7, 49, -21, 700], no: [1, 8, 48] },
   { schema: { type: 'number', multipleOf: 0.01 }, yes: [1.25, 3, -0.5], no: [1.255] },
