@@ -25,8 +25,8 @@ export class ServerFiles {
   #reading = new Map();
   /** Chats whose files are being read again, by the conversation's id. @type {Map<string, OpenChat>} */
   #refreshing = new Map();
-  /** The last write of each file, by the conversation's id. @type {Map<string, Promise<unknown>>} */
-  #writing = new Map();
+  /** The last work on each file, by the conversation's id. @type {Map<string, Promise<unknown>>} */
+  #last = new Map();
 
   /** @param {import('./kept-chats.js').KeptChats} kept @param {Host} host */
   constructor(kept, host) {
@@ -68,14 +68,14 @@ export class ServerFiles {
     if (!models.asked) await models.refresh();
     const chat = await this.#chatOf(conversation);
     this.#refreshing.set(conversation.id, chat);
-    await this.#refresh(conversation, saved, chat).finally(() => this.#refreshing.delete(conversation.id));
+    // In turn: an ETag that was read before a write must not replace that of the write.
+    await this.#inTurn(conversation, () => this.#refresh(conversation, chat)).finally(() => this.#refreshing.delete(conversation.id));
   }
 
-  /**
-   * @param {Conversation} conversation @param {NonNullable<Conversation['saved']>} saved
-   * @param {OpenChat} chat
-   */
-  async #refresh(conversation, saved, chat) {
+  /** @param {Conversation} conversation @param {OpenChat} chat */
+  async #refresh(conversation, chat) {
+    const { saved } = conversation;
+    if (!saved || this.#host.isWriting(conversation)) return;
     const read = await savedChats.read(saved.name, conversation, [...chat.messages.values()], servedModel).catch((thrown) => {
       if (!(thrown instanceof ServerError) || thrown.code !== 'session_not_found') throw thrown;
       this.#change(conversation, { saved: undefined });
@@ -92,14 +92,14 @@ export class ServerFiles {
   }
 
   /**
-   * Writes a file after its other writes, since each needs the ETag of the one before.
-   * @param {Conversation} conversation @param {() => Promise<void>} write
+   * Reads or writes a file after its other reads and writes: each needs the ETag of the one before.
+   * @param {Conversation} conversation @param {() => Promise<void>} work
    */
-  async #inTurn({ id }, write) {
-    const written = (this.#writing.get(id) ?? Promise.resolve()).then(write);
-    const ended = written.catch(() => undefined);
-    this.#writing.set(id, ended);
-    await written.finally(() => { if (this.#writing.get(id) === ended) this.#writing.delete(id); });
+  async #inTurn({ id }, work) {
+    const done = (this.#last.get(id) ?? Promise.resolve()).then(work);
+    const ended = done.catch(() => undefined);
+    this.#last.set(id, ended);
+    await done.finally(() => { if (this.#last.get(id) === ended) this.#last.delete(id); });
   }
 
   /** Writes the branch that is shown, if there is still a file. @param {Conversation} conversation */

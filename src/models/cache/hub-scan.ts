@@ -96,7 +96,7 @@ export function lastingScan(warn: (text: string) => void): (hub: string) => Prom
     const reasons = new Set<string>();
     const tell = (thrown: unknown): void => {
       const { message } = RecuaError.from(thrown);
-      if (!told.has(message)) warn(`What was known of its models stays in use. ${message}`);
+      if (!told.has(message)) warn(`${message} What was known of its models stays in use.`);
       reasons.add(message);
     };
     const scanned = await scanHub(hub, (repo, thrown) => {
