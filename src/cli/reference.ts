@@ -12,7 +12,7 @@ const settingRules = [
   'Flags can also be set in a config file and by environment variables. The first of these that is set counts: the flag on the command line, the variable, '
   + 'the command\'s section of the config file, the file\'s general part, the default.',
   'The config file is JSON at $RECUA_CONFIG, else $XDG_CONFIG_HOME/recua/config.json, else ~/.config/recua/config.json. Its keys are the long names of '
-  + 'flags without dashes; a section has the name of a command. A switch is true or false: --no-mmap is "mmap": false.',
+  + 'flags, without --; a section has the name of a command. A switch is true or false: --no-mmap is "mmap": false.',
   'A flag\'s variable is RECUA_ and its long name: RECUA_CTX_SIZE for --ctx-size. A switch takes 1 or 0: --no-mmap is RECUA_MMAP=0. An empty '
   + 'variable counts as unset.',
   'Flags that concern a single call, such as --json, have no variable and no key in the file. To turn off a switch that is set elsewhere, '

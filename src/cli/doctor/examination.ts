@@ -4,7 +4,7 @@ import { constants, existsSync } from 'node:fs';
 import { access, statfs } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { RecuaError } from '../../errors.js';
-import { installCommand, ownInstallation } from '../../system/installation.js';
+import { installCommand, isClone, ownInstallation } from '../../system/installation.js';
 import type { Installation } from '../../system/installation.js';
 import { createFolder } from '../../system/create-folder.js';
 import { sizeText } from '../../models/byte-size.js';
@@ -116,7 +116,8 @@ function adviseGpu(survey: Survey | undefined, graphics: Graphics, installation:
   const backend = fittingBackend(graphics, survey.machine.platform);
   if (backend === undefined || survey.optional.some((one) => one.backend === backend)) return undefined;
   const name = `@recua/${survey.machine.platform}-${survey.machine.arch}-${backend}`;
-  return { package: name, command: installCommand(installation, `${name}@${installation.version}`) };
+  const command = isClone(installation) ? `RECUA_CMAKE_ARGS="-DGGML_${backend.toUpperCase()}=ON" npm run setup` : installCommand(installation, `${name}@${installation.version}`);
+  return { package: name, command };
 }
 
 /** The store is created on first use, so the nearest existing folder is checked. */

@@ -330,8 +330,8 @@ export class FileStore {
   }
 
   /**
-   * Removes it if it has expired. `unread` is told if it is there but cannot be read now; by default
-   * it is left out.
+   * Removes it if it has expired. `unread` is told if it is there but cannot be read now; by
+   * default it is left out.
    */
   async #read(folder: string, name: string, unread: (thrown: unknown) => void = () => undefined): Promise<Described | undefined> {
     const path = join(folder, name);

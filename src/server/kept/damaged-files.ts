@@ -19,8 +19,8 @@ export class DamagedFiles {
 }
 
 /**
- * Whether the file itself is at fault, or gone; a link in its place is none of ours. Other errors of
- * the system say nothing about it, such as too many open files: it may be read later.
+ * Whether the file itself is at fault, or gone; a link in its place is none of ours. Other errors
+ * of the system say nothing about it, such as too many open files: it may be read later.
  */
 export function isDamage(thrown: unknown): boolean {
   const { code, errno } = thrown as NodeJS.ErrnoException;

@@ -32,7 +32,7 @@ t.test('/model switches to another model, and a failed switch leaves the old one
   writeFileSync(damaged, 'GGUF');
   const chat = open(t, home, ['builtin', '--threads', '1', ...always('Yes.')]);
   await chat.prompt();
-  t.match(await chat.say('/model'), /^builtin answers\. The context holds 4096 tokens\.\nThere are local\/tiny, builtin, tiny\.$/m);
+  t.match(await chat.say('/model'), /^builtin answers\. The context holds 4096 tokens\.\nModels: local\/tiny, builtin, tiny\.$/m);
   await chat.say('First');
   t.match(await chat.say('/model tinny'), /There is no model tinny[^]*Did you mean tiny\?/);
   t.match(await chat.say(`/model ${damaged}`), /recua: .*damaged\.gguf/);
@@ -65,7 +65,7 @@ t.test('/model loads the other model on a server that has it', async (t) => {
   await chat.say('First');
   t.ok((await chat.say('/model tiny')).includes(`tiny answers now, on the running server ${home.url}.`), chat.text());
   await chat.say('Second');
-  t.ok((await chat.say('/model')).includes(`tiny answers, on the running server ${home.url}. The context holds 4096 tokens.\nThere are`), chat.text());
+  t.ok((await chat.say('/model')).includes(`tiny answers, on the running server ${home.url}. The context holds 4096 tokens.\nModels: `), chat.text());
   t.equal(await chat.leave(), 0);
   t.equal(await home.requests(), 2);
   const { data } = await (await fetch(`${home.url}/v1/models`)).json() as { data: { id: string; status: { value: string } }[] };

@@ -486,7 +486,8 @@ t.test('a batch whose files cannot be read for a moment waits, and loses nothing
   const kept = new KeptFolder(ownFolder(t));
   const noFolder = join(ownFolder(t), 'file');
   writeFileSync(noFolder, '');
-  // Not EMFILE, which would hit the test as well, but another error that says nothing about the file.
+  // Not EMFILE, which would hit the test as well, but another error that says nothing about the
+  // file.
   class BusyStore extends BatchStore {
     override async inputOf(id: string): Promise<string> {
       return (await super.get(id).catch(() => undefined)) && refused++ < 2 ? join(noFolder, 'x') : await super.inputOf(id);
