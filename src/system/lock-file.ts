@@ -11,6 +11,7 @@ import { createFolder } from './create-folder.js';
 import { lifeOf, ownIdentity, readIdentity } from './process-identity.js';
 import type { ProcessIdentity } from './process-identity.js';
 import { readSmallFile } from './small-file.js';
+import { worked } from './without-links.js';
 
 export interface Lock {
   readonly path: string;
@@ -39,12 +40,11 @@ export async function tryLock(path: string): Promise<Lock | undefined> {
     // Readable by others: several users can share a store and need to see who holds a lock.
     await writeFile(draft, mark, { mode: 0o644, flag: 'wx' });
     for (;;) {
-      // The file appears complete or not at all.
-      if (await succeeds(link(draft, path), 'EEXIST')) return hold(path, mark);
+      if (await place(draft, path, mark)) return hold(path, mark);
       const found = await contents(path);
       if (found === undefined) continue;
       if (await isHeld(path, found)) return undefined;
-      await takeAway(path, found, draft);
+      await takeAway(path, found);
     }
   } finally {
     await rm(draft, { force: true });
@@ -65,6 +65,17 @@ export async function waitForLock(path: string, signal?: AbortSignal, pollMs = 1
 export async function lockHolder(path: string): Promise<ProcessIdentity | undefined> {
   const found = await contents(path).catch(() => undefined);
   return found !== undefined && await isHeld(path, found) ? readMark(found) : undefined;
+}
+
+/**
+ * False if the file is there. It appears complete or not at all; but where there are no links, as
+ * on exFAT, it is empty for a moment.
+ */
+async function place(draft: string, path: string, mark: string): Promise<boolean> {
+  let isNew = false;
+  const linking = succeeds(link(draft, path), 'EEXIST').then((done) => void (isNew = done));
+  if (await worked(linking)) return isNew;
+  return await succeeds(writeFile(path, mark, { mode: 0o644, flag: 'wx' }), 'EEXIST');
 }
 
 function hold(path: string, mark: string): Lock {
@@ -92,21 +103,25 @@ function hold(path: string, mark: string): Lock {
 }
 
 async function isHeld(path: string, mark: string): Promise<boolean> {
+  // Its holder writes it just now.
+  if (mark === '') return await touchedWithin(path, touchMs);
   const holder = readMark(mark);
   if (!holder) return false;
   const life = await lifeOf(holder);
-  if (life !== 'unknown') return life === 'alive';
-  const touched = await stat(path).then((found) => found.mtimeMs, () => 0);
-  return justNow(touched, abandonedMs);
+  return life === 'unknown' ? await touchedWithin(path, abandonedMs) : life === 'alive';
+}
+
+async function touchedWithin(path: string, withinMs: number): Promise<boolean> {
+  return justNow(await stat(path).then((found) => found.mtimeMs, () => 0), withinMs);
 }
 
 /**
  * Removes a dead holder's file. Needs the claim on exactly this mark, so that no process removes
  * the file of one that just took over.
  */
-async function takeAway(path: string, mark: string, draft: string): Promise<void> {
+async function takeAway(path: string, mark: string): Promise<void> {
   const claim = `${path}.${createHash('sha256').update(mark).digest('hex').slice(0, 16)}`;
-  if (await succeeds(link(draft, claim), 'EEXIST')) {
+  if (await succeeds(writeFile(claim, '', { flag: 'wx' }), 'EEXIST')) {
     if (await contents(path) === mark) await rm(path, { force: true });
     await rm(claim, { force: true });
     return;

@@ -1,8 +1,9 @@
 import t from 'tap';
 import { execFileSync, fork, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { readFile, rename, stat, symlink, utimes, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import fs, { readdir, readFile, rename, stat, symlink, utimes, writeFile } from 'node:fs/promises';
+import { syncBuiltinESMExports } from 'node:module';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { lockHolder, tryLock, waitForLock } from '#recua/system/lock-file.js';
 import { identityOf, lifeOf, ownIdentity, readIdentity } from '#recua/system/process-identity.js';
@@ -97,6 +98,35 @@ t.test('of many processes that find a dead lock, one gets it', async (t) => {
   await writeFile(path, 'what a crash may leave');
   const locks = await Promise.all(Array.from({ length: 20 }, () => tryLock(path)));
   t.equal(locks.filter((lock) => lock !== undefined).length, 1);
+});
+
+t.test('where there are no links, as on exFAT, one process holds a lock, too', async (t) => {
+  const { link } = fs;
+  t.teardown(() => {
+    fs.link = link;
+    syncBuiltinESMExports();
+  });
+  for (const code of ['EPERM', 'ENOTSUP', 'EISDIR']) {
+    fs.link = () => Promise.reject(Object.assign(new Error('no'), { code }));
+    syncBuiltinESMExports();
+    const path = join(t.testdir(), 'a.lock');
+    const child = await hold(path);
+    t.equal(await tryLock(path), undefined);
+    child.kill('SIGKILL');
+    await once(child, 'exit');
+    const locks = (await Promise.all(Array.from({ length: 20 }, () => tryLock(path)))).filter((lock) => lock !== undefined);
+    t.equal(locks.length, 1);
+    t.equal((await lockHolder(path))?.pid, process.pid);
+    await locks[0]!.release();
+    t.strictSame(await readdir(dirname(path)), []);
+    await writeFile(path, '');
+    t.equal(await tryLock(path), undefined, 'somebody writes it now');
+    const old = new Date(Date.now() - 60_000);
+    await utimes(path, old, old);
+    const lock = await tryLock(path);
+    t.ok(lock, 'nobody writes it any more');
+    await lock?.release();
+  }
 });
 
 t.test('an abort ends the wait', async (t) => {

@@ -8,6 +8,7 @@ import { basename, dirname, join, relative, sep } from 'node:path';
 import { RecuaError } from '../../errors.js';
 import { createFolder } from '../../system/create-folder.js';
 import { readSmallFile } from '../../system/small-file.js';
+import { worked } from '../../system/without-links.js';
 import { checkCommit, checkEtag, checkRepo, checkRepoFile, checkRevision } from '../names/safe-names.js';
 
 export interface CacheEntry {
@@ -145,18 +146,6 @@ async function replace(path: string, make: (draft: string) => Promise<void>): Pr
     await rename(draft, path);
   } catch (error) {
     await rm(draft, { force: true });
-    throw error;
-  }
-}
-
-/** False if the system or the user's rights do not allow a link. */
-async function worked(making: Promise<void>): Promise<boolean> {
-  try {
-    await making;
-    return true;
-  } catch (error) {
-    const code = (error as NodeJS.ErrnoException).code ?? '';
-    if (['EPERM', 'EACCES', 'ENOSYS', 'ENOTSUP', 'EOPNOTSUPP', 'EINVAL', 'EMLINK', 'UNKNOWN'].includes(code)) return false;
     throw error;
   }
 }

@@ -1,5 +1,7 @@
 import t from 'tap';
 import { lstatSync, mkdirSync, readFileSync, readdirSync, readlinkSync, symlinkSync, writeFileSync } from 'node:fs';
+import fs from 'node:fs/promises';
+import { syncBuiltinESMExports } from 'node:module';
 import { dirname, join } from 'node:path';
 import { blobPath, publishBlob, repoFolder, repoOfFolder } from '#recua/models/cache/hub-cache.js';
 import { commitA, commitB, put, sha256 } from '../hub-layout.js';
@@ -61,6 +63,26 @@ t.test('publishBlob() without symlink rights makes a second name, and a repeat c
   for (let i = 0; i < 2; i++) {
     const path = await publishBlob(hub, entry, noLinks);
     t.ok(lstatSync(path).isFile());
+    t.equal(readFileSync(path, 'utf8'), 'x');
+  }
+});
+
+t.test('publishBlob() without any links moves the contents, and a repeat changes nothing', async (t) => {
+  const { link } = fs;
+  t.teardown(() => {
+    fs.link = link;
+    syncBuiltinESMExports();
+  });
+  // What Windows says on exFAT.
+  const noLinks = () => Promise.reject(Object.assign(new Error('no'), { code: 'EISDIR' }));
+  fs.link = noLinks;
+  syncBuiltinESMExports();
+  const hub = t.testdir();
+  withBlob(hub);
+  const entry = { repo: 'owner/repo', revision: 'main', commit: commitA, file: 'a.gguf', etag };
+  for (let i = 0; i < 2; i++) {
+    const path = await publishBlob(hub, entry, noLinks);
+    t.equal(lstatSync(path).nlink, 1);
     t.equal(readFileSync(path, 'utf8'), 'x');
   }
 });
