@@ -278,7 +278,9 @@ export class ResponseStore {
       const state = await lstat(path).catch(() => undefined);
       if (!state || state.isDirectory()) continue;
       const ageMs = nowMs - state.mtimeMs;
-      if (ageMs > (name.endsWith(ending) ? this.#bounds.ageMs : draftMs)) await rm(path, { force: true });
+      const isOld = ageMs > (name.endsWith(ending) ? this.#bounds.ageMs : draftMs);
+      // A mark looks old for a moment after the clock was set, or the machine slept.
+      if (isOld && !(name.endsWith(markEnding) && await lockHolder(path))) await rm(path, { force: true });
       else if (name.includes(ending)) found.push({ path, ageMs, bytes: state.size });
     }
     let bytes = found.reduce((sum, one) => sum + one.bytes, 0);

@@ -173,6 +173,19 @@ t.test('a folder among stored responses does not keep old ones from being swept'
   t.strictSame(readdirSync(place).sort(), ['a.json', `resp_${'2'.repeat(48)}.json`]);
 });
 
+t.test('the mark of a living process stays, even if the clock was set ahead', async (t) => {
+  const folder = ownFolder(t);
+  const store = new ResponseStore(new KeptFolder(folder));
+  const [running, left] = ['1', '2'].map((digit) => `resp_${digit.repeat(48)}`);
+  const mark = await store.mark(running!);
+  writeFileSync(join(folderIn(folder), `${left}.running`), 'of a killed process');
+  for (const name of readdirSync(folderIn(folder))) utimesSync(join(folderIn(folder), name), 1, 1);
+  await store.tidy();
+  t.strictSame(readdirSync(folderIn(folder)), [`${running}.running`]);
+  t.equal(await mark.isHeld(), true);
+  await mark.release();
+});
+
 t.test('few large responses are swept as well', async (t) => {
   const folder = ownFolder(t);
   const store = new ResponseStore(new KeptFolder(folder), { bytes: 3_000, sweepBytes: 1_000 });
