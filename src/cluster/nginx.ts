@@ -36,7 +36,7 @@ export function nginxConfig({ replicas, listen, authorities, tlsName, parallel }
     proxy_ssl_trusted_certificate ${quoted(authorities)};
     proxy_ssl_name ${certified};
     proxy_ssl_server_name on;` : ''}`;
-  const servers = (more: string): string => replicas.map((one) => `  server ${addressText(one.host, one.port)}${more} max_fails=1 fail_timeout=2s;`).join('\n');
+  const servers = (more: string): string => replicas.map((one) => `  server ${addressText(one.host, one.port)}${more};`).join('\n');
   const text = `# Written by recua cluster config nginx, for the http block: /etc/nginx/conf.d/recua.conf.
 # Check: nginx -t    Reload without a lost request: nginx -s reload
 
@@ -54,15 +54,16 @@ map $http_upgrade $recua_connection {
 upstream recua_replicas {
   zone recua_replicas 1m;
   hash ${keyName(0)} consistent;
-${servers(` max_conns=${parallel}`)}
+${servers(` max_conns=${parallel} max_fails=1 fail_timeout=2s`)}
   keepalive 64;
 }
 # If all are that busy, a conversation waits where its cache is. What a replica stores is only
-# there, however busy it is.
+# there, however busy it is. None is ever counted out: a client whose requests every replica
+# refuses with 503 would have nginx refuse those of all others.
 upstream recua_kept {
   zone recua_kept 1m;
   hash ${keyName(0)} consistent;
-${servers('')}
+${servers(' max_fails=0')}
   keepalive 64;
 }
 

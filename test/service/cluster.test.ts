@@ -2,7 +2,7 @@
 // of `npm run bench -- cluster`, which shares its parts.
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { createServer } from 'node:http';
+import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as wait } from 'node:timers/promises';
 import t, { type Test } from 'tap';
@@ -39,6 +39,17 @@ async function replicasOf(t: Test, args: string[] = [], count = 4): Promise<Repl
   return replicas;
 }
 
+/** Two servers in the place of replicas, that answer as `answerOf` says. */
+async function standInsOf(t: Test, answerOf: (index: number) => RequestListener): Promise<{ url: string }[]> {
+  return await Promise.all([0, 1].map(async (index) => {
+    const server = createServer(answerOf(index)).listen(0, '127.0.0.1');
+    t.teardown(() => server.closeAllConnections());
+    t.teardown(() => server.close());
+    await once(server, 'listening');
+    return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
+  }));
+}
+
 async function balancerOf(t: Test, kind: string, replicas: readonly { url: string }[], given = {}): Promise<string> {
   const balancer = await bench.startBalancer(kind, replicas, given);
   t.teardown(() => balancer.stop());
@@ -72,13 +83,7 @@ for (const kind of ['haproxy', 'nginx']) {
   });
 
   t.test(`behind ${kind} conversations wait for their own replica while all are full`, { skip: without(kind) }, async (t) => {
-    const replicas = await Promise.all([0, 1].map(async (index) => {
-      const server = createServer((req, res) => void setTimeout(() => res.end(String(index)), req.method === 'POST' ? 150 : 0)).listen(0, '127.0.0.1');
-      t.teardown(() => server.closeAllConnections());
-      t.teardown(() => server.close());
-      await once(server, 'listening');
-      return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
-    }));
+    const replicas = await standInsOf(t, (index) => (req, res) => void setTimeout(() => res.end(String(index)), req.method === 'POST' ? 150 : 0));
     const url = await balancerOf(t, kind, replicas, { flags: ['--parallel', '1'] });
     const ask = async (name: number) => (await fetch(`${url}/v1/chat/completions`, { method: 'POST', headers: { 'x-session-id': `conversation ${name}` }, body: '{}' })).text();
     const names = Array.from({ length: 16 }, (_, index) => index);
@@ -87,6 +92,24 @@ for (const kind of ['haproxy', 'nginx']) {
     t.equal(new Set(homes).size, 2);
     const crowd = await Promise.all([...names, ...names].map(async (name) => await ask(name) === homes[name]));
     t.ok(crowd.filter((isHome) => isHome).length >= 25, `${crowd.filter((isHome) => isHome).length} of 32 came home`);
+  });
+
+  t.test(`behind ${kind} a client that all replicas refuse with 503 locks nobody else out`, { skip: without(kind) }, async (t) => {
+    const replicas = await standInsOf(t, () => (req, res) => void res.writeHead(req.headers['x-refused'] ? 503 : 200).end());
+    const url = await balancerOf(t, kind, replicas);
+    const asked = ['POST /v1/chat/completions', 'POST /v1/responses', 'GET /props', 'POST /v1/files'];
+    const ask = async (headers: Record<string, string>): Promise<number[]> => {
+      const statuses: number[] = [];
+      for (const one of asked) {
+        const [method, path] = one.split(' ') as [string, string];
+        statuses.push((await fetch(url + path, { method, headers, ...(method === 'POST' ? { body: '{}' } : {}) })).status);
+      }
+      return statuses;
+    };
+    for (let round = 0; round < 3; round++) {
+      t.strictSame(await ask({ 'x-refused': 'yes' }), [503, 503, 503, 503]);
+      t.strictSame(await ask({}), [200, 200, 200, 200]);
+    }
   });
 
   t.test(`behind ${kind} a killed replica loses no request that had not begun`, { skip: without(kind) }, async (t) => {
