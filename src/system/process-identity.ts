@@ -60,10 +60,17 @@ export function sameMachine(a: string, b: string): boolean {
 /** Whether exactly this process still runs, not another one with its pid. */
 export async function lifeOf(identity: ProcessIdentity): Promise<Life> {
   const here = await (machine ??= thisMachine());
-  if (!sameMachine(identity.machine, here)) return identity.machine.startsWith(`${hostname()} `) ? 'dead' : 'unknown';
+  if (!sameMachine(identity.machine, here)) return isBeforeRestart(identity.machine, here) ? 'dead' : 'unknown';
   const now = await identityOf(identity.pid).catch(() => null);
   if (now === null || (now === undefined && await isHidden(identity.pid))) return 'unknown';
   return now !== undefined && sameProcess(now, identity) ? 'alive' : 'dead';
+}
+
+/** Whether `there` is `here` before it was restarted. Containers can share a name and a boot. */
+function isBeforeRestart(there: string, here: string): boolean {
+  const [name, boot] = there.split(' ');
+  const [ownName, ownBoot] = here.split(' ');
+  return name === ownName && boot !== ownBoot;
 }
 
 /** Whether a process exists that /proc hides, as with its option hidepid. */

@@ -148,6 +148,8 @@ t.test('identities tell processes apart and survive serialization', async (t) =>
   if (process.platform === 'linux') {
     t.equal(await lifeOf({ ...own, machine: own.machine.replace(/^\S+/, 'renamed') }), 'alive', 'the machine had another name then');
     t.equal(await lifeOf({ ...own, machine: own.machine.replace(/^\S+ \S+/, 'renamed 0') }), 'unknown');
+    t.equal(await lifeOf({ ...own, machine: own.machine.replace(/ \S+ /, ' 0 ') }), 'dead', 'it was restarted since');
+    t.equal(await lifeOf({ ...own, machine: own.machine.replace(/\S+$/, 'pid:[1]') }), 'unknown', 'another container may have its name');
   }
   t.equal(await identityOf(2 ** 22 + 1), undefined);
   for (const junk of [null, 3, 'x', {}, { pid: -1, started: '', machine: '' }, { pid: 1 }]) t.equal(readIdentity(junk), undefined);
