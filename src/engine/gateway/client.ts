@@ -196,30 +196,29 @@ class EngineClient extends EngineRequests {
     if (!proving) return this.#start();
     proving.then(() => {
       if (!this.#closing) this.#start();
-    }, (thrown: unknown) => {
-      if (!this.#closing) this.#giveUp(RecuaError.from(thrown));
-    });
+    }, (thrown: unknown) => this.#cannotStart(thrown));
   }
 
   #start(): void {
     this.#output = [];
     this.#stuck = undefined;
-    const child = this.#fork();
-    if (!child) return;
-    this.#child = child;
+    let child: Child;
+    try {
+      child = this.#child = this.#newChild();
+    } catch (thrown) {
+      return void setImmediate(() => this.#cannotStart(thrown));
+    }
     child.send({ type: 'load', options: this.#options, logLevel: this.#logLevel });
     this.#watchOver(child, { ...this.#watchPolicy, stuckMs: this.#watchPolicy.stuckMs * loadPatience });
     this.changed();
   }
 
-  /** Undefined if the process cannot be started as required (no sandbox); the engine then fails. */
-  #fork(): Child | undefined {
-    try {
-      return this.#newChild();
-    } catch (thrown) {
-      setImmediate(() => this.#giveUp(RecuaError.from(thrown)));
-      return undefined;
-    }
+  /** A lack of files or memory may pass, as after a crash; that of a sandbox or a library stays. */
+  #cannotStart(thrown: unknown): void {
+    const { code, errno } = thrown as NodeJS.ErrnoException;
+    if (this.#closing) return;
+    if (errno === undefined) this.#giveUp(RecuaError.from(thrown));
+    else this.#gone(`could not start: ${code}`, false);
   }
 
   #newChild(): Child {
