@@ -41,6 +41,8 @@ interface Candidate {
   stash: Stashed | undefined;
 }
 
+const which = (count: number): string => (count === 1 ? 'A kept conversation' : `${count} kept conversations`);
+
 /** Frees the bytes of stashes that the pool dropped, in memory and on disk. */
 export async function discard(context: NativeContext, gone: readonly Stashed[]): Promise<void> {
   for (const { id, file, checkpoints = [] } of gone) {
@@ -78,6 +80,7 @@ export class SleepFiles {
     const found: (Stashed & { usedMs: number })[] = [];
     let foreign = 0;
     const lost: [file: string, why: string][] = [];
+    const unread: string[] = [];
     try {
       const entries = await readdir(this.#place.folder, { withFileTypes: true });
       const names = entries.filter((entry) => entry.isFile() && entry.name.endsWith(stateEnding)).map(({ name }) => name);
@@ -95,10 +98,11 @@ export class SleepFiles {
           if (read.chat) this.#chats.remember(read.tokens);
           found.push({ id: 0, tokens: read.tokens, sizeBytes: read.stateBytes, file, usedMs: (await stat(file)).mtimeMs });
         } catch (thrown) {
-          lost.push([file, (thrown as Error).message]);
+          unread.push((thrown as Error).message);
         }
       }
       await this.#lost(lost);
+      if (unread.length > 0) this.#log('warn', `${which(unread.length)} cannot be read now: ${unread[0]!}`);
       if (foreign > 0) this.#log('info', `${foreign} kept conversations are of other settings or versions; they stay until their room is needed.`);
     } catch (thrown) {
       this.#log('warn', `Kept conversations were not found: ${(thrown as Error).message}`);
@@ -170,8 +174,9 @@ export class SleepFiles {
       else if (typeof read === 'string') await this.#lost([[file, read]]);
     } catch (thrown) {
       const gone = ((thrown as Error).cause as NodeJS.ErrnoException | undefined)?.code === 'ENOENT';
-      // ENOENT: newer conversations of other models took its room.
-      if (!gone) await this.#lost([[file, (thrown as Error).message]]);
+      // ENOENT: newer conversations of other models took its room. Otherwise the file may be read
+      // by the model's next process.
+      if (!gone) this.#log('warn', `A kept conversation must be evaluated again: ${(thrown as Error).message}`);
     }
     pool.remove(stashed);
     const unused = [id, ...(stashed.checkpoints ?? []).map((checkpoint) => checkpoint.id)];
@@ -181,8 +186,7 @@ export class SleepFiles {
   /** Removes unusable files. In one warning: after an update of llama.cpp it may be all of them. */
   async #lost(files: readonly [file: string, why: string][]): Promise<void> {
     if (files.length === 0) return;
-    const which = files.length === 1 ? 'A kept conversation' : `${files.length} kept conversations`;
-    this.#log('warn', `${which} must be evaluated again: ${files[0]![1]}`);
+    this.#log('warn', `${which(files.length)} must be evaluated again: ${files[0]![1]}`);
     await Promise.all(files.map(([file]) => rm(file, { force: true }).catch(() => {})));
   }
 

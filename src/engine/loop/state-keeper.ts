@@ -86,9 +86,12 @@ export class StateKeeper {
     this.#cache.adopt(slot, new Int32Array(0));
   }
 
-  /** The loaded model's fingerprint. */
+  /** The loaded model's fingerprint. If its file cannot be read now, the next call tries again. */
   identify(): Promise<Fingerprint> {
-    return (this.#fingerprint ??= fingerprintOf(this.#loaded));
+    return (this.#fingerprint ??= fingerprintOf(this.#loaded).catch((thrown: unknown) => {
+      this.#fingerprint = undefined;
+      throw thrown;
+    }));
   }
 }
 

@@ -4,6 +4,8 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fingerprintOf } from '#recua/engine/loop/fingerprint.js';
 import type { LoadedModel } from '#recua/engine/loop/loaded.js';
+import { StateKeeper } from '#recua/engine/loop/state-keeper.js';
+import type { PrefixCache } from '#recua/engine/planning/prefix.js';
 import { ensureChecked } from '#recua/models/gguf/model-file.js';
 import { gguf, sound, types, type Meta, type TensorSpec } from '../../models/gguf-bytes.js';
 
@@ -42,6 +44,17 @@ t.test('a change of any tensor, or anywhere in the header, is another model', as
   }
   writeFileSync(path, bytes);
   t.equal(await read(path), same, 'a copy is the same model');
+});
+
+t.test('a model file that cannot be read for a moment is read again', async (t) => {
+  const path = join(t.testdir(), 'model.gguf');
+  writeFileSync(path, model(['blk.0.weight']));
+  const loaded = await load(path) as LoadedModel;
+  const keeper = new StateKeeper(loaded, {} as PrefixCache);
+  loaded.options.modelPath = `${path}.missing`;
+  await t.rejects(keeper.identify());
+  loaded.options.modelPath = path;
+  t.equal(await keeper.identify(), await read(path));
 });
 
 t.test('with LongRoPE, so is a context on the other side of the original length', async (t) => {

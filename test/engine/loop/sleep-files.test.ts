@@ -270,6 +270,31 @@ t.test('a conversation that memory has no room for is evaluated again, and its f
   t.strictSame(files(sleep), [file]);
 });
 
+t.test('a conversation that cannot be read now stays in its file', { skip: process.platform === 'win32' && 'links need rights there' }, async (t) => {
+  const sleep = place(t.testdir());
+  const file = join(sleep.folder, 'one.kv');
+  const cache = new PrefixCache(1, { partial: true, copies: true }, 1e6);
+  const log: string[] = [];
+  // Not EMFILE, which would hit the test as well: a link to itself says as little about the file.
+  const unreadable = async () => {
+    rmSync(file);
+    symlinkSync(file, file);
+    return 'mine';
+  };
+  const kept = new SleepFiles(sleep, cache, { remember: () => {}, remembers: () => false }, unreadable, (_level, text) => log.push(text), () => {});
+  const write = () => writeState(file, 'mine', new Int32Array(20), { sizeBytes: 10, read: () => {} });
+  await write();
+  await kept.open(100);
+  t.match(log, { length: 1, 0: /^A kept conversation cannot be read now: .*ELOOP/ });
+  t.strictSame(files(sleep), [file]);
+  await write();
+  cache.pool.addFiles([{ id: 0, wanted: true, tokens: new Int32Array(20), sizeBytes: 10, file }]);
+  kept.fetch({} as NativeContext);
+  await until(() => !kept.reading);
+  t.match(log, { length: 2, 1: /must be evaluated again: .*ELOOP/ });
+  t.strictSame(files(sleep), [file]);
+});
+
 t.test('a conversation whose file is gone leaves none of its checkpoints in memory', async (t) => {
   const sleep = place(t.testdir(), { lasts: true });
   const cache = new PrefixCache(1, { partial: false, copies: false }, 1e6);
