@@ -50,6 +50,8 @@ export interface ChatResult<Output = undefined> {
 export interface Conversation {
   engine: Engine;
   request: ChatRequest;
+  /** Offered after the first answer. */
+  allTools: Pick<ChatRequest, 'tools' | 'toolSources'>;
   tools: Tools;
   maxToolRounds: number;
   schema: Schema | undefined;
@@ -61,7 +63,7 @@ interface Round {
   tokens: readonly ToldToken[];
 }
 
-export async function converse({ engine, request, tools, maxToolRounds, schema }: Conversation, work: ReplyWork): Promise<ChatResult<unknown>> {
+export async function converse({ engine, request, allTools, tools, maxToolRounds, schema }: Conversation, work: ReplyWork): Promise<ChatResult<unknown>> {
   const rounds: Round[] = [];
   const messages: Message[] = [];
   let calls: readonly ToolCall[] = [];
@@ -79,9 +81,9 @@ export async function converse({ engine, request, tools, maxToolRounds, schema }
     if (!results) break;
     messages.push(...results);
     calls = [];
-    // The required call has been made.
+    // The required call has been made, so other tools may follow.
     const toolChoice = asked.toolChoice === 'required' ? 'auto' : asked.toolChoice;
-    asked = { ...asked, toolChoice, messages: withTurns(asked.messages, [round.message, ...results]) };
+    asked = { ...asked, ...allTools, toolChoice, messages: withTurns(asked.messages, [round.message, ...results]) };
   }
   const last = rounds.at(-1)!;
   const { content, object } = await readObject(schema, calls, last);

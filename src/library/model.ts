@@ -140,9 +140,9 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
   chat<const S extends Schema | undefined = undefined>(input: string | readonly Message[], options: ChatOptions<S> = {}): Reply<ChatResult<FromSchema<S>>> {
     return this.#reply(options?.signal, async (engine, work) => {
       readSignal(Fields.of(options, 'options'));
-      const { request, maxToolRounds } = makeChatRequest(input, options, this.#info as unknown as ModelDescription);
+      const { request, allTools, maxToolRounds } = makeChatRequest(input, options, this.#info as unknown as ModelDescription);
       const tools: Tools = options.tools ?? {};
-      return await converse({ engine, request, tools, maxToolRounds, schema: options.schema }, work) as ChatResult<FromSchema<S>>;
+      return await converse({ engine, request, allTools, tools, maxToolRounds, schema: options.schema }, work) as ChatResult<FromSchema<S>>;
     });
   }
 

@@ -176,15 +176,24 @@ export function readLoadOptions(options: LoadOptions): LoadWish {
   };
 }
 
-export function makeChatRequest(input: string | readonly Message[], options: ChatOptions<Schema | undefined>, model: ModelDescription): { request: ChatRequest; maxToolRounds: number } {
+interface Asked {
+  /** For the first answer. */
+  request: ChatRequest;
+  /** For those after tool results. */
+  allTools: Pick<ChatRequest, 'tools' | 'toolSources'>;
+  maxToolRounds: number;
+}
+
+export function makeChatRequest(input: string | readonly Message[], options: ChatOptions<Schema | undefined>, model: ModelDescription): Asked {
   const fields = openOptions(options, chatNames);
-  const tools = readTools(fields);
+  const { asked: tools, all: allTools } = readTools(fields);
   const constraint = readConstraint(fields);
   if (constraint.kind === 'grammar' && tools.tools !== '' && tools.toolChoice !== 'none') throw conflict('grammar', 'tools');
   const messages = JSON.stringify(readMessages(input));
   refuseHalves(messages, undefined, 'messages');
-  refuseHalves(tools.tools, undefined, 'tools');
+  refuseHalves(allTools.tools, undefined, 'tools');
   return {
+    allTools,
     maxToolRounds: fields.integer('maxToolRounds', { min: 0, max: 1_000_000 }) ?? 8,
     request: {
       messages,

@@ -54,12 +54,20 @@ export function tool<const S extends Schema>(definition: Tool<S>): Tool<S> {
 }
 
 
+interface AskedTools {
+  /** For the first answer. */
+  asked: Pick<ChatRequest, 'tools' | 'toolSources' | 'toolChoice' | 'parallelToolCalls'>;
+  /** All of them, for the answers after tool results: a named tool is offered alone only once. */
+  all: Pick<ChatRequest, 'tools' | 'toolSources'>;
+}
+
 /** Reads a request's tools for the engine. */
-export function readTools(fields: Fields): Pick<ChatRequest, 'tools' | 'toolSources' | 'toolChoice' | 'parallelToolCalls'> {
+export function readTools(fields: Fields): AskedTools {
   const tools = Object.entries(fields.object('tools') ?? {}).map(([name, definition]) => describeTool(name, Fields.of(definition, `tools.${name}`)));
   if (tools.length > maxTools) throw wrongValue('tools', `at most ${maxTools} tools`, tools);
   const { offered, toolChoice } = choose(fields.get('toolChoice'), tools);
-  return { ...writeTools(offered), toolChoice, parallelToolCalls: fields.boolean('parallelToolCalls') };
+  const all = writeTools(tools);
+  return { asked: { ...(offered === tools ? all : writeTools(offered)), toolChoice, parallelToolCalls: fields.boolean('parallelToolCalls') }, all };
 }
 
 function describeTool(name: string, fields: Fields): ReadTool {

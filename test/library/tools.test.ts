@@ -1,4 +1,4 @@
-import { openModels, tool, type ChatResult, type Message, type Model, type Reply } from 'recua';
+import { openModels, tool, type ChatResult, type Message, type Model, type Reply, type Tools } from 'recua';
 import { codeOf, inBothModes } from './modes.js';
 
 const parameters = { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] } as const;
@@ -52,6 +52,17 @@ inBothModes('tools with execute run, and the model continues', async (t, load) =
     { role: 'assistant', content: text },
   ]);
   t.ok(result.usage.cachedTokens > 0);
+});
+
+inBothModes('a named tool is the only one for the first answer, and all are offered after its result', async (t, load) => {
+  const model = await load(t);
+  const weather = { get_weather: tool({ description, parameters, execute: () => 'Sunny' }) };
+  const tools = { ...weather, get_time: { description: 'Get the time in a city', parameters } };
+  const { messages, usage } = await model.chat(question, { ...greedy, tools, toolChoice: { name: 'get_weather' } });
+  t.match(messages, [{ role: 'assistant', toolCalls: [{ name: 'get_weather' }] }, { role: 'tool' }, { role: 'assistant' }]);
+  const count = async (conversation: Message[], offered: Tools) => (await model.chat(conversation, { ...greedy, tools: offered, maxTokens: 1 })).usage.promptTokens;
+  const asked: Message = { role: 'user', content: question };
+  t.equal(usage.promptTokens, await count([asked], weather) + await count([asked, ...messages.slice(0, 2)], tools));
 });
 
 inBothModes('a result that is cut within a character loses only this character', async (t, load) => {
