@@ -77,6 +77,8 @@ export class SleepCache {
   /** Created when the first model is loaded. */
   #root: string | undefined;
   #asleep = new Set<string>();
+  /** The log has said that there is no place. */
+  #isTold = false;
   readonly #atExit = (): void => this.#remove();
 
   constructor({ limitBytes, parent = sleepParent(), mostMs = defaultMostMs, lasting }: SleepSettings, log: Log) {
@@ -105,10 +107,12 @@ export class SleepCache {
       const folder = this.#folderOf(this.#root, id);
       createFolderSync(folder, 0o700);
       if (this.#lasting !== undefined) writeName(folder, id);
+      this.#isTold = false;
       return { folder, root: this.#root, limitBytes: this.#limitBytes, mostMs: this.#mostMs, lasts: this.#lasting !== undefined };
     } catch (thrown) {
-      this.#log('warn', `Conversations are not kept when their model is unloaded: ${(thrown as Error).message}`);
-      this.#limitBytes = 0;
+      // The next load tries again: there may only be too many open files.
+      if (!this.#isTold) this.#log('warn', `Conversations are not kept when their model is unloaded: ${(thrown as Error).message}`);
+      this.#isTold = true;
       return undefined;
     }
   }
@@ -140,9 +144,13 @@ export class SleepCache {
     this.#asleep.delete(id);
     if (this.#root === undefined) return;
     const folder = this.#folderOf(this.#root, id);
-    // Not the folder: another server's engine may write there, and could not make it again.
-    const names = existsSync(folder) ? readdirSync(folder) : [];
-    for (const name of names) if (name.endsWith(stateEnding)) rmSync(join(folder, name), { recursive: true, force: true });
+    try {
+      // Not the folder: another server's engine may write there, and could not make it again.
+      const names = existsSync(folder) ? readdirSync(folder) : [];
+      for (const name of names) if (name.endsWith(stateEnding)) rmSync(join(folder, name), { recursive: true, force: true });
+    } catch {
+      // The next engine process will find that they belong to another file.
+    }
   }
 
   /** Removes everything that does not last. Idempotent. */

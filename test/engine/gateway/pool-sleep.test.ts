@@ -1,7 +1,7 @@
 // Models that make room for each other and keep their conversations: the embedded model under two
 // names, in real processes.
 import t, { type Test } from 'tap';
-import { copyFileSync, mkdirSync, readdirSync, statSync } from 'node:fs';
+import { copyFileSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { startPool, type PoolSettings } from '#recua/engine/gateway/pool.js';
 import type { Catalogue } from '#recua/engine/gateway/catalogue.js';
@@ -114,6 +114,19 @@ t.test('kept conversations are dropped when the file of their model changed', as
   Object.assign(paths, { a: copy });
   t.equal((await turn(pool, 'a', said, questions[1]!)).usage.cachedTokens, 0);
   t.match(log.join('\n'), /warn a: its file or its settings changed/);
+});
+
+t.test('a changed model is loaded although its conversations cannot be dropped now', async (t) => {
+  const { pool, parent, fingerprints } = open(t);
+  await turn(pool, 'a', [], questions[0]!);
+  await pool.unload('a');
+  const [root] = readdirSync(parent);
+  const [folder] = readdirSync(join(parent, root!)).filter((name) => name !== 'owner');
+  rmSync(join(parent, root!, folder!), { recursive: true });
+  // Not EMFILE, which would hit the test as well.
+  writeFileSync(join(parent, root!, folder!), '');
+  fingerprints['a'] = '2';
+  t.ok((await turn(pool, 'a', [], questions[0]!)).content);
 });
 
 t.test('close() removes everything', async (t) => {

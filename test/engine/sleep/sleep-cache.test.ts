@@ -81,6 +81,26 @@ t.test('the default limit is a share of the disk; 0, and a folder that cannot be
   t.equal(sleepParent({ TMPDIR: '/somewhere' }), tmpdir(), 'a folder that was chosen is taken');
 });
 
+t.test('a folder that cannot be used for a moment stops no load, and is used again', (t) => {
+  const lasting = join(t.testdir(), 'kept');
+  const log: string[] = [];
+  const cache = new SleepCache({ limitBytes: 1_000, lasting }, (level, text) => log.push(`${level} ${text}`));
+  t.teardown(() => cache.close());
+  const { folder } = cache.placeOf('a')!;
+  for (let i = 1; i <= 2; i++) {
+    rmSync(folder, { recursive: true });
+    // Not EMFILE, which would hit the test as well.
+    writeFileSync(folder, '');
+    cache.drop('a');
+    t.equal(cache.placeOf('a'), undefined);
+    t.equal(cache.lasts, true);
+    rmSync(folder);
+    t.strictSame(cache.placeOf('a')?.folder, folder);
+    t.equal(log.length, i, 'told each time that it happens');
+  }
+  t.end();
+});
+
 t.test('folders of dead gateways are removed; live, unfinished and foreign ones stay', async (t) => {
   const parent = t.testdir({ 'recua-sleep-file': '', other: {} });
   const living = new SleepCache({ limitBytes: 1_000, parent }, () => {});
