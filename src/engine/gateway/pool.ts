@@ -284,13 +284,22 @@ class EnginePool implements ModelPool {
       return;
     }
     const served = this.#served.get(command.model)!;
-    if (command.kind === 'load') served.load(this.#stashShare(served));
+    if (command.kind === 'load') this.#load(served);
     else if (command.kind === 'unload') void this.#unload(served);
     else if (command.kind === 'grant') {
       const pending = this.#pending.get(command.request);
       if (pending) pending.granted();
       else this.#tell({ kind: 'release', model: command.model, request: command.request });
     } else this.#pending.get(command.request)?.refused(refusalError(command.model, command.why));
+  }
+
+  /** A load that cannot even begin has failed: nothing else would end its waiting. */
+  #load(served: ServedModel): void {
+    try {
+      served.load(this.#stashShare(served));
+    } catch (thrown) {
+      this.#tell({ kind: 'failed', model: served.id, error: RecuaError.from(thrown).toPlain() });
+    }
   }
 
   #stashShare({ id }: ServedModel): number {

@@ -129,6 +129,12 @@ t.test('a changed model is loaded although its conversations cannot be dropped n
   t.ok((await turn(pool, 'a', [], questions[0]!)).content);
 });
 
+t.test('a load that cannot begin fails, and requests do not wait for it', async (t) => {
+  const { pool } = open(t, { engines: { entry: new URL('http://no.file') } });
+  for (let i = 0; i < 2; i++) await t.rejects(pool.lease('a'), { code: 'internal_error' });
+  t.match(await pool.list(), [{ id: 'a', state: { state: 'failed' } }, { id: 'b', state: { state: 'unloaded' } }]);
+});
+
 t.test('close() removes everything', async (t) => {
   const { pool, parent } = open(t);
   await turn(pool, 'a', [], questions[0]!);
