@@ -48,7 +48,7 @@ const suppliers: readonly (readonly [library: RegExp, who: string])[] = [
   [/^libvulkan\.so|^vulkan-1/, 'the Vulkan loader brings it (Debian and Ubuntu: apt install libvulkan1)'],
   [/^libgomp\.so/, 'the GNU OpenMP runtime brings it (Debian and Ubuntu: apt install libgomp1)'],
   [/^libstdc\+\+\.so/, 'the C++ runtime brings it (Debian and Ubuntu: apt install libstdc++6)'],
-  [/^lib(cudart|cublas|cublasLt|nvrtc)\b/, 'the CUDA package of Recua brings it; install that again'],
+  [/^lib(cudart|cublas|cublasLt|nvrtc)\b/, 'NVIDIA\'s CUDA 12 libraries bring it'],
 ];
 
 /** The linker's error message as a reason: what is needed, what is there. */

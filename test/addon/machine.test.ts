@@ -42,7 +42,7 @@ t.test('explainFault() puts the linker error into words', (t) => {
   t.match(explain("libstdc++.so.6: version `GLIBCXX_3.4.30' not found (required by /a/b.so)"), /newer C\+\+ runtime: libstdc\+\+ with GLIBCXX_3\.4\.30/);
   t.equal(explain('libcuda.so.1: cannot open shared object file: No such file or directory'), 'the library libcuda.so.1 is missing; the NVIDIA driver brings it');
   t.match(explain('load_backend: failed to load /a/libggml-vulkan.so: libvulkan.so.1: cannot open shared object file: No such file or directory'), /libvulkan\.so\.1 is missing; the Vulkan loader .*apt install libvulkan1/);
-  t.match(explain('libcudart.so.12: cannot open shared object file: No such file or directory'), /install that again/);
+  t.match(explain('libcudart.so.12: cannot open shared object file: No such file or directory'), /CUDA 12 libraries bring it/);
   t.equal(explain('libodd.so.3: cannot open shared object file: No such file or directory'), 'the library libodd.so.3 is missing');
   t.match(explain('/a/libggml-cuda.so: undefined symbol: ggml_odd, version X'), /does not fit the libraries beside it: ggml_odd is/);
   t.equal(explain('something else\nwith a second line'), 'something else');
