@@ -2,6 +2,7 @@
 import { mkdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
+import { isAlive } from './process.mjs';
 import { say } from './progress.mjs';
 
 const pollMs = 500;
@@ -15,13 +16,16 @@ const abandonedMs = 60_000;
  */
 export async function oneAtATime(path) {
   mkdirSync(dirname(path), { recursive: true });
-  for (let tries = 0; !await take(path); tries++) {
+  let told;
+  while (!await take(path)) {
     const other = holder(path);
-    if (other === undefined) rmSync(path, { force: true });
-    else {
-      if (tries === 0) say(`Another set-up runs in this folder (pid ${other}); waiting for it.`);
-      await wait(pollMs);
+    if (other === undefined) {
+      rmSync(path, { force: true });
+      continue;
     }
+    if (other > 0 && other !== told) say(`Another set-up runs in this folder (pid ${other}); waiting for it.`);
+    told = other;
+    await wait(pollMs);
   }
   const timer = setInterval(() => {
     try {
@@ -61,15 +65,10 @@ function read(path) {
   }
 }
 
-/** The process that holds the lock; undefined if it is dead, or nobody does. */
+/** The process that holds the lock; undefined if it is dead, or nobody does; NaN as in read(). */
 function holder(path) {
   const pid = read(path);
-  if (pid === undefined || pid === process.pid) return undefined;
-  try {
-    if (Date.now() - statSync(path).mtimeMs > abandonedMs) return undefined;
-    process.kill(pid, 0);
-    return pid;
-  } catch (error) {
-    return error.code === 'EPERM' ? pid : undefined;
-  }
+  const touchedMs = statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0;
+  if (pid === undefined || pid === process.pid || Date.now() - touchedMs > abandonedMs) return undefined;
+  return Number.isNaN(pid) || isAlive(pid) ? pid : undefined;
 }

@@ -66,6 +66,16 @@ export function show(command, args, { cwd = root, env = cleanEnv() } = {}) {
   });
 }
 
+/** Whether a process with this id runs, also another user's. */
+export function isAlive(pid) {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return error.code === 'EPERM';
+  }
+}
+
 /** A short command's output (both streams), or undefined if it is missing or fails. */
 export function capture(command, args, { cwd = root, input, shell = false } = {}) {
   const result = spawnSync(command, args, { cwd, input, shell, env: cleanEnv(), encoding: 'utf8', windowsHide: true, maxBuffer: 64 * 1024 * 1024 });

@@ -13,7 +13,7 @@ import { join } from 'node:path';
 import { eslint } from './lint.mjs';
 import { ensurePeers } from './peers.mjs';
 import { root } from './place.mjs';
-import { cleanEnv, Failure } from './process.mjs';
+import { cleanEnv, Failure, isAlive } from './process.mjs';
 import { say, seconds } from './progress.mjs';
 import { program, setUp } from './setup.mjs';
 import { countTap } from './tap-result.mjs';
@@ -59,15 +59,6 @@ function takeCheckout() {
   mkdirSync(join(root, '.tap'), { recursive: true });
   writeFileSync(runningPath, String(process.pid));
   process.once('exit', () => rmSync(runningPath, { force: true }));
-}
-
-function isAlive(pid) {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return error.code === 'EPERM';
-  }
 }
 
 /** Runs eslint on everything, or on the changed files. */
