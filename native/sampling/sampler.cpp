@@ -177,7 +177,9 @@ llama_token SamplerState::decide() {
   // On a copy of the grammar: the compute thread may need the shared one.
   Effort work(apart_work, &closed);
   const auto mask = parts.constraint->mask_apart(work);
-  int64_t found = mask->allows(held_winner) ? held_winner : pick_masked(*mask, logits.data(), logits.size());
+  const bool wins = mask->allows(held_winner);
+  if (!wins && parts.thoughts && parts.thoughts->forced() == held_winner) parts.thoughts->give_up();
+  int64_t found = wins ? held_winner : pick_masked(*mask, logits.data(), logits.size());
   if (found < 0 && give_ends_back(logits.data())) found = pick_masked(*mask, logits.data(), logits.size());
   const llama_token token = take(found, logits.data(), logits.size());
   came(token);
