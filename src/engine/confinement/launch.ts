@@ -54,9 +54,23 @@ export function whatHolds(): string {
   return stdout?.trim() || 'none';
 }
 
-/** The path of recua-launch, beside the addon that will be used. */
+/** The launcher found last, and the RECUA_ADDON that it was found with. */
+let known: { addon: string | undefined; path: string } | undefined;
+
+/**
+ * The path of recua-launch, beside the addon that will be used. Once found, it is not looked for
+ * again: files that cannot be read for a moment must not lead to an engine without a sandbox.
+ */
 function launcher(): string | undefined {
   if (process.platform !== 'linux') return undefined;
+  const addon = process.env['RECUA_ADDON'];
+  if (known && known.addon === addon) return known.path;
+  const path = findLauncher();
+  if (path !== undefined) known = { addon, path };
+  return path;
+}
+
+function findLauncher(): string | undefined {
   const installation = ownInstallation();
   const packages = findPackages(installation, { platform: process.platform, arch: process.arch });
   const place = addonPlaces(installation, packages, process.env).find(({ refusal }) => refusal === '');

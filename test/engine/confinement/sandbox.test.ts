@@ -3,7 +3,7 @@
 import t, { type Test } from 'tap';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -109,14 +109,29 @@ t.test('off disables the sandbox, and auto disables it for a GPU and for the pro
   t.match(statusOf(engine.pid!), { NoNewPrivs: '1' });
 });
 
-t.test('on without a launcher is refused with what to do', async (t) => {
+function useAddon(t: Test, path: string): void {
   const before = process.env['RECUA_ADDON'];
   t.teardown(() => {
     if (before === undefined) delete process.env['RECUA_ADDON'];
     else process.env['RECUA_ADDON'] = before;
   });
-  const folder = t.testdir({ 'recua.node': '' });
-  process.env['RECUA_ADDON'] = join(folder, 'recua.node');
+  process.env['RECUA_ADDON'] = path;
+}
+
+t.test('a launcher that cannot be found for a moment leaves no engine without a sandbox', { skip: process.platform !== 'linux' && 'the sandbox is for Linux' }, (t) => {
+  const folder = t.testdir({ 'recua.node': '', 'recua-launch': '' });
+  const program = join(folder, 'recua-launch');
+  chmodSync(program, 0o755);
+  useAddon(t, join(folder, 'recua.node'));
+  for (const there of [true, false]) {
+    if (!there) rmSync(program);
+    t.match(confine({ reads: [], writes: [], gpu: false }, false), { program });
+  }
+  t.end();
+});
+
+t.test('on without a launcher is refused with what to do', async (t) => {
+  useAddon(t, join(t.testdir({ 'recua.node': '' }), 'recua.node'));
   const engine = start(t, { sandbox: 'on' });
   await t.rejects(engine.ready(), { code: 'sandbox_unavailable', message: /--sandbox on/ });
   t.equal(engine.state.state, 'failed');
