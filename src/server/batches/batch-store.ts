@@ -88,15 +88,15 @@ export class BatchStore {
     return record;
   }
 
-  /** Newest first. */
-  async list(owner: Owner = everyone): Promise<BatchRecord[]> {
+  /** Newest first. `unread` is told of each that is there but cannot be read now. */
+  async list(owner: Owner = everyone, unread: (id: string) => void = () => undefined): Promise<BatchRecord[]> {
     const names = await readdir(await this.#kept.of('batches'));
     const ids = names.filter((name) => name.endsWith(described)).map((name) => name.slice(0, -described.length)).filter((id) => idForm.test(id));
     const found: BatchRecord[] = [];
     // One after the other, since a thousand at once would keep the process busy.
     for (const id of ids) {
       if (!owner.has(await keyIn(await this.#pathOf(id, described)))) continue;
-      const record = await this.#read(id);
+      const record = await this.#read(id, () => unread(id));
       if (record) found.push(record);
     }
     return found.sort((a, b) => b.batch.created_at - a.batch.created_at || (a.batch.id < b.batch.id ? 1 : -1));

@@ -6,6 +6,7 @@ import { tryLock, type Lock } from '../../system/lock-file.js';
 import { StoreFull } from '../files/file-store.js';
 import { isDamage } from '../kept/damaged-files.js';
 import { keepingError } from '../kept/kept-folder.js';
+import { everyone } from '../kept/owner.js';
 import { isOver, type BatchRecord } from './batch-store.js';
 import { BatchWork, type Places } from './work.js';
 
@@ -63,8 +64,12 @@ export class BatchQueue {
   /** Queues the batches that an earlier run of the server left unfinished. */
   async resume(): Promise<void> {
     await this.#places.store.removeLeftOvers();
-    const left = (await this.#places.store.list()).filter(({ batch }) => !isOver(batch));
+    const { store } = this.#places;
+    const unread: string[] = [];
+    const left = (await store.list(everyone, (id) => unread.push(id))).filter(({ batch }) => !isOver(batch));
     for (const { batch, by } of left.reverse()) this.add(batch.id, by);
+    // Once such a batch can be read, the queue drops it if it is over.
+    for (const id of unread) this.add(id, undefined);
   }
 
   /**

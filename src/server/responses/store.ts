@@ -188,7 +188,12 @@ export class ResponseStore {
   }
 
   async #exists(id: string): Promise<boolean> {
-    return await lstat(await this.#pathOf(id, ending)).then((found) => found.isFile(), () => false);
+    try {
+      return (await lstat(await this.#pathOf(id, ending))).isFile();
+    } catch (thrown) {
+      if ((thrown as NodeJS.ErrnoException).code === 'ENOENT') return false;
+      throw keepingError(thrown);
+    }
   }
 
   async #pathOf(id: string, which: string): Promise<string> {

@@ -514,6 +514,25 @@ t.test('a batch whose files cannot be read for a moment waits, and loses nothing
   t.match(await files.get(file.id, everyone), { id: file.id });
 });
 
+t.test('a batch that cannot be read when the server starts runs as soon as it can be', async (t) => {
+  const { kept, store, order, queue, completed } = ownQueue(t, BatchStore, { unwritableMs: 5 });
+  const record = { ...readBatch(Fields.of({ input_file_id: 'x', endpoint: chat, completion_window: '24h' })), by: 'ann' };
+  await writeFile(await store.inputOf(record.batch.id), jsonl([line('0')]));
+  await store.put(record);
+  const noFolder = join(ownFolder(t), 'file');
+  writeFileSync(noFolder, '');
+  const of = kept.of.bind(kept);
+  // The folder is listed, and no file in it can be read.
+  let calls = 0;
+  kept.of = async (name) => (++calls <= 2 ? await of(name) : noFolder);
+  const resuming = queue.resume();
+  await until(() => calls > 4);
+  kept.of = of;
+  await resuming;
+  await completed();
+  t.strictSame(order, ['ann']);
+});
+
 /** A store whose disk is full for the first `times` records of that status. */
 function fullFor(status: string, times: number): typeof BatchStore {
   let refused = 0;

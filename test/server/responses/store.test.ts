@@ -251,3 +251,18 @@ t.test('a response that cannot be read for a moment is not said to be gone', asy
   kept.of = of;
   t.match(await store.get(id, ann), { response: { id } });
 });
+
+t.test('nor one whose folder cannot be looked at', async (t) => {
+  const kept = new KeptFolder(ownFolder(t));
+  const store = new ResponseStore(kept);
+  const id = `resp_${'b'.repeat(48)}`;
+  await store.put({ response: { id, status: 'completed', output: [] as object[] } as unknown as WireResponse, input: [] });
+  await store.settled();
+  const of = kept.of.bind(kept);
+  const noFolder = join(ownFolder(t), 'file');
+  writeFileSync(noFolder, '');
+  kept.of = () => Promise.resolve(noFolder);
+  await t.rejects(store.get(id, everyone), { code: 'store_unwritable', message: /ENOTDIR/ });
+  kept.of = of;
+  t.match(await store.get(id, everyone), { response: { id } });
+});
