@@ -112,6 +112,9 @@ export interface ModelPool {
    * function that stops this.
    */
   onChange(listener: (model: PoolModel) => void): () => void;
-  /** Lets running answers end (at most `drainMs`), then ends all processes. */
-  close(drainMs?: number): Promise<void>;
+  /**
+   * Lets running answers end (at most `drainMs`), then ends all processes. No lease is given any
+   * more, but those that exist may be used until `work` ends.
+   */
+  close(drainMs?: number, work?: Promise<unknown>): Promise<void>;
 }

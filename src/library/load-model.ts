@@ -60,7 +60,7 @@ export async function loadModel(name: string, options: LoadOptions = {}): Promis
     const description = await engine.ready();
     stopIf(signal);
     model = new Model({ engine, description, path: stored.path, served: stored });
-    onProgress?.(1);
+    telling(() => onProgress?.(1));
     return model;
   } catch (thrown) {
     await engine.close(0);

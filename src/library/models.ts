@@ -214,8 +214,9 @@ export class Models extends EventEmitter<ModelsEvents> implements AsyncDisposabl
   }
 
   async #close(drainMs: number): Promise<void> {
-    await this.#pool.close(drainMs);
-    for (const model of this.#leased.keys()) model.endWork();
+    // An answer whose model calls tools asks its engine again after each call.
+    const answers = Promise.all([...this.#leased.keys()].map((model) => model.dispose({ drainMs })));
+    await this.#pool.close(drainMs, answers);
   }
 
   async #asking<T>(ask: () => Promise<T>): Promise<T> {

@@ -19,6 +19,16 @@ inBothModes('loading reports its progress and describes the model', async (t, lo
   t.match(model.info, { id: 'builtin', path: builtin, contextSize: 512, parallel: 2, canGenerate: true, canEmbed: true, canRerank: false, hasChatTemplate: true });
 });
 
+t.test('an onProgress that throws at the end leaves the model loaded', async (t) => {
+  const thrown: string[] = [];
+  process.setUncaughtExceptionCaptureCallback((error) => thrown.push(error.message));
+  t.teardown(() => process.setUncaughtExceptionCaptureCallback(null));
+  const model = await loadModel('builtin', { onProgress: (fraction) => { if (fraction === 1) throw new Error('of a callback'); } });
+  t.teardown(() => model.dispose());
+  t.match(await model.chat('Hello!', { temperature: 0, maxTokens: 2 }), { finishReason: 'length' });
+  t.ok(thrown.includes('of a callback'));
+});
+
 inBothModes('a path is also a name, with blanks and letters of any script', async (t, load) => {
   const path = join(t.testdir(), 'ein Modell für äöü 模型.gguf');
   copyFileSync(builtin, path);

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import OpenAI from 'openai';
 import t, { type Test } from 'tap';
-import { createServer, loadModel, openModels, type Models, type OpenOptions } from 'recua';
+import { createServer, loadModel, openModels, tool, type Models, type OpenOptions } from 'recua';
 import { builtinPath } from '#recua/models/store.js';
 import { codeOf, endless } from './modes.js';
 
@@ -90,6 +90,25 @@ t.test('many embeddings at once warn of no leak', async (t) => {
   const [code] = await Promise.all([codeOf(long), embed.dispose()]);
   t.equal(code, 'closed');
   await models.dispose();
+});
+
+t.test('dispose lets an answer end that calls tools', async (t) => {
+  const models = await open(t);
+  const chat = await models.lease('chat');
+  let disposing: Promise<void> | undefined;
+  const get_weather = tool({
+    description: 'Get the weather of a city',
+    parameters: { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] },
+    execute() {
+      disposing = models.dispose({ drainMs: 60_000 });
+      return new Promise((resolve) => setTimeout(() => resolve('Sunny'), 50));
+    },
+  });
+  const reply = chat.chat('What is the weather in Paris?', { temperature: 0, toolChoice: 'required', tools: { get_weather } });
+  t.match((await reply).messages, [{ role: 'assistant' }, { role: 'tool', content: 'Sunny' }, { role: 'assistant', content: /./ }]);
+  t.equal(await codeOf(models.lease('chat')), 'closed');
+  t.equal(await codeOf(chat.chat('Hello!')), 'closed');
+  await disposing;
 });
 
 t.test('with room for one of two models, leases take turns, and changes are reported', async (t) => {

@@ -111,17 +111,19 @@ class EnginePool implements ModelPool {
     return () => this.#listeners.delete(listener);
   }
 
-  close(drainMs = 0): Promise<void> {
-    return (this.#closing ??= this.#close(drainMs));
+  close(drainMs = 0, work?: Promise<unknown>): Promise<void> {
+    return (this.#closing ??= this.#close(drainMs, work));
   }
 
-  async #close(drainMs: number): Promise<void> {
+  async #close(drainMs: number, work?: Promise<unknown>): Promise<void> {
+    const endMs = performance.now() + drainMs;
     // After this await #closing is set: no model is loaded any more.
     await Promise.resolve();
     clearTimeout(this.#timer);
     for (const { refused } of [...this.#pending.values()]) refused(stopping());
+    await work;
     await Promise.all([...this.#served.values()].map(async (served) => {
-      await served.end(drainMs, this.#sleep?.lasts);
+      await served.end(Math.max(0, endMs - performance.now()), this.#sleep?.lasts);
       served.tellUnloaded();
     }));
     this.#sleep?.close();
