@@ -1,6 +1,7 @@
 // What the chat says about itself: a model that loads, an answer that continues, a chat that is not
 // here.
 import t from 'tap';
+import { RecuaError } from '#recua/errors.js';
 import { startApp, until } from '../server/app-under-test.js';
 import { hang } from '../server/fake-engine.js';
 import { FakePool } from '../server/fake-pool.js';
@@ -77,4 +78,13 @@ t.test('the page follows a model while it loads', { skip: missing('chromium') },
   await page.getByRole('button', { name: 'New chat' }).first().click();
   await page.getByText('owner/a runs on this server.').waitFor();
   t.strictSame(complaints, []);
+});
+
+t.test('the gauge counts a message that is too long for an answer', { skip: missing('chromium') }, async (t) => {
+  const { url, engine } = await startApp(t);
+  engine.script = () => { throw new RecuaError('context_length_exceeded', 'The prompt has 9000 tokens.'); };
+  const { page } = await openPage(t, 'chromium', url);
+  await say(page, 'x'.repeat(9_000));
+  await page.getByText('The prompt has 9000 tokens.').waitFor();
+  await page.getByText(/^9,000 \/ [\d,]+ tokens$/).waitFor();
 });

@@ -146,14 +146,17 @@ function fit(box) {
 }
 
 /**
- * How much of the context the conversation and the new message take. The server counts the tokens
- * of the new message; the count of the conversation comes from its last answer, even unfinished.
+ * How much of the context the conversation and the new message take. The count of the conversation
+ * comes from its last answer, even unfinished. The server counts the tokens of what comes after it:
+ * messages without an answer, perhaps because they are too long, and the new one.
  * @param {{ text: string, files: import('./tree.js').Attached[], model: Model | undefined }} props
  */
 function Gauge({ text, files, model }) {
   const [tokens, setTokens] = useState(0);
   const isLoaded = model?.status.value === 'loaded';
-  const all = [...files.map((file) => file.text), text].filter(Boolean).join('\n');
+  const counted = session.path.findLastIndex(({ stats }) => stats);
+  const unanswered = session.path.slice(counted + 1).flatMap(({ attached = [], content }) => [...attached.map((file) => file.text), content]);
+  const all = [...unanswered, ...files.map((file) => file.text), text].filter(Boolean).join('\n');
   useEffect(() => {
     if (all === '') setTokens(0);
     // Counting is no reason to load a model.
@@ -175,7 +178,7 @@ function Gauge({ text, files, model }) {
     return () => clearInterval(timer);
   }, [session.busy]);
   const context = model?.context_length;
-  const last = session.path.findLast(({ stats }) => stats)?.stats;
+  const last = session.path[counted]?.stats;
   const used = (last ? last.promptTokens + last.tokens : 0) + tokens;
   if (context === undefined) {
     const isLoading = session.busy || model?.status.value === 'loading';
