@@ -141,8 +141,11 @@ function numbers(parts: readonly number[]): string {
   return parts.length === 1 ? `part ${parts[0]} is` : `parts ${parts.join(', ')} are`;
 }
 
-/** `takesPaths`: a path would have been a name, too. */
-export function notFound(name: string, found: Found, { models, repos, aliases }: Inventory, takesPaths = true): RecuaError {
+/**
+ * `takesPaths`: a path would have been a name, too; `takesBuiltin`: the embedded model is among
+ * those that can be named.
+ */
+export function notFound(name: string, found: Found, { models, repos, aliases }: Inventory, { takesPaths = true, takesBuiltin = true } = {}): RecuaError {
   const { repoName } = found;
   if (found.by === 'alias') {
     const target = aliases.get(name);
@@ -151,14 +154,15 @@ export function notFound(name: string, found: Found, { models, repos, aliases }:
   const ofRepo = repoName === undefined ? [] : models.filter((model) => model.repo === repoName.repo);
   const sidecar = repoName?.file !== undefined && repos.some((repo) => repo.repo === repoName.repo && repo.files.some((file) => file.file === repoName.file));
   if (sidecar) return new RecuaError('model_not_found', `${name} goes with a model and cannot be run by itself.${ofRepo.length > 0 ? ` Its repository has ${ofRepo.map((model) => model.name).join(', ')}.` : ''}`);
-  const known = [...aliases.keys(), 'builtin', ...models.flatMap((model) => [model.name, model.repo, `${model.repo}/${model.file}`, ...namesOfFiles(model)])];
+  const known = [...aliases.keys(), ...(takesBuiltin ? ['builtin'] : []), ...models.flatMap((model) => [model.name, model.repo, `${model.repo}/${model.file}`, ...namesOfFiles(model)])];
   const near = ofRepo.length > 0 ? undefined : nearest(name, [...new Set(known)]);
   const there = revisionsOf(repoName, repos) ?? (ofRepo.length > 0 ? ` The store has ${ofRepo.map((model) => model.name).join(', ')}.` : '');
   const wholeRepo = repoName?.word === undefined && repoName?.file === undefined;
   const pull = isHubName(repoName) ? ` To ${wholeRepo ? 'see its files and download one' : 'download it'}: recua pull ${pullName(repoName)}` : '';
   const suggestion = `${there}${near === undefined ? '' : ` Did you mean ${near}?`}${pull}`;
   if (!takesPaths) return new RecuaError('model_not_found', `There is no model ${name} in the store.${suggestion}`);
-  const hint = suggestion === '' ? ' Expected the path of a GGUF file, a model of the store (recua list), or builtin for the embedded model.' : suggestion;
+  const expected = takesBuiltin ? 'the path of a GGUF file, a model of the store (recua list), or builtin for the embedded model' : 'a model of the store (recua list), or the path of its file';
+  const hint = suggestion === '' ? ` Expected ${expected}.` : suggestion;
   // Short, because the advice follows.
   return new RecuaError('model_not_found', `There is no model ${name}, neither as a file nor in the store.${hint}`);
 }

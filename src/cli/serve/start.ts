@@ -216,35 +216,37 @@ export function placeVariables(): Record<string, string> {
 
 async function becomeReady(child: ChildProcess, places: ServePlaces, wanted: Wanted, before: LogEnd | undefined, { signal }: StopSignal): Promise<void> {
   const { names, path, id } = wanted.served;
-  const line = new LoadingLine(names.length > 0 || path !== '' ? `Loading ${id}` : 'Starting the server');
+  let line: LoadingLine | undefined;
   try {
     while (child.exitCode === null && child.signalCode === null) {
       const record = await readRecord(places.record);
       if (record && record.identity.pid === child.pid) {
+        // Before it has its address, it may still find that its port is taken.
+        if (record.url !== '') line ??= new LoadingLine(names.length > 0 || path !== '' ? `Loading ${id}` : 'Starting the server');
         const health = await askHealth(record);
         // A server of several models answers before the models to load at start are loaded.
         if (health?.status === 'ok' && record.state === 'running') {
-          line.end();
+          line?.end();
           say(`Recua serves ${record.model.id} at ${record.url} (pid ${child.pid})`);
           if (wanted.values.ui && record.port !== 0) say(`In a browser: ${reachable(record.url)}/`);
           say(`Try: ${record.model.path === '' ? `recua ps --all, recua load <model>` : curlLine(record.url, wanted.values.apiKey !== '' || wanted.values.apiKeyFile !== '', wanted.values.tlsCert)}`);
           say('To stop it: recua serve stop');
           return;
         }
-        if (health?.status === 'loading') line.show(health.progress);
+        if (health?.status === 'loading') line?.show(health.progress);
       }
       await pause(signal);
     }
   } catch (thrown) {
     if (!signal.aborted) throw thrown;
-    line.end();
+    line?.end();
     say('Stopping the server that was being started; Ctrl-C again kills it at once.');
     child.ref();
     child.kill('SIGTERM');
     if (child.exitCode === null && child.signalCode === null) await once(child, 'exit');
     throw new RecuaError('cancelled', 'Stopped; no server was started.');
   } finally {
-    line.end();
+    line?.end();
   }
   throw await failure(child, places, wanted, before);
 }

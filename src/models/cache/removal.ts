@@ -88,7 +88,7 @@ export async function planRemoval(inventory: Inventory, names: readonly string[]
     else if (found.by === 'alias') aliases.add(name);
     else if (sidecar.length > 0) for (const file of sidecar) extra.add(file);
     else if (repo && path === undefined && word === undefined && revision === undefined) whole.add(repo.repo);
-    else models.add((takesPaths ? await byPath(inventory, name) : undefined) ?? throwing(notFound(name, found, inventory, takesPaths)));
+    else models.add((takesPaths ? await byPath(inventory, name) : undefined) ?? throwing(notFound(name, found, inventory, { takesPaths, takesBuiltin: false })));
   }
   for (const model of goingOf(inventory.models, models)) for (const alias of aliasesOf(model, inventory.aliases)) aliases.add(alias);
   const removals: RepoRemoval[] = [];

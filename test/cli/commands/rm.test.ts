@@ -146,6 +146,7 @@ t.test('rm refuses builtin, files elsewhere, and names that match nothing or too
   t.match(await recua(['rm', '-y', 'builtin'], '', { env }), { code: 2, stderr: /embedded model builtin .* cannot be removed/ });
   t.match(await recua(['rm', '-y', mine], '', { env }), { code: 2, stderr: /is no model of the store .* delete the file yourself/ });
   t.match(await recua(['rm', '-y', 'o/a', 'o/c'], '', { env }), { code: 1, stderr: /There is no model o\/c/ });
+  t.notMatch((await recua(['rm', '-y', 'nosuch'], '', { env })).stderr, /builtin/, 'which cannot be removed');
   t.match(await recua(['rm', '-y', 'same'], '', { env }), { code: 1, stderr: /means 2 models of the store; give one of them: o\/a, o\/b/ });
   for (const name of ['../outside', '..', '/', '/etc/passwd', 'o/../..', 'o/a/../../x.gguf', 'a\x1b', '--', '.', '~', 'C:\\']) {
     const { code } = await recua(['rm', '-y', name], '', { env });

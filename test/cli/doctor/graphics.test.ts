@@ -2,7 +2,9 @@ import t from 'tap';
 import type { Test } from 'tap';
 import { chmodSync } from 'node:fs';
 import { join } from 'node:path';
+import { adviseGpu } from '#recua/cli/doctor/examination.js';
 import { findGraphics, fittingBackend } from '#recua/cli/doctor/graphics.js';
+import type { Survey } from '#recua/engine/gateway/survey.js';
 
 /** The files of a machine; `class` 0x03… are display controllers. */
 function machine(t: Test, vendor: string, more: object = {}): string {
@@ -45,5 +47,17 @@ t.test('a machine without a card, or with one whose maker has no driver, needs n
   t.equal(fittingBackend(findGraphics(machine(t, '0x1234', { dev: { dri: { renderD128: '' } } }), {}), 'linux'), undefined);
   t.equal(fittingBackend(findGraphics(machine(t, '0x8086'), {}), 'linux'), undefined);
   t.match(findGraphics(t.testdir(), {}), { makers: [], nvidiaDriver: '', renderNodes: [] });
+  t.end();
+});
+
+t.test('the advice fits how Recua was installed', (t) => {
+  const graphics = findGraphics(machine(t, '0x1002', { dev: { dri: { renderD128: '' } } }), {});
+  const survey = { machine: { platform: 'linux', arch: 'x64' }, devices: [], optional: [] } as unknown as Survey;
+  const place = { version: '1.2.3', llamaCpp: '' };
+  const root = t.testdir({ 'CMakeLists.txt': '', 'package.json': '{}', node_modules: { recua: {} } });
+  const name = '@recua/linux-x64-vulkan';
+  t.strictSame(adviseGpu(survey, graphics, { ...place, root }), { package: name, command: 'RECUA_CMAKE_ARGS="-DGGML_VULKAN=ON" npm run setup' });
+  t.strictSame(adviseGpu(survey, graphics, { ...place, root: join(root, 'node_modules', 'recua') }), { package: name, command: `npm install ${name}@1.2.3` });
+  t.equal(adviseGpu({ ...survey, optional: [{ backend: 'vulkan' }] } as unknown as Survey, graphics, { ...place, root }), undefined, 'it is there, and the doctor says why it is not used');
   t.end();
 });
