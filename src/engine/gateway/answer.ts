@@ -19,7 +19,7 @@ export class DeltaQueue implements AsyncIterable<Delta> {
   /** A second reader gets what the first one leaves, and must not wait for ever. */
   readonly #waiting: (() => void)[] = [];
 
-  /** Calls `abandon` if the reader leaves the loop before the end. */
+  /** Calls `abandon` if a reader leaves before the end. */
   constructor(abandon: () => void) {
     this.#abandon = abandon;
   }
@@ -45,7 +45,18 @@ export class DeltaQueue implements AsyncIterable<Delta> {
     for (const resolve of this.#waiting.splice(0)) resolve();
   }
 
-  async *[Symbol.asyncIterator](): AsyncGenerator<Delta, void, undefined> {
+  [Symbol.asyncIterator](): AsyncGenerator<Delta, void, undefined> {
+    const deltas = this.#deltas();
+    const leave = deltas.return.bind(deltas);
+    // Streams also leave while they wait for a delta. The generator would notice only after it.
+    deltas.return = (value) => {
+      this.#leave();
+      return leave(value);
+    };
+    return deltas;
+  }
+
+  async *#deltas(): AsyncGenerator<Delta, void, undefined> {
     try {
       for (;;) {
         if (this.#unread) {
@@ -59,8 +70,12 @@ export class DeltaQueue implements AsyncIterable<Delta> {
         }
       }
     } finally {
-      if (!this.#over) this.#abandon();
+      this.#leave();
     }
+  }
+
+  #leave(): void {
+    if (!this.#over) this.#abandon();
   }
 }
 

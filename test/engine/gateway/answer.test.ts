@@ -1,3 +1,5 @@
+import { Readable } from 'node:stream';
+import { ReadableStream } from 'node:stream/web';
 import t from 'tap';
 import { RecuaError } from '#recua/errors.js';
 import { merge, RunningAnswer } from '#recua/engine/gateway/answer.js';
@@ -66,4 +68,33 @@ t.test('text that came before an error is read before the error', async (t) => {
     for await (const { content } of answer) read.push(content!);
   }, { code: 'model_crashed' });
   t.strictSame(read, ['half']);
+});
+
+t.test('a stream that is left while it waits for a delta gives up the answer at once', async (t) => {
+  const leaving: Record<string, (answer: RunningAnswer) => unknown> = {
+    node: async (answer) => {
+      const stream = Readable.from(answer).resume();
+      await new Promise((resolve) => setImmediate(resolve));
+      stream.destroy();
+    },
+    web: async (answer) => {
+      const reader = ReadableStream.from(answer).getReader();
+      reader.read().catch(() => {});
+      await reader.cancel();
+    },
+    'before the first delta is asked for': (answer) => answer[Symbol.asyncIterator]().return(),
+  };
+  for (const [name, leave] of Object.entries(leaving)) {
+    let given = 0;
+    const answer: RunningAnswer = new RunningAnswer(() => {
+      given++;
+      answer.fail(new RecuaError('cancelled', 'left'));
+    });
+    const left = Promise.resolve(leave(answer)).then(() => 'left');
+    t.equal(await Promise.race([left, new Promise((resolve) => setTimeout(resolve, 500, 'waits'))]), 'left', name);
+    t.equal(given, 1, name);
+  }
+  const complete = new RunningAnswer(() => t.fail('it is complete'));
+  complete.end(finish);
+  await complete[Symbol.asyncIterator]().return();
 });
