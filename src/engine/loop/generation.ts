@@ -172,11 +172,11 @@ export class Generation {
 
   /** Before the first token is rendered: what the request wants to know of its prompt. */
   #begin(pieces: Pieces, events: EngineEvent[]): void {
-    const { tells, shown, echo } = this.#prepared;
+    const { tells, shown, echo, spelled } = this.#prepared;
     if (tells.logprobs !== undefined || tells.tokens) this.#told = new ToldTokens(pieces, shown, tells.logprobs);
     if (this.#told) this.#gather(this.#told);
     const prompt = this.sequence.tokens.subarray(0, this.sequence.promptLength);
-    const promptTokens = tells.prompt && this.#told ? { promptTokens: this.#told.ofPrompt(prompt) } : {};
+    const promptTokens = tells.prompt && this.#told ? { promptTokens: this.#told.ofPrompt(prompt, spelled) } : {};
     if (echo !== '' || tells.prompt) events.push({ id: this.id, kind: 'delta', delta: { ...(echo === '' ? {} : { echo }), ...promptTokens } });
   }
 

@@ -6,6 +6,7 @@ import type { ChatRequest, CompletionRequest, Constraint, Delta, FinishReason, R
 import type { Telling } from '../telling.js';
 import { chatError, schemaWarnings, strictSources } from '../text/schema-loss.js';
 import { leastTokens } from '../text/text-length.js';
+import type { SpelledPrompt } from '../text/told-tokens.js';
 import { infillTokens } from './infill.js';
 import { checkTokenizable, checkTokens } from './known-tokens.js';
 import { optionsOf, predictionOf } from './sampler-options.js';
@@ -30,6 +31,8 @@ export interface PreparedPrompt {
   predicted: boolean;
   /** Text of the prompt to send; '' for none. */
   echo: string;
+  /** The prompt's text, if the request gave it and wants to know its tokens. */
+  spelled?: SpelledPrompt;
   tells: Telling;
   /** Keeps a chat's tokens, prompt and answer, for the prompt that continues it. */
   remember?: (tokens: Int32Array) => void;
@@ -193,7 +196,9 @@ export async function prepareCompletion(addon: NativeAddon, preparing: Preparing
   if (cancelled[0] !== 0) throw new RecuaError('cancelled', 'The request was cancelled.');
   const sampler = await model.createSampler(options, tokens).catch((thrown: unknown) => { throw grammarError(RecuaError.from(thrown), constraint); });
   const echo = request.echo ? new TextDecoder().decode(await model.detokenize(tokens, false)) : '';
+  const spelled = request.tells?.prompt && !filled && typeof prompt === 'string' ? { text: prompt, spellingOf: (token: number) => Array.from(model.piece(token, true)) } : undefined;
   return {
+    ...(spelled ? { spelled } : {}),
     tokens, sampler, stops: request.stop, minTokens: request.sampling.minTokens, generateMs: request.generateMs ?? 0, shown: new Map(), parser: new PlainParser(), warnings,
     guesses, predicted: false, echo, tells: request.tells ?? {},
   };

@@ -7,6 +7,15 @@ import type { TokenChance, ToldToken } from '../telling.js';
 /** Stands for -Infinity and NaN. */
 const impossible = -9999;
 
+const space = 0x20;
+
+/** A prompt that was given as text. */
+export interface SpelledPrompt {
+  text: string;
+  /** The text of a control token. */
+  spellingOf: (token: number) => number[];
+}
+
 /** A sampler's notes: for each token its own value, then the values of the most likely ones. */
 export interface Noted {
   tokens: Int32Array;
@@ -41,8 +50,11 @@ export class ToldTokens {
    * The prompt's tokens. The first has no value; the notes of the others come before those of the
    * answer.
    */
-  ofPrompt(tokens: Int32Array): ToldToken[] {
-    return Array.from(tokens, (id, index) => (index === 0 ? { id, bytes: this.#bytesOf(id), top: [] } : this.#tell(id)));
+  ofPrompt(tokens: Int32Array, spelled?: SpelledPrompt): ToldToken[] {
+    const bytes = spelled && bytesInText(tokens, spelled, (id) => this.#bytesOf(id));
+    return Array.from(tokens, (id, index) => ({
+      ...(index === 0 ? { id, bytes: this.#bytesOf(id), top: [] } : this.#tell(id)), ...(bytes ? { bytes: bytes[index]! } : {}),
+    }));
   }
 
   /** Adds the answer's next token; `textLength`: characters of all text including this token. */
@@ -88,6 +100,23 @@ export class ToldTokens {
     const { bytes, offsets } = this.#pieces;
     return Array.from(this.#shown.get(id) ?? bytes.subarray(offsets[id], offsets[id + 1]));
   }
+}
+
+/**
+ * The tokens' bytes as they are in the text: a control token has some where the text spells it, and
+ * a space that the tokenizer put before a word is not there.
+ */
+function bytesInText(tokens: Int32Array, { text, spellingOf }: SpelledPrompt, bytesOf: (id: number) => number[]): number[][] {
+  const all = Buffer.from(text);
+  let at = 0;
+  const isHere = (bytes: readonly number[]): boolean => bytes.every((byte, i) => all[at + i] === byte);
+  return Array.from(tokens, (id) => {
+    const usual = bytesOf(id);
+    const other = usual.length === 0 ? spellingOf(id) : usual.slice(usual[0] === space ? 1 : 0);
+    const bytes = (usual.length > 0 && isHere(usual)) || !isHere(other) ? usual : other;
+    at += bytes.length;
+    return bytes;
+  });
 }
 
 function sound(value: number): number {

@@ -118,6 +118,19 @@ t.test('completions report the prompt as lm-eval asks for it', async (t) => {
   t.ok(several.every(({ logprobs, text }) => logprobs.tokens.length === tokens.length + 2 && text.startsWith('The')));
 });
 
+t.test('offsets in a prompt count the control tokens that its text spells', async (t) => {
+  const { url, engine } = await startRealApp(t);
+  const text = '<|im_start|>user\nHi there!<|im_end|>\n<|im_start|>assistant\n';
+  for (const prompt of [text, Array.from(await engine.tokenize(text, true, true))]) {
+    const { choices: [choice] } = await ask(url, { prompt, max_tokens: 2, temperature: 0, echo: true, logprobs: 1 }, '/v1/completions');
+    const { text_offset: offsets, tokens, top_logprobs: tops, token_logprobs: values } = choice!.logprobs as unknown as Legacy;
+    for (const [at, token] of tokens.entries()) t.equal(Array.from(choice!.text!).slice(offsets[at]).join('').startsWith(token), true, `${at}: ${token}`);
+    t.ok(values.every((value, at) => at === 0 || tops[at]![tokens[at]!] === value));
+    t.equal(tokens.includes('<|im_start|>'), prompt === text, 'the text of tokens has no control tokens');
+    t.equal(tokens.join(''), choice!.text);
+  }
+});
+
 t.test('a long prompt is reported in parts beside other requests', async (t) => {
   const { url } = await startRealApp(t);
   const prompt = 'one two three four five six seven. '.repeat(40);
