@@ -243,7 +243,7 @@ function readStop(fields: Fields): string[] {
   const stop = fields.get('stop');
   if (typeof stop === 'string') return [checkName(stop, 'stop', maxStopLength)];
   if (stop !== undefined && !Array.isArray(stop)) throw wrongType('stop', 'a text or an array of texts', stop);
-  return (fields.array('stop', maxStops) ?? []).map((text, index) => checkName(text, `stop[${index}]`, maxStopLength));
+  return Array.from(fields.array('stop', maxStops) ?? [], (text, index) => checkName(text, `stop[${index}]`, maxStopLength));
 }
 
 function readConstraint(fields: Fields): Constraint {
@@ -273,7 +273,7 @@ export function readPath(value: unknown): string {
 /** Non-empty texts, for embedding and reranking. */
 export function readTexts(value: unknown, param: string): string[] {
   if (!Array.isArray(value)) throw wrongType(param, 'an array of texts', value);
-  return (value as unknown[]).map((text, index) => readText(text, `${param}[${index}]`));
+  return Array.from(value as unknown[], (text, index) => readText(text, `${param}[${index}]`));
 }
 
 export function readText(text: unknown, param: string): string {

@@ -42,8 +42,9 @@ export function describe(value: unknown): string {
   if (Array.isArray(value)) return `an array of ${value.length}`;
   if (value === null) return 'null';
   if (typeof value === 'object') return 'an object';
+  if (typeof value === 'function') return 'a function';
   // Not JSON.stringify: 1e309 parses to Infinity, which JSON cannot represent.
-  return `${value as number | boolean}`;
+  return String(value as number | boolean | symbol);
 }
 
 export function wrongType(param: string, expected: string, value: unknown): RecuaError {

@@ -72,6 +72,9 @@ t.test('options are checked by name', async (t) => {
   ];
   for (const [options, code, param] of wrong) await t.rejects(loadModel('builtin', options as LoadOptions), { code, param }, JSON.stringify(options));
   await t.rejects(loadModel('builtin', 7 as unknown as LoadOptions), { code: 'invalid_type', param: 'options' });
+  for (const [wrong, got] of [[Symbol('x'), 'Symbol(x)'], [() => 5, 'a function']] as const) {
+    await t.rejects(loadModel('builtin', { parallel: wrong as never }), { code: 'invalid_type', message: `Expected an integer for parallel, got ${got}.` });
+  }
 });
 
 inBothModes('a program that forgets dispose exits by itself, with its own exit code', async (t, _load, isolated) => {

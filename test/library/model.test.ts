@@ -99,6 +99,7 @@ inBothModes('embed gives unit vectors, one or several', async (t, load) => {
   for (const { buffer, byteLength } of [one, ...several, await model.tokenize('red')]) t.equal(buffer.byteLength, byteLength, 'each has its own memory');
   t.same(await model.embed([]), []);
   t.equal(await codeOf(model.embed(['fine', ''])), 'invalid_value');
+  t.equal(await codeOf(model.embed([, 'fine'] as never)), 'invalid_type');
   t.equal(await codeOf(model.embed('x', { signal: AbortSignal.abort() })), 'cancelled');
 });
 
