@@ -32,7 +32,7 @@ const notThere: readonly unknown[] = ['ENOENT', 'ESRCH', 'EACCES', 'EPERM'];
  */
 export async function identityOf(pid: number): Promise<ProcessIdentity | undefined> {
   const started = await startOf(pid);
-  return started === undefined ? undefined : { pid, started, machine: await (machine ??= thisMachine()) };
+  return started === undefined ? undefined : { pid, started, machine: await ownMachine() };
 }
 
 /** This process's own identity. */
@@ -59,7 +59,8 @@ export function sameMachine(a: string, b: string): boolean {
 
 /** Whether exactly this process still runs, not another one with its pid. */
 export async function lifeOf(identity: ProcessIdentity): Promise<Life> {
-  const here = await (machine ??= thisMachine());
+  const here = await ownMachine().catch(() => undefined);
+  if (here === undefined) return 'unknown';
   if (!sameMachine(identity.machine, here)) return isBeforeRestart(identity.machine, here) ? 'dead' : 'unknown';
   const now = await identityOf(identity.pid).catch(() => null);
   if (now === null || (now === undefined && await isHidden(identity.pid))) return 'unknown';
@@ -112,12 +113,20 @@ function unlessUnclear(cause: NodeJS.ErrnoException): undefined {
   if (typeof cause.code === 'string' && !notThere.includes(cause.code)) throw cause;
 }
 
+/** Rejects if nobody can look now; the next call looks again. */
+function ownMachine(): Promise<string> {
+  return (machine ??= thisMachine().catch((cause: unknown) => {
+    machine = undefined;
+    throw cause;
+  }));
+}
+
 /**
  * Begins with the host name, so that a lock from before a reboot of this machine counts as dead.
  */
 async function thisMachine(): Promise<string> {
   if (process.platform !== 'linux') return hostname();
-  const boot = await readFile('/proc/sys/kernel/random/boot_id', 'utf8').catch(() => '');
-  const namespace = await readlink('/proc/self/ns/pid').catch(() => '');
+  const boot = await readFile('/proc/sys/kernel/random/boot_id', 'utf8').catch(unlessUnclear) ?? '';
+  const namespace = await readlink('/proc/self/ns/pid').catch(unlessUnclear) ?? '';
   return `${hostname()} ${boot.trim()} ${namespace}`;
 }

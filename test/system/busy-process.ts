@@ -1,9 +1,11 @@
 // A process that has as many files open as it may. Prints whether its parent lives, on a platform.
+// If that is given, this process has not looked at its own machine before.
 import { openSync } from 'node:fs';
-import { identityOf, lifeOf } from '#recua/system/process-identity.js';
+import { identityOf, lifeOf, readIdentity } from '#recua/system/process-identity.js';
 
-Object.defineProperty(process, 'platform', { value: process.argv[2] });
-const parent = (await identityOf(process.ppid))!;
+const [, , platform, given] = process.argv;
+Object.defineProperty(process, 'platform', { value: platform });
+const parent = given === undefined ? (await identityOf(process.ppid))! : readIdentity(JSON.parse(given))!;
 try {
   for (;;) openSync('/dev/null', 'r');
 } catch { /* No more. */ }

@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { lockHolder, tryLock, waitForLock } from '#recua/system/lock-file.js';
 import { identityOf, lifeOf, ownIdentity, readIdentity } from '#recua/system/process-identity.js';
 
+const hasPs = spawnSync('ps', ['-o', 'lstart=', '-p', String(process.pid)]).status === 0;
 const holder = fileURLToPath(new URL('./lock-holder.js', import.meta.url));
 
 /** A process that takes the lock and keeps it. */
@@ -158,9 +159,10 @@ t.test('identities tell processes apart and survive serialization', async (t) =>
 t.test('a process that nobody can look at now does not count as dead', { skip: process.platform === 'win32' && 'has no such limit' }, async (t) => {
   const busy = fileURLToPath(new URL('./busy-process.js', import.meta.url));
   // The way of macOS, with ps, is tried on Linux, too.
-  const hasPs = spawnSync('ps', ['-o', 'lstart=', '-p', String(process.pid)]).status === 0;
   for (const platform of new Set([process.platform, ...(hasPs ? ['darwin'] : [])])) {
-    t.equal(execFileSync('/bin/sh', ['-c', 'ulimit -n 100; exec "$@"', 'sh', process.execPath, busy, platform], { encoding: 'utf8' }), 'unknown', platform);
+    for (const given of platform === process.platform ? [[], [JSON.stringify(await ownIdentity())]] : [[]]) {
+      t.equal(execFileSync('/bin/sh', ['-c', 'ulimit -n 100; exec "$@"', 'sh', process.execPath, busy, platform, ...given], { encoding: 'utf8' }), 'unknown', platform);
+    }
   }
 });
 
