@@ -10,7 +10,7 @@ export interface ProcessIdentity {
   pid: number;
   /** Start time in the system's own format; only compared. */
   started: string;
-  /** The boot and pid namespace in which the pid is valid. */
+  /** The boot and, on Linux, the pid namespace in which the pid is valid. */
   machine: string;
 }
 
@@ -101,11 +101,18 @@ async function startOf(pid: number): Promise<string | undefined> {
     // A zombie has ended; only its parent has not noticed.
     return fields === undefined || fields[0] === 'Z' || fields[0] === 'X' ? undefined : fields[19];
   }
-  const [program, ...args] = process.platform === 'win32'
-    ? ['powershell.exe', '-NoProfile', '-Command', `(Get-Process -Id ${pid} -ErrorAction Stop).StartTime.ToFileTimeUtc()`] as const
-    : ['ps', '-o', 'lstart=', '-p', String(pid)] as const;
+  return process.platform === 'win32'
+    ? await outputOf('powershell.exe', '-NoProfile', '-Command', `(Get-Process -Id ${pid} -ErrorAction Stop).StartTime.ToFileTimeUtc()`)
+    : await outputOf('ps', '-o', 'lstart=', '-p', String(pid));
+}
+
+/** Undefined if the program says nothing: then what it was asked about is not there. */
+async function outputOf(program: string, ...args: string[]): Promise<string | undefined> {
+  // ps writes a time in the language and time zone of its environment. A service and a terminal
+  // have different ones, and those of a laptop change on a journey.
+  const env = { ...process.env, LC_ALL: 'C', TZ: 'UTC' };
   // It exits with a number if there is no such process.
-  const found = await execute(program, args, { windowsHide: true }).catch(unlessUnclear);
+  const found = await execute(program, args, { windowsHide: true, env }).catch(unlessUnclear);
   return found?.stdout.trim() || undefined;
 }
 
@@ -125,6 +132,11 @@ function ownMachine(): Promise<string> {
  * Begins with the host name, so that a lock from before a reboot of this machine counts as dead.
  */
 async function thisMachine(): Promise<string> {
+  if (process.platform === 'darwin') {
+    // A Mac takes its name from the network that it is in.
+    const session = await outputOf('sysctl', '-n', 'kern.bootsessionuuid');
+    return session === undefined ? hostname() : `${hostname()} ${session} -`;
+  }
   if (process.platform !== 'linux') return hostname();
   const boot = await readFile('/proc/sys/kernel/random/boot_id', 'utf8').catch(unlessUnclear) ?? '';
   const namespace = await readlink('/proc/self/ns/pid').catch(unlessUnclear) ?? '';

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { execFileSync, fork, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import fs, { readdir, readFile, rename, stat, symlink, utimes, writeFile } from 'node:fs/promises';
+import fs, { chmod, readdir, readFile, rename, stat, symlink, utimes, writeFile } from 'node:fs/promises';
 import { syncBuiltinESMExports } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -164,6 +164,19 @@ t.test('a process that nobody can look at now does not count as dead', { skip: p
       t.equal(execFileSync('/bin/sh', ['-c', 'ulimit -n 100; exec "$@"', 'sh', process.execPath, busy, platform, ...given], { encoding: 'utf8' }), 'unknown', platform);
     }
   }
+});
+
+t.test('a Mac knows its processes in every language, time zone and network', { skip: !hasPs && 'has no ps' }, async (t) => {
+  const folder = t.testdir({ first: { sysctl: '#!/bin/sh\necho 1AC5-33' }, second: { sysctl: '#!/bin/sh\necho 77F0-12' } });
+  for (const boot of ['first', 'second']) await chmod(join(folder, boot, 'sysctl'), 0o755);
+  const mac = fileURLToPath(new URL('./mac-process.js', import.meta.url));
+  const say = (boot: string, env: NodeJS.ProcessEnv, ...args: string[]): string => (
+    execFileSync(process.execPath, [mac, ...args], { encoding: 'utf8', env: { ...process.env, PATH: `${join(folder, boot)}:${process.env['PATH']}`, ...env } })
+  );
+  const identity = say('first', { TZ: 'UTC', LC_ALL: 'C' }, 'ann.local');
+  t.equal(say('first', { TZ: 'JST-9', LC_ALL: 'de_DE.UTF-8' }, 'ann.local', identity), 'alive');
+  t.equal(say('first', { TZ: 'UTC' }, 'ann.example.net', identity), 'alive');
+  t.equal(say('second', { TZ: 'UTC' }, 'ann.local', identity), 'dead', 'it was restarted since');
 });
 
 t.test('an unreadable lock is an error at once, not an endless wait', async (t) => {
