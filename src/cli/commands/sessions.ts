@@ -11,6 +11,15 @@ import { print, say, tame } from '../terminal/output.js';
 
 const json = perCall(on(['--json'], 'Print JSON'));
 
+interface Listed {
+  name: string;
+  path: string;
+  updated_at: string;
+  model: string | null;
+  exchanges: number | null;
+  error?: string;
+}
+
 const list = command({
   name: 'list',
   aliases: ['ls'],
@@ -20,20 +29,22 @@ const list = command({
   flags: { json },
   async run({ values, operands }) {
     if (operands.length > 0) throw misuse(`Expected nothing after sessions list, got ${operands.join(' ')}.`);
-    const rows = await Promise.all((await listSessions(findPlaces().sessions)).map(async ({ name, path, updatedMs }) => {
+    const rows: Listed[] = [];
+    // One after the other: thousands at once would take as many open files, and the memory of all.
+    for (const { name, path, updatedMs } of await listSessions(findPlaces().sessions)) {
       // One damaged file must not hide the others.
       const session = await loadSession(path).catch((thrown: unknown) => RecuaError.from(thrown));
       const sound = session instanceof RecuaError ? undefined : session;
-      return {
+      rows.push({
         name, path, updated_at: new Date(updatedMs).toISOString(), model: sound?.model ?? null, exchanges: sound?.exchanges.length ?? null,
         ...(session instanceof RecuaError ? { error: session.message } : {}),
-      };
-    }));
+      });
+    }
     if (values.json) await print(`${JSON.stringify({ sessions: rows }, null, 2)}\n`);
     else if (rows.length === 0) say('There are no saved chats.');
     else {
       const widest = Math.max(...rows.map(({ name }) => name.length));
-      const line = (row: (typeof rows)[number]) => `${row.name.padEnd(widest)}  ${row.updated_at.slice(0, 16).replace('T', ' ')}  ${row.model === null ? 'damaged' : `${row.exchanges} ${row.exchanges === 1 ? 'exchange' : 'exchanges'} with ${row.model}`}`;
+      const line = (row: Listed) => `${row.name.padEnd(widest)}  ${row.updated_at.slice(0, 16).replace('T', ' ')}  ${row.model === null ? 'damaged' : `${row.exchanges} ${row.exchanges === 1 ? 'exchange' : 'exchanges'} with ${row.model}`}`;
       await printTame(`${rows.map(line).join('\n')}\n`);
     }
     return 0;

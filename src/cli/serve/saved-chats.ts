@@ -27,13 +27,15 @@ class ChatFiles implements SavedChats {
   }
 
   async list(): Promise<SavedChatEntry[]> {
-    const files = await listSessions(this.#folder);
-    return await Promise.all(files.map(async ({ name, path, updatedMs }): Promise<SavedChatEntry> => {
+    const entries: SavedChatEntry[] = [];
+    // One after the other: thousands at once would take as many open files, and the memory of all.
+    for (const { name, path, updatedMs } of await listSessions(this.#folder)) {
       // One damaged file must not hide the others.
       const session = await loadSession(path, name).catch((thrown: unknown) => RecuaError.from(thrown));
-      if (session instanceof RecuaError) return { name, updatedMs, error: session.code === 'invalid_session' ? session.message : 'Its file cannot be read.' };
-      return { name, updatedMs, model: session.model, exchanges: session.exchanges.length };
-    }));
+      if (session instanceof RecuaError) entries.push({ name, updatedMs, error: session.code === 'invalid_session' ? session.message : 'Its file cannot be read.' });
+      else entries.push({ name, updatedMs, model: session.model, exchanges: session.exchanges.length });
+    }
+    return entries;
   }
 
   async read(name: string): Promise<SavedChat> {

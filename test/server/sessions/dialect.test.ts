@@ -1,6 +1,6 @@
 // Saved chats over HTTP, with the files and locks of `recua chat`.
 import t, { type Test } from 'tap';
-import fs, { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import fs, { mkdirSync, promises, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 import { dirname, join } from 'node:path';
 import { SessionKeeper } from '#recua/cli/chat/sessions/session-keeper.js';
@@ -146,4 +146,27 @@ t.test('saved chats are for the user of the machine, if the server shows them', 
   const open = await start(t);
   t.equal((await open.ask('GET', '/sessions', undefined, { 'x-forwarded-for': '10.0.0.1' })).status, 403, 'behind a proxy nobody knows who asks');
   t.equal((await open.ask('GET', '/sessions', undefined, { origin: 'https://evil.example' })).status, 403);
+});
+
+t.test('a list of many chats has few of their files open at once', async (t) => {
+  const { folder, ask } = await start(t);
+  const { body: { session } } = await ask('POST', '/sessions', { name: 'a', session: { messages } });
+  for (let index = 0; index < 200; index++) writeFileSync(join(folder, `chat ${index}.json`), JSON.stringify(session));
+  const { open } = promises;
+  let [now, most] = [0, 0];
+  t.teardown(() => {
+    promises.open = open;
+    syncBuiltinESMExports();
+  });
+  promises.open = async (...args) => {
+    most = Math.max(most, ++now);
+    const file = await open(...args);
+    const close = file.close.bind(file);
+    file.close = () => close().finally(() => now--);
+    return file;
+  };
+  syncBuiltinESMExports();
+  const { body: { data } } = await ask('GET', '/sessions');
+  t.equal(data.filter((one: { exchanges?: number }) => one.exchanges === 1).length, 201);
+  t.ok(most < 20, `${most} at once`);
 });
