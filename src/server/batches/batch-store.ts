@@ -97,7 +97,8 @@ export class BatchStore {
     for (const id of ids) {
       if (!owner.has(await keyIn(await this.#pathOf(id, described)))) continue;
       const record = await this.#read(id, () => unread(id));
-      if (record) found.push(record);
+      // If its key could not be read a moment ago, it looked like nobody's.
+      if (record && owner.has(record.by)) found.push(record);
     }
     return found.sort((a, b) => b.batch.created_at - a.batch.created_at || (a.batch.id < b.batch.id ? 1 : -1));
   }

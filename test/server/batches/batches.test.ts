@@ -1,6 +1,7 @@
 // OpenAI's batches with the official client, over the fake engine.
-import { appendFileSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { appendFileSync, existsSync, promises, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
+import { syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
 import OpenAI, { toFile } from 'openai';
 import t, { type Test } from 'tap';
@@ -18,7 +19,7 @@ import type { Gateway } from '#recua/server/http/gateway.js';
 import type { InnerReply } from '#recua/server/http/inner.js';
 import { Traffic } from '#recua/server/http/traffic.js';
 import { KeptFolder } from '#recua/server/kept/kept-folder.js';
-import { everyone } from '#recua/server/kept/owner.js';
+import { everyone, ownerWith } from '#recua/server/kept/owner.js';
 import { makeConfig } from '#recua/settings/config.js';
 import { ownFolder, post, startApp, until, type AppUnderTest } from '../app-under-test.js';
 import { echo, FakeEngine, hang, messagesOf } from '../fake-engine.js';
@@ -660,6 +661,29 @@ t.test('with too many batches, the key that has the most loses its oldest', asyn
   await put('ann', 1);
   for (let second = 2; second < 9; second++) await put('bob', second);
   t.strictSame((await store.list()).map(({ by, batch }) => [by, batch.created_at]), [['bob', 8], ['bob', 7], ['bob', 6], ['ann', 1]]);
+});
+
+t.test('a batch whose key cannot be read for a moment is not listed for an admin', async (t) => {
+  const store = new BatchStore(new KeptFolder(ownFolder(t)));
+  const record = readBatch(Fields.of({ input_file_id: 'x', endpoint: chat, completion_window: '24h' }));
+  await store.put({ ...record, by: 'ann' });
+  const { open } = promises;
+  const restore = (): void => {
+    promises.open = open;
+    syncBuiltinESMExports();
+  };
+  t.teardown(restore);
+  let failed = 0;
+  promises.open = async (...args) => {
+    if (failed++ === 0) throw Object.assign(new Error('too many open files'), { code: 'EMFILE', errno: -24 });
+    return await open(...args);
+  };
+  syncBuiltinESMExports();
+  const root = ownerWith({ name: 'root', admin: true });
+  t.strictSame([await store.list(root), failed], [[], 2]);
+  restore();
+  t.strictSame(await store.list(root), []);
+  t.equal((await store.list(ownerWith({ name: 'ann', admin: false }))).length, 1);
 });
 
 t.test('a line that is not valid UTF-8 is named', async (t) => {
