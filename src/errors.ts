@@ -173,17 +173,18 @@ export class RecuaError extends Error {
 
   /**
    * Turns any thrown value into a RecuaError. Native errors have a code of the table, a full disk
-   * is `disk_full`, and everything else is `internal_error`.
+   * is `disk_full`, a lost current folder `file_unreadable`, and everything else `internal_error`.
    * @internal
    */
   static from(thrown: unknown): RecuaError {
     if (thrown instanceof RecuaError) return thrown;
-    const { code, path } = (thrown ?? {}) as { code?: unknown; path?: unknown };
+    const { code, path, syscall } = (thrown ?? {}) as { code?: unknown; path?: unknown; syscall?: unknown };
     const message = thrown instanceof Error ? thrown.message : String(thrown);
     // A full disk is no bug.
     if (code === 'ENOSPC' || code === 'EDQUOT') {
       return new RecuaError('disk_full', `There is no room left on the disk${typeof path === 'string' ? ` for ${path}` : ''}. Free some space and try again.`, { cause: thrown });
     }
+    if (syscall === 'uv_cwd') return new RecuaError('file_unreadable', 'The current folder is gone or cannot be read. Change to another one and try again.', { cause: thrown });
     if (typeof code === 'string' && Object.hasOwn(errorTable, code)) {
       return new RecuaError(code as ErrorCode, message, { cause: thrown });
     }

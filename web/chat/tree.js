@@ -143,7 +143,8 @@ export function wireMessage({ role, content, reasoning, toolCalls, callId, attac
 
 /** A file as text of a message, in a fence longer than any in the file. @param {Attached} file */
 function fileText({ name, text }) {
-  const longest = Math.max(2, ...[...text.matchAll(/`{3,}/g)].map(([ticks]) => ticks.length));
+  let longest = 2;
+  for (const [ticks] of text.matchAll(/`{3,}/g)) longest = Math.max(longest, ticks.length);
   const fence = '`'.repeat(longest + 1);
   return `File ${name}:\n${fence}\n${text}\n${fence}`;
 }

@@ -1,7 +1,7 @@
 // JSON for people to read.
 
 /** Strings, marks, and numbers or words. */
-const parts = /"(?:[^"\\]|\\.)*"|[[\]{},:]|[^\s[\]{},:"]+/g;
+const parts = /"[^"\\]*(?:\\.[^"\\]*)*"|[[\]{},:]|[^\s[\]{},:"]+/g;
 
 /**
  * Indents JSON and changes nothing else: writing what was parsed would round integers above 2^53.

@@ -148,3 +148,8 @@ t.test('show names the keys that llama.cpp will miss', async (t) => {
   t.strictSame(JSON.parse((await recua(['show', path, '--json'])).stdout).missing_keys, ['llama.context_length', 'llama.block_count', 'llama.attention.layer_norm_rms_epsilon']);
   t.notMatch((await recua(['show', 'builtin'])).stdout, /Missing/);
 });
+
+t.test('in a folder that is gone, the message says what to do', { skip: process.platform === 'win32' && 'a folder in use stays' }, async (t) => {
+  const through = ['sh', '-c', 'cd "$(mktemp -d)" && rmdir "$PWD" && exec "$0" "$@"'];
+  t.match(await recua(['show', 'none.gguf'], '', { through, bare: true }), { code: 1, stdout: '', stderr: /^recua: The current folder is gone or cannot be read\. Change to another one/ });
+});
