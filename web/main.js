@@ -124,7 +124,7 @@ function Later({ view }) {
 const address = new URL(location.href);
 const question = address.searchParams.get('q');
 if (question !== null) {
-  session.drafts.set(session.conversation.id, question);
+  session.boxes.texts.set(session.conversation.id, question);
   address.searchParams.delete('q');
   history.replaceState(undefined, '', address);
 }

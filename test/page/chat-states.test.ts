@@ -3,7 +3,7 @@
 import t from 'tap';
 import { RecuaError } from '#recua/errors.js';
 import { startApp, until } from '../server/app-under-test.js';
-import { hang } from '../server/fake-engine.js';
+import { echo, hang } from '../server/fake-engine.js';
 import { FakePool } from '../server/fake-pool.js';
 import { closeBrowsers, lastAnswer, missing, openPage, say } from './browsers.js';
 
@@ -80,11 +80,44 @@ t.test('the page follows a model while it loads', { skip: missing('chromium') },
   t.strictSame(complaints, []);
 });
 
-t.test('the gauge counts a message that is too long for an answer', { skip: missing('chromium') }, async (t) => {
+t.test('a message that is too long comes back with its files, and the chat goes on', { skip: missing('chromium') }, async (t) => {
   const { url, engine } = await startApp(t);
-  engine.script = () => { throw new RecuaError('context_length_exceeded', 'The prompt has 9000 tokens.'); };
+  const tooLong = () => { throw new RecuaError('context_length_exceeded', 'The prompt has 9000 tokens.'); };
+  engine.script = tooLong;
   const { page } = await openPage(t, 'chromium', url);
-  await say(page, 'x'.repeat(9_000));
-  await page.getByText('The prompt has 9000 tokens.').waitFor();
-  await page.getByText(/^9,000 \/ [\d,]+ tokens$/).waitFor();
+  await page.getByLabel('Files to attach').setInputFiles({ name: 'long.txt', mimeType: 'text/plain', buffer: Buffer.from('x'.repeat(9_000)) });
+  const box = page.getByRole('textbox', { name: 'Message' });
+  await say(page, 'Sum this up');
+  await page.getByText('Not sent: The prompt has 9000 tokens.').waitFor();
+  t.equal(await box.inputValue(), 'Sum this up');
+  t.equal(await page.locator('article').count(), 0);
+  await page.getByText(/^9,012 \/ [\d,]+ tokens$/).waitFor();
+  await page.reload();
+  t.equal(await page.locator('article').count(), 0, 'it was not kept either');
+  engine.script = echo;
+  await say(page, 'Hello');
+  await page.locator('article.answer .prose').getByText('Hello').waitFor();
+
+  // Another version of a message stays: the one before it is still there.
+  await page.getByLabel('Files to attach').setInputFiles({ name: 'short.txt', mimeType: 'text/plain', buffer: Buffer.from('short') });
+  await say(page, 'And this');
+  await until(() => engine.running.size === 0);
+  engine.script = tooLong;
+  await page.locator('article.user').last().hover();
+  await page.getByRole('button', { name: 'Edit and resend' }).last().click();
+  await page.getByRole('button', { name: 'Remove short.txt' }).click();
+  await page.getByRole('textbox', { name: 'Text' }).press('Control+Enter');
+  await page.locator('article.answer').last().getByText('The prompt has 9000 tokens.').waitFor();
+  t.equal(await page.locator('article.user').last().locator('.file').count(), 0);
+  await page.getByRole('button', { name: 'Previous version' }).last().click();
+  await page.locator('article.user').last().getByText('short.txt').waitFor();
+});
+
+t.test('the gauge counts a message without an answer', { skip: missing('chromium') }, async (t) => {
+  const { url, engine } = await startApp(t);
+  engine.script = () => { throw new RecuaError('queue_full', 'Try again later.'); };
+  const { page } = await openPage(t, 'chromium', url);
+  await say(page, 'x'.repeat(900));
+  await page.getByText('Try again later.').waitFor();
+  await page.getByText(/^900 \/ [\d,]+ tokens$/).waitFor();
 });

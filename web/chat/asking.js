@@ -144,6 +144,9 @@ export function wrongIn({ settings }) {
   return number ? `Not sent: ${number.label} in the chat settings ${wrongNumber(number, settings[number.name])}.` : '';
 }
 
+/** Whether the conversation does not fit in the model's context. @param {unknown} thrown */
+export const isTooLong = (thrown) => thrown instanceof ServerError && thrown.code === 'context_length_exceeded';
+
 /**
  * Drops the parts of a cut answer that the model cannot continue: partial tool calls and partial
  * JSON of a schema. Returns whether anything is left to continue.

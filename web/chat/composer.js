@@ -27,8 +27,8 @@ const none = [];
 /** @param {{ model: Model | undefined }} props */
 export function Composer({ model }) {
   const { conversation, busy } = session;
-  const [text, setText] = useState(session.drafts.get(conversation.id) ?? '');
-  const [files, showFiles] = useState(session.attached.get(conversation.id) ?? none);
+  const [text, setText] = useState(session.boxes.texts.get(conversation.id) ?? '');
+  const [files, showFiles] = useState(session.boxes.files.get(conversation.id) ?? none);
   /** Files being read, for all chats. */
   const [reading, setReading] = useState(/** @type {Reading[]} */ ([]));
   /** @type {{ current: HTMLTextAreaElement | null }} */
@@ -39,21 +39,21 @@ export function Composer({ model }) {
   const waits = useRef(false);
 
   useEffect(() => {
-    setText(session.drafts.get(conversation.id) ?? '');
-    showFiles(session.attached.get(conversation.id) ?? none);
+    setText(session.boxes.texts.get(conversation.id) ?? '');
+    showFiles(session.boxes.files.get(conversation.id) ?? none);
     if (matchMedia('(hover: hover)').matches) box.current?.focus();
-  }, [conversation.id, session.returned]);
+  }, [conversation.id, session.boxes.returned]);
   useEffect(() => fit(box.current), [text]);
 
   /** @param {string} next */
   const write = (next) => {
     waits.current = false;
-    session.drafts.set(conversation.id, next);
+    session.boxes.texts.set(conversation.id, next);
     setText(next);
   };
   /** Files belong to the chat they were added to, even if another is open now. @param {Attached[]} next @param {string} [id] */
   const setFiles = (next, id = conversation.id) => {
-    session.attached.set(id, next);
+    session.boxes.files.set(id, next);
     if (session.conversation.id === id) showFiles(next);
   };
   /** @param {Iterable<File>} given */
@@ -65,7 +65,7 @@ export function Composer({ model }) {
       try {
         stop.signal.throwIfAborted();
         const read = await readAttached(file, (how) => setReading((list) => list.map((one) => (one.key === key ? { ...one, how } : one))), stop.signal);
-        setFiles([...session.attached.get(id) ?? [], read], id);
+        setFiles([...session.boxes.files.get(id) ?? [], read], id);
       } catch (thrown) {
         if (!stop.signal.aborted) notify(sentenceOf(thrown));
       }
@@ -77,8 +77,8 @@ export function Composer({ model }) {
   // The text and the model may be newer than the last drawing.
   const send = () => {
     const { id, model: to } = session.conversation;
-    const said = session.drafts.get(id) ?? '';
-    const given = session.attached.get(id) ?? none;
+    const said = session.boxes.texts.get(id) ?? '';
+    const given = session.boxes.files.get(id) ?? none;
     if (session.busy || reading.some(({ chat }) => chat === id) || (said.trim() === '' && given.length === 0)) return;
     waits.current = to === '';
     if (waits.current) {
@@ -87,7 +87,7 @@ export function Composer({ model }) {
       return;
     }
     if (!session.say(said, given)) return;
-    session.drafts.delete(id);
+    session.boxes.texts.delete(id);
     setText('');
     setFiles([], id);
   };

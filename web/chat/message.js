@@ -128,16 +128,24 @@ const GetAnswer = ({ message }) => html`<div class="row"><button type="button" o
 function UserMessage({ message, canAsk }) {
   const [editing, setEditing] = useState(false);
   const { content, attached = [] } = message;
+  /** Those that stay in the edited message. */
+  const [files, setFiles] = useState(attached);
+  /** @param {string} text */
+  const send = (text) => (text.trim() !== '' || files.length > 0) && session.say(text, files, message);
   return html`<article class="message user" aria-label="You">
-    ${attached.map(({ name, text }) => html`<details class="file"><summary><${Icon} name="file" />${name} <span class="dim">${count(text.length)} characters</span></summary><pre tabindex="0">${text.slice(0, 20_000)}</pre></details>`)}
+    ${editing && files.length > 0 && html`<ul class="files" aria-label="Attached files">${files.map((file) => html`<li key=${file.name}>
+      <${Icon} name="file" /><span>${file.name}</span>
+      <${IconButton} icon="close" label=${`Remove ${file.name}`} onClick=${() => setFiles(files.filter((one) => one !== file))} />
+    </li>`)}</ul>`}
+    ${!editing && attached.map(({ name, text }) => html`<details class="file"><summary><${Icon} name="file" />${name} <span class="dim">${count(text.length)} characters</span></summary><pre tabindex="0">${text.slice(0, 20_000)}</pre></details>`)}
     ${editing
-      ? html`<${Editor} text=${content} label="Send" done=${() => setEditing(false)} save=${(/** @type {string} */ text) => session.say(text, attached, message)} />`
+      ? html`<${Editor} text=${content} label="Send" done=${() => setEditing(false)} save=${send} />`
       : content !== '' && html`<div class="said">${content}</div>`}
     ${canAsk && !editing && html`<${GetAnswer} message=${message} />`}
     ${!editing && html`<div class="actions">
       <${Branches} message=${message} />
       <${IconButton} icon="copy" label="Copy message" onClick=${() => copyText(content)} />
-      <${IconButton} icon="edit" label="Edit and resend" disabled=${session.busy} onClick=${() => setEditing(true)} />
+      <${IconButton} icon="edit" label="Edit and resend" disabled=${session.busy} onClick=${() => { setFiles(attached); setEditing(true); }} />
     </div>`}
   </article>`;
 }

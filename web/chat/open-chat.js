@@ -24,6 +24,17 @@ export class OpenChat {
     this.path = pathOf(this.children, this.conversation.chosen);
   }
 
+  /** Takes over what is new in saved messages. Returns whether anything is. @param {Message[]} saved */
+  takeNews(saved) {
+    const news = saved.filter(({ id, content, finish, error }) => {
+      const here = this.messages.get(id);
+      // A complete answer that could not be saved is ahead of its saved copy.
+      return !here || ((finish || error || !here.finish) && (content !== here.content || finish !== here.finish));
+    });
+    for (const message of news) this.messages.set(message.id, message);
+    return news.length > 0;
+  }
+
   /** The two answers shown side by side at the end, or none. */
   get pair() {
     const last = this.path.at(-1);

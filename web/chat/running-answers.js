@@ -33,7 +33,8 @@ export class RunningAnswers extends Map {
   }
 
   /**
-   * Writes an answer until it is complete, stopped or failed, and saves it meanwhile.
+   * Writes an answer until it is complete, stopped or failed, and saves it meanwhile. Returns why
+   * it failed.
    * @param {Message} message @param {Message[]} before the messages before it
    * @param {Conversation} conversation
    * @param {boolean} continued @param {() => Promise<void>} save
@@ -45,17 +46,19 @@ export class RunningAnswers extends Map {
     const running = { stop, watchers: new Set(), path: [...before, message], connecting: false };
     this.set(message.id, running);
     const timer = setInterval(() => void save(), saveEveryMs);
+    let failure;
     const grown = () => { for (const watcher of running.watchers) watcher(); };
     try {
       await wholeAnswer(message, running, conversation, continued, grown);
     } catch (thrown) {
       if (stop.signal.aborted) message.finish = 'stopped';
-      else message.error = sentenceOf(thrown);
+      else message.error = sentenceOf(failure = thrown);
     }
     clearInterval(timer);
     this.delete(message.id);
     // Other tabs that wait read what is saved.
     void save().then(release);
     grown();
+    return failure;
   }
 }

@@ -3,9 +3,10 @@
 import { Emitter } from '../app/emitter.js';
 import { notify, unnotify } from '../app/notice.js';
 import { sentenceOf } from '../app/server.js';
-import { hasSchema, wrongIn } from './asking.js';
+import { hasSchema, isTooLong, wrongIn } from './asking.js';
 import * as database from './database.js';
 import { KeptChats } from './kept-chats.js';
+import { MessageBoxes } from './message-boxes.js';
 import { OpenChat } from './open-chat.js';
 import { tryHold, untilFree } from './one-tab.js';
 import { RunningAnswers } from './running-answers.js';
@@ -25,10 +26,7 @@ class Session extends Emitter {
   #chat = new OpenChat(newConversation(''), []);
   /** The next new chat has this id, so that what is written into its box stays. */
   #nextId = this.#chat.conversation.id;
-  /** Text in the message box, by conversation id. @type {Map<string, string>} */
-  drafts = new Map();
-  /** Attached files, by conversation id. @type {Map<string, import('./tree.js').Attached[]>} */
-  attached = new Map();
+  boxes = new MessageBoxes();
   #opening = 0;
   /**
    * Chats with a message that is being written to the server's file, by the conversation's id.
@@ -42,8 +40,6 @@ class Session extends Emitter {
     save: (conversation, messages) => void this.#save(conversation, messages),
     changed: () => this.changed(),
   });
-  /** Counts messages that were put back into the box. */
-  returned = 0;
 
   /** The last changed first, without an empty conversation. */
   get list() {
@@ -148,13 +144,7 @@ class Session extends Emitter {
     if (!isOpen()) return;
     const read = await database.messagesOf(conversation.id);
     if (!isOpen()) return;
-    const news = read.filter(({ id, content, finish, error }) => {
-      const here = this.messages.get(id);
-      // A complete answer that could not be saved is ahead of its saved copy.
-      return !here || ((finish || error || !here.finish) && (content !== here.content || finish !== here.finish));
-    });
-    for (const message of news) this.messages.set(message.id, message);
-    if (news.length > 0) this.#arrange();
+    if (this.#chat.takeNews(read)) this.#arrange();
   }
 
   /** @param {OpenChat} chat */
@@ -185,14 +175,6 @@ class Session extends Emitter {
     Object.assign(this.conversation, change);
     if (this.messages.size > 0) void this.#save(this.conversation, []);
     this.changed();
-  }
-
-  /** @param {string} name @param {unknown} value undefined: the server's default */
-  set(name, value) {
-    const settings = { ...this.conversation.settings };
-    if (value === undefined || value === '') delete settings[name];
-    else settings[name] = value;
-    this.change({ settings });
   }
 
   /** @param {Conversation} conversation @param {Message[]} messages */
@@ -254,19 +236,28 @@ class Session extends Emitter {
       if (this.#kept.find(conversation.id)) this.#reply(chat, message);
     } catch (thrown) {
       this.#sending.delete(conversation.id);
-      const { id, content, attached = [] } = message;
-      notify(`Not sent: ${sentenceOf(thrown)}`);
-      chat.messages.delete(id);
-      await this.#kept.removeMessage(message).catch(() => undefined);
-      // What was written meanwhile comes after it.
-      this.drafts.set(conversation.id, [content, this.drafts.get(conversation.id)].filter(Boolean).join('\n\n'));
-      this.attached.set(conversation.id, [...attached, ...this.attached.get(conversation.id) ?? []]);
-      this.returned++;
       conversation.chosen = before;
-      void this.#save(conversation, []);
-      chat.arrange();
+      await this.#takeBack(chat, [message], thrown);
       await this.files.refresh(conversation).catch(() => undefined);
     }
+    this.changed();
+  }
+
+  /**
+   * Puts a user's message back into the box, and takes it and its failed answers out of the chat.
+   * @param {OpenChat} chat @param {[Message, ...Message[]]} messages the user's, then the answers
+   * @param {unknown} thrown
+   */
+  async #takeBack(chat, messages, thrown) {
+    const { conversation } = chat;
+    notify(`Not sent: ${sentenceOf(thrown)}`);
+    for (const message of messages) {
+      chat.messages.delete(message.id);
+      await this.#kept.removeMessage(message).catch(() => undefined);
+    }
+    this.boxes.putBack(messages[0]);
+    void this.#save(conversation, []);
+    chat.arrange();
     this.changed();
   }
 
@@ -293,8 +284,23 @@ class Session extends Emitter {
     if (answers[0]) chat.choose(answers[0]);
     chat.arrange();
     void this.#save(conversation, answers);
-    for (const message of answers) void this.#write(conversation, message, path);
+    const writing = answers.map((message) => this.#write(conversation, message, path));
+    void Promise.all(writing).then((failures) => this.#afterFailures(chat, to, failures));
     this.changed();
+  }
+
+  /**
+   * A message that does not fit in the context comes back, else all after it would fail, too. Not
+   * another version of a message: the version before it is still there.
+   * @param {OpenChat} chat @param {Message} to @param {unknown[]} failures of the answers
+   */
+  async #afterFailures(chat, to, failures) {
+    const { conversation } = chat;
+    const answers = chat.children.get(to.id) ?? [];
+    if (!failures.every(isTooLong) || to.role !== 'user' || chat.siblings(to).length > 1 || answers.some(({ content, error }) => content || !error)) return;
+    if (!this.#kept.find(conversation.id)) return;
+    await this.#takeBack(chat, [to, ...answers], failures[0]);
+    void this.files.keep(conversation);
   }
 
   /**
@@ -353,11 +359,13 @@ class Session extends Emitter {
    * @param {Conversation} conversation @param {Message} message
    * @param {Message[]} before the messages before it
    * @param {() => void} [release] the lock of an answer that is continued
+   * @returns {Promise<unknown>} why it failed
    */
   async #write(conversation, message, before, release) {
-    await this.running.write(message, before, conversation, release !== undefined, () => this.#save(conversation, [message]), release);
+    const failure = await this.running.write(message, before, conversation, release !== undefined, () => this.#save(conversation, [message]), release);
     this.changed();
     void this.files.keep(conversation);
+    return failure;
   }
 
   /** @param {string} id */

@@ -28,7 +28,7 @@ export function SettingsPanel({ model, isLoaded, close }) {
       <${Field} name="system" tag="textarea" rows="4" placeholder="None" />
     </label>
     <label>Thinking
-      <select value=${session.conversation.settings['thinking'] ?? ''} onChange=${(/** @type {Event} */ event) => session.set('thinking', valueOf(event))}>
+      <select value=${session.conversation.settings['thinking'] ?? ''} onChange=${(/** @type {Event} */ event) => set('thinking', valueOf(event))}>
         <option value="">Model default</option><option value="off">Off</option>
       </select>
     </label>
@@ -37,6 +37,14 @@ export function SettingsPanel({ model, isLoaded, close }) {
     <${JsonField} name="tools" label="Tools (you type the results)" example='[{"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}}]' isRight=${Array.isArray} />
     <p class="dim">Empty fields use the server's defaults.</p>
   </aside>`;
+}
+
+/** @param {string} name @param {unknown} value '': the server's default */
+function set(name, value) {
+  const settings = { ...session.conversation.settings };
+  if (value === '') delete settings[name];
+  else settings[name] = value;
+  session.change({ settings });
 }
 
 /** @param {Event} event */
@@ -53,7 +61,7 @@ function Field({ name, tag, ...attributes }) {
   const done = (event) => {
     const text = valueOf(event);
     setTyped(undefined);
-    session.set(name, text !== '' && attributes['type'] === 'number' ? Number(text) : text);
+    set(name, text !== '' && attributes['type'] === 'number' ? Number(text) : text);
   };
   return html`<${tag} ...${attributes} value=${typed ?? session.conversation.settings[name] ?? ''}
     onInput=${(/** @type {Event} */ event) => setTyped(valueOf(event))} onChange=${done} />`;

@@ -1,0 +1,22 @@
+// What is written in the message boxes, and not sent: one box for each conversation.
+
+/** @typedef {import('./tree.js').Attached} Attached */
+
+export class MessageBoxes {
+  /** By conversation id. @type {Map<string, string>} */
+  texts = new Map();
+  /** Attached files, by conversation id. @type {Map<string, Attached[]>} */
+  files = new Map();
+  /** Counts messages that were put back. */
+  returned = 0;
+
+  /**
+   * Puts a message back into the box, before what was written meanwhile.
+   * @param {import('./tree.js').Message} message
+   */
+  putBack({ conversation, content, attached = [] }) {
+    this.texts.set(conversation, [content, this.texts.get(conversation)].filter(Boolean).join('\n\n'));
+    this.files.set(conversation, [...attached, ...this.files.get(conversation) ?? []]);
+    this.returned++;
+  }
+}
