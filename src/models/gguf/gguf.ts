@@ -150,6 +150,8 @@ class Reader {
     this.#keep(length, start);
     await cursor.need(length + 4, `metadata key ${index}`);
     const key = cursor.text(length);
+    // llama.cpp compares keys up to a NUL, so it would take this one for another, unchecked.
+    if (key.includes('\0')) throw cursor.invalid(`the metadata key ${JSON.stringify(key)} contains a NUL`, start);
     if (this.#metadata.has(key)) throw cursor.invalid(`the metadata key "${key}" comes twice`, start);
     this.#metadata.set(key, await this.#readValue(key, cursor.u32()));
   }

@@ -56,7 +56,7 @@ export async function readModelFile(model: string | PartOpener): Promise<ModelFi
   const parts: [Gguf, ...Gguf[]] = [first, ...await readOtherParts(opener, first)];
   const tensors = parts.flatMap((part) => part.tensors);
   const metadata = first.metadata;
-  const architecture = text(metadata.get('general.architecture'));
+  const architecture = architectureOf(first);
   const ofArchitecture = (key: string) => count(metadata.get(`${architecture}.${key}`));
   const template = metadata.get('tokenizer.chat_template');
   checkNumbers(first, architecture);
@@ -77,6 +77,16 @@ export async function readModelFile(model: string | PartOpener): Promise<ModelFi
     hasChatTemplate: template !== undefined && template !== '',
     createdSeconds: typeof model === 'string' ? Math.floor((await stat(model)).mtimeMs / 1000) : 0,
   };
+}
+
+/**
+ * '' if the file names none. The checks below look for this architecture's keys, so llama.cpp must
+ * read the same name: it reads up to a NUL, and texts of any length.
+ */
+function architectureOf({ path, metadata }: Gguf): string {
+  const value = metadata.get('general.architecture') ?? '';
+  if (typeof value === 'string' && !value.includes('\0')) return value;
+  throw new RecuaError('invalid_gguf', `${path} cannot be used: expected general.architecture to be a short text without a NUL.`);
 }
 
 /** llama.cpp ends the process on such numbers, while it loads or later. */

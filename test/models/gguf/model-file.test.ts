@@ -35,6 +35,22 @@ t.test('numbers on which llama.cpp would end the process are refused', async (t)
   t.equal((await readModelFile(path)).layers, 2, 'other parts of a model may have no layers');
 });
 
+t.test('an architecture that llama.cpp would read otherwise is refused', async (t) => {
+  const path = join(t.testdir(), 'bad.gguf');
+  const key = 'general.architecture';
+  const blocks: Meta = ['llama.block_count', types.u32, 513];
+  // So many texts before it that a last one of five bytes is not kept.
+  const kept = 8 * 1024 * 1024 - blocks[0].length - key.length - 4;
+  const sizes = Array.from({ length: 33 }, (_, i) => Math.floor((kept + i) / 33));
+  const texts = sizes.map((size, i): Meta => [`text ${String(i).padStart(2)}`, types.string, 'x'.repeat(size - 7)]);
+  for (const metadata of [
+    [[key, types.string, 'llama\0x'], blocks], [...texts, blocks, [key, types.string, 'llama']], [[key, types.u32, 1], blocks],
+  ] satisfies Meta[][]) {
+    writeFileSync(path, gguf({ ...sound, metadata }));
+    await t.rejects(readModelFile(path), { code: 'invalid_gguf', message: 'expected general.architecture to be a short text' });
+  }
+});
+
 t.test('numbers that contradict each other are refused', async (t) => {
   const path = join(t.testdir(), 'bad.gguf');
   const names = ['expert_count', 'expert_used_count', 'attention.head_count', 'attention.head_count_kv'];
