@@ -96,7 +96,7 @@ function checkNumbers({ path, metadata }: Gguf, architecture: string | null): vo
     return typeof value === 'number' || typeof value === 'bigint' ? Number(value) : NaN; // or a list
   };
   for (const [key, value] of metadata) {
-    const number = Number(value);
+    const number = largest(value);
     const refuse = (what: string): never => {
       throw new RecuaError('invalid_gguf', `${path} cannot be used: expected ${key} to be ${what}, got ${number}.`);
     };
@@ -105,6 +105,11 @@ function checkNumbers({ path, metadata }: Gguf, architecture: string | null): vo
     if (key === `${architecture}.attention.head_count_kv` && numberOf('attention.head_count') % numberOf('attention.head_count_kv') > 0) refuse(`a divisor of ${numberOf('attention.head_count')} heads`);
     if (/norm(_rms)?_epsilon$/.test(key) && !(number >= 0 && number < Infinity)) refuse('a number from 0');
   }
+}
+
+/** A number, or the largest of a list of them, one per layer. */
+function largest(value: MetadataValue): number {
+  return typeof value === 'object' && 'items' in value ? Math.max(...value.items.map(Number)) : Number(value);
 }
 
 /** Files of a model that were checked, as they were then. */

@@ -55,20 +55,23 @@ t.test('numbers that contradict each other are refused', async (t) => {
   const path = join(t.testdir(), 'bad.gguf');
   const names = ['expert_count', 'expert_used_count', 'attention.head_count', 'attention.head_count_kv'];
   const others = sound.metadata!.filter(([key]) => !names.some((name) => key === `llama.${name}`));
-  const write = (numbers: Record<string, number>) => writeFileSync(path, gguf({
-    ...sound, metadata: [...others, ...Object.entries(numbers).map(([name, number]): Meta => [`llama.${name}`, types.u32, number])],
+  type Numbers = Record<string, number | number[]>;
+  const write = (numbers: Numbers) => writeFileSync(path, gguf({
+    ...sound, metadata: [...others, ...Object.entries(numbers).map(([name, value]): Meta => [`llama.${name}`, Array.isArray(value) ? types.array : types.u32, value, types.u32])],
   }));
-  const wrong: [numbers: Record<string, number>, told: string][] = [
+  const wrong: [numbers: Numbers, told: string][] = [
     [{ expert_count: 4, expert_used_count: 5 }, 'expected llama.expert_used_count to be from 1 to 4, got 5'],
     [{ expert_count: 4, expert_used_count: 0 }, 'expected llama.expert_used_count to be from 1 to 4, got 0'],
+    [{ expert_count: 4, expert_used_count: [2, 5] }, 'expected llama.expert_used_count to be from 1 to 4, got 5'],
     [{ 'attention.head_count_kv': 3, 'attention.head_count': 4 }, 'expected llama.attention.head_count_kv to be a divisor of 4 heads, got 3'],
   ];
   for (const [numbers, told] of wrong) {
     write(numbers);
     await t.rejects(readModelFile(path), { code: 'invalid_gguf', message: told });
   }
-  const right: Record<string, number>[] = [
+  const right: Numbers[] = [
     { expert_count: 0, expert_used_count: 0 }, { expert_count: 4, expert_used_count: 4 },
+    { expert_count: 4, expert_used_count: [0, 4] }, { 'attention.head_count': [4, 6], 'attention.head_count_kv': [2, 4] },
     { 'attention.head_count': 4, 'attention.head_count_kv': 0 }, { 'attention.head_count': 4, 'attention.head_count_kv': 2 }, { 'attention.head_count_kv': 3 },
   ];
   for (const numbers of right) {
