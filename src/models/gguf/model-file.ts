@@ -46,6 +46,8 @@ export interface PartOpener {
 
 /** LLAMA_MAX_LAYERS of llama.cpp. */
 const mostLayers = 512;
+/** LLAMA_MAX_EXPERTS. */
+const mostExperts = 1024;
 
 const partName = /^(.*)-(\d{5})-of-(\d{5})\.gguf$/i;
 
@@ -90,21 +92,35 @@ function architectureOf({ path, metadata }: Gguf): string {
 }
 
 /** llama.cpp ends the process on such numbers, while it loads or later. */
-function checkNumbers({ path, metadata }: Gguf, architecture: string | null): void {
+function checkNumbers({ path, metadata }: Gguf, architecture: string): void {
+  const refuse = (key: string, what: string): never => {
+    const value = metadata.get(key);
+    throw new RecuaError('invalid_gguf', `${path} cannot be used: expected ${key} to be ${what}, got ${value === undefined ? 'none' : largest(value)}.`);
+  };
+  for (const [key, value] of metadata) {
+    if (key === `${architecture}.block_count` && !(largest(value) >= 1 && largest(value) <= mostLayers)) refuse(key, `from 1 to ${mostLayers}`);
+    if (/norm(_rms)?_epsilon$/.test(key) && !(largest(value) >= 0 && largest(value) < Infinity)) refuse(key, 'a number from 0');
+  }
+  const check = (name: string, sound: boolean, what: string): void => {
+    if (!sound) refuse(`${architecture}.${name}`, what);
+  };
   const numberOf = (name: string): number => {
     const value = metadata.get(`${architecture}.${name}`);
     return typeof value === 'number' || typeof value === 'bigint' ? Number(value) : NaN; // or a list
   };
-  for (const [key, value] of metadata) {
-    const number = largest(value);
-    const refuse = (what: string): never => {
-      throw new RecuaError('invalid_gguf', `${path} cannot be used: expected ${key} to be ${what}, got ${number}.`);
-    };
-    if (key === `${architecture}.block_count` && !(number >= 1 && number <= mostLayers)) refuse(`from 1 to ${mostLayers}`);
-    if (key === `${architecture}.expert_used_count` && numberOf('expert_count') > 0 && !(number >= 1 && number <= numberOf('expert_count'))) refuse(`from 1 to ${numberOf('expert_count')}`);
-    if (key === `${architecture}.attention.head_count_kv` && numberOf('attention.head_count') % numberOf('attention.head_count_kv') > 0) refuse(`a divisor of ${numberOf('attention.head_count')} heads`);
-    if (/norm(_rms)?_epsilon$/.test(key) && !(number >= 0 && number < Infinity)) refuse('a number from 0');
-  }
+  const heads = numberOf('attention.head_count');
+  check('attention.head_count_kv', !(heads % numberOf('attention.head_count_kv') > 0), `a divisor of ${heads} heads`);
+  check('nextn_predict_layers', !(numberOf('nextn_predict_layers') > numberOf('block_count')), `at most ${numberOf('block_count')}`);
+  const experts = numberOf('expert_count') || 0;
+  check('expert_count', experts <= mostExperts, `at most ${mostExperts}`);
+  const used = largest(metadata.get(`${architecture}.expert_used_count`) ?? 0);
+  const dense = experts <= 1 && /^hunyuan(_vl|-dense)$/.test(architecture); // llama.cpp then ignores how many are used
+  if (experts > 0) check('expert_used_count', dense || (used >= 1 && used <= experts), `from 1 to ${experts}`);
+  else check('expert_used_count', dense || used === 0, '0, without experts');
+  const groups = numberOf('expert_group_count') || 0;
+  check('expert_group_count', groups === 0 || (groups < experts && experts % groups === 0), `0, or a part of ${experts} experts`);
+  const groupsUsed = numberOf('expert_group_used_count') || 0;
+  check('expert_group_used_count', groups <= 1 || (groupsUsed >= 1 && groupsUsed < groups), `from 1 to ${groups - 1}`);
 }
 
 /** A number, or the largest of a list of them, one per layer. */

@@ -63,6 +63,14 @@ t.test('numbers that contradict each other are refused', async (t) => {
     [{ expert_count: 4, expert_used_count: 5 }, 'expected llama.expert_used_count to be from 1 to 4, got 5'],
     [{ expert_count: 4, expert_used_count: 0 }, 'expected llama.expert_used_count to be from 1 to 4, got 0'],
     [{ expert_count: 4, expert_used_count: [2, 5] }, 'expected llama.expert_used_count to be from 1 to 4, got 5'],
+    [{ expert_count: 4 }, 'expected llama.expert_used_count to be from 1 to 4, got none'],
+    [{ expert_used_count: 2 }, 'expected llama.expert_used_count to be 0, without experts, got 2'],
+    [{ expert_count: 1025, expert_used_count: 2 }, 'expected llama.expert_count to be at most 1024, got 1025'],
+    [{ expert_group_count: 1 }, 'expected llama.expert_group_count to be 0, or a part of 0 experts, got 1'],
+    [{ expert_count: 4, expert_used_count: 2, expert_group_count: 3 }, 'expected llama.expert_group_count to be 0, or a part of 4 experts, got 3'],
+    [{ expert_count: 4, expert_used_count: 2, expert_group_count: 4 }, 'expected llama.expert_group_count to be 0, or a part of 4 experts, got 4'],
+    [{ expert_count: 4, expert_used_count: 2, expert_group_count: 2, expert_group_used_count: 2 }, 'expected llama.expert_group_used_count to be from 1 to 1, got 2'],
+    [{ nextn_predict_layers: 3 }, 'expected llama.nextn_predict_layers to be at most 2, got 3'],
     [{ 'attention.head_count_kv': 3, 'attention.head_count': 4 }, 'expected llama.attention.head_count_kv to be a divisor of 4 heads, got 3'],
   ];
   for (const [numbers, told] of wrong) {
@@ -71,7 +79,9 @@ t.test('numbers that contradict each other are refused', async (t) => {
   }
   const right: Numbers[] = [
     { expert_count: 0, expert_used_count: 0 }, { expert_count: 4, expert_used_count: 4 },
-    { expert_count: 4, expert_used_count: [0, 4] }, { 'attention.head_count': [4, 6], 'attention.head_count_kv': [2, 4] },
+    { expert_count: 4, expert_used_count: [0, 4] }, { expert_count: 4, expert_used_count: 2, expert_group_count: 1 },
+    { expert_count: 4, expert_used_count: 2, expert_group_count: 2, expert_group_used_count: 1 }, { nextn_predict_layers: 1 },
+    { 'attention.head_count': [4, 6], 'attention.head_count_kv': [2, 4] },
     { 'attention.head_count': 4, 'attention.head_count_kv': 0 }, { 'attention.head_count': 4, 'attention.head_count_kv': 2 }, { 'attention.head_count_kv': 3 },
   ];
   for (const numbers of right) {
