@@ -264,7 +264,8 @@ class Reader {
 
   /**
    * llama.cpp parses a byte token's value from its text without checking it, so `<0x-1>` would
-   * write outside a buffer.
+   * write outside a buffer. Its converter for XVERSE writes the byte 0 as `<b'\x00'>`, which
+   * llama.cpp reads as 0.
    */
   async #checkByteTokens(): Promise<void> {
     const tokens = this.#metadata.get('tokenizer.ggml.tokens');
@@ -281,7 +282,7 @@ class Reader {
       }
       await cursor.need(Math.min(bytes, 64), 'the vocabulary');
       const text = cursor.text(Math.min(bytes, 64));
-      if (!/^<0x[0-9A-Fa-f]{2}>$/.test(text)) throw cursor.invalid(`token ${i} is a byte token with the text "${text}", expected a form like <0x0A>`);
+      if (!/^<(0x[0-9A-Fa-f]{2}|b'\\x00')>$/.test(text)) throw cursor.invalid(`token ${i} is a byte token with the text "${text}", expected a form like <0x0A>`);
     }
   }
 }

@@ -114,6 +114,13 @@ for (const [what, spec, expected] of broken) {
   });
 }
 
+t.test('readGguf() accepts the byte 0 as files of XVERSE spell it', async (t) => {
+  const path = join(t.testdir(), 'xverse.gguf');
+  const metadata: Spec['metadata'] = [['tokenizer.ggml.tokens', types.array, ['a', "<b'\\x00'>"], types.string], ['tokenizer.ggml.token_type', types.array, [1, 6], types.i32]];
+  writeFileSync(path, gguf({ metadata }));
+  t.match((await readGguf(path)).metadata.get('tokenizer.ggml.tokens'), { items: ['a', "<b'\\x00'>"] });
+});
+
 t.test('readGguf() names a missing file and a folder', async (t) => {
   const folder = t.testdir();
   await t.rejects(readGguf(join(folder, 'none.gguf')), { code: 'model_not_found' });
