@@ -113,10 +113,12 @@ function shapeOf(model: ModelFile): Shape {
     || metadata.has(`${model.architecture}.shortconv.l_cache`);
   const interval = number('full_attention_interval');
   const kvHeads = value('attention.head_count_kv') ?? value('attention.head_count');
+  // Each layer of Nemotron-H is one of three kinds; those with a width are feed-forward.
+  const isForward = (index: number) => model.architecture.startsWith('nemotron_h') && (itemOf(value('feed_forward_length'), index) ?? 0) > 0;
   const layers = Array.from({ length: model.layers }, (_, index): Layer => {
-    const ofLayer = interval > 0 && (index + 1) % interval !== 0 ? 0 : itemOf(kvHeads, index) ?? heads;
+    const ofLayer = isForward(index) || (interval > 0 && (index + 1) % interval !== 0) ? 0 : itemOf(kvHeads, index) ?? heads;
     // A list of head counts with a 0 shows which layers are recurrent; without one, all may be.
-    return { keyWidth: ofLayer * keyLength, valueWidth: ofLayer * valueLength, recurrent: isRecurrent && (ofLayer === 0 || !saysWhich(kvHeads, interval)) };
+    return { keyWidth: ofLayer * keyLength, valueWidth: ofLayer * valueLength, recurrent: isRecurrent && !isForward(index) && (ofLayer === 0 || !saysWhich(kvHeads, interval)) };
   });
   return {
     layers,

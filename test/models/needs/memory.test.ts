@@ -128,6 +128,10 @@ t.test('estimateMemory() of recurrent layers counts their states, once per reque
   t.equal(estimateMemory(pure, { ...f16, parallel: 3 }).kvBytes, 12 * state);
   const hybrid = await modelOf(t, [...ssm, ['attention.head_count', types.u32, 8], ['attention.head_count_kv', types.array, [0, 0, 2, 0], types.u32]], 'jamba');
   t.equal(estimateMemory(hybrid, f16).kvBytes, 3 * state + 1024 * 2 * 64 * 2 * 2);
+  const threeKinds = await modelOf(t, [
+    ...ssm, ['attention.head_count', types.u32, 8], ['attention.head_count_kv', types.array, [0, 0, 2, 0], types.u32], ['feed_forward_length', types.array, [0, 64, 0, 0], types.u32],
+  ], 'nemotron_h');
+  t.equal(estimateMemory(threeKinds, f16).kvBytes, 2 * state + 1024 * 2 * 64 * 2 * 2, 'a feed-forward layer has no state');
 });
 
 t.test('estimateMemory() needs no cache if nothing is remembered, and ends on absurd claims', async (t) => {
