@@ -1,6 +1,6 @@
 // `npm run bench -- page`: the size of the page at /, its first paint, whether a conversation of
 // 2,000 messages scrolls without long tasks, and the cost of an answer with 500 tokens per second.
-// In Chromium (from PATH, or RECUA_CHROMIUM) with a server of the embedded model; the benchmark
+// In Chromium (from PATH, or RECUA_CHROMIUM) with a server of the built-in model; the benchmark
 // itself sends the fast answer.
 import { accessSync, constants } from 'node:fs';
 import { createServer, request } from 'node:http';

@@ -37,7 +37,7 @@ function besideLlamaServer(page) {
     const isTurned = turn(2) !== 2;
     return { label: `${load}, ${model}${isTurned ? ' ↓' : ''}`, runs: runs.split('·').map(number).map(turn), median: turn(number(median)), goal: turn(number(goal)) };
   });
-  const [left, width, top, step] = [390, 860, 62, 19];
+  const [left, width, top, step] = [450, 920, 62, 19];
   const [least, most] = [0.4, 32];
   const x = (value) => left + Math.log(value / least) / Math.log(most / least) * (width - left - 20);
   const bottom = top + rows.length * step;

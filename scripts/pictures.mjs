@@ -1,6 +1,6 @@
 // `node scripts/pictures.mjs [folder]`: takes the page's screenshots for docs/images in Chromium
 // (from PATH, or RECUA_CHROMIUM). The server is `recua api builtin`; a proxy in front of it makes
-// up the model list and the chat answers, because the embedded model says little. All other numbers
+// up the model list and the chat answers, because the built-in model says little. All other numbers
 // are the server's.
 import { createServer, request } from 'node:http';
 import { accessSync, constants, mkdirSync, statSync } from 'node:fs';
@@ -100,7 +100,7 @@ async function startFront(port) {
     if (req.url === '/v1/models') return send({ object: 'list', data: models.map((model) => ({ object: 'model', owned_by: 'recua', ...model, meta: { ...model.meta, ftype: model.id.split(/GGUF:/)[1] } })) });
     if (req.method === 'POST' && req.url === '/tokenize') return send({ tokens: (await readBody(req)).content.match(/\w+|\W/g) ?? [] });
     if (req.method === 'POST' && req.url === '/v1/chat/completions') return chat(await readBody(req), res);
-    // The made-up models have the embedded model's settings.
+    // The made-up models have the built-in model's settings.
     const path = req.url.replace(/^\/props\?.*/, '/props');
     const asked = request({ port, method: req.method, path, headers: req.headers }, (reply) => {
       res.writeHead(reply.statusCode, reply.headers);
@@ -130,7 +130,7 @@ function chat({ messages, model }, res) {
   res.end('data: [DONE]\n\n');
 }
 
-/** Runs the embedded model, for the Now view, until it is told to stop. */
+/** Runs the built-in model, for the Now view, until it is told to stop. */
 async function work(port, enough) {
   const ask = (content, tokens) => fetch(`http://127.0.0.1:${port}/v1/chat/completions`, {
     method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify({ messages: [{ role: 'user', content }], max_tokens: tokens, temperature: 1, ignore_eos: true }),

@@ -1,5 +1,5 @@
 // `node scripts/terminal-cast.mjs`: records docs/images/terminal.svg, the built command line in a
-// real shell on a pseudo-terminal, with the embedded model. `scenes` has the typed commands; all
+// real shell on a pseudo-terminal, with the built-in model. `scenes` has the typed commands; all
 // other text is the programs' output. Waits are shortened; nothing else is changed.
 import { spawnSync } from 'node:child_process';
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';

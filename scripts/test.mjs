@@ -109,7 +109,7 @@ await program(async () => {
     // All at once: the first two use one core each.
     const [typed, linted, built] = await Promise.all([
       check('Types', async () => (await compileTests(), true)),
-      check('Lint', () => lint(chosen.changed)),
+      chosen.changed?.length === 0 ? 0 : check('Lint', () => lint(chosen.changed)),
       needsPeers(chosen.tests) ? check('llama-server and llama-quantize to compare with', async () => (await ensurePeers(['llama-server', 'llama-quantize']), true)) : 0,
     ]);
     extra += typed + built;

@@ -147,7 +147,7 @@ async function serve(t: Test): Promise<{ address: string; env: Record<string, st
 
 const skip = (process.platform === 'win32' && 'needs sh') || (spawnSync('curl', ['--version']).status !== 0 && 'needs curl');
 
-t.test('blocks without a mark run with the embedded model', { skip }, async (t) => {
+t.test('blocks without a mark run with the built-in model', { skip }, async (t) => {
   const { address, env } = await serve(t);
   const runnable = shell.filter((block) => block.kind === 'sh' && !isGenerated(block));
   t.ok(runnable.length >= 3);
@@ -174,7 +174,7 @@ t.test('each request of docs/http.md is answered, or refused because this server
   }
 });
 
-/** Commands that end by themselves and need only the embedded model. */
+/** Commands that end by themselves and need only the built-in model. */
 const local = /^(\S+=\S+ |git diff \| )*recua ((run|show|chat) builtin|list|ls|config|doctor|alias$|ps$|completion|search$)/;
 
 t.test('examples of docs/cli.md that need only this checkout run', { skip }, async (t) => {

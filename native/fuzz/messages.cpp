@@ -1,4 +1,4 @@
-// Text of a user and of a tool, rendered by the embedded model's chat template. However it is
+// Text of a user and of a tool, rendered by the built-in model's chat template. However it is
 // spelled, the prompt has as many control tokens as with harmless text.
 #include "fuzz/vocabulary.h"
 #include "chat/message_text.h"

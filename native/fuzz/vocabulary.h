@@ -1,4 +1,4 @@
-// The basis of the fuzz targets: the embedded model's vocabulary, and a way to report a broken
+// The basis of the fuzz targets: the built-in model's vocabulary, and a way to report a broken
 // promise. libFuzzer calls each target on one thread.
 #pragma once
 

@@ -6,7 +6,7 @@ import { sizeText } from '../models/byte-size.js';
 import { takeSurvey } from '../engine/gateway/survey.js';
 import { machineMemory } from '../system/machine-memory.js';
 import type { Survey } from '../engine/gateway/survey.js';
-import { on, perCall } from './flags/flags.js';
+import { misuse, on, perCall } from './flags/flags.js';
 import { print, say } from './terminal/output.js';
 
 export const deviceListing = {
@@ -15,6 +15,11 @@ export const deviceListing = {
 
 /** For commands that otherwise print no JSON. */
 export const deviceListingJson = perCall(on(['--json'], 'With --list-devices, print JSON'));
+
+/** Throws `invalid_usage` if `--json` is given for anything else than devices. */
+export function refuseJson(json: boolean): void {
+  if (json) throw misuse('--json belongs to --list-devices: a server prints no JSON. For its log as JSON: --log-format json.');
+}
 
 export async function listDevices(json: boolean): Promise<number> {
   const survey = await takeSurvey();

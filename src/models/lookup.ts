@@ -142,7 +142,7 @@ function numbers(parts: readonly number[]): string {
 }
 
 /**
- * `takesPaths`: a path would have been a name, too; `takesBuiltin`: the embedded model is among
+ * `takesPaths`: a path would have been a name, too; `takesBuiltin`: the built-in model is among
  * those that can be named.
  */
 export function notFound(name: string, found: Found, { models, repos, aliases }: Inventory, { takesPaths = true, takesBuiltin = true } = {}): RecuaError {
@@ -161,7 +161,7 @@ export function notFound(name: string, found: Found, { models, repos, aliases }:
   const pull = isHubName(repoName) ? ` To ${wholeRepo ? 'see its files and download one' : 'download it'}: recua pull ${pullName(repoName)}` : '';
   const suggestion = `${there}${near === undefined ? '' : ` Did you mean ${near}?`}${pull}`;
   if (!takesPaths) return new RecuaError('model_not_found', `There is no model ${name} in the store.${suggestion}`);
-  const expected = takesBuiltin ? 'the path of a GGUF file, a model of the store (recua list), or builtin for the embedded model' : 'a model of the store (recua list), or the path of its file';
+  const expected = takesBuiltin ? 'the path of a GGUF file, a model of the store (recua list), or builtin for the built-in model' : 'a model of the store (recua list), or the path of its file';
   const hint = suggestion === '' ? ` Expected ${expected}.` : suggestion;
   // Short, because the advice follows.
   return new RecuaError('model_not_found', `There is no model ${name}, neither as a file nor in the store.${hint}`);

@@ -23,7 +23,7 @@ export interface NamedModel {
 export async function nameModel(places: Places, source: string, alias: string, force: boolean): Promise<NamedModel> {
   checkAlias(alias);
   const { path, repo, file } = await findModel(source, { places });
-  if (source === 'builtin') throw new RecuaError('invalid_name', 'The embedded model has the name builtin and no other; an alias names a model of the store.');
+  if (source === 'builtin') throw new RecuaError('invalid_name', 'The built-in model has the name builtin and no other; an alias names a model of the store.');
   if (repo === undefined || file === undefined) {
     throw new RecuaError('invalid_name', `${path} is a file outside of the store, and an alias names a model of the store. Take it in with that name: recua import ${source} --alias ${alias}`);
   }

@@ -1,5 +1,5 @@
 // Maps names to files and back: what a model argument means, and which models exist. `builtin` is
-// the embedded model; existing files come next; then aliases, repositories and files of the store.
+// the built-in model; existing files come next; then aliases, repositories and files of the store.
 // Called by every command that takes a model.
 import { access, stat } from 'node:fs/promises';
 import { basename, resolve, sep } from 'node:path';
@@ -28,7 +28,7 @@ export interface StoredModel {
   unlisted: readonly string[];
   /** When the file last changed, in seconds since 1970. */
   createdSeconds: number;
-  /** Undefined for the embedded model and files outside the store. */
+  /** Undefined for the built-in model and files outside the store. */
   repo: string | undefined;
   /** Path inside the repository; for a split model, its first part. */
   file: string | undefined;
@@ -50,7 +50,7 @@ interface Lookup {
   places?: Places;
 }
 
-/** The embedded model's file. */
+/** The built-in model's file. */
 export const builtinPath = fileURLToPath(new URL('../../builtin/builtin.gguf', import.meta.url));
 
 /**
@@ -58,7 +58,7 @@ export const builtinPath = fileURLToPath(new URL('../../builtin/builtin.gguf', i
  * with the candidates, and `file_unreadable` for a folder.
  */
 export async function findModel(name: string, { folder = process.cwd(), places = findPlaces() }: Lookup = {}): Promise<StoredModel> {
-  if (name === '') throw new RecuaError('model_not_found', 'Expected a model: the path of a GGUF file, a model of the store (recua list), or builtin for the embedded one.');
+  if (name === '') throw new RecuaError('model_not_found', 'Expected a model: the path of a GGUF file, a model of the store (recua list), or builtin for the built-in one.');
   if (name === 'builtin') return await findBuiltin();
   const path = resolve(folder, name);
   const candidates = /\.gguf$/i.test(path) ? [path] : [path, `${path}.gguf`];
@@ -80,7 +80,7 @@ export async function findModel(name: string, { folder = process.cwd(), places =
 }
 
 /**
- * All runnable models: the store's, by the names that `list` shows, and the embedded one. Paths do
+ * All runnable models: the store's, by the names that `list` shows, and the built-in one. Paths do
  * not find them.
  */
 export async function runnableModels(inventory: Inventory): Promise<StoredModel[]> {
@@ -138,14 +138,14 @@ export async function markUsed(model: StoredModel, places: Places = findPlaces()
   else if (model.repo !== undefined && model.file !== undefined) await writeUsage(places, usageKey({ repo: model.repo, file: model.file }));
 }
 
-/** When the embedded model was last used, in milliseconds since 1970. */
+/** When the built-in model was last used, in milliseconds since 1970. */
 export async function builtinUsedMs(places: Places): Promise<number | undefined> {
   return await readUsage(places, builtinKey);
 }
 
 async function findBuiltin(): Promise<StoredModel> {
   const found = await stat(builtinPath).catch((cause: unknown) => {
-    throw new RecuaError('model_not_found', `The embedded model is missing: there is no ${builtinPath}. Install Recua again, or get the file back from the repository.`, { cause });
+    throw new RecuaError('model_not_found', `The built-in model is missing: there is no ${builtinPath}. Install Recua again, or get the file back from the repository.`, { cause });
   });
   return { path: builtinPath, id: 'builtin', aliases: [], unlisted: [], createdSeconds: Math.floor(found.mtimeMs / 1000), repo: undefined, file: undefined };
 }

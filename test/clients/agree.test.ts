@@ -1,6 +1,6 @@
 // A stream, put together by the official client of each dialect, equals the whole answer: texts,
 // tool calls, thoughts, log probabilities, several answers, finish reasons and usage. Against the
-// real server on the embedded model. Each request is sent once before, with room for one
+// real server on the built-in model. Each request is sent once before, with room for one
 // conversation: a new prompt is evaluated in other steps than a cached one, and its numbers are
 // rounded differently.
 import Anthropic from '@anthropic-ai/sdk';

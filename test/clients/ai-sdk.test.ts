@@ -1,4 +1,4 @@
-// Vercel's AI SDK with each of its providers, against the real server on the embedded model.
+// Vercel's AI SDK with each of its providers, against the real server on the built-in model.
 import { createAnthropic } from '@ai-sdk/anthropic';
 import { createOpenAI } from '@ai-sdk/openai';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';

@@ -1,5 +1,5 @@
 // Features of Anthropic's official client (tool loops, thinking, token counts, parsing) against the
-// real server on the embedded model. test/server tests the single calls.
+// real server on the built-in model. test/server tests the single calls.
 import Anthropic from '@anthropic-ai/sdk';
 import { betaTool } from '@anthropic-ai/sdk/helpers/beta/json-schema';
 import { zodOutputFormat } from '@anthropic-ai/sdk/helpers/zod';

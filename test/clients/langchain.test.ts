@@ -1,4 +1,4 @@
-// LangChain's OpenAI package against the real server on the embedded model.
+// LangChain's OpenAI package against the real server on the built-in model.
 import { ToolMessage } from '@langchain/core/messages';
 import { tool } from '@langchain/core/tools';
 import { ChatOpenAI, OpenAIEmbeddings } from '@langchain/openai';

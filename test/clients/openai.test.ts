@@ -1,5 +1,5 @@
 // Features of OpenAI's official client (tools, parsing, batches, background) against the real
-// server on the embedded model. test/server tests the single calls.
+// server on the built-in model. test/server tests the single calls.
 import OpenAI, { toFile } from 'openai';
 import { zodResponseFormat, zodTextFormat } from 'openai/helpers/zod';
 import t, { type Test } from 'tap';

@@ -1,6 +1,6 @@
 // Requests that programs sent to this server, recorded while a scripted model made them list files,
 // write one and answer a second question: in order, with our own texts in place of theirs. Each is
-// sent again to the real server on the embedded model: it is accepted, its stream has what the
+// sent again to the real server on the built-in model: it is accepted, its stream has what the
 // program's parser needs, the whole answer is the same, and no turn reads the last one again.
 import { readFileSync, readdirSync } from 'node:fs';
 import t, { type Test } from 'tap';

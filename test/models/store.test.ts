@@ -26,7 +26,7 @@ t.test('findModel() names a split model without its part', async (t) => {
   t.equal((await findModel('big-00001-of-00003.gguf', { folder, places: placesIn(folder) })).id, 'big');
 });
 
-t.test('findModel() knows builtin as the embedded model, whatever the folder holds', async (t) => {
+t.test('findModel() knows builtin as the built-in model, whatever the folder holds', async (t) => {
   const folder = t.testdir();
   writeFileSync(join(folder, 'builtin'), '');
   t.match(await findModel('builtin', { folder, places: placesIn(folder) }), { path: builtinPath, id: 'builtin' });
@@ -35,7 +35,7 @@ t.test('findModel() knows builtin as the embedded model, whatever the folder hol
 t.test('findModel() reports a missing model, and what was expected', async (t) => {
   const folder = t.testdir({ sub: {} });
   const places = placesIn(folder);
-  await t.rejects(findModel('nope', { folder, places }), { code: 'model_not_found', message: /^There is no model nope, neither as a file nor in the store\. Expected .* builtin for the embedded model\.$/ });
+  await t.rejects(findModel('nope', { folder, places }), { code: 'model_not_found', message: /^There is no model nope, neither as a file nor in the store\. Expected .* builtin for the built-in model\.$/ });
   await t.rejects(findModel('sub', { folder, places }), { code: 'file_unreadable', message: /is a folder/ });
   await t.rejects(findModel('', { places }), { code: 'model_not_found' });
   await t.rejects(findModel('a\0b', { folder, places }), { code: 'model_not_found' });

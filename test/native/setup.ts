@@ -1,4 +1,4 @@
-// Shared by native tests: the addon, the embedded model, and steps in a readable form.
+// Shared by native tests: the addon, the built-in model, and steps in a readable form.
 import { fileURLToPath } from 'node:url';
 import { gpuLayers, openTestAddon } from '../device.js';
 import type { ContextOptions, NativeContext, NativeModel, NativeSampler } from '#recua/addon/addon.js';

@@ -1,4 +1,4 @@
-// The chat in real browsers, with the embedded model behind it.
+// The chat in real browsers, with the built-in model behind it.
 import t from 'tap';
 import { RecuaError } from '#recua/errors.js';
 import { startApp, until } from '../server/app-under-test.js';

@@ -1,4 +1,4 @@
-// Constraints on an answer, under all names that clients use: the embedded model follows them, and
+// Constraints on an answer, under all names that clients use: the built-in model follows them, and
 // an unsupported constraint is a 400 that names the field and the place.
 import t from 'tap';
 import { chatPath, startReal, user, type RealApp } from './real-app.js';

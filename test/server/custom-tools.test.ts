@@ -1,4 +1,4 @@
-// Custom tools: the embedded model, which knows nothing of patches, can only call them with input
+// Custom tools: the built-in model, which knows nothing of patches, can only call them with input
 // in their format. Chats and Responses have their own fields for them; whole and streamed answers
 // agree.
 import OpenAI from 'openai';
@@ -16,7 +16,7 @@ const lark = { type: 'grammar', syntax: 'lark', definition: applyPatch };
 const responseTool = { type: 'custom', name: 'apply_patch', description: 'Change files.', format: lark };
 const regexTool = { type: 'custom', custom: { name: 'dial', format: { type: 'grammar', grammar: { syntax: 'regex', definition: '\\+\\d{2} "\\d{3}"\\n' } } } };
 const plainTool = { type: 'function', function: { name: 'get_weather', parameters: { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] } } };
-/** Short lines: the embedded model would never stop. */
+/** Short lines: the built-in model would never stop. */
 const short = { max_tokens: 700, temperature: 1, seed: 3 };
 
 t.test('a chat is answered by a custom call whose input follows its regular expression, streamed as well', async (t) => {

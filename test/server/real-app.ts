@@ -1,4 +1,4 @@
-// A server over the embedded model, for tests of what is enforced during sampling; optionally with
+// A server over the built-in model, for tests of what is enforced during sampling; optionally with
 // another chat template.
 import { readFileSync } from 'node:fs';
 import type { Test } from 'tap';

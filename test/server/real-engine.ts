@@ -1,4 +1,4 @@
-// The app over the embedded model in this process, for tests that need a real engine.
+// The app over the built-in model in this process, for tests that need a real engine.
 import type { Test } from 'tap';
 import type { Engine } from '#recua/engine/api.js';
 import { startLocalEngine } from '#recua/engine/in-process/local.js';

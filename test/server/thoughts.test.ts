@@ -1,5 +1,5 @@
 // How long a model may think: budgets and their messages in each dialect, ending thoughts during a
-// stream, and usage. Templates of thinking models over the embedded one, which would think forever.
+// stream, and usage. Templates of thinking models over the built-in one, which would think forever.
 import t from 'tap';
 import { post, until } from './app-under-test.js';
 import { chatPath, startReal, user } from './real-app.js';

@@ -1,5 +1,5 @@
 // Which tools are called, and how many, is enforced during sampling, in the fields of each dialect:
-// the embedded model would call another tool, or keep calling. Parts of an answer that do not parse
+// the built-in model would call another tool, or keep calling. Parts of an answer that do not parse
 // are text with a warning.
 import t from 'tap';
 import { post, startApp } from './app-under-test.js';

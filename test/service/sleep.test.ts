@@ -9,7 +9,7 @@ import { chat, post, type Message } from './service.js';
 
 const questions = ['Tell me about the mountains.', 'How many llamas has a pack train?', 'Hello! Who are you?', 'Say it again.'];
 
-/** Two names for the embedded model, and their own folder for temporary files. */
+/** Two names for the built-in model, and their own folder for temporary files. */
 async function serve(t: Test, name: string, ...flags: string[]) {
   const folder = t.testdirName;
   const temporary = join(folder, 'tmp');

@@ -3,7 +3,9 @@
 import { html } from './html.js';
 import { Emitter, useEmitter } from './emitter.js';
 
+/** At least. A long text takes longer to read. */
 const shownMs = 6_000;
+const msPerCharacter = 60;
 
 class Notices extends Emitter {
   text = '';
@@ -18,7 +20,7 @@ class Notices extends Emitter {
     this.#timer = setTimeout(() => {
       this.text = '';
       this.changed();
-    }, shownMs);
+    }, Math.max(shownMs, text.length * msPerCharacter));
   }
 }
 

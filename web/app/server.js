@@ -49,7 +49,7 @@ export async function request(path, options = {}) {
       if (!(thrown instanceof ServerError) || thrown.status !== 401) throw thrown;
       // Another request may have asked for the key meanwhile.
       if (key !== inTab.get('apiKey')) continue;
-      if (options.quietly || declined || !await askForKey(thrown.message)) throw thrown;
+      if (options.quietly || declined || !await askForKey(key === null ? 'This server needs an API key.' : thrown.message)) throw thrown;
     }
   }
 }

@@ -149,8 +149,8 @@ function fileText({ name, text }) {
   return `File ${name}:\n${fence}\n${text}\n${fence}`;
 }
 
-/** @param {string} text */
+/** The first line, without the marks of Markdown. @param {string} text */
 export function titleOf(text) {
-  const line = text.trim().split('\n', 1)[0] ?? '';
+  const line = (text.trim().split('\n', 1)[0] ?? '').replace(/^#+ |\*\*|`/g, '');
   return line.length > 60 ? `${line.slice(0, 57).trimEnd()}…` : line || 'New chat';
 }

@@ -125,7 +125,7 @@ function Requests() {
     json('ui/requests').then(({ data }) => setList(data.filter((/** @type {{ path: string }} */ { path }) => path !== '/tokenize' && path !== '/api/show')), () => undefined);
   }), []);
   return html`<h2>Recent requests</h2>
-    <p class="dim note">The last 200. Requests by which this page counts tokens are left out.</p>
+    <p class="dim note">The last 200, without those by which this page counts tokens.</p>
     ${list.length === 0 ? html`<p class="dim">None yet.</p>` : html`<div class="table wide stacked" tabindex="0" role="region" aria-label="Recent requests"><table>
       <thead><tr><th>Time</th><th>Request</th><th>Status</th><th class="align-right">Prompt</th><th class="align-right">Answer</th><th class="align-right">Duration</th><th>Id</th></tr></thead>
       <tbody>${list.map((one) => html`<tr key=${one['id'] + one['startedMs']}>

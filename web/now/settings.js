@@ -16,7 +16,7 @@ export function Settings() {
   return html`<details onToggle=${(/** @type {Event} */ event) => setOpen(/** @type {HTMLDetailsElement} */ (event.currentTarget).open)}>
     <summary><h2>Server settings</h2></summary>
     ${error && html`<p class="error" role="alert">${error}</p>`}
-    ${list.length > 0 && html`<div class="table wide settings-table" tabindex="0" role="region" aria-label="Server settings"><table>
+    ${list.length > 0 && html`<div class="table wide stacked settings-table" tabindex="0" role="region" aria-label="Server settings"><table>
       <thead><tr><th>Setting</th><th>Value</th><th>Description</th></tr></thead>
       <tbody>${ordered.map(({ name, value, isDefault, help }) => html`<tr key=${name}>
         <th scope="row"><code>${name}</code></th>

@@ -73,7 +73,7 @@ export class ChatModels {
     return await this.#replace(model, await openAnswerer(model, this.#options(own), signal));
   }
 
-  /** Names for `switchTo`: the models in the store, the embedded one, and all aliases. */
+  /** Names for `switchTo`: the models in the store, the built-in one, and all aliases. */
   async names(): Promise<string[]> {
     const inventory = await readInventory(findPlaces());
     const models = await runnableModels(inventory);

@@ -24,7 +24,7 @@ export async function chooseModel(places: Places, asks: boolean): Promise<string
   const models = (await scanStore(places)).filter(isWhole).sort((a, b) => (b.lastUsedMs ?? 0) - (a.lastUsedMs ?? 0));
   if (models.length === 0) {
     throw misuse('Expected a model: recua chat <model>, and there is none on this machine yet. '
-      + 'recua pull <owner/repo> downloads one; recua chat builtin uses the small embedded one.');
+      + 'recua pull <owner/repo> downloads one; recua chat builtin uses the small built-in one.');
   }
   if (models.length === 1) return models[0]!.name;
   if (asks && process.stdout.isTTY && process.env['TERM'] !== 'dumb') return await askPerson(models);
@@ -48,6 +48,6 @@ export function modelRow({ name, quantization, sizeBytes, aliases }: ListedModel
 
 async function askPerson(models: readonly ListedModel[]): Promise<string> {
   say('Which model? Choose with Up and Down or a number; Enter confirms, Esc leaves.');
-  const at = await pick([...models.map(modelRow), 'builtin (the small embedded one)']);
+  const at = await pick([...models.map(modelRow), 'builtin (the small built-in one)']);
   return models[at]?.name ?? 'builtin';
 }

@@ -30,7 +30,7 @@ const seed = { kind: 'integer', fallback: 0, min: 0, max: most } as const;
 const more = new Set<string>([...moreKeys, 'mirostat']);
 
 export const parameters: readonly Parameter[] = [
-  describe('maxTokens', answerSettings.maxTokens, ['num_predict', 'max_tokens']),
+  describe('maxTokens', answerSettings.maxTokens, ['max_tokens', 'num_predict']),
   ...Object.entries({ temperature: answerSettings.temperature, ...samplerSettings }).map(([key, setting]) => describe(key, setting, setting.fields)),
   describe('seed', seed, ['seed']),
   describe('mirostat', mirostat, ['mirostat']),

@@ -4,7 +4,7 @@ import { configSettings, makeConfig } from '../../settings/config.js';
 import { RecuaError } from '../../errors.js';
 import type { Arguments } from '../flags/arguments.js';
 import { command } from '../command.js';
-import { deviceListing, deviceListingJson, listDevices } from '../devices.js';
+import { deviceListing, deviceListingJson, listDevices, refuseJson } from '../devices.js';
 import { perCall, settingNames, text } from '../flags/flags.js';
 import type { Values } from '../flags/flags.js';
 import { settingFlags, settingValues } from '../flags/setting-flags.js';
@@ -33,7 +33,7 @@ export const api = command({
     + 'An idle model is unloaded after --keep-alive, or when another model needs its memory. Ctrl-C or SIGTERM lets running answers finish and exits with 0; '
     + 'a second one stops at once. Prompts and answers are never logged. To run in the background: recua serve.',
   examples: [
-    ['recua api builtin', 'Serve the small embedded model on http://127.0.0.1:8080'],
+    ['recua api builtin', 'Serve the small built-in model on http://127.0.0.1:8080'],
     ['recua api model.gguf -c 8192 -np 2 -ngl -1', 'Serve your own file: two requests of 8192 tokens at once, all layers on the GPU'],
     ['recua api', 'Serve every model on this machine, and load each on demand'],
     ['recua api chat.gguf embed.gguf --keep-alive -1', 'Serve two models on one port; requests that name none get the first'],
@@ -49,6 +49,7 @@ export const api = command({
   async run(given) {
     const { values } = given;
     if (values.listDevices) return await listDevices(values.json);
+    refuseJson(values.json);
     const { port, host } = values;
     const config = makeConfig({ ...await settingValues(configSettings, values), model: '' });
     const serving = await servingOf(namedModels(given), config);

@@ -28,7 +28,7 @@ export function makeConfigCommand(whole: () => Promise<readonly AnyCommand[]>): 
     examples: [
       ['recua config', 'Show the folders, and everything set by the config file and by variables'],
       ['recua config serve start', 'Show every flag of recua serve start, and where its value comes from'],
-      ['RECUA_THREADS=2 recua config api', 'Show what a variable changes'],
+      ['RECUA_THREADS=2 recua config', 'Show which flags a variable sets'],
     ],
     flags: { json: perCall(on(['--json'], 'Print one JSON object')) },
     async run({ values, operands }) {

@@ -1,4 +1,4 @@
-// `recua list`: the models of the store, complete or not, and the embedded one.
+// `recua list`: the models of the store, complete or not, and the built-in one.
 import { sizeText } from '../../models/byte-size.js';
 import { isWhole, percentOf, sidecarsOf } from '../../models/cache/cached-models.js';
 import type { CachedRepo, SnapshotFile } from '../../models/cache/hub-scan.js';
@@ -29,16 +29,16 @@ export const list = command({
     const inventory = await readInventory(findPlaces());
     const models = await listModels(inventory);
     await print(values.json ? await asJson(inventory, models) : await asText(inventory, models));
-    if (models.length === 0 && !values.json) say(`No model has been added to the store yet (${plain(inventory.places.hub)}). Download one with recua pull <owner/repo>, or add your own file with recua import <path>.`);
+    if (models.length === 0 && !values.json) say(`The store, ${plain(inventory.places.hub)}, has no models. Download one with recua pull <owner/repo>, or add your own file with recua import <path>.`);
     return 0;
   },
 });
 
 async function asText(inventory: Inventory, models: readonly ListedModel[]): Promise<string> {
-  const [embedded, usedMs] = await Promise.all([describeBuiltin(), builtinUsedMs(inventory.places)]);
+  const [builtin, usedMs] = await Promise.all([describeBuiltin(), builtinUsedMs(inventory.places)]);
   const cells = [
     ['NAME', 'QUANTIZATION', 'SIZE', 'LAST USED', 'ALIAS', 'STATE'],
-    ['builtin', embedded?.quantization ?? '', embedded ? sizeText(embedded.sizeBytes) : '', used(usedMs), '', embedded ? 'embedded' : 'missing'],
+    ['builtin', builtin?.quantization ?? '', builtin ? sizeText(builtin.sizeBytes) : '', used(usedMs), '', builtin ? 'built-in' : 'missing'],
     ...models.map((model) => [model.name, model.quantization, sizeText(model.sizeBytes), used(model.lastUsedMs), model.aliases.join(', '), stateOf(model)]),
     ...inventory.repos.flatMap(accompanying),
   ];
@@ -80,10 +80,10 @@ async function describeBuiltin(): Promise<{ quantization: string; sizeBytes: num
 }
 
 async function asJson({ places, repos }: Inventory, models: readonly ListedModel[]): Promise<string> {
-  const embedded = await describeBuiltin();
+  const builtin = await describeBuiltin();
   return `${JSON.stringify({
     store: places.hub,
-    builtin: embedded ? { path: builtinPath, quantization: embedded.quantization, size_bytes: embedded.sizeBytes, last_used: iso(await builtinUsedMs(places)) } : null,
+    builtin: builtin ? { path: builtinPath, quantization: builtin.quantization, size_bytes: builtin.sizeBytes, last_used: iso(await builtinUsedMs(places)) } : null,
     models: models.map(modelObject),
     sidecars: repos.flatMap((repo) => sidecarsByFile(repo).map((file) => ({ repo: repo.repo, file: file.file, path: file.path, size_bytes: file.sizeBytes }))),
   }, null, 2)}\n`;

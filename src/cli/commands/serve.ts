@@ -5,7 +5,7 @@ import { oftenServed, namedModels, serverFlags } from './api.js';
 import type { ServerValues } from './api.js';
 import type { Arguments } from '../flags/arguments.js';
 import { command } from '../command.js';
-import { deviceListing, deviceListingJson, listDevices } from '../devices.js';
+import { deviceListing, deviceListingJson, listDevices, refuseJson } from '../devices.js';
 import { integer, misuse, on, perCall, settingNames, text } from '../flags/flags.js';
 import type { Flag } from '../flags/flags.js';
 import { install, uninstall } from '../serve/install.js';
@@ -41,7 +41,7 @@ const start = command({
     + 'If a server already serves the same models (at that address, if you give one), says so and succeeds. Ctrl-C stops the server that is being started. The log is in the state folder; '
     + 'it never contains prompts or answers.',
   examples: [
-    ['recua serve start -m builtin', 'Serve the small embedded model on http://127.0.0.1:8080'],
+    ['recua serve start -m builtin', 'Serve the small built-in model on http://127.0.0.1:8080'],
     ['recua serve start', 'Serve every model on this machine, and load each on demand'],
     ['recua serve start model.gguf --port 9000 --ctx-size 8192', 'Use another port, and 8192 tokens of context per request'],
   ],
@@ -49,6 +49,7 @@ const start = command({
   flags: { ...startFlags, ...deviceListing, json: deviceListingJson },
   async run(given) {
     if (given.values.listDevices) return await listDevices(given.values.json);
+    refuseJson(given.values.json);
     return await startServer(servePlaces(), { names: namedModels(given), values: given.values, given: given.given as ReadonlySet<keyof ServerValues> });
   },
 });

@@ -81,7 +81,7 @@ function featureText({ features }: NativeBackend): string {
 function graphicsText({ makers, nvidiaDriver, nvidiaSmi, vulkanDrivers, renderNodes }: Graphics): string {
   const shut = renderNodes.filter(({ usable }) => !usable).map(({ path }) => path);
   return [
-    makers.length === 0 ? 'no GPU seen on the PCI bus' : makers.join(', '),
+    makers.length === 0 ? 'no GPU found' : makers.join(', '),
     nvidiaDriver === '' ? 'no NVIDIA driver' : `NVIDIA driver ${nvidiaDriver}${nvidiaSmi === '' ? ' (no nvidia-smi on the PATH)' : ''}`,
     vulkanDrivers.length === 0 ? 'no Vulkan driver' : `${vulkanDrivers.length} Vulkan driver ${vulkanDrivers.length === 1 ? 'file' : 'files'}`,
     ...(shut.length === 0 ? [] : [`${shut.join(' ')} closed to this user`]),

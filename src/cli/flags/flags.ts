@@ -77,7 +77,7 @@ export function choice<const C extends string>(names: Names, help: string, choic
     names, value: choices.join('|'), help, fallback, choices,
     read(given) {
       const found = choices.find((one) => one === given);
-      if (found === undefined) throw misuse(`Expected one of ${choices.join(', ')} for ${names[0]}, got ${quote(given)}.`);
+      if (found === undefined) throw misuse(`Expected one of ${choices.join(', ')} for ${names.join(', ')}, got ${quote(given)}.`);
       return found;
     },
   };

@@ -17,7 +17,8 @@ const groups: readonly (readonly [title: string, keys: readonly string[]])[] = [
   ['Requests', ['alias', 'parallel', 'queueSize', 'queueTimeoutSeconds', 'drainSeconds', 'pingSeconds', 'bodyLimitMib', 'bodyMemoryMib', 'slotSavePath', 'responseDays', 'ui', 'uiSessions']],
   ['Several models', ['models', 'keepAliveSeconds', 'maxModels', 'maxMemoryMib', 'sleepCacheMib']],
   ['Logs and state', ['logLevel', 'logFormat', 'logFile', 'traces', 'stateFile', 'json', 'quiet', 'print', 'force']],
-  ['Devices', ['local', 'gpuLayers', 'device', 'requireGpu', 'listDevices', 'threads', 'threadsBatch', 'numa']],
+  ['Running servers', ['local']],
+  ['Devices', ['gpuLayers', 'device', 'requireGpu', 'listDevices', 'threads', 'threadsBatch', 'numa']],
   ['Memory and speed', [
     'contextSize', 'batchSize', 'microBatchSize', 'maxStallMs', 'flashAttention', 'attention', 'matmul', 'cacheTypeK', 'cacheTypeV', 'cacheRamMib', 'cacheDiskMib', 'specType', 'specDraftMax', 'mmap', 'mlock', 'pooling',
   ]],

@@ -47,10 +47,10 @@ async function choicesNow(call: Call): Promise<{ choices: Choice[]; told: string
   const get = (text: string): Choice => ({ letter: 'p', text, run: () => getModel(call) });
   const told = ['Recua runs language models on this machine. Choose with a number or a letter, or with Up, Down and Enter; Esc leaves.'];
   if (models.length === 0) {
-    told.push('The only model here is a tiny embedded one, builtin, which shows how things work and knows nothing. Press p to get a real one.');
+    told.push('The only model here is a tiny built-in one, builtin, which shows how things work and knows nothing. Press p to get a real one.');
     const choices = [
       get('Get a model from the hub'),
-      { letter: 'c', text: last === undefined || last === 'builtin' ? 'Chat with builtin, the tiny embedded model' : plain(`Chat with ${last}`), run: () => call(['chat', last ?? 'builtin']) },
+      { letter: 'c', text: last === undefined || last === 'builtin' ? 'Chat with builtin, the tiny built-in model' : plain(`Chat with ${last}`), run: () => call(['chat', last ?? 'builtin']) },
       { letter: 's', text: 'Serve builtin: an HTTP API, and a page to chat', run: () => serve(call, 'builtin') },
       help,
     ];
@@ -58,7 +58,7 @@ async function choicesNow(call: Call): Promise<{ choices: Choice[]; told: string
   }
   const choices = [
     { letter: 'c', text: plain(`Chat with ${last!}`), run: () => call(['chat', last!]) },
-    { letter: 'm', text: `Chat with another model (${models.length} here, and builtin)`, run: () => chatWithOther(models, call) },
+    { letter: 'm', text: `Choose another model to chat with (${models.length} here, and builtin)`, run: () => chatWithOther(models, call) },
     get('Get another model from the hub'),
     { letter: 's', text: 'Serve the models here: an HTTP API, and a page to chat', run: () => serve(call) },
     help,
@@ -74,7 +74,7 @@ async function serve(call: Call, ...names: string[]): Promise<number | undefined
 
 async function chatWithOther(models: readonly ListedModel[], call: Call): Promise<number | undefined> {
   tell('Which model? Esc goes back.');
-  const at = await pick([...models.map(modelRow), 'builtin (the tiny embedded one)'], { what: 'Nothing was chosen.', mayLeave: true });
+  const at = await pick([...models.map(modelRow), 'builtin (the tiny built-in one)'], { what: 'Nothing was chosen.', mayLeave: true });
   return at === undefined ? undefined : await call(['chat', models[at]?.name ?? 'builtin']);
 }
 

@@ -60,7 +60,7 @@ export async function install({ names, values, given }: StartRequest, { printed,
     command: [process.execPath, mainPath, 'api', ...names, ...flags.map(([key, flag]) => flagWord(flag, whole[key as keyof typeof whole]))],
     folder, variables, stopSeconds: values.drainSeconds + moreSeconds, bounds,
   });
-  if (isSystemd && bounds === plainBounds) say('The server may write wherever you may: systemd on this machine cannot restrict the files of user services.');
+  if (isSystemd && bounds === plainBounds) say('Note: the service will be able to write to all your files, because systemd on this machine cannot restrict user services.');
   if (printed) {
     await print(written);
     return 0;

@@ -105,7 +105,7 @@ async function remove(name: string, begin?: () => Promise<void>): Promise<void> 
 
 async function copy(source: string, name: string): Promise<void> {
   const places = findPlaces();
-  // nameModel says why the embedded model takes no other name.
+  // nameModel says why the built-in model takes no other name.
   if (source !== 'builtin' && !await findRunnable(await readInventory(places), source)) throw new RecuaError('model_not_found', `There is no model ${source} in the store.`, { param: 'source' });
   await nameModel(places, source, name, false);
   storeChanged();

@@ -64,7 +64,7 @@ export async function planRemoval(inventory: Inventory, names: readonly string[]
   const adopted = new Set<CachedModel>();
   const guessed: { name: string; meant: string }[] = [];
   for (const name of names) {
-    if (name === 'builtin') throw new RecuaError('invalid_usage', 'The embedded model builtin is part of Recua and cannot be removed.');
+    if (name === 'builtin') throw new RecuaError('invalid_usage', 'The built-in model builtin is part of Recua and cannot be removed.');
     const found = await lookUp(inventory, name);
     const repo = inventory.repos.find((one) => one.repo === found.repoName?.repo);
     const { revision, word, file: path } = found.repoName ?? {};

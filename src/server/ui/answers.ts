@@ -83,12 +83,13 @@ interface ShownSetting {
 }
 
 /** Values that the page does not reveal: paths, and addresses that may have a password. */
-const places: readonly (string | undefined)[] = ['model', 'file', 'folder', 'url'];
+const places: readonly (string | undefined)[] = ['file', 'folder', 'url'];
 
 /** All settings of the server that have a flag. */
 function shownSettings(config: Readonly<Config>): ShownSetting[] {
   return Object.entries<Setting>(configSettings).flatMap(([key, { kind, flag }]) => {
-    if (!flag) return [];
+    // The page shows the models themselves.
+    if (!flag || flag.value === 'model') return [];
     const value: unknown = config[key as keyof Config];
     const isDefault = value === defaults[key as keyof Config];
     const isHidden = flag.secret || flag.file || places.includes(flag.value) || String(value).startsWith('unix:');

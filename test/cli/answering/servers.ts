@@ -1,4 +1,4 @@
-// Shared by tests of commands beside a running server: a server with the embedded model in a home
+// Shared by tests of commands beside a running server: a server with the built-in model in a home
 // of its own.
 import type { Test } from 'tap';
 import { makeHome } from '../home.js';

@@ -1,4 +1,4 @@
-// Shared by tests of a chat: a chat with the embedded model on a pseudo-terminal, with its own
+// Shared by tests of a chat: a chat with the built-in model on a pseudo-terminal, with its own
 // home. It ends with its test.
 import { join } from 'node:path';
 import { readFileSync, readdirSync } from 'node:fs';

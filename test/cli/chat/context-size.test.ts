@@ -7,7 +7,7 @@ import { builtinPath } from '#recua/models/store.js';
 const f16 = { cacheTypeK: 'f16', cacheTypeV: 'f16' };
 const mebibyte = 1024 * 1024;
 const builtin = await readModelFile(builtinPath);
-/** The embedded model, if it were trained with more. */
+/** The built-in model, if it were trained with more. */
 const trained = (contextTrain: number, more: Partial<ModelFile> = {}): ModelFile => ({ ...builtin, contextTrain, ...more });
 
 t.test('a token costs its keys and values in every layer', async (t) => {

@@ -141,7 +141,7 @@ t.test('/template switches the template, and lists the names', async (t) => {
     await chat.say(prompts.length === 0 ? 'Hello' : '/retry');
     prompts.push(/Prompt +(\d+)/.exec(await chat.say('/tokens'))![1]!);
   }
-  t.equal(prompts[0], prompts[1], 'the embedded model\'s own is ChatML');
+  t.equal(prompts[0], prompts[1], 'the built-in model\'s own is ChatML');
   t.ok(new Set(prompts).size >= 5, 'the others make other prompts');
   t.equal(readSaved(chat.home).template, 'qwen');
 });

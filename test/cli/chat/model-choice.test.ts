@@ -54,14 +54,14 @@ t.test('of several models a terminal offers a list; elsewhere they are named', a
   const home = await homeWith(t, 'alpha', 'beta', 'gamma');
   t.match(await recua(['chat', '-p', 'Hello'], '', { env: home.env }), { code: 2, stdout: '', stderr: /Expected a model: recua chat <model>\. There are local\/\w+, local\/\w+, local\/\w+\./ });
   const chat = open(t, home);
-  await chat.until(/> 1 {2}local\/\w+ \(F16, 2\.29 MiB\)\n {2}2 {2}local\/\w+ [^]*\n {2}4 {2}builtin \(the small embedded one\)$/);
+  await chat.until(/> 1 {2}local\/\w+ \(F16, 2\.29 MiB\)\n {2}2 {2}local\/\w+ [^]*\n {2}4 {2}builtin \(the small built-in one\)$/);
   chat.type('\x1b[B');
   await chat.until(/^> 2 {2}local/m);
   const [, name] = /^> 2 {2}(\S+)/m.exec(chat.text())!;
   chat.type('\r');
   await chat.prompt();
   t.ok(chat.text().includes(`\n${name}: llama`), chat.text());
-  t.notMatch(chat.text(), /embedded one/, 'the list is gone');
+  t.notMatch(chat.text(), /built-in one/, 'the list is gone');
   await chat.leave();
   const byNumber = open(t, home, [], 4);
   await byNumber.until(/^> 1 {2}local/m);

@@ -20,7 +20,7 @@ t.test('every sampling setting is a parameter, by each of its names', (t) => {
 t.test('/set parameter applies to the next answers, and the saved chat keeps it', async (t) => {
   const chat = await openChat(t, ['--no-save'], wide);
   t.match(await chat.say('/set parameter temperature 0.2'), /^temperature is 0\.2 now\.$/);
-  t.match(await chat.say('/set parameter num_predict 3'), /num_predict is 3 now/);
+  t.match(await chat.say('/set parameter num_predict 3'), /max_tokens is 3 now/);
   t.match(await chat.say('/set top-k 1'), /top_k is 1 now/, 'without the word, by our own name');
   t.match(await chat.say('/set parameter repeat_last_n 7'), /repeat_last_n is 7 now/);
   t.match(await chat.say('/set parameter mirostat 2'), /mirostat is 2 now/);

@@ -48,7 +48,7 @@ t.test('a model that cannot have an alias is refused, with what to do', async (t
   const call = homeOf(folder);
   copyFileSync(builtinPath, join(folder, 'mine.gguf'));
   t.match(await call('cp', 'mine.gguf', 'x'), { code: 1, stderr: /outside of the store.*recua import mine\.gguf --alias x/ });
-  t.match(await call('cp', 'builtin', 'x'), { code: 1, stderr: /The embedded model has the name builtin/ });
+  t.match(await call('cp', 'builtin', 'x'), { code: 1, stderr: /The built-in model has the name builtin/ });
   t.match(await call('cp', 'acme/none', 'x'), { code: 1, stderr: /There is no model acme\/none/ });
   t.match(await call('cp', 'acme/toy@main', 'x'), { code: 1, stderr: /without @main/ });
   t.match(await call('cp', 'acme/toy', 'a/b'), { code: 2, stderr: /Expected 1 to 64 letters/ });

@@ -21,8 +21,8 @@ t.test('list of an empty store shows builtin, and says what to do', async (t) =>
   for (const name of ['list', 'ls']) {
     const { code, stdout, stderr } = await recua([name], '', { env: envOf(folder) });
     t.equal(code, 0);
-    t.match(stdout, /^NAME +QUANTIZATION +SIZE +LAST USED +ALIAS +STATE\nbuiltin +F16 +2\.\d\d MiB +never +embedded\n$/);
-    t.match(stderr, /No model has been added to the store yet \(.*\)\. Download one with recua pull .*recua import/);
+    t.match(stdout, /^NAME +QUANTIZATION +SIZE +LAST USED +ALIAS +STATE\nbuiltin +F16 +2\.\d\d MiB +never +built-in\n$/);
+    t.match(stderr, /The store, .*, has no models\. Download one with recua pull .*recua import/);
   }
 });
 
@@ -91,7 +91,7 @@ t.test('list --json is one document with the same content', async (t) => {
 t.test('list shows when a model was last used', async (t) => {
   const folder = t.testdir();
   t.equal((await recua(['run', 'builtin', '-p', 'Hi', '-n', '1', '-q'], '', { env: envOf(folder) })).code, 0);
-  t.match((await recua(['ls'], '', { env: envOf(folder) })).stdout, /^builtin .* just now +embedded$/m);
+  t.match((await recua(['ls'], '', { env: envOf(folder) })).stdout, /^builtin .* just now +built-in$/m);
 });
 
 t.test('list writes no control characters from names, and takes no argument', async (t) => {

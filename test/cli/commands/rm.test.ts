@@ -143,7 +143,7 @@ t.test('rm refuses builtin, files elsewhere, and names that match nothing or too
   put(hub, { repo: 'o/b', file: 'same.gguf', bytes: model('b') });
   const before = files(hub);
   const env = envOf(folder);
-  t.match(await recua(['rm', '-y', 'builtin'], '', { env }), { code: 2, stderr: /embedded model builtin .* cannot be removed/ });
+  t.match(await recua(['rm', '-y', 'builtin'], '', { env }), { code: 2, stderr: /built-in model builtin .* cannot be removed/ });
   t.match(await recua(['rm', '-y', mine], '', { env }), { code: 2, stderr: /is no model of the store .* delete the file yourself/ });
   t.match(await recua(['rm', '-y', 'o/a', 'o/c'], '', { env }), { code: 1, stderr: /There is no model o\/c/ });
   t.notMatch((await recua(['rm', '-y', 'nosuch'], '', { env })).stderr, /builtin/, 'which cannot be removed');

@@ -26,10 +26,10 @@ async function taken(): Promise<{ port: number; close(): void }> {
   return { port: (server.address() as AddressInfo).port, close: () => void server.close() };
 }
 
-t.test('without a model, the menu shows how to get one, and the embedded one to try, in 24 rows', async (t) => {
+t.test('without a model, the menu shows how to get one, and the built-in one to try, in 24 rows', async (t) => {
   const home = makeHome(t);
   const menu = open(t, home.env);
-  await menu.until(/tiny embedded one, builtin[^]*> 1 {2}p {2}Get a model from the hub\n {2}2 {2}c {2}Chat with builtin[^]*\n {2}3 {2}s {2}Serve builtin[^]*\n {2}4 {2}h {2}Help/);
+  await menu.until(/tiny built-in one, builtin[^]*> 1 {2}p {2}Get a model from the hub\n {2}2 {2}c {2}Chat with builtin[^]*\n {2}3 {2}s {2}Serve builtin[^]*\n {2}4 {2}h {2}Help/);
   t.ok(menu.lines().length < 24);
   menu.type('c');
   await menu.prompt();
@@ -43,7 +43,7 @@ t.test('arrow keys, numbers and letters choose; Esc leaves with 0, Ctrl-C with 1
   copyFileSync(builtinPath, path);
   t.match(await recua(['import', path, '--symlink'], '', { env: home.env }), { code: 0 });
   const menu = open(t, home.env);
-  await menu.until(/> 1 {2}c {2}Chat with local\/alpha\n {2}2 {2}m {2}Chat with another model \(1 here, and builtin\)\n {2}3 {2}p {2}Get another model/);
+  await menu.until(/> 1 {2}c {2}Chat with local\/alpha\n {2}2 {2}m {2}Choose another model to chat with \(1 here, and builtin\)\n {2}3 {2}p {2}Get another model/);
   menu.type('\x1b[B');
   await menu.until(/^> 2/m);
   menu.type('9');

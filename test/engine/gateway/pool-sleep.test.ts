@@ -1,4 +1,4 @@
-// Models that make room for each other and keep their conversations: the embedded model under two
+// Models that make room for each other and keep their conversations: the built-in model under two
 // names, in real processes.
 import t, { type Test } from 'tap';
 import { copyFileSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';

@@ -1,4 +1,4 @@
-// KV states on disk, over the real addon and the embedded model, each in a real engine process.
+// KV states on disk, over the real addon and the built-in model, each in a real engine process.
 import t from 'tap';
 import { execFileSync } from 'node:child_process';
 import { mkdir, readdir, readFile, stat, truncate, writeFile } from 'node:fs/promises';

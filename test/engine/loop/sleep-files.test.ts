@@ -1,4 +1,4 @@
-// Conversations that outlive their engine process, over the real addon and the embedded model, each
+// Conversations that outlive their engine process, over the real addon and the built-in model, each
 // in a real process.
 import t, { type Test } from 'tap';
 import { execFileSync, spawnSync } from 'node:child_process';

@@ -36,7 +36,7 @@ function world(folder: string, addon: string): World {
 
 const initsOf = ({ env }: World): number => (existsSync(env['FAULTY_LOG']!) ? readFileSync(env['FAULTY_LOG']!, 'utf8').trim().split('\n').length : 0);
 
-/** A program that loads the embedded model and asks it a question. */
+/** A program that loads the built-in model and asks it a question. */
 function start({ env }: World, options: object = {}, more: Record<string, string> = {}): Start {
   const body = `
     const { loadModel } = await import(${JSON.stringify(pathToFileURL(join(root, 'dist', 'index.js')).href)});
@@ -109,7 +109,7 @@ t.test('faults of loading, of attention, and of a type that only some models hav
   t.match(loading.log.at(-1), /libggml-cpu-best\.so failed its test on this processor and is not used: loading it: it ended the process \(signal SIGILL\)/);
   const attention = of('attention', [['best', 'attention', 9], ['good', 'none', 5]]);
   t.match(attention.log.at(-1), /libggml-cpu-best\.so failed its test on this processor and is not used: attention over f16 keys and f16 values: attention of \d+ rows/);
-  // The embedded model has no such weights, so the library works for it.
+  // The built-in model has no such weights, so the library works for it.
   const other = of('q4_K', [['best', 'q4_K', 9], ['good', 'none', 5]]);
   t.match(other.log, [/^debug libggml-cpu-best\.so passed/]);
   t.end();

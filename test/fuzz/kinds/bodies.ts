@@ -1,5 +1,5 @@
 // Requests to every route of the OpenAPI document, as a client could send them by mistake or on
-// purpose, to `recua api` over the embedded model: one server for all cases. Each gets an answer in
+// purpose, to `recua api` over the built-in model: one server for all cases. Each gets an answer in
 // the shape of its dialect, with a code of docs/errors.md. At the end the same processes answer as
 // at first.
 import fc from 'fast-check';

@@ -1,4 +1,4 @@
-// GGUF files: small ones with bytes and keys changed, and the header of the embedded model. Written
+// GGUF files: small ones with bytes and keys changed, and the header of the built-in model. Written
 // to the disk and read by the reader that sees a file before llama.cpp does.
 import fc from 'fast-check';
 import { closeSync, ftruncateSync, mkdtempSync, openSync, readFileSync, readSync, rmSync, writeSync } from 'node:fs';
@@ -65,7 +65,7 @@ export default kind<Case>({
         const magic = Buffer.alloc(4);
         readSync(file, magic);
         closeSync(file);
-        if (magic.toString() !== 'GGUF' || (await readModelFile(builtinPath)).tensorCount === 0) throw new Error('The embedded model is not read any more.');
+        if (magic.toString() !== 'GGUF' || (await readModelFile(builtinPath)).tensorCount === 0) throw new Error('The built-in model is not read any more.');
         rmSync(folder, { recursive: true, force: true });
       },
     };

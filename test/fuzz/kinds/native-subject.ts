@@ -1,4 +1,4 @@
-// The embedded model in this process, and an answer of a few tokens with a grammar: the subject of
+// The built-in model in this process, and an answer of a few tokens with a grammar: the subject of
 // the kinds schemas, grammars, patterns and templates.
 import type { ChatInput, ChatPrompt, NativeAddon, NativeContext, NativeModel } from '#recua/addon/addon.js';
 import type { Outcome } from '../kind.js';

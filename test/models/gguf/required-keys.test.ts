@@ -50,7 +50,7 @@ t.test('each architecture has the keys that its load_arch_hparams() requires', (
   t.end();
 });
 
-t.test('the embedded model has every key, and a removed key is reported', async (t) => {
+t.test('the built-in model has every key, and a removed key is reported', async (t) => {
   const model = await readModelFile(builtinPath);
   t.strictSame(missingKeys(model), []);
   for (const key of ['llama.block_count', 'llama.embedding_length', 'llama.context_length', 'llama.attention.layer_norm_rms_epsilon', 'llama.attention.head_count', 'llama.feed_forward_length']) {

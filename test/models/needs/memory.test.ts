@@ -44,7 +44,7 @@ function near(t: Test, ours: number, theirs: number, share: number, what: string
   t.ok(theirs > 0 && Math.abs(ours - theirs) <= theirs * share + 8192, `${what}: ${ours} instead of ${theirs}`);
 }
 
-t.test('estimateMemory() of the embedded model matches what llama.cpp takes', async (t) => {
+t.test('estimateMemory() of the built-in model matches what llama.cpp takes', async (t) => {
   const model = await readModelFile(builtinPath);
   for (const [flags, options] of [
     [['-c', '4096', '-np', '4'], { ...f16, contextSize: 4096, parallel: 4 }],

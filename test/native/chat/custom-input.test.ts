@@ -23,7 +23,7 @@ const rules = (index: number) => ({
 });
 
 for (const name of ['', ...templates]) {
-  t.test(`${name || 'the embedded model’s template'}: the input keeps to the tool's rules`, async (t) => {
+  t.test(`${name || 'the built-in model’s template'}: the input keeps to the tool's rules`, async (t) => {
     const template = name && readFileSync(new URL(name, folder), 'utf8');
     for (const [names, index] of [[['apply_patch'], 0], [['a_b', 'lookup', 'patch'], 2]] as const) {
       const tools = JSON.stringify(names.map(tool));

@@ -79,7 +79,7 @@ function read(prompt: ChatPrompt, text: string) {
 }
 
 for (const name of ['', ...templates]) {
-  t.test(`${name || 'the embedded model’s template'}: a call comes, and nothing else`, async (t) => {
+  t.test(`${name || 'the built-in model’s template'}: a call comes, and nothing else`, async (t) => {
     const template = name && readFileSync(new URL(name, folder), 'utf8');
     const ask = (more: object) => chatPrompt(model, 'Go', { template, tools: offered, toolChoice: 'required' as const, ...more });
     if (withoutCalls.test(name)) return t.rejects(ask({}), { code: 'chat_unsupported', message: /no form for calls/ });

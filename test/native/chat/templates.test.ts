@@ -73,7 +73,7 @@ async function outcome(template: string, messages: object[], kind: Partial<ChatI
 }
 
 for (const name of ['', ...templates]) {
-  t.test(`${name || 'the embedded model’s template'} gives the same from the cache`, async (t) => {
+  t.test(`${name || 'the built-in model’s template'} gives the same from the cache`, async (t) => {
     const template = name && readFileSync(new URL(name, folder), 'utf8');
     let rendered = 0;
     for (const [i, [kindName, kind]] of Object.entries(kinds).entries()) {

@@ -126,7 +126,7 @@ t.test('a row that has no token left fails with the reason, and the process surv
   (await model.createSampler({ temperature: 0, ignoreEos: true, grammar: 'root ::= "a"+' }, new Int32Array())).close();
 });
 
-/** The embedded model, one of whose tokens is 60,000 spaces and letters that align the file. */
+/** The built-in model, one of whose tokens is 60,000 spaces and letters that align the file. */
 async function writeLongToken(path: string, token: number): Promise<void> {
   const { readPairs } = await import(new URL('../../../bench/random-model.mjs', import.meta.url).href) as { readPairs(path: string): { key: string; bytes: Buffer }[] };
   const { key, bytes } = readPairs(builtin).find((pair) => pair.key === 'tokenizer.ggml.tokens')!;

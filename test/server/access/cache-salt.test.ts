@@ -1,4 +1,4 @@
-// Over the embedded model: which keys share the prefix cache.
+// Over the built-in model: which keys share the prefix cache.
 import t from 'tap';
 import { startEngine } from '#recua/engine/gateway/client.js';
 import { builtinPath } from '#recua/models/store.js';

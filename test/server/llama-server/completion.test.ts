@@ -1,4 +1,4 @@
-// llama-server's own completions and information routes, over the embedded model.
+// llama-server's own completions and information routes, over the built-in model.
 import t from 'tap';
 import { events, post, startApp, until } from '../app-under-test.js';
 import { startRealApp } from '../real-engine.js';

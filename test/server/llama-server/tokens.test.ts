@@ -1,4 +1,4 @@
-// /tokenize, /detokenize, /apply-template and input_tokens over the embedded model: what they
+// /tokenize, /detokenize, /apply-template and input_tokens over the built-in model: what they
 // report for a chat matches the chat itself.
 import t from 'tap';
 import { startEngine } from '#recua/engine/gateway/client.js';

@@ -1,4 +1,4 @@
-// Log probabilities in Ollama's format, with the embedded model.
+// Log probabilities in Ollama's format, with the built-in model.
 import t from 'tap';
 import { post } from '../app-under-test.js';
 import { startRealApp } from '../real-engine.js';

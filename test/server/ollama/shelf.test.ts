@@ -58,7 +58,7 @@ t.test('a model is pulled with its progress, shown, copied, used and deleted', a
   t.match(answer, { model: 'owner/model', done: true });
   t.equal((await post(`${url}/api/copy`, { source: '/etc/passwd', destination: 'x' })).status, 404);
   t.equal((await post(`${url}/api/copy`, { source: name, destination: '../x' })).status, 400);
-  t.match(await (await post(`${url}/api/copy`, { source: 'builtin', destination: 'toy' })).json(), { error: /embedded model has the name builtin and no other/ });
+  t.match(await (await post(`${url}/api/copy`, { source: 'builtin', destination: 'toy' })).json(), { error: /built-in model has the name builtin and no other/ });
   await t.rejects(client.delete({ model: 'owner/mode' }), { status_code: 404, message: /model/ });
   const states = async (): Promise<unknown[]> => (await client.ps()).models.map((model) => model.name);
   t.strictSame(await states(), ['owner/model']);

@@ -1,4 +1,4 @@
-// A stop string within a tool call, with the embedded model: the client must not take the partial
+// A stop string within a tool call, with the built-in model: the client must not take the partial
 // call for one that it may run.
 import t from 'tap';
 import { post } from '../app-under-test.js';

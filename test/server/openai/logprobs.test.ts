@@ -1,4 +1,4 @@
-// Log probabilities over HTTP, with the embedded model.
+// Log probabilities over HTTP, with the built-in model.
 import t from 'tap';
 import { events, post } from '../app-under-test.js';
 import { startRealApp } from '../real-engine.js';

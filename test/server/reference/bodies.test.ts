@@ -1,5 +1,5 @@
 // Bodies drawn from the schemas are answered or refused as documented, and readers read nothing
-// that the document does not list. Over the embedded model.
+// that the document does not list. Over the built-in model.
 import t from 'tap';
 import fc from 'fast-check';
 import { startLocalEngine } from '#recua/engine/in-process/local.js';
