@@ -184,11 +184,14 @@ export function asksForWebSocket({ method, headers }: Pick<IncomingMessage, 'met
   return method === 'GET' && headers.upgrade?.toLowerCase() === 'websocket';
 }
 
-/** Replays the request without the header that makes it an upgrade. */
+/** The headers that make a request an upgrade: Node's parser takes one for the other. */
+const connectionHeaders = new Set(['connection', 'proxy-connection']);
+
+/** Replays the request without them: with one, it would be replayed again and again. */
 function readAgain(server: Server, { method, url, httpVersion, rawHeaders }: IncomingMessage, socket: Duplex, head: Buffer): void {
   const lines = [`${method} ${url} HTTP/${httpVersion}`];
   for (let at = 0; at < rawHeaders.length; at += 2) {
-    if (rawHeaders[at]!.toLowerCase() !== 'connection') lines.push(`${rawHeaders[at]}: ${rawHeaders[at + 1]}`);
+    if (!connectionHeaders.has(rawHeaders[at]!.toLowerCase())) lines.push(`${rawHeaders[at]}: ${rawHeaders[at + 1]}`);
   }
   socket.unshift(Buffer.concat([Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1'), head]));
   server.emit(socket instanceof TLSSocket ? 'secureConnection' : 'connection', socket);

@@ -207,6 +207,8 @@ t.test('other upgrades are plain requests', async (t) => {
   t.match(await raw(app.url, `GET /v1/models HTTP/1.1\r\n${handshake}GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`), /^HTTP\/1\.1 200 OK/);
   t.match(await raw(app.url, `GET /v1/realtime HTTP/1.1\r\n${handshake}GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`), /^HTTP\/1\.1 404 Not Found[^]*"code":"route_not_found"/);
   t.equal((await fetch(`${app.url}/v1/responses`)).status, 426);
+  const toProxy = 'GET /health HTTP/1.1\r\nHost: x\r\nProxy-Connection: Upgrade\r\nUpgrade: h2c\r\n\r\n';
+  t.match(await raw(app.url, `${toProxy}GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`), /^HTTP\/1\.1 200 OK[^]*HTTP\/1\.1 200 OK/);
 });
 
 t.test('a connection opens with a key, and not without', async (t) => {
