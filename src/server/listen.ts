@@ -81,6 +81,7 @@ export async function listen(options: ListenOptions): Promise<Listening> {
   const keys = ApiKeys.read(given);
   const atEnd: (() => Promise<void>)[] = [];
   const app = createApp({ ...options, traffic, upgrades, keys, atEnd: (work) => void atEnd.push(work) });
+  const answerBroken = (cause: NodeJS.ErrnoException, socket: Duplex): void => answerBrokenHttp(cause, socket, upgrades.isAnswering(socket), options.config);
   const answer = (req: IncomingMessage, res: ServerResponse): void => {
     req.url = pathOf(req.url ?? '');
     app(req, res);
@@ -95,8 +96,8 @@ export async function listen(options: ListenOptions): Promise<Listening> {
   });
   // Node would answer 417 without a body.
   server.on('checkExpectation', answer);
-  watchArrivals(server, ({ socket }) => answerBrokenHttp(Object.assign(new Error('late'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' }), socket, options.config));
-  server.on('clientError', (cause: NodeJS.ErrnoException, socket) => answerBrokenHttp(cause, socket, options.config));
+  watchArrivals(server, ({ socket }) => answerBroken(Object.assign(new Error('late'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' }), socket));
+  server.on('clientError', answerBroken);
   const url = path === undefined ? await listenOn(server, host, wanted, tls ? 'https' : 'http') : `unix:${await listenLocally(server, path, socketMode)}`;
   const port = path === undefined ? (server.address() as AddressInfo).port : 0;
   const listeners: ((fingerprint: string) => void)[] = [];
@@ -173,13 +174,15 @@ function listenError(cause: NodeJS.ErrnoException, host: string, port: number): 
   return new RecuaError(possible ? 'address_unavailable' : 'invalid_usage', `Cannot listen on ${where}: ${cause.message}. Choose another --host or --port.`, { cause });
 }
 
-/** Bytes that never became a request still get a reply in the API's format. */
-function answerBrokenHttp(cause: NodeJS.ErrnoException, duplex: Duplex, { corsOrigins }: Pick<Config, 'corsOrigins'>): void {
+/**
+ * Bytes that never became a request still get a reply in the API's format, unless it would be read
+ * as part of the reply before it.
+ */
+function answerBrokenHttp(cause: NodeJS.ErrnoException, duplex: Duplex, isAnswering: boolean, { corsOrigins }: Pick<Config, 'corsOrigins'>): void {
   const socket = duplex as Socket;
-  // After an earlier reply, perhaps in a running stream, this one would be read as part of it.
   // Before the TLS handshake, the client cannot read a reply at all.
   const isUnread = socket instanceof TLSSocket && !/^HPE_|^ERR_HTTP_/.test(cause.code ?? '');
-  if (isUnread || cause.code === 'ECONNRESET' || !socket.writable || socket.bytesWritten > 0) {
+  if (isUnread || cause.code === 'ECONNRESET' || !socket.writable || isAnswering) {
     socket.destroy();
     return;
   }

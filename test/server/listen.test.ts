@@ -9,12 +9,15 @@ import { FakeEngine, hang } from './fake-engine.js';
 
 const path = '/v1/chat/completions';
 
-/** Everything that the server replies to these bytes. */
-async function raw(port: number, bytes: string): Promise<string> {
+/** Everything that the server replies to these bytes, and to others after its first reply. */
+async function raw(port: number, bytes: string, others = ''): Promise<string> {
   const socket = connect(port, '127.0.0.1');
   socket.write(bytes);
   let text = '';
-  for await (const data of socket) text += String(data);
+  for await (const data of socket) {
+    if (text === '') socket.write(others);
+    text += String(data);
+  }
   return text;
 }
 
@@ -41,6 +44,12 @@ t.test('bytes that are not HTTP get a reply in the shape of the API', async (t) 
   const huge = parse(await raw(port, `GET /health HTTP/1.1\r\nX: ${'x'.repeat(20_000)}\r\n\r\n`));
   t.match(huge.head, /^HTTP\/1.1 431 /);
   t.equal(huge.error.code, 'headers_too_large');
+  const earlier = 'GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n';
+  t.match(await raw(port, earlier, `GET / HTTP/1.1\r\nX: ${'x'.repeat(20_000)}\r\n\r\n`), /^HTTP\/1\.1 200 [^]*HTTP\/1\.1 431 /, 'also on a connection that was used before');
+  const refused = 'POST /none HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\nTransfer-Encoding: chunked\r\n\r\n';
+  t.match(await raw(port, earlier, refused), /^HTTP\/1\.1 200 [^]*HTTP\/1\.1 400 /);
+  const answered = await raw(port, 'POST /none HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n', 'no chunk');
+  t.equal(answered.match(/HTTP\/1\.1 /g)?.length, 1, 'a request gets one reply');
 });
 
 t.test('a whole URL counts as its path, and one that cannot be read is a 404 of the API', async (t) => {

@@ -67,8 +67,10 @@ export class Upgrades {
   readonly #routes = new Map<string, Added>();
   /** Who opened each socket: the name of the key, or the address. */
   readonly #openers = new WeakMap<WebSocket, string>();
-  /** How many responses a connection still owes. */
-  readonly #owed = new WeakMap<Duplex, number>();
+  /** The responses that a connection still owes. */
+  readonly #owed = new WeakMap<Duplex, Set<ServerResponse>>();
+  /** The response to the last request of a connection. */
+  readonly #last = new WeakMap<Duplex, ServerResponse>();
   #isOver = false;
 
   add(route: SocketRoute, limits: SocketLimits): void {
@@ -78,13 +80,15 @@ export class Upgrades {
 
   listenTo(server: Server): void {
     const count = ({ socket }: IncomingMessage, res: ServerResponse): void => {
-      this.#owed.set(socket, (this.#owed.get(socket) ?? 0) + 1);
-      res.once('close', () => this.#owed.set(socket, this.#owed.get(socket)! - 1));
+      const owed = this.#owed.get(socket) ?? new Set();
+      this.#owed.set(socket, owed.add(res));
+      this.#last.set(socket, res);
+      res.once('close', () => owed.delete(res));
     };
-    server.on('request', count).on('checkContinue', count);
+    server.on('request', count).on('checkContinue', count).on('checkExpectation', count);
     server.on('upgrade', (req, socket, head) => {
       // It would overtake the responses before it.
-      if ((this.#owed.get(socket) ?? 0) > 0) return void socket.destroy();
+      if ((this.#owed.get(socket)?.size ?? 0) > 0) return void socket.destroy();
       const path = (req.url ?? '').split('?', 1)[0]!;
       const route = asksForWebSocket(req) ? this.#routes.get(path) : undefined;
       const opener = route?.mayOpen(req.headers);
@@ -97,6 +101,16 @@ export class Upgrades {
         route.open(opened, { mayGoOn: () => route.mayOpen(req.headers) !== undefined, send: chargingSend(opened, socket, route.replies, who), by: opener.key?.name, who, headers: req.headers });
       });
     });
+  }
+
+  /**
+   * Whether a response has begun, and it or its request is not over: an error written now would be
+   * read as part of it, or be a second response to one request.
+   */
+  isAnswering(socket: Duplex): boolean {
+    const last = this.#last.get(socket);
+    const isOver = last?.req.complete ?? true;
+    return [...this.#owed.get(socket) ?? [], ...(isOver ? [] : [last!])].some((res) => res.headersSent);
   }
 
   #hasRoom({ sockets: { clients } }: Added, who: string): boolean {
