@@ -87,6 +87,9 @@ export async function listen(options: ListenOptions): Promise<Listening> {
     app(req, res);
   };
   const server: Server = tls ? createTlsServer({ ...limits, ...tls.options, handshakeTimeout }, answer) : createServer(limits, answer);
+  // Node would leave out those after 2,000, and an upgrade that is read again would lose the length
+  // of its body: that would be read as a request. maxHeaderSize limits them.
+  server.maxHeadersCount = 0;
   if (path !== undefined) server.on('connection', markUnixSocket);
   const sockets = tls ? socketsOf(server) : new Set<Socket>();
   upgrades.listenTo(server);

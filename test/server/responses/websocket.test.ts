@@ -209,6 +209,9 @@ t.test('other upgrades are plain requests', async (t) => {
   t.equal((await fetch(`${app.url}/v1/responses`)).status, 426);
   const toProxy = 'GET /health HTTP/1.1\r\nHost: x\r\nProxy-Connection: Upgrade\r\nUpgrade: h2c\r\n\r\n';
   t.match(await raw(app.url, `${toProxy}GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`), /^HTTP\/1\.1 200 OK[^]*HTTP\/1\.1 200 OK/);
+  const inner = 'GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n';
+  const many = await raw(app.url, `POST /none HTTP/1.1\r\n${'a:\r\n'.repeat(2_100)}${h2c(`Content-Length: ${inner.length}\r\n`)}\r\n${inner}GET /none HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`);
+  t.strictSame(many.match(/(?<=HTTP\/1\.1 )\d+/g), ['404', '404'], 'however many headers come before its length, a body is no request');
 });
 
 t.test('a connection opens with a key, and not without', async (t) => {
