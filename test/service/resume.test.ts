@@ -107,7 +107,8 @@ for (const [kind, attention] of cases) {
       const first = chat(`Tell me story number ${seed}.`, { maxTokens: 60, sampling: drawn(seed, { temperature: 2.5, topK: 0, topP: 1, minP: 0, ignoreEos: true }) });
       const { content } = await whole(calm.chat(first));
       await whole(engine.chat(first));
-      // Takes the first turn's slot and begins otherwise, so that both engines read all of the next prompt.
+      // Takes the first turn's slot and begins otherwise, so that both engines read all of the next
+      // prompt.
       for (const one of [calm, engine]) await whole(one.complete(completion(other, { maxTokens: 1 })));
       const messages = [...JSON.parse(first.messages) as object[], { role: 'assistant', content }, { role: 'user', content: 'Go on.' }];
       const next: ChatRequest = { ...first, messages: JSON.stringify(messages), maxTokens: 200, sampling: samplingOf(seed) };

@@ -69,6 +69,8 @@ export class Upgrades {
   readonly #openers = new WeakMap<WebSocket, string>();
   /** The responses that a connection still owes. */
   readonly #owed = new WeakMap<Duplex, Set<ServerResponse>>();
+  /** Connections whose last request is read again. */
+  readonly #rereading = new WeakSet<Duplex>();
   /** The response to the last request of a connection. */
   readonly #last = new WeakMap<Duplex, ServerResponse>();
   #isOver = false;
@@ -83,17 +85,21 @@ export class Upgrades {
       const owed = this.#owed.get(socket) ?? new Set();
       this.#owed.set(socket, owed.add(res));
       this.#last.set(socket, res);
+      this.#rereading.delete(socket);
       res.once('close', () => owed.delete(res));
     };
     server.on('request', count).on('checkContinue', count).on('checkExpectation', count);
     server.on('upgrade', (req, socket, head) => {
-      // It would overtake the responses before it.
-      if ((this.#owed.get(socket)?.size ?? 0) > 0) return void socket.destroy();
+      // It would overtake the responses before it, or be read again for ever.
+      if ((this.#owed.get(socket)?.size ?? 0) > 0 || this.#rereading.has(socket)) return void socket.destroy();
       const path = (req.url ?? '').split('?', 1)[0]!;
       const route = asksForWebSocket(req) ? this.#routes.get(path) : undefined;
       const opener = route?.mayOpen(req.headers);
       const who = opener?.key?.name ?? req.socket.remoteAddress ?? '';
-      if (!route || this.#isOver || !opener || !this.#hasRoom(route, who)) return readAgain(server, req, socket, head);
+      if (!route || this.#isOver || !opener || !this.#hasRoom(route, who)) {
+        this.#rereading.add(socket);
+        return readAgain(server, req, socket, head);
+      }
       route.sockets.handleUpgrade(req, socket, head, (opened) => {
         this.#openers.set(opened, who);
         chargeMessages(opened, socket, route.memory);
