@@ -207,11 +207,14 @@ export function asksForWebSocket({ method, headers }: Pick<IncomingMessage, 'met
 /** The headers that make a request an upgrade: Node's parser takes one for the other. */
 const connectionHeaders = new Set(['connection', 'proxy-connection']);
 
-/** Replays the request without them: with one, it would be replayed again and again. */
+/** Replays the request without the word in them that makes it an upgrade. */
 function readAgain(server: Server, { method, url, httpVersion, rawHeaders }: IncomingMessage, socket: Duplex, head: Buffer): void {
   const lines = [`${method} ${url} HTTP/${httpVersion}`];
   for (let at = 0; at < rawHeaders.length; at += 2) {
-    if (!connectionHeaders.has(rawHeaders[at]!.toLowerCase())) lines.push(`${rawHeaders[at]}: ${rawHeaders[at + 1]}`);
+    const [name, value] = [rawHeaders[at]!, rawHeaders[at + 1]!];
+    const isConnection = connectionHeaders.has(name.toLowerCase());
+    const words = isConnection ? value.split(',').filter((word) => word.trim().toLowerCase() !== 'upgrade').join(',') : value;
+    if (!isConnection || words.trim() !== '') lines.push(`${name}: ${words}`);
   }
   socket.unshift(Buffer.concat([Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1'), head]));
   server.emit(socket instanceof TLSSocket ? 'secureConnection' : 'connection', socket);

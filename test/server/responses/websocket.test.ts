@@ -204,9 +204,10 @@ t.test('other upgrades are plain requests', async (t) => {
   const answer = await raw(app.url, `POST /v1/chat/completions HTTP/1.1\r\n${h2c(`Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n`)}\r\n${body}GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`);
   t.match(answer, /^HTTP\/1\.1 200 OK[^]*"object":"chat\.completion"[^]*HTTP\/1\.1 200 OK[^]*"status":"ok"/);
   const handshake = 'Host: x\r\nConnection: close, Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n';
-  t.match(await raw(app.url, `GET /v1/models HTTP/1.1\r\n${handshake}GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`), /^HTTP\/1\.1 200 OK/);
-  t.match(await raw(app.url, `GET /v1/realtime HTTP/1.1\r\n${handshake}GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`), /^HTTP\/1\.1 404 Not Found[^]*"code":"route_not_found"/);
+  t.match(await raw(app.url, `GET /v1/models HTTP/1.1\r\n${handshake}`), /^HTTP\/1\.1 200 OK/);
+  t.match(await raw(app.url, `GET /v1/realtime HTTP/1.1\r\n${handshake}`), /^HTTP\/1\.1 404 Not Found[^]*"code":"route_not_found"/);
   t.equal((await fetch(`${app.url}/v1/responses`)).status, 426);
+  t.match(await raw(app.url, 'GET /health HTTP/1.1\r\nHost: x\r\nConnection: close, Upgrade\r\nUpgrade: h2c\r\n\r\n'), /^HTTP\/1\.1 200 OK/, 'and closed, if that is asked for');
   const toProxy = 'GET /health HTTP/1.1\r\nHost: x\r\nProxy-Connection: Upgrade\r\nUpgrade: h2c\r\n\r\n';
   t.match(await raw(app.url, `${toProxy}GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`), /^HTTP\/1\.1 200 OK[^]*HTTP\/1\.1 200 OK/);
   const inner = 'GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n';
