@@ -91,7 +91,7 @@ function architectureOf({ path, metadata }: Gguf): string {
   throw new RecuaError('invalid_gguf', `${path} cannot be used: expected general.architecture to be a short text without a NUL.`);
 }
 
-/** llama.cpp ends the process on such numbers, while it loads or later. */
+/** llama.cpp ends the process on such numbers, or never ends, while it loads or later. */
 function checkNumbers({ path, metadata }: Gguf, architecture: string): void {
   const refuse = (key: string, what: string): never => {
     const value = metadata.get(key);
@@ -110,6 +110,9 @@ function checkNumbers({ path, metadata }: Gguf, architecture: string): void {
   };
   const heads = numberOf('attention.head_count');
   check('attention.head_count_kv', !(heads % numberOf('attention.head_count_kv') > 0), `a divisor of ${heads} heads`);
+  const rotated = numberOf('rope.dimension_count');
+  // With 0, ggml's rotation on the CPU never ends.
+  check('rope.dimension_count', !(heads > 0) || Number.isNaN(rotated) || (rotated >= 2 && rotated % 2 === 0), 'an even number from 2');
   check('nextn_predict_layers', !(numberOf('nextn_predict_layers') > numberOf('block_count')), `at most ${numberOf('block_count')}`);
   const experts = numberOf('expert_count') || 0;
   check('expert_count', experts <= mostExperts, `at most ${mostExperts}`);
