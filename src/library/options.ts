@@ -93,7 +93,7 @@ export interface ChatOptions<S extends Schema | undefined = undefined> extends G
   tools?: Tools | undefined;
   /**
    * Text that the answer is likely to repeat, such as a file with a small edit to make. Parts that
-   * match come faster; the answer is the same.
+   * match come faster; the answer stays the same, up to rounding.
    */
   prediction?: string | undefined;
   /**

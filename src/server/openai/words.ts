@@ -83,7 +83,7 @@ export const chatWords: Words = {
   ...thoughtsWords,
   ...topLogprobsWords,
   ...tellingWords,
-  prediction: 'Text that the answer is likely to repeat; the server drafts tokens from it. It changes the speed of the answer, never its text.',
+  prediction: 'Text that the answer is likely to repeat; the server drafts tokens from it. It changes the speed of the answer; its text stays the same, up to rounding.',
   'prediction.type': '`content`.',
   'prediction.content': { text: 'The text, or a list of its parts.', is: ['string', 'array'] },
   'prediction.content[].type': { text: '`text`.', default: 'text' },
