@@ -2,7 +2,7 @@
 import t from 'tap';
 import { readFileSync } from 'node:fs';
 import { startApp } from '../server/app-under-test.js';
-import { act, closeBrowsers, lastAnswer, missing, openPage, say } from './browsers.js';
+import { act, closeBrowsers, comesTrue, lastAnswer, missing, openPage, say } from './browsers.js';
 
 t.teardown(closeBrowsers);
 
@@ -84,6 +84,39 @@ t.test('messages that could not be saved are exported, and saved with the next o
   await page.reload();
   await page.locator('article.answer').nth(2).locator('.numbers').waitFor();
   t.match(await page.locator('article').allInnerTexts(), [/first/, /Answer 1/, /second/, /Answer 2/, /third/, /Answer 3/]);
+  t.strictSame(complaints, []);
+});
+
+t.test('a chat that is read slowly does not replace the one that the user went back to', { skip: missing('chromium') }, async (t) => {
+  const { url } = await startApp(t);
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  for (const text of ['first', 'second']) {
+    await page.getByRole('button', { name: 'New chat' }).first().click();
+    await say(page, text);
+    await lastAnswer(page);
+  }
+  const address = page.url();
+  await page.evaluate(`{
+    const { getAll } = IDBIndex.prototype;
+    IDBIndex.prototype.getAll = function (...given) {
+      const slow = {};
+      const request = getAll.apply(this, given);
+      window.read = new Promise((resolve) => {
+        request.onsuccess = () => setTimeout(() => {
+          slow.result = request.result;
+          slow.onsuccess();
+          setTimeout(resolve, 100);
+        }, 500);
+      });
+      return slow;
+    };
+  }`);
+  await page.getByRole('navigation', { name: 'Conversations' }).getByText('first').click();
+  await comesTrue(page, 'window.read !== undefined');
+  await page.goBack();
+  await page.evaluate('read');
+  t.equal(page.url(), address);
+  t.equal(await page.locator('article.user').innerText(), 'second');
   t.strictSame(complaints, []);
 });
 

@@ -80,6 +80,8 @@ class Session extends Emitter {
 
   /** @param {string} id */
   async open(id) {
+    // Also if it is open: another one may still be read.
+    const opening = ++this.#opening;
     if (id === this.conversation.id) return;
     const conversation = this.#kept.find(id);
     if (!conversation) {
@@ -87,7 +89,6 @@ class Session extends Emitter {
       return location.replace('#/');
     }
     unnotify();
-    const opening = ++this.#opening;
     const known = this.#sending.get(id) ?? this.files.refreshing(id);
     if (known) return this.#show(known);
     /** @type {Message[]} */
