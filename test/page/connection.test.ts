@@ -104,3 +104,19 @@ t.test('the user can stop while the page waits for the server, and half a JSON a
   await page.getByText('Valid JSON').waitFor();
   t.match(JSON.parse(engine.requests.at(-1)!.messages), [{ role: 'user', content: 'a city' }]);
 });
+
+t.test('an answer over connections that all break at once fails', { skip: missing('chromium') }, async (t) => {
+  const { url } = await startApp(t);
+  const { page } = await openPage(t, 'chromium', url);
+  let asked = 0;
+  await page.route(/\/v1\/chat\/completions/, (route) => {
+    asked++;
+    return route.fulfill({ contentType: 'text/event-stream', body: ': ping\n\n' });
+  });
+  await say(page, 'tell me');
+  await page.getByRole('alert').getByText('The connection ended before the answer was complete.').waitFor();
+  t.equal(asked, 5);
+  await page.unroute(/\/v1\/chat\/completions/);
+  await page.getByRole('button', { name: 'Try again' }).click();
+  await page.locator('article.answer .prose').getByText('tell me').waitFor();
+});

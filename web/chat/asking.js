@@ -36,6 +36,9 @@ export function wrongNumber({ step, min, max }, value) {
   return `must be a ${step === '1' ? 'whole number' : 'number'} from ${min} to ${max}`;
 }
 
+/** After so many broken connections in a row that brought nothing new, the answer fails. */
+const mostInVain = 5;
+
 /** Least time between two pieces of text. More often than it is drawn would be work for nothing. */
 const intervalMs = 50;
 
@@ -161,10 +164,13 @@ export function restartOf(message, conversation) {
   return Boolean(message.content || message.reasoning);
 }
 
+/** @param {Message} message */
+const lengthOf = ({ content, reasoning = '', toolCalls = [] }) => content.length + reasoning.length + toolCalls.reduce((sum, call) => sum + call.arguments.length, 0);
+
 /**
  * Reads the whole answer, across broken connections: after each break the model continues where the
- * text ends. If the server restarted meanwhile, this throws, and the user decides whether to
- * continue.
+ * text ends. If the server restarted meanwhile, or connections bring nothing, this throws, and the
+ * user decides whether to continue.
  * @param {Message} message
  * @param {import('./running-answers.js').Running} running
  * @param {Conversation} conversation @param {boolean} continued @param {() => void} grown
@@ -178,6 +184,8 @@ export async function wholeAnswer(message, running, conversation, continued, gro
     running.connecting = connecting;
     for (const watcher of running.watchers) watcher();
   };
+  let longest = lengthOf(message);
+  let inVain = 0;
   for (let isFirst = true; ; isFirst = false) {
     const body = bodyOf(conversation, continued ? running.path : path, message.model ?? '');
     if (continued) body['continue_final_message'] = true;
@@ -193,6 +201,9 @@ export async function wholeAnswer(message, running, conversation, continued, gro
       const broke = watch.signal.aborted ? cutOff() : thrown;
       // A server that the first attempt could not reach is not waited for.
       if (signal.aborted || !isCut(broke) || (isFirst && /** @type {ServerError} */ (broke).code === 'unreachable')) throw broke;
+      inVain = lengthOf(message) > longest ? 0 : inVain + 1;
+      if (inVain >= mostInVain) throw broke;
+      longest = Math.max(longest, lengthOf(message));
     } finally {
       watch.close();
     }
