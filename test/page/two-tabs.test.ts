@@ -1,6 +1,8 @@
 // What two tabs of the page set in one chat.
 import t from 'tap';
+import { RecuaError } from '#recua/errors.js';
 import { startApp, until } from '../server/app-under-test.js';
+import { echo } from '../server/fake-engine.js';
 import { act, closeBrowsers, lastAnswer, missing, openPage, say, turnTo } from './browsers.js';
 import type { Locator, Page } from 'playwright-core';
 
@@ -80,5 +82,54 @@ t.test('a tab that is looked at again lists the chats of another', { skip: missi
   await turnTo(other);
   await listed(other, 'apples').waitFor({ state: 'detached' });
   t.equal(await other.locator('article.user').innerText(), 'apples', 'what is shown can still be copied');
+  t.strictSame(complaints, []);
+});
+
+t.test('a message that one tab takes back loses nothing of another', { skip: missing('chromium') }, async (t) => {
+  const { url, engine } = await startApp(t);
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  await say(page, 'first');
+  await lastAnswer(page);
+  const other = await page.context().newPage();
+  const refuseLater = (): (() => void) => {
+    let refuse = (): void => undefined;
+    const refused = new Promise<void>((resolve) => { refuse = resolve; });
+    engine.script = async function* () {
+      await refused;
+      throw new RecuaError('context_length_exceeded', 'The prompt has 9000 tokens.');
+    };
+    return refuse;
+  };
+  const shown = (tab: Page): Promise<string[]> => tab.locator('article.user .said').allInnerTexts();
+
+  const refuse = refuseLater();
+  await say(page, 'too long');
+  await other.goto(page.url());
+  await other.locator('article.user').getByText('too long').waitFor();
+  refuse();
+  await page.getByText('Not sent: The prompt has 9000 tokens.').waitFor();
+  await turnTo(other);
+  await other.locator('article.user').getByText('too long').waitFor({ state: 'detached' });
+  engine.script = echo;
+  await say(other, 'second');
+  await lastAnswer(other);
+  await other.reload();
+  await other.locator('article.answer').nth(1).waitFor();
+  t.strictSame(await shown(other), ['first', 'second']);
+
+  const refuseAgain = refuseLater();
+  await turnTo(page);
+  await page.locator('article.user').getByText('second').waitFor();
+  await say(page, ', again');
+  await turnTo(other);
+  await other.locator('article.user').nth(2).waitFor();
+  engine.script = echo;
+  await say(other, 'third');
+  await other.locator('article.answer').nth(3).locator('.numbers').waitFor();
+  refuseAgain();
+  await page.getByRole('alert').getByText('The prompt has 9000 tokens.').waitFor();
+  await other.reload();
+  await other.locator('article.user').getByText('third').waitFor();
+  t.equal((await shown(other)).length, 4);
   t.strictSame(complaints, []);
 });

@@ -77,6 +77,13 @@ export class KeptChats {
     return unsaved ? [...saved.filter((message) => !unsaved.has(message.id)), ...unsaved.values()] : saved;
   }
 
+  /** Whether there are others after these messages of a chat. @param {[Message, ...Message[]]} messages */
+  async goesOn(messages) {
+    const ids = new Set(messages.map(({ id }) => id));
+    const all = await this.messagesOf(messages[0].conversation).catch(() => []);
+    return all.some(({ id, parent }) => ids.has(parent) && !ids.has(id));
+  }
+
   /** @param {Message} message */
   async removeMessage({ id, conversation }) {
     this.#unsaved.get(conversation)?.delete(id);

@@ -24,15 +24,22 @@ export class OpenChat {
     this.path = pathOf(this.children, this.conversation.chosen);
   }
 
-  /** Takes over what is new in saved messages. Returns whether anything is. @param {Message[]} saved */
-  takeNews(saved) {
+  /**
+   * Takes over what is new in saved messages, and drops what is gone from them. Returns whether
+   * that is anything.
+   * @param {Message[]} saved @param {string[]} before the ids of those here when they were read
+   */
+  takeNews(saved, before) {
     const news = saved.filter(({ id, content, finish, error }) => {
       const here = this.messages.get(id);
       // A complete answer that could not be saved is ahead of its saved copy.
       return !here || ((finish || error || !here.finish) && (content !== here.content || finish !== here.finish));
     });
+    const kept = new Set(saved.map(({ id }) => id));
+    const gone = before.filter((id) => !kept.has(id));
+    for (const id of gone) this.messages.delete(id);
     for (const message of news) this.messages.set(message.id, message);
-    return news.length > 0;
+    return news.length + gone.length > 0;
   }
 
   /** The two answers shown side by side at the end, or none. */
@@ -44,6 +51,12 @@ export class OpenChat {
   /** All versions of a message, itself included. @param {Message} message */
   siblings(message) {
     return this.children.get(message.parent) ?? [message];
+  }
+
+  /** Whether a user's message has no other version, and no answer with text. @param {Message} message */
+  isInVain(message) {
+    const answers = this.children.get(message.id) ?? [];
+    return message.role === 'user' && this.siblings(message).length === 1 && answers.every(({ content, error }) => !content && error);
   }
 
   /** Shows this version. @param {Message} message */

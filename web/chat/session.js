@@ -136,16 +136,16 @@ class Session extends Emitter {
     const release = await tryHold(last.id);
     if (release) return await this.#continue(last, release);
     await untilFree(last.id);
-    await this.#readAgain(this.conversation);
+    await this.lookAgain();
   }
 
   /** Shows what another tab wrote into the open chat. @param {Conversation} conversation */
   async #readAgain(conversation) {
     const isOpen = () => conversation === this.conversation && this.messages.size > 0 && !this.#isWriting(conversation);
-    if (!isOpen()) return;
-    const read = await database.messagesOf(conversation.id);
-    if (!isOpen()) return;
-    if (this.#chat.takeNews(read)) this.#arrange();
+    const before = [...this.messages.keys()];
+    const read = await this.#kept.messagesOf(conversation.id);
+    // What is shown of a chat that another tab deleted stays.
+    if (isOpen() && this.#kept.find(conversation.id) && this.#chat.takeNews(read, before)) this.#arrange();
   }
 
   /** @param {OpenChat} chat */
@@ -292,16 +292,14 @@ class Session extends Emitter {
 
   /**
    * A message that does not fit in the context comes back, else all after it would fail, too. Not
-   * another version of a message: the version before it is still there.
+   * another version of a message: the one before it is still there. Nor if another tab went on.
    * @param {OpenChat} chat @param {Message} to @param {unknown[]} failures of the answers
    */
   async #afterFailures(chat, to, failures) {
-    const { conversation } = chat;
-    const answers = chat.children.get(to.id) ?? [];
-    if (!failures.every(isTooLong) || to.role !== 'user' || chat.siblings(to).length > 1 || answers.some(({ content, error }) => content || !error)) return;
-    if (!this.#kept.find(conversation.id)) return;
-    await this.#takeBack(chat, [to, ...answers], failures[0]);
-    void this.files.keep(conversation);
+    const taken = /** @type {[Message, ...Message[]]} */ ([to, ...chat.children.get(to.id) ?? []]);
+    if (!failures.every(isTooLong) || !chat.isInVain(to) || !this.#kept.find(to.conversation) || await this.#kept.goesOn(taken)) return;
+    await this.#takeBack(chat, taken, failures[0]);
+    void this.files.keep(chat.conversation);
   }
 
   /**
