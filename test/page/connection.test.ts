@@ -120,3 +120,18 @@ t.test('an answer over connections that all break at once fails', { skip: missin
   await page.getByRole('button', { name: 'Try again' }).click();
   await page.locator('article.answer .prose').getByText('tell me').waitFor();
 });
+
+t.test('the page asks a server that does not respond for its models only once', { skip: missing('chromium') }, async (t) => {
+  const { url } = await startApp(t);
+  const line = await cable(t, url);
+  const { page, asked } = await openPage(t, 'chromium', 'about:blank');
+  await page.addInitScript('{ const { setInterval } = window; window.setInterval = (work, ms) => setInterval(work, ms / 20); }');
+  await page.goto(line.url);
+  await page.getByText('runs on this server').waitFor();
+  line.silence();
+  await page.waitForTimeout(500);
+  const before = asked.length;
+  // A browser makes only six connections: answers would wait for one.
+  await page.waitForTimeout(2_000);
+  t.equal(asked.length, before);
+});

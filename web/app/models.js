@@ -25,14 +25,23 @@ class Models extends Emitter {
   /** The error of the last refresh; '' if it succeeded. */
   error = '';
   asked = false;
+  /** Requests that the server has not answered yet. */
+  #open = 0;
+
+  /** Refreshes it, unless that is still under way. */
+  async poll() {
+    if (this.#open === 0) await this.refresh();
+  }
 
   async refresh() {
+    this.#open++;
     try {
       this.list = (await json('v1/models')).data;
       this.error = '';
     } catch (thrown) {
       this.error = sentenceOf(thrown);
     }
+    this.#open--;
     this.asked = true;
     this.changed();
   }
@@ -57,7 +66,7 @@ export const models = new Models();
 export function useModels(everyMs) {
   useEffect(() => {
     const ask = () => {
-      if (!document.hidden) void models.refresh();
+      if (!document.hidden) void models.poll();
     };
     ask();
     const timer = setInterval(ask, everyMs);

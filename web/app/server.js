@@ -13,6 +13,12 @@ export class ServerError extends Error {
   }
 }
 
+/**
+ * When a server that has not begun to answer a GET counts as unreachable. Until then the request
+ * holds one of the few connections that a browser makes.
+ */
+const mostSilentMs = 30_000;
+
 /** Relative to the page, since a program may mount the server under any path. @param {string} path */
 export const addressOf = (path) => new URL(path.replace(/^\//, ''), document.baseURI).href.replace(/#.*$/, '');
 
@@ -61,6 +67,8 @@ export async function request(path, options = {}) {
  */
 async function requestWith(key, path, { method, body, headers, signal }) {
   let response;
+  const silent = new AbortController();
+  const timer = method === undefined && body === undefined ? setTimeout(() => silent.abort(), mostSilentMs) : undefined;
   try {
     response = await fetch(addressOf(path), {
       method: method ?? (body === undefined ? 'GET' : 'POST'),
@@ -70,11 +78,13 @@ async function requestWith(key, path, { method, body, headers, signal }) {
         ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
         ...headers,
       },
-      ...(signal ? { signal } : {}),
+      signal: signal ?? silent.signal,
     });
   } catch (cause) {
     if (signal?.aborted) throw cause;
     throw new ServerError('Cannot reach the server. Is it still running?', 'unreachable');
+  } finally {
+    clearTimeout(timer);
   }
   if (!response.ok) throw await errorOf(response);
   return response;
