@@ -47,7 +47,11 @@ function App() {
     return () => removeEventListener('hashchange', moved);
   }, []);
   /** @param {string} to */
-  const go = (to) => { location.hash = to; };
+  const go = (to) => {
+    location.hash = to;
+    // Before the event: a message that is sent meanwhile belongs to the new place.
+    setPlace(placeOf(to));
+  };
   const startNew = () => {
     session.begin(session.conversation.model);
     go('#/');

@@ -119,10 +119,12 @@ export function speedLine({ usage, timings }: Pick<Finish, 'usage' | 'timings'>)
   return `recua: read ${read} of ${promptTokens} tokens${readRate}, wrote ${completionTokens}${rate === null ? '' : ` at ${rate} tokens/s`}.`;
 }
 
-/** Reports warnings, and an answer that was cut off. */
-export function sayEnd({ finish }: Given, quiet: boolean): void {
+/** Reports warnings, and an answer that was cut off. `maxTokens`: as the request had it. */
+export function sayEnd({ finish }: Given, quiet: boolean, maxTokens: number): void {
   for (const warning of finish.warnings) say(`recua: ${warning}`);
-  if (finish.finishReason === 'length' && !quiet) say(`recua: the answer was cut off after ${finish.usage.completionTokens} token${finish.usage.completionTokens === 1 ? '' : 's'}.`);
+  if (finish.finishReason !== 'length' || quiet) return;
+  const { completionTokens: count } = finish.usage;
+  say(`recua: the answer was cut off after ${count} token${count === 1 ? '' : 's'}${count < maxTokens ? ', because the context is full (--ctx-size)' : ''}.`);
 }
 
 /** Prints an answer as it comes. */

@@ -142,8 +142,9 @@ export class Models extends EventEmitter<ModelsEvents> implements AsyncDisposabl
    * call `dispose()` on the returned model:
    *
    * ```ts
-   * await using chat = await models.lease('chat');
+   * const chat = await models.lease('chat');
    * console.log((await chat.chat('Hello!')).content);
+   * await chat.dispose();
    * ```
    *
    * @param name its name or an alias; default: the first model
@@ -232,10 +233,12 @@ export class Models extends EventEmitter<ModelsEvents> implements AsyncDisposabl
  * Opens several models. Loads only the pinned ones; the others load on demand.
  *
  * ```ts
- * await using models = await openModels({
+ * const models = await openModels({
  *   models: { chat: { model: 'chat.gguf', contextSize: 8192 }, embed: { model: 'embed.gguf' } },
  *   maxModels: 1,
  * });
+ * // …
+ * await models.dispose();
  * ```
  *
  * @throws RecuaError (as a rejection) `model_not_found`, `ambiguous_model`, `invalid_gguf`, and

@@ -2,7 +2,7 @@
 // llama-server, and those of vLLM if a request has both fields. Pure.
 import type { ChatMessage, ChatRequest } from '../engine/protocol.js';
 import { RecuaError } from '../errors.js';
-import { wrongType, wrongValue, type Fields } from './fields.js';
+import { describe, wrongType, wrongValue, type Fields } from './fields.js';
 
 type Continuation = Pick<ChatRequest, 'continuation' | 'addGenerationPrompt'>;
 
@@ -25,7 +25,9 @@ export function readContinuation(body: Fields, messages: readonly ChatMessage[])
 function checkLast(messages: readonly ChatMessage[]): void {
   const last = messages.at(-1);
   const at = `messages[${messages.length - 1}]`;
-  if (last?.role !== 'assistant') throw wrongValue(`${at}.role`, '"assistant" in the last message, which the answer continues', last?.role);
+  if (last?.role !== 'assistant') {
+    throw new RecuaError('invalid_value', `Expected the last message to be an assistant's, because the answer continues it, got one of ${describe(last?.role)}.`, { param: `${at}.role` });
+  }
   if (last.tool_calls) throw wrongValue(`${at}.tool_calls`, 'no tool calls in the last message, which the answer continues', last.tool_calls);
 }
 

@@ -156,7 +156,7 @@ export const topLogprobsWords: Words = {
 };
 
 export const thoughtsWords: Words = {
-  reasoning_budget_tokens: 'Most tokens of thinking; 0 allows none, -1 means no limit.',
+  reasoning_budget_tokens: 'Maximum number of tokens of thinking; 0 allows none, -1 means no limit.',
   thinking_budget_tokens: 'Another name of `reasoning_budget_tokens`.',
   thinking_token_budget: 'Another name of `reasoning_budget_tokens`.',
   reasoning_budget_message: 'Text to end the thinking with when the budget cuts it off; at most 4096 characters.',

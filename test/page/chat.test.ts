@@ -214,7 +214,8 @@ t.test('a cut answer can be continued, and two models answer side by side', { sk
   await say(page, 'Count');
   t.match(await lastAnswer(page), /^One two three\n[^]*reached the token limit/);
   await page.getByRole('button', { name: 'Continue this answer' }).click();
-  await page.locator('article.answer .prose').getByText('One two threeOne two three').waitFor();
+  // In one paragraph.
+  await page.locator('article.answer .prose > p', { hasText: /^One two threeOne two three$/ }).waitFor();
   t.match(JSON.parse(engine.requests.at(-1)!.messages), [{ role: 'user' }, { role: 'assistant', content: 'One two three' }]);
   await page.locator('.numbers').getByText('6 tokens').waitFor();
   engine.script = async function* () { await new Promise(setImmediate); };

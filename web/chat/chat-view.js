@@ -28,9 +28,12 @@ export function ChatView({ id }) {
   const [shown, setShown] = useState(firstShown);
   const { conversation, path, busy, pair } = session;
 
+  // Before the next event, in which a message may be sent into a new chat.
+  useLayoutEffect(() => {
+    if (id === '' && session.messages.size > 0) session.begin(conversation.model);
+  }, [id]);
   useEffect(() => {
     setShown(firstShown);
-    if (id === '' && session.messages.size > 0) session.begin(conversation.model);
     if (id !== '') void session.open(id);
   }, [id]);
   // A new chat takes the model chosen last, else a loaded one, else the first.

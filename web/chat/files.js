@@ -25,6 +25,7 @@ export async function readAttached(file, told, signal) {
   const isPdf = new TextDecoder('latin1').decode(await file.slice(0, 1024).arrayBuffer()).includes('%PDF-');
   const most = isPdf ? mostPdf : mostText;
   if (file.size > most) throw new Error(`${file.name} has ${Math.ceil(file.size / mib)} MiB. A message takes ${isPdf ? 'PDFs' : 'files'} of up to ${most / mib} MiB.`);
+  if (file.size === 0) throw new Error(`${file.name} is empty.`);
   const bytes = await file.arrayBuffer();
   if (isPdf) {
     const { readPdf } = await import('./pdf.js');

@@ -28,6 +28,8 @@ export class GrowingText {
   #text = '';
   /** Length of the complete blocks in `#text`. */
   #settled = 0;
+  /** All of the text was taken for complete, so the last block is among them. */
+  #isComplete = false;
   /** The elements of incomplete blocks. @type {Node[]} */
   #open = [];
   /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -69,8 +71,11 @@ export class GrowingText {
   #draw(complete) {
     const startMs = performance.now();
     const text = this.#given.includes('\r') ? this.#given.replace(/\r\n?/g, '\n') : this.#given;
-    if (!text.startsWith(this.#text.slice(0, this.#settled))) this.#clear();
+    // A complete answer that goes on may go on in its last block.
+    const goesOn = this.#isComplete && (!complete || text.length > this.#text.length);
+    if (goesOn || !text.startsWith(this.#text.slice(0, this.#settled))) this.#clear();
     this.#text = text;
+    this.#isComplete = complete;
     for (const node of this.#open) /** @type {ChildNode} */ (node).remove();
     this.#open = [];
     const tail = this.#text.slice(this.#settled);

@@ -188,6 +188,6 @@ async function answerSingle(parts: DialogueParts, prompt: string, values: ChatVa
   const { name, automatic } = keeper;
   if (kv && automatic && kvPath !== undefined) await kv.save(kvPath).catch((thrown: unknown) => say(`recua: ${RecuaError.from(thrown).message}`));
   if (values.json) await printJson(given, automatic && name !== undefined ? { session: name } : {});
-  sayEnd(given, values.quiet);
+  sayEnd(given, values.quiet, settings.maxTokens);
   return 0;
 }

@@ -60,7 +60,7 @@ export const run = command({
       sayServer(answerer, values.quiet);
       const answer = await answerOnce(answerer, request, values, stop.signal);
       if (values.json) await printJson(answer);
-      sayEnd(answer, values.quiet);
+      sayEnd(answer, values.quiet, values.maxTokens);
       if (values.verbose) say(speedLine(answer.finish));
       return 0;
     } catch (thrown) {

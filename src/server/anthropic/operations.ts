@@ -42,7 +42,7 @@ const fields: Words = {
   'messages[].content[]': { text: '', name: 'InputContentBlock' },
   ...under('messages[].content[]', block),
   system: { text: 'System message: a text, or a list of text blocks.', is: [{ type: 'string' }, texts] },
-  max_tokens: "Most tokens of the answer. The default is the server's (`--max-tokens`).",
+  max_tokens: "Maximum number of tokens of the answer. The default is the server's (`--max-tokens`).",
   ...streamWords,
   stop_sequences: 'Texts at which the answer ends.',
   ...samplingWords,

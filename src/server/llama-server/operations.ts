@@ -21,7 +21,7 @@ const common: Words = {
   ...streamWords,
   ...answerWords,
   max_tokens: { text: 'Another name of `n_predict`.' },
-  n_predict: { text: "Most tokens of the answer; 0 only evaluates the prompt, -1 means as many as the context holds. The default is the server's (`--max-tokens`)." },
+  n_predict: { text: "Maximum number of tokens of the answer; 0 only evaluates the prompt, -1 means as many as the context holds. The default is the server's (`--max-tokens`)." },
   ...samplingWords,
   ...constraintWords,
   ...tellingWords,

@@ -97,10 +97,10 @@ export const operations = {
     id: 'retrieveModel', topic: 'Models', summary: 'Get one model.', params: { id: 'Any name of the model; it may contain slashes.' }, reply: { schema: replies.model }, error, errors: ['model_not_found'],
   },
   load: {
-    id: 'loadModel', topic: 'Models', summary: 'Load a model, and reply when it is loaded.', about: 'A server with a single model refuses.', body: loadBody, reply: { schema: replies.modelChanged }, error, errors: shelfErrors,
+    id: 'loadModel', topic: 'Models', summary: 'Load a model, and reply when it is loaded.', about: 'A server that was started with one model has loaded it already.', body: loadBody, reply: { schema: replies.modelChanged }, error, errors: shelfErrors,
   },
   unload: {
-    id: 'unloadModel', topic: 'Models', summary: 'Unload a model, after its running answers are complete.', about: 'A server with a single model refuses.', body: unloadBody, reply: { schema: replies.modelChanged }, error, errors: shelfErrors,
+    id: 'unloadModel', topic: 'Models', summary: 'Unload a model, after its running answers are complete.', about: 'A server that was started with one model refuses.', body: unloadBody, reply: { schema: replies.modelChanged }, error, errors: shelfErrors,
   },
   events: {
     id: 'watchModels', topic: 'Models', summary: 'Stream an event whenever a model changes state.', reply: { schema: replies.modelEvent, empty: true },

@@ -17,7 +17,7 @@ export const foreignWords: Words = {
 
 /** Fields of `answer-fields`. */
 export const answerWords: Words = {
-  max_tokens: 'Most tokens of the answer; -1 means as many as the context holds. The default is the server\'s (`--max-tokens`).',
+  max_tokens: 'Maximum number of tokens of the answer; -1 means as many as the context holds. The default is the server\'s (`--max-tokens`).',
   max_completion_tokens: 'The newer name of `max_tokens`; it wins if both are given.',
   n_predict: 'llama-server\'s name for `max_tokens`.',
   n: { text: 'Number of answers. The prompt is evaluated once; the answers equal those of separate requests with `seed`, `seed` + 1 and so on.', default: 1 },
@@ -119,7 +119,7 @@ export const completionWords: Words = {
   ...admissionWords,
   ...streamOptions,
   ...answerWords,
-  max_tokens: 'Most tokens of the answer; 0 only evaluates the prompt, -1 means as many as the context holds. The default is the server\'s (`--max-tokens`).',
+  max_tokens: 'Maximum number of tokens of the answer; 0 only evaluates the prompt, -1 means as many as the context holds. The default is the server\'s (`--max-tokens`).',
   best_of: 'Generate this many answers and return the `n` likeliest; not for streams.',
   echo: { text: 'Start the answer with the prompt.', default: false },
   suffix: { text: 'Text after the answer, for models with fill-in-the-middle tokens.', default: '' },

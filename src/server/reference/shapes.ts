@@ -14,7 +14,7 @@ export const tokenLogprob = named('TokenLogprob', object({
 
 /** Query of lists, as OpenAI's clients page through them. */
 export const pageQuery = (usual: number, most: number): Record<string, Schema> => ({
-  limit: { type: 'integer', minimum: 1, maximum: most, default: usual, description: 'Most entries per page.' },
+  limit: { type: 'integer', minimum: 1, maximum: most, default: usual, description: 'Maximum number of entries per page.' },
   after: { type: 'string', description: 'Id of an entry; the page starts after it.' },
 });
 

@@ -75,7 +75,7 @@ export const operations = {
     id: 'openResponses', topic, summary: 'Open a WebSocket, as Codex does; each message requests a response.',
     about: 'Send the body of `POST /v1/responses` with `"type": "response.create"`; the server sends the events of its stream, one per message. '
       + 'A connection handles one response at a time. It remembers its last response until it closes, whatever `store` says, so `previous_response_id` can continue from it. '
-      + '`"generate": false` only stores the input for the next message to continue from, without an answer. A request that does not ask for a WebSocket is a 405; if the server cannot open one, it replies 426.',
+      + '`"generate": false` only stores the input for the next message to continue from, without an answer. Any other request, and one for which the server cannot open a WebSocket, gets a 426.',
     reply: { schema: anything, empty: true }, error, errors: ['upgrade_required'],
   },
   count: {

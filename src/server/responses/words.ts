@@ -37,7 +37,7 @@ const fields: Words = {
   previous_response_id: 'The stored response to continue from. Items that a request refers to, in this way or by `item_reference`, may have as many bytes together as a body (`--body-limit`).',
   store: { text: 'Store the response, so that later requests can retrieve it or continue from it.', default: true },
   background: { text: 'Reply at once with `status: "queued"` and generate the answer without the client; `stream: true` streams its events.', default: false },
-  max_output_tokens: "Most tokens of the answer. The default is the server's (`--max-tokens`).",
+  max_output_tokens: "Maximum number of tokens of the answer. The default is the server's (`--max-tokens`).",
   ...samplingWords,
   tools: 'Tools that the model may call. Tools that run at OpenAI are dropped, with a warning.',
   'tools[]': { text: '', name: 'ResponseTool' },

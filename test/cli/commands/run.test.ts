@@ -57,6 +57,7 @@ t.test('run -n limits the answer and says that it was cut off', async (t) => {
   t.equal(code, 0);
   t.ok(stdout.endsWith('\n'));
   t.match(stderr, /cut off after 2 tokens/);
+  t.match((await recua(['run', 'builtin', '-c', '32', '--temp', '0', 'Tell me a story'])).stderr, /cut off after \d+ tokens, because the context is full \(--ctx-size\)/);
 });
 
 t.test('run follows a grammar given as text or as a file', async (t) => {
