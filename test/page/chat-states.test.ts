@@ -113,6 +113,35 @@ t.test('a message that is too long comes back with its files, and the chat goes 
   await page.locator('article.user').last().getByText('short.txt').waitFor();
 });
 
+t.test('a message that is too long comes back into a chat that was left and opened again', { skip: missing('chromium') }, async (t) => {
+  const { url, engine } = await startApp(t);
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  await say(page, 'apples');
+  await lastAnswer(page);
+  const address = page.url();
+  let refuse = (): void => undefined;
+  const refused = new Promise<void>((resolve) => { refuse = resolve; });
+  engine.script = async function* () {
+    await refused;
+    throw new RecuaError('context_length_exceeded', 'The prompt has 9000 tokens.');
+  };
+  await say(page, 'too long');
+  await page.locator('article.user').getByText('too long').waitFor();
+  await page.getByRole('button', { name: 'New chat' }).first().click();
+  await page.getByRole('heading', { name: 'Start a conversation' }).waitFor();
+  await page.goto(address);
+  await page.locator('article.user').getByText('too long').waitFor();
+  refuse();
+  await page.getByText('Not sent: The prompt has 9000 tokens.').waitFor();
+  await page.locator('article.user').getByText('too long').waitFor({ state: 'detached' });
+  engine.script = echo;
+  await say(page, 'pears');
+  await page.locator('article.answer').nth(1).locator('.numbers').waitFor();
+  await page.reload();
+  await page.locator('article.user').getByText('pears').waitFor();
+  t.strictSame(complaints, []);
+});
+
 t.test('the gauge counts a message without an answer', { skip: missing('chromium') }, async (t) => {
   const { url, engine } = await startApp(t);
   engine.script = () => { throw new RecuaError('queue_full', 'Try again later.'); };

@@ -64,6 +64,12 @@ export class OpenChat {
     this.conversation.chosen = { ...this.conversation.chosen, [parent]: id };
   }
 
+  /** @param {Message[]} messages */
+  remove(messages) {
+    for (const { id } of messages) this.messages.delete(id);
+    this.arrange();
+  }
+
   /**
    * Adds a message and shows it. It is newer than its siblings, even if the clock was set back.
    * @param {Omit<Message, 'id' | 'conversation' | 'createdMs'>} said @returns {Message}

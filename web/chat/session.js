@@ -252,13 +252,11 @@ class Session extends Emitter {
   async #takeBack(chat, messages, thrown) {
     const { conversation } = chat;
     notify(`Not sent: ${sentenceOf(thrown)}`);
-    for (const message of messages) {
-      chat.messages.delete(message.id);
-      await this.#kept.removeMessage(message).catch(() => undefined);
-    }
+    for (const message of messages) await this.#kept.removeMessage(message).catch(() => undefined);
+    // The chat may have been left and opened again.
+    (conversation === this.conversation ? this.#chat : chat).remove(messages);
     this.boxes.putBack(messages[0]);
     void this.#save(conversation, []);
-    chat.arrange();
     this.changed();
   }
 
