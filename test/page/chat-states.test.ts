@@ -142,6 +142,25 @@ t.test('a message that is too long comes back into a chat that was left and open
   t.strictSame(complaints, []);
 });
 
+t.test('a message that was taken back hides nothing of a chat that is exported and imported', { skip: missing('chromium') }, async (t) => {
+  const { url, engine } = await startApp(t);
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  await say(page, 'apples');
+  await lastAnswer(page);
+  engine.script = () => { throw new RecuaError('context_length_exceeded', 'The prompt has 9000 tokens.'); };
+  await say(page, 'too long');
+  await page.getByText('Not sent: The prompt has 9000 tokens.').waitFor();
+  await page.locator('article.user').nth(1).waitFor({ state: 'detached' });
+  const exporting = page.waitForEvent('download');
+  await page.getByRole('button', { name: 'Export all' }).click();
+  const file = await (await exporting).path();
+  const { page: other } = await openPage(t, 'chromium', url);
+  await other.getByLabel('File to import').setInputFiles(file);
+  await other.getByRole('navigation', { name: 'Conversations' }).getByText('apples').click();
+  await other.locator('article.answer').getByText('apples').waitFor();
+  t.strictSame(complaints, []);
+});
+
 t.test('the gauge counts a message without an answer', { skip: missing('chromium') }, async (t) => {
   const { url, engine } = await startApp(t);
   engine.script = () => { throw new RecuaError('queue_full', 'Try again later.'); };

@@ -136,7 +136,9 @@ function renamed(chat, where) {
   const ids = new Map(messages.map((/** @type {Message} */ message) => [message.id, newId()]));
   /** @param {string} old */
   const idOf = (old) => ids.get(old) ?? '';
-  const chosen = Object.fromEntries(Object.entries(conversation.chosen ?? {}).map(([parent, child]) => [idOf(parent), idOf(String(child))]));
+  // A message that was chosen may have been taken back since.
+  const isHere = (/** @type {any} */ old) => old === '' || ids.has(old);
+  const chosen = Object.fromEntries(Object.entries(conversation.chosen ?? {}).filter((pair) => pair.every(isHere)).map(([parent, child]) => [idOf(parent), idOf(String(child))]));
   return {
     conversation: { ...newConversation(''), ...conversation, id, chosen, settings: conversation.settings ?? {}, named: true, saved: undefined },
     messages: messages.map((/** @type {any} */ message) => ({
