@@ -161,6 +161,18 @@ t.test('a message that was taken back hides nothing of a chat that is exported a
   t.strictSame(complaints, []);
 });
 
+t.test('the chats are listed again once after an import, not after each of its chats', { skip: missing('chromium') }, async (t) => {
+  const { url } = await startApp(t);
+  const { page } = await openPage(t, 'chromium', url);
+  await page.evaluate('{ const { getAll } = IDBObjectStore.prototype; window.listed = 0; IDBObjectStore.prototype.getAll = function (...given) { window.listed++; return getAll.apply(this, given); }; }');
+  const chats = Array.from({ length: 40 }, (_, at) => ({ conversation: { title: `Chat ${at}` }, messages: [{ id: 'm', parent: '', role: 'user', content: 'Hello' }] }));
+  const file = { name: 'chats.json', mimeType: 'application/json', buffer: Buffer.from(JSON.stringify({ format: 'recua-chats', version: 1, chats })) };
+  await page.getByLabel('File to import').setInputFiles(file);
+  await page.getByText('40 conversations imported').waitFor();
+  await page.getByRole('navigation', { name: 'Conversations' }).getByText('Chat 39').waitFor();
+  t.ok(Number(await page.evaluate('window.listed')) < 5);
+});
+
 t.test('the gauge counts a message without an answer', { skip: missing('chromium') }, async (t) => {
   const { url, engine } = await startApp(t);
   engine.script = () => { throw new RecuaError('queue_full', 'Try again later.'); };

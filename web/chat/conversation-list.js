@@ -61,7 +61,7 @@ export function ConversationList({ isShown, go }) {
     if (!file) return;
     try {
       const { chats, skipped } = await importJson(file, list);
-      for (const { conversation: one, messages } of chats) await session.take(one, messages);
+      await session.take(chats);
       notify(`${chats.length} ${chats.length === 1 ? 'conversation' : 'conversations'} imported${skipped > 0 ? `, ${skipped} skipped: already in this browser` : ''}`);
     } catch (thrown) {
       notify(sentenceOf(thrown));

@@ -75,6 +75,11 @@ export async function save(id, made, messages) {
   return conversation;
 }
 
+/** @param {{ conversation: Conversation, messages: Message[] }[]} chats */
+export async function saveAll(chats) {
+  for (const { conversation, messages } of chats) await save(conversation.id, () => conversation, messages);
+}
+
 /** @param {string} id */
 export async function removeMessage(id) {
   const from = await stores('readwrite');

@@ -388,10 +388,9 @@ class Session extends Emitter {
     this.changed();
   }
 
-  /** @param {Conversation} conversation @param {Message[]} messages */
-  async take(conversation, messages) {
-    await database.save(conversation.id, () => conversation, messages);
-    await this.start();
+  /** @param {{ conversation: Conversation, messages: Message[] }[]} chats */
+  async take(chats) {
+    await database.saveAll(chats).finally(() => this.start());
   }
 }
 
