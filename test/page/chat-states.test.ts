@@ -5,7 +5,7 @@ import { RecuaError } from '#recua/errors.js';
 import { startApp, until } from '../server/app-under-test.js';
 import { echo, hang } from '../server/fake-engine.js';
 import { FakePool } from '../server/fake-pool.js';
-import { closeBrowsers, lastAnswer, missing, openPage, say } from './browsers.js';
+import { closeBrowsers, comesTrue, lastAnswer, missing, openPage, say } from './browsers.js';
 
 t.teardown(closeBrowsers);
 
@@ -171,6 +171,23 @@ t.test('the chats are listed again once after an import, not after each of its c
   await page.getByText('40 conversations imported').waitFor();
   await page.getByRole('navigation', { name: 'Conversations' }).getByText('Chat 39').waitFor();
   t.ok(Number(await page.evaluate('window.listed')) < 5);
+});
+
+t.test('a file that is read while another view is open is shown, and waited for', { skip: missing('chromium') }, async (t) => {
+  const { url } = await startApp(t);
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  await page.evaluate('{ const read = File.prototype.arrayBuffer; File.prototype.arrayBuffer = async function () { await new Promise((resolve) => { window.letRead = resolve; }); return read.call(this); }; }');
+  await page.getByLabel('Files to attach').setInputFiles({ name: 'table.csv', mimeType: 'text/csv', buffer: Buffer.from('a,b') });
+  await comesTrue(page, 'window.letRead !== undefined');
+  await page.getByRole('link', { name: 'Now' }).click();
+  await page.getByRole('heading', { name: 'Now' }).waitFor();
+  await page.getByRole('link', { name: 'Chat', exact: true }).click();
+  await page.getByRole('textbox', { name: 'Message' }).fill('What is in it?');
+  t.ok(await page.getByRole('button', { name: 'Send', exact: true }).isDisabled());
+  await page.evaluate('window.letRead()');
+  await page.getByRole('button', { name: 'Remove table.csv' }).click();
+  await page.getByRole('list', { name: 'Attached files' }).waitFor({ state: 'detached' });
+  t.strictSame(complaints, []);
 });
 
 t.test('the gauge counts a message without an answer', { skip: missing('chromium') }, async (t) => {

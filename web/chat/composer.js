@@ -18,7 +18,7 @@ const maxLines = 12;
 
 /** @typedef {import('../app/models.js').Model} Model */
 /** @typedef {import('./tree.js').Attached} Attached */
-/** @typedef {{ key: number, chat: string, name: string, how: string, stop: AbortController }} Reading */
+/** @typedef {import('./message-boxes.js').Reading} Reading */
 
 let readings = 0;
 /** @type {Attached[]} */
@@ -26,11 +26,9 @@ const none = [];
 
 /** @param {{ model: Model | undefined }} props */
 export function Composer({ model }) {
-  const { conversation, busy } = session;
-  const [text, setText] = useState(session.boxes.texts.get(conversation.id) ?? '');
-  const [files, showFiles] = useState(session.boxes.files.get(conversation.id) ?? none);
-  /** Files being read, for all chats. */
-  const [reading, setReading] = useState(/** @type {Reading[]} */ ([]));
+  const { conversation, busy, boxes } = session;
+  const [text, setText] = useState(boxes.texts.get(conversation.id) ?? '');
+  const files = boxes.files.get(conversation.id) ?? none;
   /** @type {{ current: HTMLTextAreaElement | null }} */
   const box = useRef(null);
   /** @type {{ current: HTMLInputElement | null }} */
@@ -39,22 +37,26 @@ export function Composer({ model }) {
   const waits = useRef(false);
 
   useEffect(() => {
-    setText(session.boxes.texts.get(conversation.id) ?? '');
-    showFiles(session.boxes.files.get(conversation.id) ?? none);
+    setText(boxes.texts.get(conversation.id) ?? '');
     if (matchMedia('(hover: hover)').matches) box.current?.focus();
-  }, [conversation.id, session.boxes.returned]);
+  }, [conversation.id, boxes.returned]);
   useEffect(() => fit(box.current), [text]);
 
   /** @param {string} next */
   const write = (next) => {
     waits.current = false;
-    session.boxes.texts.set(conversation.id, next);
+    boxes.texts.set(conversation.id, next);
     setText(next);
   };
   /** Files belong to the chat they were added to, even if another is open now. @param {Attached[]} next @param {string} [id] */
   const setFiles = (next, id = conversation.id) => {
-    session.boxes.files.set(id, next);
-    if (session.conversation.id === id) showFiles(next);
+    boxes.files.set(id, next);
+    session.changed();
+  };
+  /** @param {(list: Reading[]) => Reading[]} change */
+  const setReading = (change) => {
+    boxes.reading = change(boxes.reading);
+    session.changed();
   };
   /** @param {Iterable<File>} given */
   const attach = async (given) => {
@@ -65,21 +67,22 @@ export function Composer({ model }) {
       try {
         stop.signal.throwIfAborted();
         const read = await readAttached(file, (how) => setReading((list) => list.map((one) => (one.key === key ? { ...one, how } : one))), stop.signal);
-        setFiles([...session.boxes.files.get(id) ?? [], read], id);
+        setFiles([...boxes.files.get(id) ?? [], read], id);
       } catch (thrown) {
         if (!stop.signal.aborted) notify(sentenceOf(thrown));
       }
       setReading((list) => list.filter((one) => one.key !== key));
     }
   };
-  const isReading = reading.some(({ chat }) => chat === conversation.id);
+  const reading = boxes.reading.filter(({ chat }) => chat === conversation.id);
+  const isReading = reading.length > 0;
   const canSend = !busy && !isReading && (text.trim() !== '' || files.length > 0) && conversation.model !== '';
   // The text and the model may be newer than the last drawing.
   const send = () => {
     const { id, model: to } = session.conversation;
-    const said = session.boxes.texts.get(id) ?? '';
-    const given = session.boxes.files.get(id) ?? none;
-    if (session.busy || reading.some(({ chat }) => chat === id) || (said.trim() === '' && given.length === 0)) return;
+    const said = boxes.texts.get(id) ?? '';
+    const given = boxes.files.get(id) ?? none;
+    if (session.busy || boxes.reading.some(({ chat }) => chat === id) || (said.trim() === '' && given.length === 0)) return;
     waits.current = to === '';
     if (waits.current) {
       askAgain();
@@ -87,7 +90,7 @@ export function Composer({ model }) {
       return;
     }
     if (!session.say(said, given)) return;
-    session.boxes.texts.delete(id);
+    boxes.texts.delete(id);
     setText('');
     setFiles([], id);
   };
@@ -121,7 +124,7 @@ export function Composer({ model }) {
       <${Icon} name="file" /><span>${file.name}</span> <span class="dim">${count(file.text.length)} characters</span>
       ${file.name.startsWith('pasted-') && html`<button type="button" class="quiet" onClick=${() => { write(text + file.text); setFiles(files.filter((one) => one !== file)); }}>insert as text</button>`}
       <${IconButton} icon="close" label=${`Remove ${file.name}`} onClick=${() => setFiles(files.filter((one) => one !== file))} />
-    </li>`)}${reading.filter(({ chat }) => chat === conversation.id).map(({ key, name, how, stop }) => html`<li key=${`reading ${key}`} aria-busy="true">
+    </li>`)}${reading.map(({ key, name, how, stop }) => html`<li key=${`reading ${key}`} aria-busy="true">
       <${Icon} name="file" /><span>${name}</span> <span class="dim">${how || 'reading…'}</span>
       <${IconButton} icon="close" label=${`Cancel reading ${name}`} onClick=${() => stop.abort()} />
     </li>`)}</ul>`}
