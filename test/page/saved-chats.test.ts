@@ -3,6 +3,7 @@
 import t, { type Test } from 'tap';
 import { readFileSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { RecuaError } from '#recua/errors.js';
 import { savedChats } from '#recua/cli/serve/saved-chats.js';
 import { makeHome } from '../cli/home.js';
 import { Pty } from '../cli/pty.js';
@@ -376,6 +377,39 @@ t.test('a message that is not sent leaves what was written meanwhile', { skip: m
   await page.getByRole('status').getByText(/Not sent/).waitFor();
   await page.locator('article.user').getByText('And Lima?').waitFor({ state: 'detached' });
   t.equal(await page.getByRole('textbox', { name: 'Message' }).inputValue(), 'And Lima?\n\nAnd then');
+  t.strictSame(complaints, []);
+});
+
+t.test('a message that is too long is taken back for good, also from the file', { skip: missing('chromium') }, async (t) => {
+  const { url, engine, file } = await start(t);
+  await saveOn(t, url, 'cusco');
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  await listed(page).getByText('cusco').click();
+  await page.locator('article.answer').getByText('Hello').waitFor();
+  const { script } = engine;
+  engine.script = () => { throw new RecuaError('context_length_exceeded', 'The prompt has 9000 tokens.'); };
+  let written = 0;
+  let letGo = (): void => undefined;
+  const wait = new Promise<void>((resolve) => { letGo = resolve; });
+  await page.route('**/sessions/cusco', async (route) => {
+    const response = await route.fetch();
+    // The file is still being written after the answer failed.
+    if (route.request().method() === 'PUT' && ++written === 2) await wait;
+    await route.fulfill({ response });
+  });
+  await say(page, 'And Lima?');
+  await page.getByText('Not sent: The prompt has 9000 tokens.').waitFor();
+  await page.locator('article.user').getByText('And Lima?').waitFor({ state: 'detached' });
+  letGo();
+  await until(() => file().messages.length === 2);
+  await page.waitForLoadState('networkidle');
+  await page.reload();
+  await page.locator('article.answer').getByText('Hello').waitFor();
+  t.equal(await page.locator('article.user').count(), 1);
+  engine.script = script;
+  await say(page, 'And Quito?');
+  await page.locator('article.answer').nth(1).locator('.numbers').waitFor();
+  await until(() => file().messages.length === 4);
   t.strictSame(complaints, []);
 });
 

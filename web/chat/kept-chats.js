@@ -28,7 +28,7 @@ function newsOf(before, there, here) {
 export class KeptChats {
   /** The last changed first, without an empty conversation. @type {Conversation[]} */
   list = [];
-  /** Deleted conversations. An answer that ends later must not bring one back. @type {Set<string>} */
+  /** Deleted conversations and messages. Work that ends later must not bring one back. @type {Set<string>} */
   #gone = new Set();
   /** As they were last read or written here. @type {Map<string, Conversation>} */
   #before = new Map();
@@ -86,6 +86,7 @@ export class KeptChats {
 
   /** @param {Message} message */
   async removeMessage({ id, conversation }) {
+    this.#gone.add(id);
     this.#unsaved.get(conversation)?.delete(id);
     await database.removeMessage(id);
   }
@@ -101,7 +102,7 @@ export class KeptChats {
     if (messages.length > 0) conversation.changedMs = Date.now();
     this.#sort([conversation, ...this.list.filter((one) => one.id !== id)]);
     const copy = { ...conversation };
-    const all = new Map([...this.#unsaved.get(id) ?? [], ...messages.map((message) => /** @type {const} */ ([message.id, message]))]);
+    const all = new Map([...this.#unsaved.get(id) ?? [], ...messages.map((message) => /** @type {const} */ ([message.id, message]))].filter(([key]) => !this.#gone.has(key)));
     this.#unsaved.delete(id);
     try {
       const written = await database.save(id, (there) => {
