@@ -85,6 +85,30 @@ t.test('a tab that is looked at again lists the chats of another', { skip: missi
   t.strictSame(complaints, []);
 });
 
+t.test('what one tab adds to a chat that was on the server stays when another pins it', { skip: missing('chromium') }, async (t) => {
+  const { url } = await startApp(t);
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  // As after its file was read: nothing is shown after the file's last message.
+  const conversation = { title: 'cusco', model: 'owner/model', chosen: { '': 'u', u: 'a', a: '' } };
+  const messages = [{ id: 'u', parent: '', role: 'user', content: 'Hi' }, { id: 'a', parent: 'u', role: 'assistant', content: 'Hello', finish: 'stop' }];
+  await page.getByLabel('File to import').setInputFiles({ name: 'chats.json', mimeType: 'application/json', buffer: Buffer.from(JSON.stringify({ format: 'recua-chats', version: 1, chats: [{ conversation, messages }] })) });
+  await listed(page, 'cusco').click();
+  await page.locator('article.answer').getByText('Hello').waitFor();
+  const other = await page.context().newPage();
+  await other.goto(page.url());
+  await other.locator('article.answer').getByText('Hello').waitFor();
+  await page.bringToFront();
+  await say(page, 'And Lima?');
+  await page.locator('article.answer').nth(1).locator('.numbers').waitFor();
+  await actOn(other, 'cusco', 'Pin');
+  await turnTo(other);
+  await other.locator('article.user').getByText('And Lima?').waitFor();
+  await page.reload();
+  await page.getByRole('heading', { name: 'Pinned' }).waitFor();
+  await page.locator('article.user').getByText('And Lima?').waitFor();
+  t.strictSame(complaints, []);
+});
+
 t.test('a message that one tab takes back loses nothing of another', { skip: missing('chromium') }, async (t) => {
   const { url, engine } = await startApp(t);
   const { page, complaints } = await openPage(t, 'chromium', url);

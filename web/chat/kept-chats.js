@@ -18,7 +18,12 @@ const differ = (one, other) => JSON.stringify(one) !== JSON.stringify(other);
  * @returns {Partial<Conversation>}
  */
 function newsOf(before, there, here) {
+  /** @type {Partial<Conversation>} */
   const news = Object.fromEntries(fields.filter((name) => differ(before[name], there[name]) && !differ(before[name], here[name])).map((name) => [name, there[name]]));
+  // Where nothing is shown here, another tab may have gone on.
+  const isOpenEnd = (/** @type {string} */ parent) => before.chosen[parent] === '' && here.chosen[parent] === '';
+  const wentOn = Object.entries(there.chosen).filter(([parent, child]) => child !== '' && isOpenEnd(parent));
+  if (wentOn.length > 0) news.chosen = { ...here.chosen, ...Object.fromEntries(wentOn) };
   const name = before.saved?.name;
   if (name === there.saved?.name || name !== here.saved?.name) return news;
   // Without the ETag the server's file is read before it is written.
