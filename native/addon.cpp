@@ -13,6 +13,14 @@
 
 #include "common.h"
 
+#ifdef _WIN32
+#define WIN32_LEAN_AND_MEAN
+#define NOMINMAX
+#include <windows.h>
+#else
+#include <dlfcn.h>
+#endif
+
 namespace recua {
 
 namespace {
@@ -52,9 +60,23 @@ Napi::Value turns(const Napi::CallbackInfo &info) {
   return result;
 }
 
+// Keeps this library loaded. Else Node would unload it at the end of the JavaScript thread that
+// imported it, but its threads and ggml's terminate handler last as long as the process.
+void stay_loaded() {
+  const auto address = reinterpret_cast<void *>(&stay_loaded);
+#ifdef _WIN32
+  HMODULE self = nullptr;
+  GetModuleHandleExW(GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS | GET_MODULE_HANDLE_EX_FLAG_PIN, static_cast<LPCWSTR>(address), &self);
+#else
+  Dl_info self;
+  if (dladdr(address, &self) != 0) dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD);
+#endif
+}
+
 Napi::Object init(Napi::Env env, Napi::Object exports) {
   static std::once_flag once;
   std::call_once(once, [] {
+    stay_loaded();
     log::install();
     schema::install();
     backends::start();
