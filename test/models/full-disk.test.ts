@@ -1,13 +1,15 @@
 // A store on a disk without a single free byte.
 import t from 'tap';
 import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { LogFile } from '#recua/cli/serve/log-file.js';
 import { addAlias } from '#recua/models/aliases.js';
 import { findPlaces } from '#recua/models/places.js';
 import { tryLock } from '#recua/system/lock-file.js';
 import { RecuaError } from '#recua/errors.js';
+import { until } from '../cli/home.js';
 import { recua } from '../cli/recua.js';
 import { model, put, putPartial } from './hub-layout.js';
 
@@ -74,4 +76,28 @@ t.test('rm works on a full disk, including leftover downloads', { skip }, async 
   const removed = await recua(['rm', 'o/r'], '', { env });
   t.equal(removed.code, 0, removed.stderr);
   t.strictSame(names().filter((name) => !name.startsWith('recua')), ['hub']);
+});
+
+t.test('a log counts each line that did not fit', { skip }, async (t) => {
+  const path = join(folder, 'a.log');
+  const trouble: string[] = [];
+  const log = new LogFile(path, (message) => trouble.push(message), { retryMs: 0 });
+  t.teardown(() => rmSync(path, { force: true }));
+  log.write('info', 'a first line');
+  await until(() => existsSync(path) && statSync(path).size > 0);
+  const free = fill();
+  const count = 1000;
+  for (let n = 0; n < count; n++) log.write('info', `line ${n} ${'x'.repeat(50)}`);
+  await until(() => trouble.length > 0);
+  // Neither this one nor the count of the others fits.
+  log.write('info', 'one more');
+  await until(() => trouble.length > 1);
+  free();
+  log.write('info', 'the last line');
+  await log.close();
+  const text = readFileSync(path, 'utf8');
+  // Without the first line, the warning and the last one; the line that fills the disk may be cut.
+  const there = text.trimEnd().split('\n').length - 3;
+  t.match(text, new RegExp(`^\\S+ warn {2}${count + 1 - there} lines are missing here`, 'm'));
+  t.match(text, /the last line\n$/);
 });

@@ -1,5 +1,6 @@
 // The log of a background server: a file of bounded size with a few rotated copies, readable only
 // by its owner. Used by `recua api --log-file`, and so by every managed server. Gateway process.
+import { closeSync, openSync, readSync, statSync } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';
 import { createStream } from 'rotating-file-stream';
 import type { RotatingFileStream } from 'rotating-file-stream';
@@ -30,6 +31,8 @@ export class LogFile {
   readonly #limits: LogFileLimits;
   readonly #trouble: (message: string) => void;
   #stream: RotatingFileStream | undefined;
+  /** The file ends in the middle of a line: a disk was full, or a server was killed. */
+  #isCut = false;
   #lost = 0;
   #retryAtMs = 0;
 
@@ -51,9 +54,10 @@ export class LogFile {
       this.#lost++;
       return;
     }
-    if (this.#lost > 0) this.#put(stream, 'warn', `${this.#lost} lines are missing here: the log could not be written`);
+    const lost = this.#lost;
     this.#lost = 0;
-    this.#put(stream, level, text, fields);
+    if (lost > 0) this.#put(stream, this.#linesOf('warn', `${lost} lines are missing here: the log could not be written`), lost);
+    this.#put(stream, this.#linesOf(level, text, fields));
   }
 
   /** Resolves when everything written is in the file. */
@@ -68,9 +72,18 @@ export class LogFile {
     });
   }
 
-  #put(stream: RotatingFileStream, level: LogLevel, text: string, fields?: LogFields): void {
-    const lines = this.#format === 'json' ? [jsonLine(level, text, fields)] : textLines(level, text);
-    for (const one of lines) stream.write(`${one}\n`);
+  #linesOf(level: LogLevel, text: string, fields?: LogFields): string[] {
+    return this.#format === 'json' ? [jsonLine(level, text, fields)] : textLines(level, text);
+  }
+
+  /** If a line cannot be written, `counts` lines are lost. */
+  #put(stream: RotatingFileStream, lines: readonly string[], counts = 1): void {
+    for (const one of lines) {
+      stream.write(`${this.#isCut ? '\n' : ''}${one}\n`, (cause) => {
+        if (cause) this.#lost += counts;
+      });
+      this.#isCut = false;
+    }
   }
 
   #ready(): RotatingFileStream | undefined {
@@ -80,16 +93,35 @@ export class LogFile {
 
   #open(): RotatingFileStream {
     const name = basename(this.#path);
+    this.#isCut = endsInLine(this.#path);
     const stream = createStream((index: number | Date | null) => (typeof index === 'number' ? `${name}.${index}` : name), {
       path: dirname(this.#path), size: `${this.#limits.sizeBytes}B`, rotate: this.#limits.kept, mode: 0o600,
     });
+    // One line at a time: otherwise lines in the file would count as lost if a later one fails.
+    Object.assign(stream, { _writev: undefined });
     stream.on('error', (cause: Error) => {
       if (this.#stream !== stream) return;
       this.#stream = undefined;
       this.#retryAtMs = performance.now() + this.#limits.retryMs;
-      this.#lost++;
       this.#trouble(`The log file ${this.#path} cannot be written: ${cause.message}.`);
     });
     return stream;
+  }
+}
+
+/** Whether the file's last line has no end. */
+function endsInLine(path: string): boolean {
+  try {
+    const found = statSync(path);
+    if (!found.isFile() || found.size === 0) return false;
+    const file = openSync(path, 'r');
+    try {
+      const last = Buffer.alloc(1);
+      return readSync(file, last, 0, 1, found.size - 1) === 1 && last[0] !== 0x0a;
+    } finally {
+      closeSync(file);
+    }
+  } catch {
+    return false;
   }
 }

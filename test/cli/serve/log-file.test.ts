@@ -59,6 +59,7 @@ t.test('a log that cannot be written says so once, and later how many lines are 
   mkdirSync(path);
   const trouble: string[] = [];
   const log = new LogFile(path, (message) => trouble.push(message), { retryMs: 0 });
+  for (let n = 0; n < 3; n++) log.write('info', 'before');
   await until(() => trouble.length > 0);
   // Nor does a clock that is set back delay the next try.
   const real = Date.now;
@@ -70,5 +71,14 @@ t.test('a log that cannot be written says so once, and later how many lines are 
     return existsSync(path) && statSync(path).size > 0;
   });
   await log.close();
-  t.match(readFileSync(path, 'utf8'), /^\S+ warn {2}\d+ lines are missing here/);
+  t.match(readFileSync(path, 'utf8'), /^\S+ warn {2}3 lines are missing here/);
+});
+
+t.test('a line that was cut off keeps the next one apart', async (t) => {
+  const path = join(t.testdir({ 'a.log': '{"msg":"hal' }), 'a.log');
+  const log = new LogFile(path, silent, {}, 'json');
+  log.write('info', 'one');
+  log.write('info', 'two');
+  await log.close();
+  t.match(readFileSync(path, 'utf8').split('\n'), ['{"msg":"hal', /"one"\}$/, /"two"\}$/, '']);
 });
