@@ -16,9 +16,11 @@ export interface LogFileLimits {
   waitingBytes: number;
   /** Delay after an error before the file is opened again. */
   retryMs: number;
+  /** How often to look whether the file was moved or removed. */
+  lookMs: number;
 }
 
-const logFileLimits: Readonly<LogFileLimits> = { sizeBytes: 10 * 1024 * 1024, kept: 4, waitingBytes: 4 * 1024 * 1024, retryMs: 5_000 };
+const logFileLimits: Readonly<LogFileLimits> = { sizeBytes: 10 * 1024 * 1024, kept: 4, waitingBytes: 4 * 1024 * 1024, retryMs: 5_000, lookMs: 1_000 };
 
 /** The files of a log, newest first: the current one, then the rotated ones. */
 export function logFiles(path: string, kept = logFileLimits.kept): string[] {
@@ -35,6 +37,9 @@ export class LogFile {
   #isCut = false;
   #lost = 0;
   #retryAtMs = 0;
+  /** Of the open file; undefined while it is opened or rotated. */
+  #inode: number | undefined;
+  #lookAtMs = 0;
 
   /**
    * Calls `trouble` each time the file becomes unwritable. Throws if its folder cannot be created.
@@ -87,8 +92,20 @@ export class LogFile {
   }
 
   #ready(): RotatingFileStream | undefined {
+    if (this.#stream && this.#isAway()) {
+      this.#stream.end();
+      this.#stream = this.#open();
+    }
     if (!this.#stream && performance.now() >= this.#retryAtMs) this.#stream = this.#open();
     return this.#stream && this.#stream.writableLength < this.#limits.waitingBytes ? this.#stream : undefined;
+  }
+
+  /** Whether the open file was moved or removed, as by logrotate. */
+  #isAway(): boolean {
+    if (this.#inode === undefined || performance.now() < this.#lookAtMs) return false;
+    this.#lookAtMs = performance.now() + this.#limits.lookMs;
+    const now = inodeOf(this.#path);
+    return now !== undefined && now !== this.#inode;
   }
 
   #open(): RotatingFileStream {
@@ -99,6 +116,13 @@ export class LogFile {
     });
     // One line at a time: otherwise lines in the file would count as lost if a later one fails.
     Object.assign(stream, { _writev: undefined });
+    this.#inode = undefined;
+    stream.on('open', () => {
+      if (this.#stream === stream) this.#inode = inodeOf(this.#path);
+    });
+    stream.on('rotation', () => {
+      if (this.#stream === stream) this.#inode = undefined;
+    });
     stream.on('error', (cause: Error) => {
       if (this.#stream !== stream) return;
       this.#stream = undefined;
@@ -106,6 +130,15 @@ export class LogFile {
       this.#trouble(`The log file ${this.#path} cannot be written: ${cause.message}.`);
     });
     return stream;
+  }
+}
+
+/** 0 if there is no file; undefined if that cannot be told. */
+function inodeOf(path: string): number | undefined {
+  try {
+    return statSync(path, { throwIfNoEntry: false })?.ino ?? 0;
+  } catch {
+    return undefined;
   }
 }
 

@@ -26,7 +26,8 @@ export async function showLogs(places: ServePlaces, { lines: count, follow: foll
   const record = await lastRecord(places);
   const files = logFiles(record?.logFile || places.log);
   if (!following && !files.some((file) => existsSync(file))) {
-    throw new RecuaError('file_unreadable', `There is no log at ${files[0]}: no server was started here yet. Start one: recua serve start <model>`);
+    const why = record ? 'it was moved or removed. The next line of a server begins it anew.' : 'no server was started here yet. Start one: recua serve start <model>';
+    throw new RecuaError('file_unreadable', `There is no log at ${files[0]}: ${why}`);
   }
   const stop = watchSignals();
   try {

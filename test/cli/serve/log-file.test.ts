@@ -1,5 +1,5 @@
 import t from 'tap';
-import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { LogFile, logFiles } from '#recua/cli/serve/log-file.js';
 import { until } from '../home.js';
@@ -52,6 +52,24 @@ t.test('an existing file is continued', async (t) => {
   log.write('info', 'after');
   await log.close();
   t.match(readFileSync(path, 'utf8'), /^before\n\S+ info {2}after\n$/);
+});
+
+t.test('a log that is moved or removed begins anew', async (t) => {
+  const path = join(t.testdir(), 'a.log');
+  const log = new LogFile(path, silent, { lookMs: 0 });
+  const written = async (text: string) => await until(() => existsSync(path) && readFileSync(path, 'utf8').includes(text));
+  log.write('info', 'one');
+  await written('one');
+  renameSync(path, `${path}.old`);
+  log.write('info', 'two');
+  await written('two');
+  rmSync(path);
+  writeFileSync(path, '');
+  log.write('info', 'three');
+  await written('three');
+  await log.close();
+  t.match(readFileSync(`${path}.old`, 'utf8'), /^\S+ info {2}one\n$/);
+  t.match(readFileSync(path, 'utf8'), /^\S+ info {2}three\n$/);
 });
 
 t.test('a log that cannot be written says so once, and later how many lines are missing', async (t) => {
