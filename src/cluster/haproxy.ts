@@ -46,6 +46,8 @@ defaults
   option forwardfor
   # Send each piece of an answer immediately.
   option http-no-delay
+  # A client that leaves ends its request, also one that waits for its first byte.
+  option abortonclose
 ${hasNames ? `
 resolvers system
   parse-resolv-conf

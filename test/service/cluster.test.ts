@@ -8,6 +8,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { WebSocket } from 'ws';
 import { makeCertificates } from '../server/access/certificates.js';
+import { until } from '../cli/home.js';
 import { start } from '../cli/recua.js';
 
 interface Replica {
@@ -110,6 +111,28 @@ for (const kind of ['haproxy', 'nginx']) {
       t.strictSame(await ask({ 'x-refused': 'yes' }), [503, 503, 503, 503]);
       t.strictSame(await ask({}), [200, 200, 200, 200]);
     }
+  });
+
+  t.test(`behind ${kind} a client that leaves ends its request, which no replica has answered`, { skip: without(kind) }, async (t) => {
+    let [begun, ended] = [0, 0];
+    const replicas = await standInsOf(t, () => (req, res) => {
+      if (req.url === '/health/ready') return void res.end();
+      begun++;
+      res.on('close', () => ended++);
+    });
+    const url = await balancerOf(t, kind, replicas);
+    let asked = 0;
+    for (const path of ['/v1/chat/completions', '/v1/responses', '/v1/batches']) {
+      const leaving = new AbortController();
+      const asking = fetch(url + path, { method: 'POST', body: '{}', signal: leaving.signal }).catch(() => undefined);
+      asked++;
+      await until(() => begun === asked);
+      leaving.abort();
+      await asking;
+      await until(() => ended === asked);
+    }
+    await wait(200);
+    t.equal(begun, asked, 'and no other replica gets it');
   });
 
   t.test(`behind ${kind} a killed replica loses no request that had not begun`, { skip: without(kind) }, async (t) => {
