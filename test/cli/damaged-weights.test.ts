@@ -6,6 +6,7 @@ import { readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { readModelFile } from '#recua/models/gguf/model-file.js';
 import { builtinPath } from '#recua/models/store.js';
+import { gguf, sound, types, type Meta } from '../models/gguf-bytes.js';
 import { recua } from './recua.js';
 
 /** Sets every bit of the tensors, which is NaN in all floating-point types. */
@@ -18,13 +19,13 @@ async function damage(path: string): Promise<void> {
 }
 
 t.test('a file that llama.cpp gives up on is refused with its reason, without a stack trace', async (t) => {
-  const path = join(t.testdir(), 'layers.gguf');
-  const bytes = readFileSync(builtinPath);
-  const at = bytes.indexOf('llama.rope.dimension_count');
-  // A name of the same length: more layers that predict than there are layers.
-  const length = bytes.write('llama.nextn_predict_layers', at);
-  bytes.writeUInt32LE(60_000, at + length + 4);
-  writeFileSync(path, bytes);
+  const path = join(t.testdir(), 'scaling.gguf');
+  const more: Meta[] = [
+    ['llama.feed_forward_length', types.u32, 64], ['llama.attention.head_count', types.u32, 4], ['llama.attention.layer_norm_rms_epsilon', types.f32, 1e-5],
+    ['llama.rope.scaling.type', types.string, 'odd'],
+  ];
+  const all = sound.metadata!.map((one): Meta => (!Buffer.isBuffer(one) && one[0] === 'llama.block_count' ? [one[0], types.u32, 2] : one as Meta));
+  writeFileSync(path, gguf({ ...sound, metadata: [...all, ...more] }));
   const { code, stderr } = await recua(['run', path, '-p', 'Hello']);
   t.equal(code, 1);
   t.match(stderr, /^recua: The engine process died while loading the model \(signal SIGABRT\); its last output: .*GGML_ASSERT\(\S.*\) failed\.$/m);
