@@ -27,8 +27,6 @@ function readMessage(fields: Fields): ChatMessage {
       { param: fields.param('function_call') });
   }
   const message: ChatMessage = { role: role === 'developer' ? 'system' : role, content: readContent(fields) };
-  // Outside a user's messages, many templates print only the first part, or none.
-  if (role !== 'user' && Array.isArray(message.content)) message.content = message.content.map(({ text }) => text).join('\n');
   const name = fields.string('name');
   if (name) message.name = name;
   if (role === 'assistant') {
@@ -46,7 +44,7 @@ function readMessage(fields: Fields): ChatMessage {
   return message;
 }
 
-/** Keeps parts separate, since some templates render a user's in their own way. */
+/** Keeps parts separate, since some templates render them in their own way. */
 function readContent(fields: Fields): ChatMessage['content'] {
   const content = fields.get('content');
   if (content === undefined || typeof content === 'string') return content ?? '';
