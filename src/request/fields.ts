@@ -43,8 +43,9 @@ export function describe(value: unknown): string {
   if (value === null) return 'null';
   if (typeof value === 'object') return 'an object';
   if (typeof value === 'function') return 'a function';
+  if (typeof value === 'symbol') return value.toString();
   // Not JSON.stringify: 1e309 parses to Infinity, which JSON cannot represent.
-  return String(value as number | boolean | symbol);
+  return `${value as number | boolean}`;
 }
 
 export function wrongType(param: string, expected: string, value: unknown): RecuaError {
