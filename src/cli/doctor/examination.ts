@@ -116,13 +116,8 @@ export function adviseGpu(survey: Survey | undefined, graphics: Graphics, instal
   const backend = fittingBackend(graphics, survey.machine.platform);
   if (backend === undefined || survey.optional.some((one) => one.backend === backend)) return undefined;
   const name = `@recua/${survey.machine.platform}-${survey.machine.arch}-${backend}`;
-  const command = isClone(installation) ? setUpWith(`-DGGML_${backend.toUpperCase()}=ON`, survey.machine.platform) : installCommand(installation, `${name}@${installation.version}`);
+  const command = isClone(installation) ? `RECUA_CMAKE_ARGS="-DGGML_${backend.toUpperCase()}=ON" npm run setup` : installCommand(installation, `${name}@${installation.version}`);
   return { package: name, command };
-}
-
-/** Windows has no shell in which one line sets a variable for PowerShell and cmd alike. */
-function setUpWith(option: string, platform: string): string {
-  return platform === 'win32' ? `npm run setup, with the variable RECUA_CMAKE_ARGS set to ${option}` : `RECUA_CMAKE_ARGS="${option}" npm run setup`;
 }
 
 /** The store is created on first use, so the nearest existing folder is checked. */
