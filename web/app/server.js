@@ -78,7 +78,7 @@ async function requestWith(key, path, { method, body, headers, signal }) {
         ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
         ...headers,
       },
-      signal: signal ?? silent.signal,
+      signal: AbortSignal.any([silent.signal, ...(signal ? [signal] : [])]),
     });
   } catch (cause) {
     if (signal?.aborted) throw cause;
