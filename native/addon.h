@@ -272,7 +272,7 @@ private:
   Napi::Value create_embedder(const Napi::CallbackInfo &info);
   Napi::Value create_sampler(const Napi::CallbackInfo &info);      // sampler.cpp
   Napi::Value apply_chat_template(const Napi::CallbackInfo &info); // chat.cpp
-  Napi::Value create_parser(const Napi::CallbackInfo &info);       // chat.cpp
+  Napi::Value create_parser(const Napi::CallbackInfo &info);       // parser.cpp
   Napi::Value prepare_chat(const Napi::CallbackInfo &info);        // prepare.cpp
   Napi::Value remember(const Napi::CallbackInfo &info);            // prepare.cpp
   Napi::Value remembers(const Napi::CallbackInfo &info);           // prepare.cpp
@@ -357,7 +357,7 @@ private:
   Napi::Value close(const Napi::CallbackInfo &info);
 };
 
-// --- chat.cpp
+// --- parser.cpp
 class Parser : public Napi::ObjectWrap<Parser> {
 public:
   static Napi::Function define(Napi::Env env);

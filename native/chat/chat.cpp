@@ -1,15 +1,14 @@
-// llama.cpp's chat templates and output parsers (common_chat): messages → prompt text, answer text
-// → parts.
+// llama.cpp's chat templates (common_chat): messages → prompt text.
 #include "addon.h"
 
 #include "cancelled.h"
+#include "chat/message_parts.h"
 #include "chat/message_text.h"
 #include "chat/turns.h"
 #include "jinja_bounds.h"
 #include "schema/schema.h"
 
 #include <cstring>
-#include <random>
 
 namespace recua {
 
@@ -47,19 +46,6 @@ common_chat_templates_inputs to_inputs(const ChatInput &input, const Templates &
     inputs.add_generation_prompt = false;
   }
   return inputs;
-}
-
-// The parser recurses once per open bracket of JSON in the answer. The caller shows deeper text
-// unparsed.
-void check_depth(const std::string &text) {
-  constexpr int most = 500;
-  int depth = 0;
-  for (const char c : text) {
-    if ((c == '[' || c == '{') && ++depth > most) {
-      throw CodedError("generation_failed", "more than " + std::to_string(most) + " brackets are open at once");
-    }
-    if ((c == ']' || c == '}') && depth > 0) depth--;
-  }
 }
 
 // llama.cpp parses all of these as JSON.
@@ -102,15 +88,6 @@ std::vector<std::string> thinking_tags(const common_chat_params &params) {
   std::vector<std::string> tags{params.thinking_start_tag};
   tags.insert(tags.end(), params.thinking_end_tags.begin(), params.thinking_end_tags.end());
   return tags;
-}
-
-std::string random_call_id() {
-  static const char alphabet[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
-  static thread_local std::mt19937_64 random{std::random_device{}()};
-  std::uniform_int_distribution<size_t> pick(0, sizeof alphabet - 2);
-  std::string id = "call_";
-  for (int i = 0; i < 24; i++) id += alphabet[pick(random)];
-  return id;
 }
 
 } // namespace
@@ -206,6 +183,18 @@ void render_as(ModelState &model, Templates &templates, const ChatInput &input, 
   out.answer->shape = std::move(rendered.shape);
 }
 
+// If the template leaves out parts of messages, they are joined, as far as that shows them.
+void render_whole(ModelState &model, Templates &templates, const ChatInput &input, const volatile int32_t *cancelled, ChatPrompt &out) {
+  render_as(model, templates, input, cancelled, out);
+  auto other = input;
+  other.messages = joined_parts(input.messages, out.prompt.text);
+  if (other.messages.empty()) return;
+  ChatPrompt whole;
+  const Outcome joined = Outcome::of([&] { render_as(model, templates, other, cancelled, whole); });
+  throw_if_cancelled(cancelled);
+  if (joined.code == nullptr && joined_parts(input.messages, whole.prompt.text).empty()) out = std::move(whole);
+}
+
 } // namespace
 
 bool render_chat(ModelState &model, const ChatInput &input, const volatile int32_t *cancelled, ChatPrompt &out) {
@@ -221,7 +210,7 @@ bool render_chat(ModelState &model, const ChatInput &input, const volatile int32
   if (compiled.code != nullptr) throw_if_cancelled(cancelled);
   if (compiled.code != nullptr) throw CodedError("chat_unsupported", "The chat template does not compile: " + in_one_line(compiled.message));
   check_texts(input);
-  const Outcome taken = Outcome::of([&] { render_as(model, *templates, input, cancelled, out); }, refused);
+  const Outcome taken = Outcome::of([&] { render_whole(model, *templates, input, cancelled, out); }, refused);
   if (taken.code == nullptr) return true;
   // Only retry if the template itself refuses.
   if (std::strcmp(taken.code, refused) != 0) throw CodedError(taken.code, taken.message, taken.index);
@@ -230,7 +219,7 @@ bool render_chat(ModelState &model, const ChatInput &input, const volatile int32
   auto other = input;
   other.messages = usual_turns(input.messages);
   const bool same = other.messages == common_json::parse(input.messages).dump();
-  if (!same && Outcome::of([&] { render_as(model, *templates, other, cancelled, out); }).code == nullptr) return true;
+  if (!same && Outcome::of([&] { render_whole(model, *templates, other, cancelled, out); }).code == nullptr) return true;
   throw_if_cancelled(cancelled);
   const int32_t turn = refused_turn(input.messages, [&](const std::string &messages) {
     other.messages = messages;
@@ -288,105 +277,6 @@ Napi::Value Model::apply_chat_template(const Napi::CallbackInfo &info) {
           return prompt;
         });
   });
-}
-
-Napi::Value Model::create_parser(const Napi::CallbackInfo &info) {
-  open(info.Env());
-  return info.Env().GetInstanceData<AddonData>()->parser.New({Options(info[0]).get("shape"), info[1]});
-}
-
-// --- Parser
-
-Napi::Function Parser::define(Napi::Env env) {
-  return DefineClass(env, "Parser", {InstanceMethod("parse", &Parser::parse), InstanceMethod("message", &Parser::message), InstanceMethod("close", &Parser::close)});
-}
-
-Parser::Parser(const Napi::CallbackInfo &info) : Napi::ObjectWrap<Parser>(info) {
-  guarded(info.Env(), [&] {
-    if (!info[0].IsExternal()) throw CodedError("invalid_argument", "Expected the result of applyChatTemplate() for createParser().");
-    answer = *info[0].As<HeldShape>().Data();
-    if (!answer->shape) throw CodedError("invalid_argument", "The parser of this prompt is already closed.");
-    params.generation_prompt = answer->shape->params.generation_prompt;
-    params.is_continuation = answer->continuation;
-    params.format = answer->shape->params.format;
-    params.reasoning_format = COMMON_REASONING_FORMAT_DEEPSEEK;
-    params.parse_tool_calls = info[1].ToBoolean();
-    // The beginning from the caller's last message is not part of the answer.
-    if (params.is_continuation) current = common_chat_peg_parse(answer->shape->parser, "", true, params);
-  });
-}
-
-Napi::Value Parser::parse(const Napi::CallbackInfo &info) {
-  const Napi::Env env = info.Env();
-  const std::string text = info[0].As<Napi::String>().Utf8Value();
-  const bool partial = info[1].ToBoolean();
-  if (!answer->shape) throw make_error(env, "closed", "The parser is closed.");
-  common_chat_msg next;
-  const Outcome outcome = Outcome::of(
-      [&] {
-        check_depth(text);
-        next = common_chat_peg_parse(answer->shape->parser, text, partial, params);
-      },
-      "generation_failed");
-  if (outcome.code != nullptr) throw make_error(env, outcome.code, outcome.message);
-  auto delta = Napi::Object::New(env);
-  if (next.empty()) return delta;
-  next.set_tool_call_ids(call_ids, random_call_id);
-  std::vector<common_chat_msg_diff> diffs;
-  const Outcome compared = Outcome::of([&] { diffs = common_chat_msg_diff::compute_diffs(current, next); }, "generation_failed");
-  if (compared.code != nullptr) throw make_error(env, compared.code, compared.message);
-  current = std::move(next);
-
-  std::string content;
-  std::string reasoning;
-  auto calls = Napi::Array::New(env);
-  for (const auto &diff : diffs) {
-    content += diff.content_delta;
-    reasoning += diff.reasoning_content_delta;
-    if (diff.tool_call_index == std::string::npos) continue;
-    const size_t index = diff.tool_call_index;
-    if (call_announced.size() <= index) call_announced.resize(index + 1, false);
-    auto call = Napi::Object::New(env);
-    call.Set("index", static_cast<double>(index));
-    if (!call_announced[index]) {
-      const auto &full = current.tool_calls[index];
-      if (full.name.empty()) continue;
-      call.Set("id", full.id);
-      call.Set("name", full.name);
-      call.Set("arguments", full.arguments);
-      call_announced[index] = true;
-    } else {
-      call.Set("arguments", diff.tool_call_delta.arguments);
-    }
-    calls.Set(calls.Length(), call);
-  }
-  if (!content.empty()) delta.Set("content", content);
-  if (!reasoning.empty()) delta.Set("reasoning", reasoning);
-  if (calls.Length() > 0) delta.Set("toolCalls", calls);
-  return delta;
-}
-
-Napi::Value Parser::message(const Napi::CallbackInfo &info) {
-  const Napi::Env env = info.Env();
-  auto message = Napi::Object::New(env);
-  message.Set("content", current.content);
-  message.Set("reasoning", current.reasoning_content);
-  auto calls = Napi::Array::New(env);
-  for (const auto &call : current.tool_calls) {
-    auto entry = Napi::Object::New(env);
-    entry.Set("id", call.id);
-    entry.Set("name", call.name);
-    entry.Set("arguments", call.arguments);
-    calls.Set(calls.Length(), entry);
-  }
-  message.Set("toolCalls", calls);
-  return message;
-}
-
-Napi::Value Parser::close(const Napi::CallbackInfo &info) {
-  *answer = {};
-  current = {};
-  return info.Env().Undefined();
 }
 
 } // namespace recua
