@@ -128,7 +128,7 @@ function Later({ view }) {
 const address = new URL(location.href);
 const question = address.searchParams.get('q');
 if (question !== null) {
-  session.boxes.texts.set(session.conversation.id, question);
+  session.drafts.putBack({ conversation: session.conversation.id, content: question });
   address.searchParams.delete('q');
   history.replaceState(undefined, '', address);
 }

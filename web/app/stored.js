@@ -20,13 +20,25 @@ class Stored {
     }
   }
 
-  /** @param {string} name @param {string} value */
+  /** Returns whether it is kept longer than this page. @param {string} name @param {string} value */
   set(name, value) {
     try {
       this.#storage().setItem(name, value);
       this.#here.delete(name);
+      return true;
     } catch {
       this.#here.set(name, value);
+      return false;
+    }
+  }
+
+  /** @param {string} name */
+  remove(name) {
+    this.#here.delete(name);
+    try {
+      this.#storage().removeItem(name);
+    } catch {
+      // Then it is not there.
     }
   }
 }

@@ -18,7 +18,7 @@ const maxLines = 12;
 
 /** @typedef {import('../app/models.js').Model} Model */
 /** @typedef {import('./tree.js').Attached} Attached */
-/** @typedef {import('./message-boxes.js').Reading} Reading */
+/** @typedef {import('./drafts.js').Reading} Reading */
 
 let readings = 0;
 /** @type {Attached[]} */
@@ -26,9 +26,9 @@ const none = [];
 
 /** @param {{ model: Model | undefined }} props */
 export function Composer({ model }) {
-  const { conversation, busy, boxes } = session;
-  const [text, setText] = useState(boxes.texts.get(conversation.id) ?? '');
-  const files = boxes.files.get(conversation.id) ?? none;
+  const { conversation, busy, drafts } = session;
+  const [text, setText] = useState(drafts.texts.get(conversation.id) ?? '');
+  const files = drafts.files.get(conversation.id) ?? none;
   /** @type {{ current: HTMLTextAreaElement | null }} */
   const box = useRef(null);
   /** @type {{ current: HTMLInputElement | null }} */
@@ -37,25 +37,25 @@ export function Composer({ model }) {
   const waits = useRef(false);
 
   useEffect(() => {
-    setText(boxes.texts.get(conversation.id) ?? '');
+    setText(drafts.texts.get(conversation.id) ?? '');
     if (matchMedia('(hover: hover)').matches) box.current?.focus();
-  }, [conversation.id, boxes.returned]);
+  }, [conversation.id, drafts.returned]);
   useEffect(() => fit(box.current), [text]);
 
   /** @param {string} next */
   const write = (next) => {
     waits.current = false;
-    boxes.texts.set(conversation.id, next);
+    drafts.texts.set(conversation.id, next);
     setText(next);
   };
   /** Files belong to the chat they were added to, even if another is open now. @param {Attached[]} next @param {string} [id] */
   const setFiles = (next, id = conversation.id) => {
-    boxes.files.set(id, next);
+    drafts.files.set(id, next);
     session.changed();
   };
   /** @param {(list: Reading[]) => Reading[]} change */
   const setReading = (change) => {
-    boxes.reading = change(boxes.reading);
+    drafts.reading = change(drafts.reading);
     session.changed();
   };
   /** @param {Iterable<File>} given */
@@ -67,22 +67,22 @@ export function Composer({ model }) {
       try {
         stop.signal.throwIfAborted();
         const read = await readAttached(file, (how) => setReading((list) => list.map((one) => (one.key === key ? { ...one, how } : one))), stop.signal);
-        setFiles([...boxes.files.get(id) ?? [], read], id);
+        setFiles([...drafts.files.get(id) ?? [], read], id);
       } catch (thrown) {
         if (!stop.signal.aborted) notify(sentenceOf(thrown));
       }
       setReading((list) => list.filter((one) => one.key !== key));
     }
   };
-  const reading = boxes.reading.filter(({ chat }) => chat === conversation.id);
+  const reading = drafts.reading.filter(({ chat }) => chat === conversation.id);
   const isReading = reading.length > 0;
   const canSend = !busy && !isReading && (text.trim() !== '' || files.length > 0) && conversation.model !== '';
   // The text and the model may be newer than the last drawing.
   const send = () => {
     const { id, model: to } = session.conversation;
-    const said = boxes.texts.get(id) ?? '';
-    const given = boxes.files.get(id) ?? none;
-    if (session.busy || boxes.reading.some(({ chat }) => chat === id) || (said.trim() === '' && given.length === 0)) return;
+    const said = drafts.texts.get(id) ?? '';
+    const given = drafts.files.get(id) ?? none;
+    if (session.busy || drafts.reading.some(({ chat }) => chat === id) || (said.trim() === '' && given.length === 0)) return;
     waits.current = to === '';
     if (waits.current) {
       askAgain();
@@ -90,7 +90,7 @@ export function Composer({ model }) {
       return;
     }
     if (!session.say(said, given)) return;
-    boxes.texts.delete(id);
+    drafts.texts.delete(id);
     setText('');
     setFiles([], id);
   };

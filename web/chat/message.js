@@ -8,10 +8,12 @@ import { count, duration, speed } from '../app/units.js';
 import { GrowingText } from '../text/growing-text.js';
 import { indented } from '../text/json-text.js';
 import { parsed } from './asking.js';
+import { draftOf } from './drafts.js';
 import { session } from './session.js';
 import { ToolCalls } from './tool-calls.js';
 
 /** @typedef {import('./tree.js').Message} Message */
+/** @typedef {import('./tree.js').Attached} Attached */
 
 /** Calls back once the element comes near the window. */
 const nearWindow = (() => {
@@ -100,24 +102,49 @@ function Branches({ message }) {
   </span>`;
 }
 
+/** Opens and closes the editor of a message. Its text is a draft. @param {Message} message */
+function useEditor(message) {
+  const [, draw] = useState(0);
+  const key = draftOf(message);
+  const { drafts } = session;
+  /** @param {() => void} change */
+  const changing = (change) => () => {
+    change();
+    draw((count) => count + 1);
+  };
+  return {
+    text: drafts.texts.get(key),
+    files: drafts.files.get(key) ?? [],
+    start: changing(() => {
+      drafts.texts.set(key, message.content);
+      drafts.files.set(key, message.attached ?? []);
+    }),
+    write: (/** @type {string} */ text) => void drafts.texts.set(key, text),
+    leaveOut: (/** @type {Attached} */ file) => changing(() => drafts.files.set(key, (drafts.files.get(key) ?? []).filter((one) => one !== file)))(),
+    done: changing(() => drafts.drop(key)),
+  };
+}
+
 /**
  * Stays open if `save` returns false.
- * @param {{ text: string, done: () => void, save: (text: string) => boolean, label: string }} props
+ * @param {{ draft: ReturnType<typeof useEditor>, save: (text: string) => boolean, label: string }} props
  */
-function Editor({ text, done, save, label }) {
+function Editor({ draft, save, label }) {
   /** @type {{ current: HTMLTextAreaElement | null }} */
   const box = useRef(null);
   useEffect(() => box.current?.focus(), []);
   const submit = () => {
-    if (!session.busy && save(box.current?.value ?? '')) done();
+    if (!session.busy && save(box.current?.value ?? '')) draft.done();
   };
+  const { text = '' } = draft;
   return html`<div class="editor">
     <textarea ref=${box} aria-label="Text" defaultValue=${text} rows=${Math.min(20, text.split('\n').length + 1)}
+      onInput=${(/** @type {Event} */ event) => draft.write(/** @type {HTMLTextAreaElement} */ (event.currentTarget).value)}
       onKeyDown=${(/** @type {KeyboardEvent} */ event) => {
-        if (closes(event)) done();
+        if (closes(event)) draft.done();
         if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) submit();
       }}></textarea>
-    <div class="row end"><span class="dim keys">Ctrl+Enter</span><button type="button" onClick=${done}>Cancel</button><button type="button" class="primary" disabled=${session.busy} onClick=${submit}>${label}</button></div>
+    <div class="row end"><span class="dim keys">Ctrl+Enter</span><button type="button" onClick=${draft.done}>Cancel</button><button type="button" class="primary" disabled=${session.busy} onClick=${submit}>${label}</button></div>
   </div>`;
 }
 
@@ -126,33 +153,34 @@ const GetAnswer = ({ message }) => html`<div class="row"><button type="button" o
 
 /** @param {{ message: Message, canAsk: boolean }} props `canAsk`: the message is the last one and has no answer */
 function UserMessage({ message, canAsk }) {
-  const [editing, setEditing] = useState(false);
+  const draft = useEditor(message);
+  const editing = draft.text !== undefined;
   const { content, attached = [] } = message;
-  /** Those that stay in the edited message. */
-  const [files, setFiles] = useState(attached);
+  const { files } = draft;
   /** @param {string} text */
   const send = (text) => (text.trim() !== '' || files.length > 0) && session.say(text, files, message);
   return html`<article class="message user" aria-label="You">
     ${editing && files.length > 0 && html`<ul class="files" aria-label="Attached files">${files.map((file) => html`<li key=${file.name}>
       <${Icon} name="file" /><span>${file.name}</span>
-      <${IconButton} icon="close" label=${`Remove ${file.name}`} onClick=${() => setFiles(files.filter((one) => one !== file))} />
+      <${IconButton} icon="close" label=${`Remove ${file.name}`} onClick=${() => draft.leaveOut(file)} />
     </li>`)}</ul>`}
     ${!editing && attached.map(({ name, text }) => html`<details class="file"><summary><${Icon} name="file" />${name} <span class="dim">${count(text.length)} characters</span></summary><pre tabindex="0">${text.slice(0, 20_000)}</pre></details>`)}
     ${editing
-      ? html`<${Editor} text=${content} label="Send" done=${() => setEditing(false)} save=${send} />`
+      ? html`<${Editor} draft=${draft} label="Send" save=${send} />`
       : content !== '' && html`<div class="said">${content}</div>`}
     ${canAsk && !editing && html`<${GetAnswer} message=${message} />`}
     ${!editing && html`<div class="actions">
       <${Branches} message=${message} />
       <${IconButton} icon="copy" label="Copy message" onClick=${() => copyText(content)} />
-      <${IconButton} icon="edit" label="Edit and resend" disabled=${session.busy} onClick=${() => { setFiles(attached); setEditing(true); }} />
+      <${IconButton} icon="edit" label="Edit and resend" disabled=${session.busy} onClick=${draft.start} />
     </div>`}
   </article>`;
 }
 
 /** @param {{ message: Message, live: boolean, isLast: boolean, results: Message[], takesResults: boolean }} props */
 function Answer({ message, live, isLast, results, takesResults }) {
-  const [editing, setEditing] = useState(false);
+  const draft = useEditor(message);
+  const editing = draft.text !== undefined;
   const { content, reasoning, toolCalls, error, model = '' } = message;
   const isJson = !live && message.json && content !== '';
   const hasErrorButton = error && isLast && !session.busy;
@@ -164,7 +192,7 @@ function Answer({ message, live, isLast, results, takesResults }) {
     ${silent && html`<p class="pulse waiting">Waiting for the model…</p>`}
     ${reasoning && html`<${Thoughts} message=${message} live=${live} />`}
     ${editing
-      ? html`<${Editor} text=${content} label="Save" done=${() => setEditing(false)} save=${(/** @type {string} */ text) => session.rewrite(message, text)} />`
+      ? html`<${Editor} draft=${draft} label="Save" save=${(/** @type {string} */ text) => session.rewrite(message, text)} />`
       : isJson ? html`<${JsonView} text=${content} />` : html`<${Prose} message=${message} field="content" live=${live} />`}
     ${toolCalls?.length ? html`<${ToolCalls} message=${message} live=${live} results=${results} takesResults=${takesResults} />` : ''}
     ${live && session.running.get(message.id)?.connecting && html`<p class="pulse waiting" role="status">Reconnecting…</p>`}
@@ -176,7 +204,7 @@ function Answer({ message, live, isLast, results, takesResults }) {
     ${!live && !editing && html`<div class="actions">
       <${Branches} message=${message} />
       ${content !== '' && html`<${IconButton} icon="copy" label="Copy answer" onClick=${() => copyText(content)} />
-      <${IconButton} icon="edit" label="Edit answer" disabled=${session.busy} onClick=${() => setEditing(true)} />`}
+      <${IconButton} icon="edit" label="Edit answer" disabled=${session.busy} onClick=${draft.start} />`}
       ${!(hasErrorButton && content === '') && html`<${IconButton} icon="retry" label="Regenerate" disabled=${session.busy} onClick=${() => session.retry(message)} />`}
       ${isLast && !hasErrorButton && !toolCalls?.length && html`<${IconButton} icon="goOn" label="Continue this answer" disabled=${session.busy} onClick=${() => session.goOn(message)} />`}
     </div>`}

@@ -28,12 +28,15 @@ export class OpenChat {
    * Takes over what is new in saved messages, and drops what is gone from them. Returns whether
    * that is anything.
    * @param {Message[]} saved @param {string[]} before the ids of those here when they were read
+   * @param {(message: Message) => boolean} isGrowing whether it is being written here
    */
-  takeNews(saved, before) {
-    const news = saved.filter(({ id, content, finish, error }) => {
+  takeNews(saved, before, isGrowing) {
+    const news = saved.filter((message) => {
+      const { id, content, finish, error } = message;
       const here = this.messages.get(id);
+      if (!here) return true;
       // A complete answer that could not be saved is ahead of its saved copy.
-      return !here || ((finish || error || !here.finish) && (content !== here.content || finish !== here.finish));
+      return !isGrowing(here) && (finish || error || !here.finish) && (content !== here.content || finish !== here.finish);
     });
     const kept = new Set(saved.map(({ id }) => id));
     const gone = before.filter((id) => !kept.has(id));

@@ -3,16 +3,14 @@
 import { models } from '../app/models.js';
 import { notify } from '../app/notice.js';
 import { sentenceOf, ServerError } from '../app/server.js';
-import { OpenChat } from './open-chat.js';
 import { savedChats, servedModel } from './saved-chats.js';
 import { newConversation } from './tree.js';
 
 /** @typedef {import('./tree.js').Conversation} Conversation */
 /** @typedef {import('./tree.js').Message} Message */
 /**
- * What the session does for its files. `open` returns the chat if its messages are in memory.
+ * What the session does for its files.
  * @typedef {object} Host
- * @property {(id: string) => OpenChat | undefined} open
  * @property {(conversation: Conversation) => boolean} isWriting
  * @property {(conversation: Conversation, messages: Message[]) => void} save
  * @property {() => void} changed
@@ -20,17 +18,20 @@ import { newConversation } from './tree.js';
 
 export class ServerFiles {
   #kept;
+  #chats;
   #host;
   /** Chats that this browser reads for the first time. @type {Map<string, Promise<string>>} */
   #reading = new Map();
-  /** Chats whose files are being read again, by the conversation's id. @type {Map<string, OpenChat>} */
-  #refreshing = new Map();
   /** The last work on each file, by the conversation's id. @type {Map<string, Promise<unknown>>} */
   #last = new Map();
 
-  /** @param {import('./kept-chats.js').KeptChats} kept @param {Host} host */
-  constructor(kept, host) {
+  /**
+   * @param {import('./kept-chats.js').KeptChats} kept
+   * @param {import('./chats-in-memory.js').ChatsInMemory} chats @param {Host} host
+   */
+  constructor(kept, chats, host) {
     this.#kept = kept;
+    this.#chats = chats;
     this.#host = host;
   }
 
@@ -51,28 +52,16 @@ export class ServerFiles {
     return conversation.id;
   }
 
-  /** The chat whose file is being read: what is new will be in it. @param {string} id */
-  refreshing(id) {
-    return this.#refreshing.get(id);
-  }
-
-  /** @param {Conversation} conversation */
-  async #chatOf(conversation) {
-    return this.#host.open(conversation.id) ?? this.refreshing(conversation.id) ?? new OpenChat(conversation, await this.#kept.messagesOf(conversation.id));
-  }
-
   /** Takes over what was added to the file since the last read. @param {Conversation} conversation */
   async refresh(conversation) {
     const { saved } = conversation;
     if (!saved || this.#host.isWriting(conversation)) return;
     if (!models.asked) await models.refresh();
-    const chat = await this.#chatOf(conversation);
-    this.#refreshing.set(conversation.id, chat);
     // In turn: an ETag that was read before a write must not replace that of the write.
-    await this.#inTurn(conversation, () => this.#refresh(conversation, chat)).finally(() => this.#refreshing.delete(conversation.id));
+    await this.#inTurn(conversation, () => this.#chats.using(conversation, (chat) => this.#refresh(conversation, chat)));
   }
 
-  /** @param {Conversation} conversation @param {OpenChat} chat */
+  /** @param {Conversation} conversation @param {import('./open-chat.js').OpenChat} chat */
   async #refresh(conversation, chat) {
     const { saved } = conversation;
     if (!saved || this.#host.isWriting(conversation)) return;
@@ -109,8 +98,7 @@ export class ServerFiles {
 
   /** @param {Conversation} conversation */
   async #write(conversation) {
-    const { path } = await this.#chatOf(conversation);
-    this.#host.save(conversation, await savedChats.write(conversation, path));
+    await this.#chats.using(conversation, async ({ path }) => this.#host.save(conversation, await savedChats.write(conversation, path)));
   }
 
   /** @param {Conversation} conversation */

@@ -4,9 +4,10 @@ import { Emitter } from '../app/emitter.js';
 import { notify, unnotify } from '../app/notice.js';
 import { sentenceOf } from '../app/server.js';
 import { hasSchema, isTooLong, wrongIn } from './asking.js';
+import { ChatsInMemory } from './chats-in-memory.js';
 import * as database from './database.js';
+import { Drafts } from './drafts.js';
 import { KeptChats } from './kept-chats.js';
-import { MessageBoxes } from './message-boxes.js';
 import { OpenChat } from './open-chat.js';
 import { tryHold, untilFree } from './one-tab.js';
 import { RunningAnswers } from './running-answers.js';
@@ -23,19 +24,14 @@ const resumeWithinMs = 3_600_000;
 class Session extends Emitter {
   #kept = new KeptChats();
   running = new RunningAnswers();
-  #chat = new OpenChat(newConversation(''), []);
-  /** The next new chat has this id, so that what is written into its box stays. */
-  #nextId = this.#chat.conversation.id;
-  boxes = new MessageBoxes();
+  drafts = new Drafts();
+  #chats = new ChatsInMemory(this.#kept);
+  #chat = this.#newChat('');
   #opening = 0;
-  /**
-   * Chats with a message that is being written to the server's file, by the conversation's id.
-   * @type {Map<string, OpenChat>}
-   */
-  #sending = new Map();
+  /** Chats with a message that is being written to the server's file, by id. @type {Set<string>} */
+  #sending = new Set();
   /** The copies of some conversations on the server. */
-  files = new ServerFiles(this.#kept, {
-    open: (id) => this.#sending.get(id) ?? (id === this.conversation.id ? this.#chat : undefined),
+  files = new ServerFiles(this.#kept, this.#chats, {
     isWriting: (conversation) => this.#isWriting(conversation),
     save: (conversation, messages) => void this.#save(conversation, messages),
     changed: () => this.changed(),
@@ -75,7 +71,16 @@ class Session extends Emitter {
   /** @param {string} model */
   begin(model) {
     this.#opening++;
-    this.#show(new OpenChat({ ...newConversation(model), id: this.#nextId }, []));
+    this.#chats.release(this.conversation.id);
+    this.#chat = this.#newChat(model);
+    this.changed();
+  }
+
+  /** @param {string} model */
+  #newChat(model) {
+    const chat = new OpenChat({ ...newConversation(model), id: this.drafts.newChat }, []);
+    this.#chats.add(chat);
+    return chat;
   }
 
   /** @param {string} id */
@@ -88,23 +93,22 @@ class Session extends Emitter {
       notify('This chat is not in this browser.');
       return location.replace('#/');
     }
-    unnotify();
-    const known = this.#sending.get(id) ?? this.files.refreshing(id);
-    if (known) return this.#show(known);
-    /** @type {Message[]} */
-    let messages;
-    try {
-      messages = await this.#kept.messagesOf(id);
-    } catch (thrown) {
+    // Not what was told while the page was loading.
+    if (opening > 1) unnotify();
+    const wasHere = this.#chats.find(id) !== undefined;
+    const chat = await this.#chats.take(conversation).catch((thrown) => {
       if (opening !== this.#opening) return;
       notify(`Cannot read this chat: ${sentenceOf(thrown)}`);
       // Else the message box would belong to the chat that was open before.
-      return location.replace('#/');
-    }
-    if (opening !== this.#opening) return;
-    // Answers being written are ahead of their saved copies.
-    const live = this.running.messagesOf(id);
-    this.#show(new OpenChat(conversation, messages.map((message) => live.find((one) => one.id === message.id) ?? message)));
+      location.replace('#/');
+    });
+    if (!chat) return;
+    if (opening !== this.#opening) return this.#chats.release(id);
+    this.#chats.release(this.conversation.id);
+    this.#chat = chat;
+    this.changed();
+    // Another tab may have gone on.
+    if (wasHere) await this.#readAgain(chat).catch(() => undefined);
     await this.files.refresh(conversation).catch((thrown) => notify(sentenceOf(thrown)));
     void this.#resume();
   }
@@ -115,14 +119,14 @@ class Session extends Emitter {
   }
 
   /** @param {Conversation} conversation @returns {Promise<Message[]>} */
-  async messagesOf({ id }) {
-    return id === this.conversation.id ? [...this.messages.values()] : await this.#kept.messagesOf(id);
+  async messagesOf(conversation) {
+    return await this.#chats.using(conversation, async ({ messages }) => [...messages.values()]);
   }
 
   /** Reads changes that other tabs made, and others to the server's chats. */
   async lookAgain() {
     await this.#kept.read().catch(() => undefined);
-    await this.#readAgain(this.conversation).catch(() => undefined);
+    await this.#readAgain(this.#chat).catch(() => undefined);
     this.changed();
     await savedChats.refresh();
     if (savedChats.isServed) await this.files.refresh(this.conversation).catch(() => undefined);
@@ -139,23 +143,14 @@ class Session extends Emitter {
     await this.lookAgain();
   }
 
-  /** Shows what another tab wrote into the open chat. @param {Conversation} conversation */
-  async #readAgain(conversation) {
-    const isOpen = () => conversation === this.conversation && this.messages.size > 0 && !this.#isWriting(conversation);
-    const before = [...this.messages.keys()];
+  /** Takes over what another tab wrote into a chat. @param {OpenChat} chat */
+  async #readAgain(chat) {
+    const { conversation, messages } = chat;
+    const before = [...messages.keys()];
     const read = await this.#kept.messagesOf(conversation.id);
     // What is shown of a chat that another tab deleted stays.
-    if (isOpen() && this.#kept.find(conversation.id) && this.#chat.takeNews(read, before)) this.#arrange();
-  }
-
-  /** @param {OpenChat} chat */
-  #show(chat) {
-    this.#chat = chat;
-    this.changed();
-  }
-
-  #arrange() {
-    this.#chat.arrange();
+    if (!this.#kept.find(conversation.id) || !chat.takeNews(read, before, ({ id }) => this.running.has(id))) return;
+    chat.arrange();
     this.changed();
   }
 
@@ -167,15 +162,14 @@ class Session extends Emitter {
   choose(message) {
     this.#chat.choose(message);
     void this.#save(this.conversation, []);
-    this.#arrange();
+    this.#chat.arrange();
+    this.changed();
     void this.files.keep(this.conversation);
   }
 
   /** @param {Partial<Conversation>} change */
   change(change) {
-    Object.assign(this.conversation, change);
-    if (this.messages.size > 0) void this.#save(this.conversation, []);
-    this.changed();
+    this.alter(this.conversation, change);
   }
 
   /** @param {Conversation} conversation @param {Message[]} messages */
@@ -191,7 +185,7 @@ class Session extends Emitter {
   /** @param {OpenChat} chat @param {Parameters<OpenChat['add']>[0]} said */
   #add(chat, said) {
     const message = chat.add(said);
-    if (message.conversation === this.#nextId) this.#nextId = newId();
+    if (message.conversation === this.drafts.newChat) this.drafts.newChat = newId();
     void this.#save(chat.conversation, [message]);
     return message;
   }
@@ -228,7 +222,8 @@ class Session extends Emitter {
    */
   async #sayOnServer(chat, message, before) {
     const { conversation } = chat;
-    this.#sending.set(conversation.id, chat);
+    this.#chats.hold(chat);
+    this.#sending.add(conversation.id);
     this.changed();
     try {
       await this.files.push(conversation);
@@ -241,6 +236,7 @@ class Session extends Emitter {
       await this.#takeBack(chat, [message], thrown);
       await this.files.refresh(conversation).catch(() => undefined);
     }
+    this.#chats.release(conversation.id);
     this.changed();
   }
 
@@ -253,20 +249,20 @@ class Session extends Emitter {
     const { conversation } = chat;
     notify(`Not sent: ${sentenceOf(thrown)}`);
     for (const message of messages) await this.#kept.removeMessage(message).catch(() => undefined);
-    // The chat may have been left and opened again.
-    (conversation === this.conversation ? this.#chat : chat).remove(messages);
-    this.boxes.putBack(messages[0]);
+    chat.remove(messages);
+    this.drafts.putBack(messages[0]);
     void this.#save(conversation, []);
     this.changed();
   }
 
-  /** Adds a tool result that the user typed. @param {Message} caller @param {string} callId @param {string} content */
+  /** Adds a tool result that the user typed, as say(). @param {Message} caller @param {string} callId @param {string} content */
   giveResult(caller, callId, content) {
-    if (this.#isRefused()) return;
+    if (this.#isRefused()) return false;
     const last = this.path.at(-1) ?? caller;
     const result = this.#add(this.#chat, { parent: last.id, role: 'tool', callId, content });
     this.changed();
     if (!lacksResults(this.path)) this.#reply(this.#chat, result);
+    return true;
   }
 
   /** Lets the model, or both models, answer a message. @param {OpenChat} chat @param {Message} to */
@@ -283,8 +279,9 @@ class Session extends Emitter {
     if (answers[0]) chat.choose(answers[0]);
     chat.arrange();
     void this.#save(conversation, answers);
-    const writing = answers.map((message) => this.#write(conversation, message, path));
-    void Promise.all(writing).then((failures) => this.#afterFailures(chat, to, failures));
+    const writing = answers.map((message) => this.#write(chat, message, path));
+    this.#chats.hold(chat);
+    void Promise.all(writing).then((failures) => this.#afterFailures(chat, to, failures)).finally(() => this.#chats.release(conversation.id));
     this.changed();
   }
 
@@ -333,7 +330,7 @@ class Session extends Emitter {
     await this.#save(this.conversation, [message]);
     if (!isHere()) return release();
     const before = message.content;
-    void this.#write(this.conversation, message, this.path.slice(0, this.path.indexOf(message)), release).then(() => {
+    void this.#write(this.#chat, message, this.path.slice(0, this.path.indexOf(message)), release).then(() => {
       if (message.finish === 'stop' && message.content === before && !message.toolCalls?.length) notify('The model had nothing to add.');
     });
     this.changed();
@@ -353,15 +350,18 @@ class Session extends Emitter {
   }
 
   /**
-   * @param {Conversation} conversation @param {Message} message
+   * @param {OpenChat} chat @param {Message} message
    * @param {Message[]} before the messages before it
    * @param {() => void} [release] the lock of an answer that is continued
    * @returns {Promise<unknown>} why it failed
    */
-  async #write(conversation, message, before, release) {
+  async #write(chat, message, before, release) {
+    const { conversation } = chat;
+    this.#chats.hold(chat);
     const failure = await this.running.write(message, before, conversation, release !== undefined, () => this.#save(conversation, [message]), release);
     this.changed();
     void this.files.keep(conversation);
+    this.#chats.release(conversation.id);
     return failure;
   }
 
@@ -376,6 +376,7 @@ class Session extends Emitter {
     const conversation = this.#kept.find(id);
     if (conversation) await this.files.remove(conversation);
     this.#forget(id);
+    this.drafts.forget(id);
     await database.remove(id);
     if (this.conversation.id === id) this.begin(this.conversation.model);
     else this.changed();
@@ -384,7 +385,8 @@ class Session extends Emitter {
   /** @param {Conversation} conversation @param {Partial<Conversation>} change */
   alter(conversation, change) {
     Object.assign(conversation, change);
-    void this.#save(conversation, []);
+    // A new chat is saved with its first message.
+    if (this.#kept.find(conversation.id)) void this.#save(conversation, []);
     this.changed();
   }
 

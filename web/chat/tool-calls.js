@@ -1,6 +1,7 @@
 // The tool calls of an answer. The page runs no tools: the user types each result.
 import { html, useRef } from '../app/html.js';
 import { indented } from '../text/json-text.js';
+import { draftOf } from './drafts.js';
 import { session } from './session.js';
 
 /** @typedef {import('./tree.js').Message} Message */
@@ -30,11 +31,12 @@ export function ToolCalls({ message, live, results, takesResults }) {
 function Result({ message, callId, name }) {
   /** @type {{ current: HTMLTextAreaElement | null }} */
   const box = useRef(null);
+  const key = draftOf(message, callId);
   const submit = () => {
-    if (!session.busy) session.giveResult(message, callId, box.current?.value ?? '');
+    if (!session.busy && session.giveResult(message, callId, box.current?.value ?? '')) session.drafts.drop(key);
   };
   return html`<div class="result">
-    <textarea ref=${box} rows="2" aria-label=${`Result of ${name}`} placeholder="What the tool returns (Ctrl+Enter submits it)"
+    <textarea ref=${box} rows="2" defaultValue=${session.drafts.texts.get(key) ?? ''} onInput=${(/** @type {Event} */ event) => session.drafts.texts.set(key, /** @type {HTMLTextAreaElement} */ (event.currentTarget).value)} aria-label=${`Result of ${name}`} placeholder="What the tool returns (Ctrl+Enter submits it)"
       onKeyDown=${(/** @type {KeyboardEvent} */ event) => { if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) submit(); }}></textarea>
     <button type="button" disabled=${session.busy} onClick=${submit}>Submit result</button>
   </div>`;

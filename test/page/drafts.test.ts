@@ -1,0 +1,113 @@
+// What is written in the page and not sent: it stays when the view changes or the tab is loaded
+// again.
+import t from 'tap';
+import type { Page } from 'playwright-core';
+import { startApp } from '../server/app-under-test.js';
+import { closeBrowsers, lastAnswer, missing, openPage, say } from './browsers.js';
+
+t.teardown(closeBrowsers);
+
+const box = (page: Page) => page.getByRole('textbox', { name: 'Message' });
+const attach = (page: Page, name: string, text: string): Promise<void> => page.getByLabel('Files to attach').setInputFiles({ name, mimeType: 'text/plain', buffer: Buffer.from(text) });
+const tools = JSON.stringify([{ type: 'function', function: { name: 'weather', parameters: { type: 'object' } } }]);
+
+for (const browser of ['chromium', 'firefox'] as const) {
+  t.test(`a new message with its files survives a reload, in ${browser}`, { skip: missing(browser) }, async (t) => {
+    const { url } = await startApp(t);
+    const { page, complaints } = await openPage(t, browser, url);
+    await box(page).fill('half a thought');
+    await attach(page, 'notes.txt', 'apples');
+    await page.getByRole('list', { name: 'Attached files' }).getByText('notes.txt').waitFor();
+    await page.reload();
+    await page.getByRole('list', { name: 'Attached files' }).getByText('notes.txt').waitFor();
+    t.equal(await box(page).inputValue(), 'half a thought');
+    await box(page).press('Enter');
+    await lastAnswer(page);
+    await page.locator('article.user').getByText('half a thought').waitFor();
+    await page.reload();
+    await page.locator('article.user').getByText('half a thought').waitFor();
+    t.equal(await box(page).inputValue(), '', 'what was sent does not come back');
+    t.equal(await page.getByRole('list', { name: 'Attached files' }).count(), 0);
+    t.strictSame(complaints, []);
+  });
+}
+
+t.test('each chat keeps its draft over a reload', { skip: missing('chromium') }, async (t) => {
+  const { url } = await startApp(t);
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  await say(page, 'apples');
+  await lastAnswer(page);
+  await box(page).fill('more about apples');
+  await page.getByRole('button', { name: 'New chat' }).first().click();
+  await page.getByRole('heading', { name: 'Start a conversation' }).waitFor();
+  await box(page).fill('pears');
+  await page.reload();
+  await page.getByRole('heading', { name: 'Start a conversation' }).waitFor();
+  t.equal(await box(page).inputValue(), 'pears');
+  await page.getByRole('navigation', { name: 'Conversations' }).getByRole('link', { name: 'apples' }).click();
+  await lastAnswer(page);
+  t.equal(await box(page).inputValue(), 'more about apples');
+  await t.test('and another tab has its own', async (t) => {
+    const other = await page.context().newPage();
+    await other.goto(url);
+    t.equal(await box(other).inputValue(), '');
+  });
+  t.strictSame(complaints, []);
+});
+
+t.test('files too large to keep over a reload are named', { skip: missing('chromium') }, async (t) => {
+  const { url } = await startApp(t);
+  const { page } = await openPage(t, 'chromium', url);
+  await say(page, 'apples');
+  await lastAnswer(page);
+  await box(page).fill('see the files');
+  for (const name of ['a.txt', 'b.txt', 'c.txt']) {
+    await attach(page, name, 'x'.repeat(4_000_000));
+    await page.getByRole('list', { name: 'Attached files' }).getByText(name).waitFor();
+  }
+  await page.reload();
+  await page.getByText('attach them again: a.txt, b.txt, c.txt.').waitFor();
+  t.equal(await box(page).inputValue(), 'see the files');
+});
+
+t.test('an editor stays open with its text, in another view and over a reload', { skip: missing('chromium') }, async (t) => {
+  const { url } = await startApp(t);
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  await say(page, 'apples');
+  await lastAnswer(page);
+  const editor = page.locator('article.user').getByRole('textbox', { name: 'Text' });
+  await page.getByRole('button', { name: 'Edit and resend' }).click();
+  await editor.fill('apples and pears');
+  await page.getByRole('link', { name: 'Now' }).click();
+  await page.getByRole('heading', { name: 'Now' }).waitFor();
+  await page.getByRole('link', { name: 'Chat' }).first().click();
+  t.equal(await editor.inputValue(), 'apples and pears');
+  await page.reload();
+  t.equal(await editor.inputValue(), 'apples and pears');
+  await editor.press('Control+Enter');
+  await page.locator('article.user').getByText('apples and pears').waitFor();
+  await lastAnswer(page);
+  await page.reload();
+  await lastAnswer(page);
+  t.equal(await editor.count(), 0, 'what was sent is no longer edited');
+  t.strictSame(complaints, []);
+});
+
+t.test('a tool result that is not submitted stays', { skip: missing('chromium') }, async (t) => {
+  const { url, engine } = await startApp(t);
+  const { page } = await openPage(t, 'chromium', url);
+  await page.getByRole('button', { name: 'Chat settings' }).click();
+  const list = page.getByRole('textbox', { name: /^Tools/ });
+  await page.locator('summary', { hasText: /^Tools/ }).click();
+  await list.fill(tools);
+  await list.blur();
+  engine.script = async function* () {
+    yield { toolCalls: [{ index: 0, id: 'call_1', name: 'weather', arguments: '{}' }] };
+  };
+  await say(page, 'the weather?');
+  const result = page.getByRole('textbox', { name: 'Result of weather' });
+  await result.fill('sunny, and');
+  await page.reload();
+  await result.waitFor();
+  t.equal(await result.inputValue(), 'sunny, and');
+});

@@ -1,0 +1,78 @@
+// What is written and not sent: in the box of each chat, in editors of messages, and as results of
+// tool calls. Also kept when the tab is loaded again.
+import { notify } from '../app/notice.js';
+import { inTab } from '../app/stored.js';
+import { newId } from './tree.js';
+
+/**
+ * @typedef {import('./tree.js').Attached} Attached
+ * @typedef {{ key: number, chat: string, name: string, how: string, stop: AbortController }} Reading
+ */
+
+const stored = 'drafts';
+
+/** The draft of an editor, or of a tool call's result. @param {import('./tree.js').Message} message @param {string} [call] */
+export const draftOf = ({ conversation, id }, call = '') => `${conversation} ${id} ${call}`;
+
+export class Drafts {
+  /** By conversation id, or draftOf(). @type {Map<string, string>} */
+  texts = new Map();
+  /** Attached files, by the same. @type {Map<string, Attached[]>} */
+  files = new Map();
+  /** Files being read, for all chats, also while another view is open. @type {Reading[]} */
+  reading = [];
+  /** The next new chat has this id, so that what is written into its box stays. */
+  newChat = newId();
+  /** Counts messages that were put back. */
+  returned = 0;
+
+  constructor() {
+    this.#read();
+    addEventListener('pagehide', () => this.#write());
+    // Else a copy of this tab would have the same new chat.
+    addEventListener('pageshow', () => inTab.remove(stored));
+  }
+
+  #read() {
+    try {
+      const { newChat, texts, files, lost } = JSON.parse(inTab.get(stored) ?? '');
+      Object.assign(this, { newChat, texts: new Map(texts), files: new Map(files) });
+      if (lost.length > 0) notify(`These files were lost when the page was loaded again; attach them again: ${lost.join(', ')}.`);
+    } catch {
+      // There are none.
+    }
+    inTab.remove(stored);
+  }
+
+  #write() {
+    const files = [...this.files].filter(([, list]) => list.length > 0);
+    const texts = [...this.texts].filter(([, text]) => text !== '');
+    const lost = this.reading.map(({ name }) => name);
+    if (files.length + texts.length + lost.length === 0) return;
+    const { newChat } = this;
+    if (inTab.set(stored, JSON.stringify({ newChat, texts, files, lost }))) return;
+    const all = [...files.flatMap(([, list]) => list.map(({ name }) => name)), ...lost];
+    inTab.set(stored, JSON.stringify({ newChat, texts, files: [], lost: all }));
+  }
+
+  /**
+   * Puts a message back into the box, before what was written meanwhile.
+   * @param {Pick<import('./tree.js').Message, 'conversation' | 'content' | 'attached'>} message
+   */
+  putBack({ conversation, content, attached = [] }) {
+    this.texts.set(conversation, [content, this.texts.get(conversation)].filter(Boolean).join('\n\n'));
+    this.files.set(conversation, [...attached, ...this.files.get(conversation) ?? []]);
+    this.returned++;
+  }
+
+  /** @param {string} key a conversation id, or draftOf() */
+  drop(key) {
+    this.texts.delete(key);
+    this.files.delete(key);
+  }
+
+  /** Drops all drafts of a chat. @param {string} id */
+  forget(id) {
+    for (const key of [...this.texts.keys(), ...this.files.keys()]) if (key === id || key.startsWith(`${id} `)) this.drop(key);
+  }
+}
