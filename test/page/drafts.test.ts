@@ -3,13 +3,21 @@
 import t from 'tap';
 import type { Page } from 'playwright-core';
 import { startApp } from '../server/app-under-test.js';
-import { closeBrowsers, lastAnswer, missing, openPage, say } from './browsers.js';
+import { closeBrowsers, comesTrue, lastAnswer, missing, openPage, say } from './browsers.js';
 
 t.teardown(closeBrowsers);
 
 const box = (page: Page) => page.getByRole('textbox', { name: 'Message' });
 const attach = (page: Page, name: string, text: string): Promise<void> => page.getByLabel('Files to attach').setInputFiles({ name, mimeType: 'text/plain', buffer: Buffer.from(text) });
 const tools = JSON.stringify([{ type: 'function', function: { name: 'weather', parameters: { type: 'object' } } }]);
+
+const isStored = `new Promise((resolve) => {
+  const opened = indexedDB.open('recua');
+  opened.onsuccess = () => {
+    const all = opened.result.transaction('conversations').objectStore('conversations').getAll();
+    all.onsuccess = () => resolve(all.result.some(({ settings }) => settings.system === 'Be terse.'));
+  };
+})`;
 
 for (const browser of ['chromium', 'firefox'] as const) {
   t.test(`a new message with its files survives a reload, in ${browser}`, { skip: missing(browser) }, async (t) => {
@@ -110,4 +118,24 @@ t.test('a tool result that is not submitted stays', { skip: missing('chromium') 
   await page.reload();
   await result.waitFor();
   t.equal(await result.inputValue(), 'sunny, and');
+});
+
+t.test('a setting counts while it is typed', { skip: missing('chromium') }, async (t) => {
+  const { url, engine } = await startApp(t);
+  const { page } = await openPage(t, 'chromium', url);
+  await say(page, 'apples');
+  await lastAnswer(page);
+  await page.getByRole('button', { name: 'Chat settings' }).click();
+  await page.getByRole('textbox', { name: /system/i }).pressSequentially('Be terse.');
+  await comesTrue(page, isStored);
+  await page.reload();
+  await say(page, 'pears');
+  await page.locator('article.answer').nth(1).locator('.numbers').waitFor();
+  t.match(JSON.parse(engine.requests.at(-1)!.messages), [{ role: 'system', content: 'Be terse.' }]);
+  await page.getByRole('button', { name: 'Chat settings' }).click();
+  const temperature = page.getByRole('spinbutton', { name: 'Temperature' });
+  await temperature.pressSequentially('-1');
+  t.notOk(await page.getByRole('alert').isVisible(), 'no error while it is typed');
+  await page.keyboard.press('Tab');
+  await page.getByRole('alert').waitFor();
 });

@@ -16,10 +16,7 @@ export function SettingsPanel({ model, isLoaded, close }) {
   }, [model, isLoaded]);
   /** @param {KeyboardEvent} event */
   const onKey = (event) => {
-    if (!closes(event)) return;
-    // What is typed counts once the field loses the focus.
-    /** @type {HTMLElement} */ (event.target).blur();
-    close();
+    if (closes(event)) close();
   };
 
   return html`<aside class="settings" aria-label="Chat settings" onKeyDown=${onKey}>
@@ -51,20 +48,20 @@ function set(name, value) {
 const valueOf = (event) => /** @type {HTMLInputElement} */ (event.currentTarget).value;
 
 /**
- * A field for a setting. What is typed stays in the field until it loses the focus, however often
- * the panel is drawn meanwhile.
+ * A field for a setting, which is set while it is typed. The field shows what is typed until it
+ * loses the focus, even if that is not yet a number.
  * @param {{ name: string, tag: 'input' | 'textarea', [attribute: string]: unknown }} props
  */
 function Field({ name, tag, ...attributes }) {
   const [typed, setTyped] = useState(/** @type {string | undefined} */ (undefined));
   /** @param {Event} event */
-  const done = (event) => {
+  const type = (event) => {
     const text = valueOf(event);
-    setTyped(undefined);
+    setTyped(text);
     set(name, text !== '' && attributes['type'] === 'number' ? Number(text) : text);
   };
   return html`<${tag} ...${attributes} value=${typed ?? session.conversation.settings[name] ?? ''}
-    onInput=${(/** @type {Event} */ event) => setTyped(valueOf(event))} onChange=${done} />`;
+    onInput=${type} onBlur=${() => setTyped(undefined)} />`;
 }
 
 /** @param {Record<string, any>} defaults @param {string} name */

@@ -20,7 +20,7 @@ export function Curve({ label, values, most, text }) {
     <figcaption><span>${label}</span><strong>${text(now)}</strong></figcaption>
     <svg viewBox=${`0 0 ${width} ${height}`} preserveAspectRatio="none" role="img" aria-label=${`${label}: now ${text(now)}, peak ${text(top)}`}>
       <polygon points=${`${first.toFixed(1)},${height} ${line} ${width},${height}`} />
-      <polyline points=${line} vector-effect="non-scaling-stroke" />
+      <polyline points=${values.length > 1 ? line : ''} vector-effect="non-scaling-stroke" />
     </svg>
     <p class="dim">peak ${text(top)}</p>
   </figure>`;

@@ -13,12 +13,14 @@ import { canSet, fileBounds, plainBounds } from './sandbox.js';
 import { launchdAgent, systemdUnit, type Service } from './service-file.js';
 import { checkedModels, fileKeys, mainPath, placeVariables, type StartRequest } from './start.js';
 
-/** What is written where, and how to enable and disable it. */
+/** What is written where, how to enable it, and how to stop it. */
 interface Target {
   path: string;
+  /** A link to it, which enabling makes. */
+  link?: string;
   text(service: Service): string;
   enable: readonly string[];
-  disable: readonly string[];
+  stop: readonly string[];
   isSystemd: boolean;
 }
 
@@ -28,18 +30,19 @@ const moreSeconds = 25;
 
 function target(platform = process.platform): Target {
   if (platform === 'linux') {
+    const units = join(process.env['XDG_CONFIG_HOME'] || join(homeFolder(), '.config'), 'systemd', 'user');
     return {
-      path: join(process.env['XDG_CONFIG_HOME'] || join(homeFolder(), '.config'), 'systemd', 'user', 'recua.service'),
+      path: join(units, 'recua.service'), link: join(units, 'default.target.wants', 'recua.service'),
       isSystemd: true, text: systemdUnit,
       enable: ['systemctl --user daemon-reload', 'systemctl --user enable --now recua', 'loginctl enable-linger      # also while you are not logged in'],
-      disable: ['systemctl --user disable --now recua', 'systemctl --user daemon-reload'],
+      stop: ['systemctl --user stop recua', 'systemctl --user daemon-reload'],
     };
   }
   if (platform === 'darwin') {
     const path = join(homeFolder(), 'Library', 'LaunchAgents', `${label}.plist`);
     return {
       isSystemd: false, path, text: (service) => launchdAgent(service, label, join(findPlaces().state, 'launchd.log')),
-      enable: [`launchctl bootstrap gui/$(id -u) ${path}`], disable: [`launchctl bootout gui/$(id -u)/${label}`],
+      enable: [`launchctl bootstrap gui/$(id -u) ${path}`], stop: [`launchctl bootout gui/$(id -u)/${label}`],
     };
   }
   throw misuse('recua serve install writes a systemd unit (Linux) or a launchd agent (macOS). On this system, let the task scheduler run: recua serve start');
@@ -85,10 +88,11 @@ function checkPaths(folder: string, others: readonly string[]): void {
 }
 
 export async function uninstall(): Promise<number> {
-  const { path, disable } = target();
+  const { path, link, stop } = target();
   const isThere = await readFile(path, 'utf8').then(() => true, () => false);
   await rm(path, { force: true });
-  say(isThere ? `Removed ${path}. If it is enabled, disable it:` : `There is no ${path}.`);
-  if (isThere) for (const line of disable) say(`  ${line}`);
+  if (link) await rm(link, { force: true });
+  say(isThere ? `Removed ${path}. If the system still runs it, stop it:` : `There is no ${path}.`);
+  if (isThere) for (const line of stop) say(`  ${line}`);
   return 0;
 }

@@ -1,7 +1,7 @@
 // `recua serve install`: systemd's own checker reads the unit, and its command is started.
 import { spawn, spawnSync } from 'node:child_process';
-import { copyFileSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { copyFileSync, lstatSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import t from 'tap';
 import { launchdAgent, systemdUnit } from '#recua/cli/serve/service-file.js';
 import { builtinPath } from '#recua/models/store.js';
@@ -50,7 +50,11 @@ t.test('serve install writes a unit that starts the server with these models and
   await new Promise((resolve) => server.once('close', resolve));
 
   const uninstall = () => recua(['serve', 'uninstall'], '', { env });
-  t.match(await uninstall(), { code: 0, stderr: /Removed .*recua\.service[^]*disable --now/ });
+  const link = join(env.XDG_CONFIG_HOME, 'systemd', 'user', 'default.target.wants', 'recua.service');
+  mkdirSync(dirname(link));
+  symlinkSync(path, link);
+  t.match(await uninstall(), { code: 0, stderr: /Removed .*recua\.service[^]*systemctl --user stop recua/ });
+  t.same([path, link].filter((one) => lstatSync(one, { throwIfNoEntry: false })), [], 'it is no longer enabled');
   t.match(await uninstall(), { code: 0, stderr: /There is no / });
 });
 
