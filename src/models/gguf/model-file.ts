@@ -7,7 +7,7 @@ import { RecuaError } from '../../errors.js';
 import { fileSource, readMark } from './byte-source.js';
 import type { ByteSource } from './byte-source.js';
 import { readGguf } from './gguf.js';
-import type { Gguf, MetadataValue } from './gguf.js';
+import type { Gguf, LongText, MetadataValue } from './gguf.js';
 import { fileTypes } from './tensor-types.js';
 
 export interface ModelFile {
@@ -48,6 +48,7 @@ export interface PartOpener {
 const mostLayers = 512;
 /** LLAMA_MAX_EXPERTS. */
 const mostExperts = 1024;
+const ropeScalings = ['none', 'linear', 'yarn', 'longrope'];
 
 const partName = /^(.*)-(\d{5})-of-(\d{5})\.gguf$/i;
 
@@ -61,7 +62,7 @@ export async function readModelFile(model: string | PartOpener): Promise<ModelFi
   const architecture = architectureOf(first);
   const ofArchitecture = (key: string) => count(metadata.get(`${architecture}.${key}`));
   const template = metadata.get('tokenizer.chat_template');
-  checkNumbers(first, architecture);
+  checkValues(first, architecture);
   return {
     parts,
     sizeBytes: parts.reduce((sum, part) => sum + part.sizeBytes, 0),
@@ -91,11 +92,11 @@ function architectureOf({ path, metadata }: Gguf): string {
   throw new RecuaError('invalid_gguf', `${path} cannot be used: expected general.architecture to be a short text without a NUL.`);
 }
 
-/** llama.cpp ends the process on such numbers, or never ends, while it loads or later. */
-function checkNumbers({ path, metadata }: Gguf, architecture: string): void {
+/** llama.cpp ends the process on such values, or never ends, while it loads or later. */
+function checkValues({ path, metadata }: Gguf, architecture: string): void {
   const refuse = (key: string, what: string): never => {
     const value = metadata.get(key);
-    throw new RecuaError('invalid_gguf', `${path} cannot be used: expected ${key} to be ${what}, got ${value === undefined ? 'none' : largest(value)}.`);
+    throw new RecuaError('invalid_gguf', `${path} cannot be used: expected ${key} to be ${what}, got ${value === undefined ? 'none' : isText(value) ? 'another text' : largest(value)}.`);
   };
   for (const [key, value] of metadata) {
     if (key === `${architecture}.block_count` && !(largest(value) >= 1 && largest(value) <= mostLayers)) refuse(key, `from 1 to ${mostLayers}`);
@@ -113,6 +114,8 @@ function checkNumbers({ path, metadata }: Gguf, architecture: string): void {
   const rotated = numberOf('rope.dimension_count');
   // With 0, ggml's rotation on the CPU never ends.
   check('rope.dimension_count', !(heads > 0) || Number.isNaN(rotated) || (rotated >= 2 && rotated % 2 === 0), 'an even number from 2');
+  const scaling = metadata.get(`${architecture}.rope.scaling.type`);
+  check('rope.scaling.type', !isText(scaling) || ropeScalings.some((one) => one === scaling), `one of ${ropeScalings.join(', ')}`);
   check('nextn_predict_layers', !(numberOf('nextn_predict_layers') > numberOf('block_count')), `at most ${numberOf('block_count')}`);
   const experts = numberOf('expert_count') || 0;
   check('expert_count', experts <= mostExperts, `at most ${mostExperts}`);
@@ -125,6 +128,8 @@ function checkNumbers({ path, metadata }: Gguf, architecture: string): void {
   const groupsUsed = numberOf('expert_group_used_count') || 0;
   check('expert_group_used_count', groups <= 1 || (groupsUsed >= 1 && groupsUsed < groups), `from 1 to ${groups - 1}`);
 }
+
+const isText = (value: MetadataValue | undefined): value is string | LongText => typeof value === 'string' || (typeof value === 'object' && 'lengthBytes' in value);
 
 /** A number, or the largest of a list of them, one per layer. */
 function largest(value: MetadataValue): number {

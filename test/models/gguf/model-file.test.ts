@@ -79,6 +79,13 @@ t.test('numbers that contradict each other are refused', async (t) => {
     write(numbers);
     await t.rejects(readModelFile(path), { code: 'invalid_gguf', message: told });
   }
+  const scaled = (type: string) => writeFileSync(path, gguf({ ...sound, metadata: [...others, ['llama.rope.scaling.type', types.string, type]] }));
+  for (const other of ['squeezed', 'x'.repeat(100_000)]) {
+    scaled(other);
+    await t.rejects(readModelFile(path), { code: 'invalid_gguf', message: 'expected llama.rope.scaling.type to be one of none, linear, yarn, longrope, got another text' });
+  }
+  scaled('yarn');
+  await readModelFile(path);
   const right: Numbers[] = [
     { expert_count: 0, expert_used_count: 0 }, { expert_count: 4, expert_used_count: 4 },
     { expert_count: 4, expert_used_count: [0, 4] }, { expert_count: 4, expert_used_count: 2, expert_group_count: 1 },
