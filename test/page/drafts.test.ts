@@ -63,6 +63,19 @@ t.test('each chat keeps its draft over a reload', { skip: missing('chromium') },
   t.strictSame(complaints, []);
 });
 
+t.test('what a hidden tab keeps stays if the browser discards it without a word', { skip: missing('chromium') }, async (t) => {
+  const { url } = await startApp(t);
+  const { page } = await openPage(t, 'chromium', url);
+  await box(page).fill('half a thought');
+  const kept = async (hidden: boolean): Promise<string> => await page.evaluate((now) => {
+    Object.defineProperty(document, 'hidden', { get: () => now, configurable: true });
+    document.dispatchEvent(new Event('visibilitychange'));
+    return JSON.stringify({ ...sessionStorage });
+  }, hidden);
+  t.match(await kept(true), 'half a thought');
+  t.notMatch(await kept(false), 'half a thought', 'a copy of the tab does not get it');
+});
+
 t.test('files too large to keep over a reload are named', { skip: missing('chromium') }, async (t) => {
   const { url } = await startApp(t);
   const { page } = await openPage(t, 'chromium', url);

@@ -29,8 +29,9 @@ export class Drafts {
   constructor() {
     this.#read();
     addEventListener('pagehide', () => this.#write());
-    // Else a copy of this tab would have the same new chat.
-    addEventListener('pageshow', () => inTab.remove(stored));
+    // Browsers discard hidden tabs unasked.
+    document.addEventListener('visibilitychange', () => (document.hidden ? this.#write() : this.#forgetStored()));
+    addEventListener('pageshow', () => this.#forgetStored());
   }
 
   #read() {
@@ -41,6 +42,11 @@ export class Drafts {
     } catch {
       // There are none.
     }
+    this.#forgetStored();
+  }
+
+  /** A copy of this tab must not have the same new chat. */
+  #forgetStored() {
     inTab.remove(stored);
   }
 
@@ -48,7 +54,7 @@ export class Drafts {
     const files = [...this.files].filter(([, list]) => list.length > 0);
     const texts = [...this.texts].filter(([, text]) => text !== '');
     const lost = this.reading.map(({ name }) => name);
-    if (files.length + texts.length + lost.length === 0) return;
+    if (files.length + texts.length + lost.length === 0) return this.#forgetStored();
     const { newChat } = this;
     if (inTab.set(stored, JSON.stringify({ newChat, texts, files, lost }))) return;
     const all = [...files.flatMap(([, list]) => list.map(({ name }) => name)), ...lost];
