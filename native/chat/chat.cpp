@@ -8,6 +8,7 @@
 #include "jinja_bounds.h"
 #include "schema/schema.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace recua {
@@ -174,6 +175,8 @@ void render_as(ModelState &model, Templates &templates, const ChatInput &input, 
     return templates.prompt(to_inputs(other, templates));
   };
   out.prompt = keep_text(model.special_tokens(), rendered.prompt, {input.messages, input.tools}, templates.source(), render_texts);
+  const auto is_named = [&](const common_chat_tool &tool) { return rendered.prompt.find(tool.name) != std::string::npos; };
+  out.names_tools = inputs.tools.empty() || std::any_of(inputs.tools.begin(), inputs.tools.end(), is_named);
   const auto &shape = *rendered.shape;
   const bool made = !shape.params.grammar.empty();
   out.answer = std::make_shared<AnswerShape>();

@@ -133,3 +133,10 @@ t.test('text that looks like a broken call is text, with a warning', async (t) =
   const reply = await app.ask(chatPath, { messages: [...messages, { role: 'assistant', content: 'Well: <tool_call>\n{"name": ' }], tools: all.map((one) => ({ type: 'function', function: one })), max_tokens: 12 });
   t.equal(reply.choices.length, 1);
 });
+
+t.test('tools that the chat template does not show are warned of', async (t) => {
+  const { ask } = await startReal(t, 'microsoft-Phi-3.5-mini-instruct.jinja');
+  const body = { messages: user('Turn on the lamp.'), tools: [{ type: 'function', function: { name: 'lamp', parameters: { type: 'object' } } }], max_tokens: 3 };
+  t.match((await ask(chatPath, body)).warnings, [/^tools have no effect: this chat template/]);
+  t.equal((await ask(chatPath, { ...body, tool_choice: 'none' })).warnings, undefined);
+});

@@ -82,6 +82,9 @@ export async function prepareChat(preparing: Preparing, template: string, reques
   if (made?.thinks === false && request.thoughts?.budget !== undefined) {
     warnings.push(`${request.thoughts.param ?? 'The thinking budget'} has no effect: this chat template has no marks around thoughts.`);
   }
+  if (made?.namesTools === false && callsOf(request) !== 'none') {
+    warnings.push('tools have no effect: this chat template does not show them to the model.');
+  }
   const strict = request.toolSources.filter((tool) => tool.strict);
   if (made?.enforcesCalls === false && strict.length > 0 && callsOf(request) !== 'none') {
     warnings.push(`strict has no effect for ${strict.map(({ name }) => JSON.stringify(name)).join(', ')}: this chat template puts no mark before a call. tool_choice "required" enforces it.`);

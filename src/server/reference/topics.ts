@@ -26,7 +26,7 @@ const schemas = '**Forms of an answer.** A JSON schema is enforced during genera
   + '`structured_outputs`. A request may have only one form, in every API. If the prompt ends inside thinking, the form applies once the thinking has ended. The field `grammar` is the exception: as in llama-server, it applies from the first token.';
 
 const tools = '**Tools.** `tool_choice` forces a call if it is `required`, names a tool, or is `allowed_tools` with mode `required`: after its thinking, the model can generate nothing but calls of these tools. '
-  + 'If the chat template does not support calls, that is a 400. The input of a custom tool follows its regular expression or Lark grammar during generation, with every chat '
+  + 'If the chat template does not support calls, that is a 400. If it does not even show the tools to the model, the `warnings` of every answer say so. The input of a custom tool follows its regular expression or Lark grammar during generation, with every chat '
   + 'template that supports tools. A Lark grammar is read as a grammar of characters, without a lexer. It may use rules, terminals, strings (with `i`), regular expressions, ranges, `? * + ~`, `%ignore` and imports from `common`, '
   + 'but no templates and no other imports.';
 

@@ -115,6 +115,15 @@ t.test('the result says whether a grammar holds calls', async (t) => {
   }
 });
 
+t.test('the result says whether the prompt names the tools', async (t) => {
+  const deaf = await readFile(new URL('../../../vendor/llama.cpp/models/templates/microsoft-Phi-3.5-mini-instruct.jinja', import.meta.url), 'utf8');
+  for (const [kind, expected] of [[{ tools }, true], [{ tools, template: deaf }, false], [{ template: deaf }, true]] as const) {
+    const prepared = await model.prepareChat(input('Hi', kind), { temperature: 0 });
+    t.equal(prepared.made!.namesTools, expected);
+    end(prepared);
+  }
+});
+
 t.test('if the model is closed meanwhile, the work ends and returns nothing', async (t) => {
   const own = await loadBuiltin();
   const work = own.prepareChat(input('x', { tools }), { temperature: 0 });
