@@ -61,6 +61,20 @@ t.test('Ctrl-C keeps the partial answer, and /retry asks again', async (t) => {
   t.equal(await chat.leave(), 0);
 });
 
+t.test('Ctrl-C ends an answer of a server that is stuck, and keeps its text', { skip: process.platform === 'win32' }, async (t) => {
+  const home = await serveHome(t, ['builtin', '--parallel', '1', '-c', '0']);
+  const chat = await openServed(t, home, ['builtin', ...endless]);
+  chat.type('go\r');
+  await chat.until(/> go\n[a-z]{5}/);
+  home.running.child.kill('SIGSTOP');
+  chat.type('\x03');
+  await chat.until(/\(stopped; \/retry asks again\)/);
+  await chat.prompt();
+  t.match(readSaved(chat.home).messages[1], { role: 'assistant', ended: 'stopped', content: /^[a-z]{5,}$/ });
+  t.match(await chat.say('/tokens'), /its tokens could not be counted/);
+  t.equal(await chat.leave(), 0);
+});
+
 t.test('a server that dies is reported, the message is kept, and the next turn loads the model', async (t) => {
   const home = await serveHome(t, ['builtin', '--parallel', '1']);
   const chat = await openServed(t, home, ['builtin', ...always('Yes.')]);
