@@ -186,16 +186,18 @@ void render_as(ModelState &model, Templates &templates, const ChatInput &input, 
   out.answer->shape = std::move(rendered.shape);
 }
 
-// If the template leaves out parts of messages, they are joined, as far as that shows them.
+// If the template leaves out parts of messages, they are joined, if that shows those of more roles:
+// it may leave out others all the same, such as thoughts.
 void render_whole(ModelState &model, Templates &templates, const ChatInput &input, const volatile int32_t *cancelled, ChatPrompt &out) {
   render_as(model, templates, input, cancelled, out);
+  const auto missing = roles_missing_parts(input.messages, out.prompt.text);
+  if (missing.empty()) return;
   auto other = input;
-  other.messages = joined_parts(input.messages, out.prompt.text);
-  if (other.messages.empty()) return;
+  other.messages = joined_parts(input.messages, missing);
   ChatPrompt whole;
   const Outcome joined = Outcome::of([&] { render_as(model, templates, other, cancelled, whole); });
   throw_if_cancelled(cancelled);
-  if (joined.code == nullptr && joined_parts(input.messages, whole.prompt.text).empty()) out = std::move(whole);
+  if (joined.code == nullptr && roles_missing_parts(input.messages, whole.prompt.text).size() < missing.size()) out = std::move(whole);
 }
 
 } // namespace

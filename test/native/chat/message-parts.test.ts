@@ -47,3 +47,17 @@ t.test('a template that prints parts in its own way is left alone', async (t) =>
   const loud = `{% for message in messages %}<{{ message.role }}>{% if message.content is string %}{{ message.content | upper }}{% else %}{% for part in message.content %}[{{ part.text | upper }}]{% endfor %}{% endif %}{% endfor %}`;
   t.equal(await render([{ role: 'user', content: parts('a', 'b') }], loud), '<user>[A][B]');
 });
+
+t.test('parts of one role are shown also if those of another stay out', async (t) => {
+  const rules = `{% for message in messages %}<{{ message.role }}>{% if message.role == 'assistant' %}{{ (message.content if message.content is string else message.content[0].text).split('</think>')[-1] }}{% else %}{{ message.content if message.content is string else message.content[0].text }}{% endif %}{% endfor %}`;
+  const chat = [{ role: 'system', content: parts('a', 'b') }, { role: 'user', content: 'c' }, { role: 'assistant', content: parts('<think>d</think>', 'e') }, { role: 'user', content: 'f' }];
+  t.equal(await render(chat.slice(0, 2), rules), '<system>a\nb<user>c');
+  t.equal(await render(chat, rules), '<system>a\nb<user>c<assistant>\ne<user>f');
+});
+
+t.test('parts that repeat themselves take no longer to find', async (t) => {
+  const chat = [{ role: 'user', content: 'a'.repeat(800_000) }, { role: 'assistant', content: 'b' }, { role: 'user', content: parts(`${'a'.repeat(400_000)}c`, 'd') }];
+  const started = performance.now();
+  t.match(await render(chat, templateOf('Qwen-Qwen3-0.6B.jinja')), /a{100}cd?/);
+  t.ok(performance.now() - started < 10_000, 'within seconds');
+});
