@@ -46,6 +46,9 @@ function writeConstraint(constraint: Constraint): Record<string, unknown> {
 /** Limit for one event. Text comes in pieces, and the last event only has counts. */
 const longestLine = 16 * 1024 * 1024;
 
+/** The data of the last event. The connection may stay open after it, as behind some proxies. */
+const lastEvent = '[DONE]';
+
 /** The data of each event of a stream. Throws `server_unreachable` for an endless event. */
 export async function* eventsOf(body: AsyncIterable<Uint8Array | string>): AsyncGenerator<string, void, undefined> {
   const decoder = new TextDecoder();
@@ -60,7 +63,12 @@ export async function* eventsOf(body: AsyncIterable<Uint8Array | string>): Async
     if (length > longestLine) throw strange('an event without end');
     if (others.length === 0) continue;
     const last = others.pop()!;
-    for (const line of [begun.join(''), ...others]) if (line.startsWith('data: ')) yield line.slice('data: '.length);
+    for (const line of [begun.join(''), ...others]) {
+      if (!line.startsWith('data: ')) continue;
+      const event = line.slice('data: '.length);
+      yield event;
+      if (event === lastEvent) return;
+    }
     begun = [last];
     length = last.length;
   }
@@ -109,7 +117,7 @@ export class ChatReader {
    * `server_unreachable` for an event that is not from a Recua server.
    */
   read(data: string): Delta | undefined {
-    if (data === '[DONE]') {
+    if (data === lastEvent) {
       this.#whole = true;
       return undefined;
     }

@@ -50,6 +50,7 @@ t.test('a stream gives the deltas and the end that were written, wherever its by
     const said = new WholeAnswer();
     const pieces = async function* () {
       for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);
+      t.fail('nothing is awaited after the last event');
     };
     for await (const event of eventsOf(pieces())) {
       t.equal(reader.finish(), undefined, 'not whole before its last event');
