@@ -1,6 +1,6 @@
 // Recua checks the file before every load, whatever it checked before.
 import t from 'tap';
-import { appendFileSync, copyFileSync, readFileSync, renameSync, utimesSync, writeFileSync } from 'node:fs';
+import { appendFileSync, copyFileSync, readFileSync, renameSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { startEngine } from '#recua/engine/gateway/client.js';
@@ -45,6 +45,18 @@ t.test('a file replaced between the check and the first load is refused, in a pr
     writeFileSync(path, hostile);
     const engine = start(given);
     await t.rejects(engine.ready(), { code: 'invalid_gguf' }, start.name);
+    await engine.close(0);
+  }
+});
+
+t.test('an error about a file that is gone does not tell clients its folder', async (t) => {
+  for (const start of [startEngine, startLocalEngine]) {
+    const path = join(t.testdir(), 'model.gguf');
+    copyFileSync(builtinPath, path);
+    const given = await optionsFor(path);
+    rmSync(path);
+    const engine = start(given);
+    await t.rejects(engine.ready(), { code: 'model_not_found', message: 'There is no file model.gguf.' }, start.name);
     await engine.close(0);
   }
 });

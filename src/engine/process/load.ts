@@ -3,7 +3,7 @@
 import { availableParallelism } from 'node:os';
 import type { ChatInput, ContextOptions, Device, EmbedderOptions, NativeModelInfo, ModelLoad, NativeAddon, NativeContext, NativeModel, Pooling } from '../../addon/addon.js';
 import { RecuaError } from '../../errors.js';
-import { ensureChecked, fingerprintOf, type CheckedFile } from '../../models/gguf/model-file.js';
+import { ensureChecked, fingerprintOf, withoutFolders, type CheckedFile } from '../../models/gguf/model-file.js';
 import { turnFile } from '../../system/turn-file.js';
 import { chooseOffload, settleOffload } from '../offload.js';
 import type { OffloadChoice, SkippedBackend } from '../offload.js';
@@ -42,7 +42,9 @@ export function load(
     if (numa !== 'none' && !addon.setNuma(numa)) offload.notes.push(`--numa ${numa} has no effect: llama.cpp finds no second memory node on this machine.`);
     // Before every load: the file may have changed since the gateway checked it, above all when a
     // crashed engine restarts.
-    const files = await ensureChecked(path, checked);
+    const files = await ensureChecked(path, checked).catch((cause: unknown) => {
+      throw new RecuaError(RecuaError.from(cause).code, withoutFolders(cause, path), { cause });
+    });
     const repack = repacks(addon, options, offload);
     loading = addon.loadModel({ path, gpuLayers: offload.gpuLayers, devices: offload.devices, mmap, mlock, repack });
     if (cancelled) loading.cancel();

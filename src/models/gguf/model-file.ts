@@ -2,7 +2,7 @@
 // and summarized.
 import { createHash } from 'node:crypto';
 import { stat } from 'node:fs/promises';
-import { basename } from 'node:path';
+import { basename, dirname, sep } from 'node:path';
 import { RecuaError } from '../../errors.js';
 import { fileSource, readMark } from './byte-source.js';
 import type { ByteSource } from './byte-source.js';
@@ -154,6 +154,11 @@ export async function ensureChecked(path: string, checked: readonly CheckedFile[
   const marks = checked[0]?.path === path ? await Promise.all(checked.map((file) => readMark(file.path))) : [];
   if (marks.length > 0 && marks.every((mark, i) => mark === checked[i]!.mark)) return checked;
   return checkedFiles(await readModelFile(path));
+}
+
+/** What an error says about a model's files, without the folders of this machine, for clients. */
+export function withoutFolders(thrown: unknown, ...paths: string[]): string {
+  return paths.reduce((text, path) => text.replaceAll(dirname(path) + sep, ''), RecuaError.from(thrown).message);
 }
 
 /**

@@ -1,13 +1,12 @@
 // How to load each of a server's models, given its current file and settings. A pool asks before
 // each load. Made by the command line and by the library's pool.
-import { dirname, sep } from 'node:path';
 import type { Device } from '../../addon/addon.js';
 import type { Catalogue } from '../../engine/gateway/catalogue.js';
 import { RecuaError } from '../../errors.js';
 import type { RequestDefaults } from '../../request/sampling-fields.js';
 import { makeConfig, type Config } from '../../settings/config.js';
 import { readFilledFile } from '../../system/given-file.js';
-import { changeOf, checkedFiles, readModelFile } from '../gguf/model-file.js';
+import { changeOf, checkedFiles, readModelFile, withoutFolders } from '../gguf/model-file.js';
 import { engineOptions } from '../needs/engine-options.js';
 import type { ServedModels } from '../served-models.js';
 import { markUsed, type StoredModel } from '../store.js';
@@ -71,7 +70,5 @@ async function templateOf(own: OwnSettings | undefined, id: string): Promise<Par
 
 /** Tells a client what is wrong with a model's files, but not their paths on this machine. */
 export function unusable(thrown: unknown, id: string, ...paths: string[]): RecuaError {
-  const error = RecuaError.from(thrown);
-  const message = paths.reduce((text, path) => text.replaceAll(dirname(path) + sep, ''), error.message);
-  return new RecuaError(error.code, `${id} cannot be loaded: ${message}`, { param: 'model', cause: thrown });
+  return new RecuaError(RecuaError.from(thrown).code, `${id} cannot be loaded: ${withoutFolders(thrown, ...paths)}`, { param: 'model', cause: thrown });
 }
