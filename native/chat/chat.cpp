@@ -175,6 +175,7 @@ void render_as(ModelState &model, Templates &templates, const ChatInput &input, 
     return templates.prompt(to_inputs(other, templates));
   };
   out.prompt = keep_text(model.special_tokens(), rendered.prompt, {input.messages, input.tools}, templates.source(), render_texts);
+  out.has_parts = std::any_of(inputs.messages.begin(), inputs.messages.end(), [](const common_chat_msg &message) { return message.content_parts.size() > 1; });
   const auto is_named = [&](const common_chat_tool &tool) { return rendered.prompt.find(tool.name) != std::string::npos; };
   out.names_tools = inputs.tools.empty() || std::any_of(inputs.tools.begin(), inputs.tools.end(), is_named);
   const auto &shape = *rendered.shape;
@@ -190,6 +191,7 @@ void render_as(ModelState &model, Templates &templates, const ChatInput &input, 
 // it may leave out others all the same, such as thoughts.
 void render_whole(ModelState &model, Templates &templates, const ChatInput &input, const volatile int32_t *cancelled, ChatPrompt &out) {
   render_as(model, templates, input, cancelled, out);
+  if (!out.has_parts) return;
   const auto missing = roles_missing_parts(input.messages, out.prompt.text);
   if (missing.empty()) return;
   auto other = input;

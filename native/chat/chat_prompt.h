@@ -49,6 +49,7 @@ struct AnswerShape {
 struct ChatPrompt {
   Prompt prompt;
   std::shared_ptr<AnswerShape> answer;
+  bool has_parts = false;  // some messages have several
   bool names_tools = true; // at least one of the tools, if there are any
   size_t least_tokens = 0; // if not rendered: a lower bound on the tokens of the messages
 };
