@@ -152,3 +152,22 @@ t.test('a setting counts while it is typed', { skip: missing('chromium') }, asyn
   await page.keyboard.press('Tab');
   await page.getByRole('alert').waitFor();
 });
+
+t.test('a message that waits for a model sends no draft of another chat', { skip: missing('chromium') }, async (t) => {
+  const { url, engine } = await startApp(t);
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  await say(page, 'apples');
+  await lastAnswer(page);
+  await box(page).fill('half a thought');
+  await page.getByRole('button', { name: 'New chat' }).first().click();
+  await page.route('**/v1/models', (route) => route.fulfill({ status: 503, json: {} }));
+  await page.reload();
+  await page.getByText('Cannot list the models').waitFor();
+  await say(page, 'hello');
+  await page.getByRole('navigation', { name: 'Conversations' }).getByRole('link', { name: 'apples' }).click();
+  await lastAnswer(page);
+  await page.waitForTimeout(300);
+  t.equal(engine.requests.length, 1);
+  t.equal(await box(page).inputValue(), 'half a thought');
+  t.strictSame(complaints, []);
+});

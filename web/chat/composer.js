@@ -37,6 +37,8 @@ export function Composer({ model }) {
   const waits = useRef(false);
 
   useEffect(() => {
+    // What was to be sent was another text.
+    waits.current = false;
     setText(drafts.texts.get(conversation.id) ?? '');
     if (matchMedia('(hover: hover)').matches) box.current?.focus();
   }, [conversation.id, drafts.returned]);
