@@ -153,6 +153,40 @@ t.test('a setting counts while it is typed', { skip: missing('chromium') }, asyn
   await page.getByRole('alert').waitFor();
 });
 
+t.test('a new chat that is not sent keeps its settings with its draft', { skip: missing('chromium') }, async (t) => {
+  const { url, engine } = await startApp(t);
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  const sent = (): unknown => JSON.parse(engine.requests.at(-1)!.messages);
+  await page.getByRole('button', { name: 'Chat settings' }).click();
+  await page.getByRole('textbox', { name: /system/i }).fill('Be terse.');
+  await page.reload();
+  await page.getByRole('heading', { name: 'Start a conversation' }).waitFor();
+  await say(page, 'apples');
+  await lastAnswer(page);
+  t.match(sent(), [{ role: 'system', content: 'Be terse.' }, { content: 'apples' }]);
+
+  await page.getByRole('button', { name: 'New chat' }).first().click();
+  await page.getByRole('heading', { name: 'Start a conversation' }).waitFor();
+  await page.getByRole('button', { name: 'Chat settings' }).click();
+  await page.getByRole('textbox', { name: /system/i }).fill('In French.');
+  await box(page).fill('pears');
+  await page.getByRole('navigation', { name: 'Conversations' }).getByRole('link', { name: 'apples' }).click();
+  await lastAnswer(page);
+  await page.getByRole('button', { name: 'New chat' }).first().click();
+  await page.getByRole('heading', { name: 'Start a conversation' }).waitFor();
+  t.equal(await box(page).inputValue(), 'pears');
+  await box(page).press('Enter');
+  await lastAnswer(page);
+  t.match(sent(), [{ role: 'system', content: 'In French.' }, { content: 'pears' }]);
+
+  await page.getByRole('button', { name: 'New chat' }).first().click();
+  await page.getByRole('heading', { name: 'Start a conversation' }).waitFor();
+  await say(page, 'plums');
+  await lastAnswer(page);
+  t.match(sent(), [{ role: 'user', content: 'plums' }], 'the next one begins without');
+  t.strictSame(complaints, []);
+});
+
 t.test('a message that waits for a model sends no draft of another chat', { skip: missing('chromium') }, async (t) => {
   const { url, engine } = await startApp(t);
   const { page, complaints } = await openPage(t, 'chromium', url);

@@ -2,7 +2,7 @@
 // tool calls. Also kept when the tab is loaded again.
 import { notify } from '../app/notice.js';
 import { inTab } from '../app/stored.js';
-import { newId } from './tree.js';
+import { newConversation } from './tree.js';
 
 /**
  * @typedef {import('./tree.js').Attached} Attached
@@ -21,8 +21,8 @@ export class Drafts {
   files = new Map();
   /** Files being read, for all chats, also while another view is open. @type {Reading[]} */
   reading = [];
-  /** The next new chat has this id, so that what is written into its box stays. */
-  newChat = newId();
+  /** The next new chat, so that its settings and what is written into its box stay. */
+  newChat = newConversation('');
   /** Counts messages that were put back. */
   returned = 0;
 
@@ -54,8 +54,9 @@ export class Drafts {
     const files = [...this.files].filter(([, list]) => list.length > 0);
     const texts = [...this.texts].filter(([, text]) => text !== '');
     const lost = this.reading.map(({ name }) => name);
-    if (files.length + texts.length + lost.length === 0) return this.#forgetStored();
     const { newChat } = this;
+    const isSet = newChat.second !== '' || Object.keys(newChat.settings).length > 0;
+    if (files.length + texts.length + lost.length === 0 && !isSet) return this.#forgetStored();
     if (inTab.set(stored, JSON.stringify({ newChat, texts, files, lost }))) return;
     const all = [...files.flatMap(([, list]) => list.map(({ name }) => name)), ...lost];
     inTab.set(stored, JSON.stringify({ newChat, texts, files: [], lost: all }));

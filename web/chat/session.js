@@ -78,7 +78,7 @@ class Session extends Emitter {
 
   /** @param {string} model */
   #newChat(model) {
-    const chat = new OpenChat({ ...newConversation(model), id: this.drafts.newChat }, []);
+    const chat = new OpenChat(Object.assign(this.drafts.newChat, { model }), []);
     this.#chats.add(chat);
     return chat;
   }
@@ -185,7 +185,7 @@ class Session extends Emitter {
   /** @param {OpenChat} chat @param {Parameters<OpenChat['add']>[0]} said */
   #add(chat, said) {
     const message = chat.add(said);
-    if (message.conversation === this.drafts.newChat) this.drafts.newChat = newId();
+    if (chat.conversation === this.drafts.newChat) this.drafts.newChat = newConversation('');
     void this.#save(chat.conversation, [message]);
     return message;
   }
