@@ -1,7 +1,7 @@
 // Converts a conversation to the file format of `recua chat` and back. The file holds the branch
 // that is shown; other branches stay in the browser. Fields of a file that the page does not know
 // are kept. Pure.
-import { childrenOf, newId, wireMessage } from './tree.js';
+import { childrenOf, newId, shownOf, wireMessage } from './tree.js';
 
 /** @typedef {import('./tree.js').Conversation} Conversation */
 /** @typedef {import('./tree.js').Message} Message */
@@ -79,8 +79,10 @@ export function merged(session, conversation, messages) {
     parent = message.id;
     lastMs = message.createdMs;
   }
-  // Show nothing after the file's last message, even if the browser has messages there.
-  chosen[parent] = '';
+  // Show nothing after the file's last message but what could not be written to it, such as an
+  // answer that was still being written when the file changed.
+  const shown = shownOf(children.get(parent) ?? [], chosen[parent]);
+  if (!shown || shown.saved) chosen[parent] = '';
   const { sampling = {}, system } = session;
   const settings = { ...conversation.settings, ...Object.fromEntries(sampled.filter((name) => sampling[name] !== undefined).map((name) => [name, sampling[name]])) };
   if (system) settings['system'] = system;

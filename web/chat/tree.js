@@ -74,6 +74,12 @@ export function childrenOf(messages) {
 }
 
 /**
+ * The reply that is shown, of all those to a message.
+ * @param {Message[]} replies @param {string | undefined} chosen the id of one; '' for none
+ */
+export const shownOf = (replies, chosen) => replies.find(({ id }) => id === chosen) ?? (chosen === '' ? undefined : replies.at(-1));
+
+/**
  * The messages that are shown, first to last.
  * @param {Map<string, Message[]>} children
  * @param {Record<string, string>} chosen
@@ -82,8 +88,7 @@ export function pathOf(children, chosen) {
   /** @type {Message[]} */
   const path = [];
   for (let at = ''; ;) {
-    const list = children.get(at);
-    const next = list?.find(({ id }) => id === chosen[at]) ?? (chosen[at] === '' ? undefined : list?.at(-1));
+    const next = shownOf(children.get(at) ?? [], chosen[at]);
     if (!next) return path;
     path.push(next);
     at = next.id;
