@@ -157,3 +157,28 @@ t.test('a message that one tab takes back loses nothing of another', { skip: mis
   t.equal((await shown(other)).length, 4);
   t.strictSame(complaints, []);
 });
+
+t.test('an answer that fails in one tab shows its error in the other', { skip: missing('chromium') }, async (t) => {
+  const { url, engine } = await startApp(t);
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  let fail = (): void => undefined;
+  const failed = new Promise<void>((resolve) => { fail = resolve; });
+  engine.script = async function* () {
+    yield { content: 'The first half' };
+    await failed;
+    throw new RecuaError('model_crashed', 'It crashed.');
+  };
+  await say(page, 'first');
+  await page.locator('article.answer .prose').getByText('The first half').waitFor();
+  const other = await page.context().newPage();
+  await other.goto(page.url());
+  // The tab that writes saves every two seconds.
+  while (!await other.getByText('The first half').isVisible()) {
+    await other.waitForTimeout(500);
+    await turnTo(other);
+  }
+  fail();
+  await page.getByRole('alert').getByText('It crashed.').waitFor();
+  await other.getByRole('alert').getByText('It crashed.').waitFor({ timeout: 3_000 });
+  t.strictSame(complaints, []);
+});

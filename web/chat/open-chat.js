@@ -36,7 +36,7 @@ export class OpenChat {
       const here = this.messages.get(id);
       if (!here) return true;
       // A complete answer that could not be saved is ahead of its saved copy.
-      return !isGrowing(here) && (finish || error || !here.finish) && (content !== here.content || finish !== here.finish);
+      return !isGrowing(here) && (finish || error || !here.finish) && (content !== here.content || finish !== here.finish || error !== here.error);
     });
     const kept = new Set(saved.map(({ id }) => id));
     const gone = before.filter((id) => !kept.has(id));
