@@ -188,6 +188,23 @@ t.test('a chat whose file is gone stays in the list, and can be opened and delet
   t.strictSame(complaints, []);
 });
 
+t.test('deleting a chat while the server is away says that its file stays', { skip: missing('chromium') }, async (t) => {
+  const { url, folder } = await start(t);
+  await saveOn(t, url, 'cusco');
+  const { page } = await openPage(t, 'chromium', url);
+  await listed(page).getByText('cusco').click();
+  await page.locator('article.answer').getByText('Hello').waitFor();
+  await page.route('**/ui/server', (route) => route.abort());
+  await turnTo(page);
+  const own = page.getByRole('navigation', { name: 'Conversations' }).locator('section', { hasNotText: 'On this computer' }).getByRole('listitem');
+  await own.getByText('cusco').waitFor();
+  await act(own, 'Delete');
+  await page.getByRole('dialog').getByText('deletes “cusco” from this browser. Its copy among the chats of recua chat stays').waitFor();
+  await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
+  await page.getByText('No conversations yet.').waitFor();
+  t.strictSame(readdirSync(folder), ['cusco.json']);
+});
+
 t.test('a server without --ui-sessions shows no saved chats', { skip: missing('chromium') }, async (t) => {
   const { url } = await startApp(t);
   const { page } = await openPage(t, 'chromium', url);

@@ -92,6 +92,8 @@ const messagesOf = (one) => session.messagesOf(one);
 /** Runs work that the server or the database may refuse. @param {() => Promise<unknown>} work */
 const attempt = (work) => work().catch((thrown) => notify(sentenceOf(thrown)));
 
+const fileStays = 'Its copy among the chats of recua chat stays: the server does not show them now.';
+
 /** @param {Conversation} one */
 const groupOf = ({ pinned, changedMs }) => (pinned ? 'Pinned' : ageOf(changedMs));
 
@@ -117,16 +119,20 @@ function Entry({ one, isOpen, title, pinned, go }) {
     setOpen(false);
     void work();
   };
+  /** Without the server its file cannot be changed. */
+  const isOnlyHere = () => one.saved && !savedChats.isServed;
   const rename = async () => {
     const name = await asked('Conversation name', one.title, 'Rename');
     if (name?.trim() && name.trim() !== one.title) await attempt(() => session.files.rename(one, name.trim()));
   };
   const move = async () => {
     if (!one.saved) return attempt(() => session.files.moveThere(one));
-    if (await confirmed('Move to this browser?', `“${one.title}” will be in this browser only. This deletes it from the chats of recua chat.`, 'Move')) await attempt(() => session.files.moveHere(one));
+    const what = isOnlyHere() ? `From now on this browser keeps “${one.title}” by itself. ${fileStays}` : `“${one.title}” will be in this browser only. This deletes it from the chats of recua chat.`;
+    if (await confirmed('Move to this browser?', what, 'Move')) await attempt(() => session.files.moveHere(one));
   };
   const remove = async () => {
-    if (await confirmed('Delete this conversation?', `This permanently deletes “${one.title}” from ${one.saved ? 'this browser and from the chats of recua chat' : 'this browser'}.`, 'Delete')) {
+    const from = isOnlyHere() ? `this browser. ${fileStays}` : one.saved ? 'this browser and from the chats of recua chat.' : 'this browser.';
+    if (await confirmed('Delete this conversation?', `This permanently deletes “${one.title}” from ${from}`, 'Delete')) {
       await attempt(async () => {
         await session.remove(one.id);
         if (isOpen) go('#/');
