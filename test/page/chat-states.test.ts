@@ -217,3 +217,19 @@ t.test('a message sent at once into a new chat stays in it', { skip: missing('ch
   t.match(await lastAnswer(page), /second/);
   t.equal(await page.locator('article.user').count(), 1);
 });
+
+t.test('of two answers whose first failed, the chat continues with the other', { skip: missing('chromium') }, async (t) => {
+  const { url, engine } = await startApp(t);
+  const { page } = await openPage(t, 'chromium', url);
+  await page.getByRole('button', { name: 'Two models side by side' }).click();
+  engine.script = async function* (request) {
+    if (engine.requests.length === 1) throw new RecuaError('model_crashed', 'It crashed.');
+    yield* echo(request);
+  };
+  await say(page, 'apples');
+  await page.getByRole('alert').getByText('It crashed.').waitFor();
+  await page.locator('.pair-side.chosen .prose').getByText('apples').waitFor();
+  await say(page, 'pears');
+  await until(() => engine.requests.length === 4);
+  t.match(JSON.parse(engine.requests.at(-1)!.messages), [{ content: 'apples' }, { role: 'assistant', content: 'apples' }, { content: 'pears' }]);
+});

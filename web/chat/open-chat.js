@@ -62,6 +62,16 @@ export class OpenChat {
     return message.role === 'user' && this.siblings(message).length === 1 && answers.every(({ content, error }) => !content && error);
   }
 
+  /**
+   * The other of two answers to a message, if the one that is shown failed without a word.
+   * @param {Message} message
+   */
+  wholeBesideFailed({ id }) {
+    const shown = this.path.find(({ parent }) => parent === id);
+    if (!shown?.pair || !shown.error || shown.content) return undefined;
+    return this.siblings(shown).find(({ pair, error }) => pair === shown.pair && !error);
+  }
+
   /** Shows this version. @param {Message} message */
   choose({ parent, id }) {
     this.conversation.chosen = { ...this.conversation.chosen, [parent]: id };

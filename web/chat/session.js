@@ -159,12 +159,12 @@ class Session extends Emitter {
   }
 
   /** @param {Message} message */
-  choose(message) {
-    this.#chat.choose(message);
-    void this.#save(this.conversation, []);
-    this.#chat.arrange();
+  choose(message, chat = this.#chat) {
+    chat.choose(message);
+    void this.#save(chat.conversation, []);
+    chat.arrange();
     this.changed();
-    void this.files.keep(this.conversation);
+    void this.files.keep(chat.conversation);
   }
 
   /** @param {Partial<Conversation>} change */
@@ -267,8 +267,7 @@ class Session extends Emitter {
 
   /** Lets the model, or both models, answer a message. @param {OpenChat} chat @param {Message} to */
   #reply(chat, to) {
-    const { conversation } = chat;
-    const { model, second } = conversation;
+    const { conversation, conversation: { model, second } } = chat;
     const pair = second === '' ? {} : { pair: newId() };
     // Another version may be shown by now.
     const path = pathTo(to, chat.messages);
@@ -291,6 +290,8 @@ class Session extends Emitter {
    * @param {OpenChat} chat @param {Message} to @param {unknown[]} failures of the answers
    */
   async #afterFailures(chat, to, failures) {
+    const whole = chat.wholeBesideFailed(to);
+    if (whole) return this.choose(whole, chat);
     const taken = /** @type {[Message, ...Message[]]} */ ([to, ...chat.children.get(to.id) ?? []]);
     if (!failures.every(isTooLong) || !chat.isInVain(to) || !this.#kept.find(to.conversation) || await this.#kept.goesOn(taken)) return;
     await this.#takeBack(chat, taken, failures[0]);
