@@ -176,8 +176,7 @@ void render_as(ModelState &model, Templates &templates, const ChatInput &input, 
   };
   out.prompt = keep_text(model.special_tokens(), rendered.prompt, {input.messages, input.tools}, templates.source(), render_texts);
   out.has_parts = std::any_of(inputs.messages.begin(), inputs.messages.end(), [](const common_chat_msg &message) { return message.content_parts.size() > 1; });
-  const auto is_named = [&](const common_chat_tool &tool) { return rendered.prompt.find(tool.name) != std::string::npos; };
-  out.names_tools = inputs.tools.empty() || std::any_of(inputs.tools.begin(), inputs.tools.end(), is_named);
+  out.shows_tools = templates.shows_tools();
   const auto &shape = *rendered.shape;
   const bool made = !shape.params.grammar.empty();
   out.answer = std::make_shared<AnswerShape>();

@@ -50,7 +50,7 @@ struct ChatPrompt {
   Prompt prompt;
   std::shared_ptr<AnswerShape> answer;
   bool has_parts = false;  // some messages have several
-  bool names_tools = true; // at least one of the tools, if there are any
+  bool shows_tools = true; // whether the template shows tools to the model
   size_t least_tokens = 0; // if not rendered: a lower bound on the tokens of the messages
 };
 

@@ -103,7 +103,7 @@ Napi::Value Model::prepare_chat(const Napi::CallbackInfo &info) {
           made.Set("stops", make_texts(env, answer->shape->params.additional_stops));
           made.Set("thinks", !answer->shape->params.thinking_end_tags.empty());
           made.Set("enforcesCalls", !answer->shape->params.grammar.empty());
-          made.Set("namesTools", out.chat.names_tools);
+          made.Set("showsTools", out.chat.shows_tools);
           made.Set("preservedIds", make_array(env, answer->shape->preserved_ids));
           // The parser first: if its constructor throws, no sampler is left unclosed.
           const auto &parser = env.GetInstanceData<AddonData>()->parser;

@@ -55,6 +55,7 @@ Templates::Templates(const llama_model *model, const std::string &source)
   const std::string tool_use = common_chat_templates_source(compiled.get(), "tool_use");
   has_tool_use = !tool_use.empty();
   if (has_tool_use) tool_use_way = way_of(tool_use);
+  tools = has_tool_use || way != Way::generic || caps["supports_tools"];
   recua_jinja::complete(); // these answers are kept for other requests
 }
 

@@ -47,6 +47,8 @@ public:
   std::string source() const;
   bool parallel_tool_calls() const { return parallel; }
   bool supports_thinking() const { return thinks; }
+  // Whether prompts tell the model of tools.
+  bool shows_tools() const { return tools; }
 
 private:
   // How to get just the prompt from llama.cpp.
@@ -68,6 +70,7 @@ private:
   std::shared_ptr<common_chat_templates> compiled;
   bool parallel = false;
   bool thinks = true;
+  bool tools = true;
   bool has_tool_use = false;
   Way way = Way::generic;
   mutable std::atomic<int> freedom{-1}; // of calls, a bit for each member; -1: not known yet

@@ -309,8 +309,8 @@ export interface PreparedChat {
     thinks: boolean;
     /** Whether a grammar constrains tool calls. */
     enforcesCalls: boolean;
-    /** Whether the prompt names any of the tools; also if there are none. */
-    namesTools: boolean;
+    /** Whether the template shows tools to the model. */
+    showsTools: boolean;
     /** Control tokens whose text the parser needs in the answer. */
     preservedIds: Int32Array;
   };

@@ -560,7 +560,7 @@ class FakeModel implements NativeModel {
     const sampler = await this.createSampler(input.grammar ? { ...sampling, grammar: input.grammar } : sampling);
     const parser = new FakeParser(input.parseToolCalls, this.owner.stats);
     const preservedIds = Int32Array.from(input.tools ? [tokens.tool] : []);
-    return { unenforced, count: read.length, atLeast: false, made: { tokens: read, sampler, parser, stops, thinks: true, enforcesCalls: true, namesTools: true, preservedIds } };
+    return { unenforced, count: read.length, atLeast: false, made: { tokens: read, sampler, parser, stops, thinks: true, enforcesCalls: true, showsTools: true, preservedIds } };
   }
   createParser(_: ChatPrompt, parseToolCalls: boolean) { return new FakeParser(parseToolCalls, this.owner.stats); }
   remember(all: Int32Array) { this.owner.remembered.push(all.slice()); }

@@ -82,7 +82,7 @@ export async function prepareChat(preparing: Preparing, template: string, reques
   if (made?.thinks === false && request.thoughts?.budget !== undefined) {
     warnings.push(`${request.thoughts.param ?? 'The thinking budget'} has no effect: this chat template has no marks around thoughts.`);
   }
-  if (made?.namesTools === false && callsOf(request) !== 'none') {
+  if (made?.showsTools === false && callsOf(request) !== 'none') {
     warnings.push('tools have no effect: this chat template does not show them to the model.');
   }
   const strict = request.toolSources.filter((tool) => tool.strict);
