@@ -37,7 +37,7 @@ function besideLlamaServer(page) {
     const isTurned = turn(2) !== 2;
     return { label: `${load}, ${model}${isTurned ? ' ↓' : ''}`, runs: runs.split('·').map(number).map(turn), median: turn(number(median)), goal: turn(number(goal)) };
   });
-  const [left, width, top, step] = [450, 920, 62, 19];
+  const [left, width, top, step] = [520, 990, 62, 19];
   const [least, most] = [0.4, 32];
   const x = (value) => left + Math.log(value / least) / Math.log(most / least) * (width - left - 20);
   const bottom = top + rows.length * step;
@@ -49,7 +49,7 @@ function besideLlamaServer(page) {
       return [text(left - 14, y + 4, label, right), runs.map((run) => `<circle cx="${at(x(run))}" cy="${y}" r="3" class="r"/>`),
         `<line x1="${at(x(goal))}" x2="${at(x(goal))}" y1="${y - 7}" y2="${y + 7}" class="g"/><circle cx="${at(x(median))}" cy="${y}" r="5" class="${median >= 1 ? 'a' : 'b'}"/>`];
     }),
-    text(10, bottom + 20, 'Large dots: the median; small dots: the runs; green: the goal, without the ms or MiB that are allowed on top of it.', ' class="q"'),
+    text(10, bottom + 20, 'Large dots: the median (orange: below 1×); small dots: the runs; green: the goal, without the ms or MiB that are allowed on top of it.', ' class="q"'),
   ]);
 }
 

@@ -6,7 +6,7 @@ import type { AnyCommand } from './command.js';
 import type { Place } from './command-tree.js';
 import { exitCodes, otherVariables } from './flags/environment.js';
 import type { Flag } from './flags/flags.js';
-import { variableNames } from './flags/flags.js';
+import { describesDefault, variableNames } from './flags/flags.js';
 import { groupsOf } from './flags/groups.js';
 import type { FlagGroup } from './flags/groups.js';
 
@@ -20,7 +20,7 @@ export function overview(all: readonly AnyCommand[], width = terminalWidth()): s
     'Commands',
     ...columns(all.map((one) => [`${one.name} ${one.operands}`.trim(), `${one.summary}${others(one)}`]), width),
     '',
-    ...wrapped('A model is the path of a GGUF file, a name that recua list shows (an alias, owner/repo, owner/repo:Q4_K_M, a file of the store), or builtin, the small built-in model. An existing file takes precedence over a name.', width),
+    ...wrapped('A model is the path of a GGUF file, a name from recua list (an alias, owner/repo, owner/repo:Q4_K_M), the name of a file in the store, or builtin, the small built-in model. An existing file takes precedence over a name.', width),
     'For the flags of a command: recua help <command>',
     ...wrapped('Flags can also be set in a config file and by variables: see recua help environment and recua config', width),
     ...wrapped(`Exit codes: ${exitCodes.map(([code, meaning]) => `${code} ${meaning.replace(/[;:].*/, '')}`).join(', ')}`, width),
@@ -92,8 +92,9 @@ export function flagNames(flag: Flag<unknown>): string {
 }
 
 /** The default as text; '' if there is none worth showing, or if the flag's help tells it. */
-export function flagDefault({ value, help, fallback }: Flag<unknown>): string {
-  if (/\bby default\b/.test(help)) return '';
+export function flagDefault(flag: Flag<unknown>): string {
+  const { value, fallback } = flag;
+  if (describesDefault(flag)) return '';
   return value !== '' && (typeof fallback === 'number' || (typeof fallback === 'string' && fallback !== '')) ? String(fallback) : '';
 }
 

@@ -31,8 +31,9 @@ export interface ModelEvents {
   /** The model is ready again after a crash. */
   ready: [info: ModelInfo];
   /**
-   * The engine process died and is restarting. Running answers continue where they stopped; an
-   * answer that kills the process twice rejects with `model_crashed`.
+   * The engine process died and is restarting. Running answers continue where they stopped; after
+   * two deaths an answer runs alone, and if the process dies again, it rejects with
+   * `model_crashed`.
    */
   crashed: [error: RecuaError];
   /**

@@ -10,7 +10,7 @@ const health = named('Health', object({
   'model?': told(words('loading', 'loaded', 'failed', 'closed'), 'On a server with a single model.'),
   'models?': told(mapOf(object({ value: text, ...state })), 'On a server with several models: the state of each.'),
   'running?': told(integer, 'Running requests.'), 'waiting?': told(integer, 'Queued requests.'),
-  requests: told(integer, 'Requests since the server started, including failed ones.'),
+  requests: told(integer, 'Requests to the model since the server started, including failed ones.'),
   'crashes?': told(integer, 'Crashes of the engine process.'),
   'progress?': told(number, 'Progress of loading, 0 to 1.'),
   'error?': told(mapOf(anything), 'The reason, as in error replies.'),

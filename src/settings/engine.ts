@@ -183,8 +183,8 @@ export const engineSettings = {
     kind: 'integer', fallback: -1, min: -1, max: 1 << 24,
     flag: {
       names: ['--cache-ram', '-cram'], value: 'mib',
-      help: 'Keep conversations that gave up their sequence in this much memory; 0 keeps '
-        + 'none, -1 means an eighth of the machine\'s memory, at most 8 GiB',
+      help: 'Keep the KV cache of conversations that gave way to others in this much memory; 0 '
+        + 'keeps none, -1 means an eighth of the machine\'s memory, at most 8 GiB',
     },
   },
   /**

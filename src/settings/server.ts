@@ -17,8 +17,8 @@ export const poolSettings = {
     kind: 'integer', fallback: 600 * secondMs, min: -secondMs, max: 31_536_000 * secondMs,
     flag: {
       names: ['--keep-alive'], value: 'seconds', key: 'keepAliveSeconds', unit: secondMs,
-      help: 'With several models: unload a model this long after its last request; 0 means at '
-        + 'once, -1 never',
+      help: 'Unload a model this long after its last request; 0 means at once, -1 never. A single '
+        + 'model stays loaded unless this is set',
     },
   },
   /** Maximum models loaded at once. Default 0: as many as memory holds. */
@@ -112,7 +112,10 @@ export const serverSettings = {
     },
   },
   /** Maximum tokens of an answer whose request sets no limit. Default 2048. */
-  maxTokens: { ...maxTokens, library: true },
+  maxTokens: {
+    ...maxTokens, library: true,
+    flag: { ...maxTokens.flag, help: 'Generate at most this many tokens if the request sets no limit' },
+  },
   /** Temperature of requests that set none. Default 0.7. */
   temperature: {
     ...temperature, library: true,
@@ -241,7 +244,7 @@ export const serverSettings = {
     kind: 'switch', fallback: false,
     flag: {
       names: ['--ui-sessions'],
-      help: 'Let the page show the chats that recua chat saved, and move its own there; for '
+      help: 'Let the page show the chats that recua chat saved, and save its own beside them; for '
         + 'clients on this machine or with an admin key',
     },
   },
@@ -250,9 +253,9 @@ export const serverSettings = {
     kind: 'text', fallback: '',
     flag: {
       names: ['--models'], value: 'file', inline: true,
-      help: 'Serve the models of this JSON file, each with its settings; with arguments, only the '
-        + 'models named. As an object in the config file, it gives models their settings; without '
-        + 'arguments, the rest of the store is served too',
+      help: 'Serve the models of this JSON file, each with its settings; with arguments, only '
+        + 'those named. If the config file has "models" instead, these get their settings from it, '
+        + 'and without arguments the rest of the store is served, too',
     },
   },
   ...poolSettings,

@@ -18,7 +18,7 @@ t.test('Now shows running models and recent requests', { skip: missing('chromium
   const requests = page.getByRole('region', { name: 'Recent requests' });
   await requests.getByText('POST /v1/chat/completions').waitFor();
   t.match(await requests.getByRole('row').nth(1).innerText(), /200\s+\d+\s+\d+\s+[\d.]+ m?s\s+req_/);
-  t.match(await page.locator('.figures').innerText(), /Requests since start\s+[1-9]/);
+  t.match(await page.locator('.figures').innerText(), /Model requests\s+[1-9]/);
   t.equal(await page.locator('.curve polyline').count(), 5);
   await page.getByRole('img', { name: /^First token: now [1-9]/ }).waitFor();
   await page.getByRole('region', { name: 'Active models' }).getByRole('img', { name: /0 of 2 busy/ }).waitFor();

@@ -31,7 +31,7 @@ function terminal(t: Test, env: Record<string, string>, ...args: string[]): Pty 
   return pty;
 }
 
-const listed = (page: Page): Locator => page.getByRole('navigation', { name: 'Conversations' }).locator('section', { hasText: 'On this computer (recua chat)' }).getByRole('listitem');
+const listed = (page: Page): Locator => page.getByRole('navigation', { name: 'Conversations' }).locator('section', { hasText: 'On the server (recua chat)' }).getByRole('listitem');
 
 for (const browser of ['chromium', 'firefox'] satisfies BrowserName[]) {
   t.test(`a chat moves from the terminal to ${browser} and back`, { skip: missing(browser) }, async (t) => {
@@ -196,7 +196,7 @@ t.test('deleting a chat while the server is away says that its file stays', { sk
   await page.locator('article.answer').getByText('Hello').waitFor();
   await page.route('**/ui/server', (route) => route.abort());
   await turnTo(page);
-  const own = page.getByRole('navigation', { name: 'Conversations' }).locator('section', { hasNotText: 'On this computer' }).getByRole('listitem');
+  const own = page.getByRole('navigation', { name: 'Conversations' }).locator('section', { hasNotText: 'On the server' }).getByRole('listitem');
   await own.getByText('cusco').waitFor();
   await act(own, 'Delete');
   await page.getByRole('dialog').getByText('deletes “cusco” from this browser. Its copy among the chats of recua chat stays').waitFor();
@@ -488,4 +488,18 @@ t.test('versions that are chosen faster than the file is written are all written
   await page.locator('article.answer .branches').getByText('1/3').waitFor();
   t.equal(await page.getByText('Not saved on the server').count(), 0);
   t.strictSame(complaints, []);
+});
+
+t.test('with an API key, the saved chats are listed once the key is given', { skip: missing('chromium') }, async (t) => {
+  const { env } = makeHome(t);
+  const folder = join(Object.values(env)[0]!, 'sessions');
+  const { url } = await startApp(t, { ui: true, apiKey: 'sesame' }, new FakeEngine(), { savedChats: savedChats(folder) });
+  const { status } = await fetch(`${url}/sessions`, {
+    method: 'POST', headers: { 'content-type': 'application/json', 'authorization': 'Bearer sesame' }, body: JSON.stringify({ name: 'cusco', session: { messages: exchange } }),
+  });
+  t.equal(status, 200);
+  const { page } = await openPage(t, 'chromium', url);
+  await page.locator('input[type=password]').fill('sesame');
+  await page.getByRole('button', { name: 'Use key' }).click();
+  await listed(page).filter({ hasText: 'cusco' }).waitFor();
 });

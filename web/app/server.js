@@ -36,6 +36,8 @@ function askForKey(why) {
     if (key === undefined) return false;
     // A header cannot carry other characters.
     inTab.set('apiKey', key.replace(/[^\x21-\x7e]/g, ''));
+    // For what was asked quietly before, and refused.
+    dispatchEvent(new Event('apikey'));
     return true;
   });
 }

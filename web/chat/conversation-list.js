@@ -39,9 +39,11 @@ export function ConversationList({ isShown, go }) {
     look();
     document.addEventListener('visibilitychange', look);
     addEventListener('focus', look);
+    addEventListener('apikey', look);
     return () => {
       document.removeEventListener('visibilitychange', look);
       removeEventListener('focus', look);
+      removeEventListener('apikey', look);
     };
   }, []);
   useEffect(() => {
@@ -73,7 +75,7 @@ export function ConversationList({ isShown, go }) {
     <nav aria-label="Conversations">
       ${ordered.map(([group, ones]) => html`<section key=${group}><h2>${group}</h2><ul>${ones.map((/** @type {Conversation} */ one) => html`
         <${Entry} key=${one.id} one=${one} isOpen=${isShown && one.id === conversation.id} title=${one.title} pinned=${one.pinned} go=${go} />`)}</ul></section>`)}
-      ${isServed && terminal.length > 0 && html`<section><h2>On this computer (recua chat)</h2><ul>${terminal.slice(0, mostShown).map(({ name, error, one }) => one && !error
+      ${isServed && terminal.length > 0 && html`<section><h2>On the server (recua chat)</h2><ul>${terminal.slice(0, mostShown).map(({ name, error, one }) => one && !error
         ? html`<${Entry} key=${one.id} one=${one} isOpen=${isShown && one.id === conversation.id} title=${one.title} pinned=${one.pinned} go=${go} />`
         : html`<${Unseen} key=${name} name=${name} error=${error} go=${go} />`)}</ul></section>`}
       ${found.length === 0 && terminal.length === 0 && html`<p class="dim pad">${wanted === '' ? 'No conversations yet. They are saved in this browser.' : 'Nothing found.'}</p>`}

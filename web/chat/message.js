@@ -130,13 +130,16 @@ function useEditor(message) {
  * @param {{ draft: ReturnType<typeof useEditor>, save: (text: string) => boolean, label: string }} props
  */
 function Editor({ draft, save, label }) {
+  const { text = '' } = draft;
   /** @type {{ current: HTMLTextAreaElement | null }} */
   const box = useRef(null);
-  useEffect(() => box.current?.focus(), []);
+  useEffect(() => {
+    box.current?.focus();
+    box.current?.setSelectionRange(text.length, text.length);
+  }, []);
   const submit = () => {
     if (!session.busy && save(box.current?.value ?? '')) draft.done();
   };
-  const { text = '' } = draft;
   return html`<div class="editor">
     <textarea ref=${box} aria-label="Text" defaultValue=${text} rows=${Math.min(20, text.split('\n').length + 1)}
       onInput=${(/** @type {Event} */ event) => draft.write(/** @type {HTMLTextAreaElement} */ (event.currentTarget).value)}

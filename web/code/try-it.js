@@ -25,7 +25,7 @@ function exampleOf({ body }, document) {
 export function TryIt({ route, document }) {
   const { method, path, parameters, body } = route;
   const [text, setText] = useState(() => exampleOf(route, document));
-  const [values, setValues] = useState(/** @returns {Record<string, string>} */ () => Object.fromEntries(parameters.filter((one) => one.in === 'header').map(({ name, example = '' }) => [name, example])));
+  const [values, setValues] = useState(/** @returns {Record<string, string>} */ () => Object.fromEntries(parameters.filter(({ example }) => example !== undefined).map(({ name, example = '' }) => [name, example])));
   const [answer, setAnswer] = useState(/** @type {{ head: string, text: string, failed: boolean } | undefined} */ (undefined));
   const [stop, setStop] = useState(/** @type {AbortController | undefined} */ (undefined));
   const isJson = body?.type === 'application/json';

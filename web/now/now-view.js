@@ -74,7 +74,7 @@ export function NowView() {
     <dl class="figures">
       <div><dt>Running</dt><dd>${count(now.running)}</dd></div>
       <div><dt>Waiting</dt><dd>${count(now.waiting)}</dd></div>
-      <div><dt>Requests since start</dt><dd>${health['requests'] === undefined ? '–' : count(health['requests'])}</dd></div>
+      <div><dt>Model requests</dt><dd>${health['requests'] === undefined ? '–' : count(health['requests'])}</dd></div>
       ${health['crashes'] !== undefined && html`<div><dt>Crashes</dt><dd class=${health['crashes'] > 0 ? 'warn' : ''}>${count(health['crashes'])}</dd></div>`}
       <div><dt>Loaded</dt><dd>${here.filter(({ status }) => status.value === 'loaded').length} of ${list.length}</dd></div>
     </dl>
@@ -125,7 +125,7 @@ function Requests() {
     json('ui/requests').then(({ data }) => setList(data.filter((/** @type {{ path: string }} */ { path }) => path !== '/tokenize' && path !== '/api/show')), () => undefined);
   }), []);
   return html`<h2>Recent requests</h2>
-    <p class="dim note">The last 200, without those by which this page counts tokens.</p>
+    <p class="dim note">The last 200. Not shown: requests that count tokens or describe a model.</p>
     ${list.length === 0 ? html`<p class="dim">None yet.</p>` : html`<div class="table wide stacked" tabindex="0" role="region" aria-label="Recent requests"><table>
       <thead><tr><th>Time</th><th>Request</th><th>Status</th><th class="align-right">Prompt</th><th class="align-right">Answer</th><th class="align-right">Duration</th><th>Id</th></tr></thead>
       <tbody>${list.map((one) => html`<tr key=${one['id'] + one['startedMs']}>
@@ -135,7 +135,7 @@ function Requests() {
         <td class="align-right" data-label="prompt">${one['promptTokens'] === undefined ? '–' : count(one['promptTokens'])}</td>
         <td class="align-right" data-label="answer">${one['completionTokens'] === undefined ? '–' : count(one['completionTokens'])}</td>
         <td class="align-right" data-label="duration">${duration(one['durationMs'])}</td>
-        <td class="dim"><code>${one['id']}</code></td>
+        <td class="dim id" title=${one['id']}><code>${one['id']}</code></td>
       </tr>`)}</tbody>
     </table></div>`}`;
 }

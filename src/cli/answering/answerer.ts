@@ -42,7 +42,7 @@ export interface Answerer {
   readonly kv: KvFiles | undefined;
   /** The same as `Engine.chat`. */
   chat(request: ChatRequest, signal: AbortSignal): Answer;
-  /** Tokens of an answer that broke off after this text; undefined if they cannot be counted soon. */
+  /** Tokens of an answer that broke off here; undefined if they cannot be counted soon. */
   count(request: ChatRequest, text: string): Promise<TokenCounts | undefined>;
   /** Drops the KV cache, if it belongs to this command alone. */
   forget(): Promise<void>;

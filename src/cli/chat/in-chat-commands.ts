@@ -27,7 +27,7 @@ const commands: readonly InChatCommand[] = [
   { names: ['/help', '/?'], operand: '', does: 'Show this help', run: (chat) => chat.input.say(help(chat.input.columns)) },
   { names: ['/quit', '/exit', '/bye'], operand: '', does: 'Leave the chat; so does exit or quit alone', run: (chat) => chat.quit() },
   {
-    names: ['/clear'], operand: '', does: 'Start a new conversation with an empty KV cache; what is saved stays saved',
+    names: ['/clear'], operand: '', does: 'Start a new conversation; the old one stays saved',
     async run(chat) {
       const { name, automatic } = chat.keeper;
       await chat.clear();

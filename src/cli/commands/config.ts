@@ -7,7 +7,7 @@ import type { AnyCommand } from '../command.js';
 import { command } from '../command.js';
 import { allPlaces, findPlace } from '../command-tree.js';
 import type { Place } from '../command-tree.js';
-import { misuse, on, perCall, settingNames, shownValue } from '../flags/flags.js';
+import { describesDefault, misuse, on, perCall, settingNames, shownValue } from '../flags/flags.js';
 import { print, say, tame } from '../terminal/output.js';
 import { FlagSettings } from '../flags/settings.js';
 import type { SettingOrigin } from '../flags/settings.js';
@@ -66,7 +66,8 @@ function within(operands: readonly string[]): (place: Place) => Place {
 function rowsOf({ command: one, path }: Place, settings: FlagSettings): Row[] {
   return Object.values(one.flags).filter((flag) => !flag.perCall).map((flag) => {
     const found = settings.find(path, flag);
-    return { name: settingNames(flag)[0]!, value: shownValue(flag, found ? found.value : flag.fallback), origin: found?.origin ?? { from: 'default' } };
+    const value = found ? found.value : describesDefault(flag) ? undefined : flag.fallback;
+    return { name: settingNames(flag)[0]!, value: shownValue(flag, value), origin: found?.origin ?? { from: 'default' } };
   });
 }
 

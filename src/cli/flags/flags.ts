@@ -113,6 +113,11 @@ export function variableNames(flag: Flag<unknown>): string[] {
 }
 
 /** A value as it may be shown: secrets are hidden. */
+/** Whether the help describes the default, because `fallback` does not. */
+export function describesDefault({ help }: Flag<unknown>): boolean {
+  return /\bby default\b/.test(help);
+}
+
 export function shownValue(flag: Flag<unknown>, value: unknown): unknown {
   return flag.secret && value !== '' ? '(hidden)' : value;
 }

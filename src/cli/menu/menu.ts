@@ -58,7 +58,7 @@ async function choicesNow(call: Call): Promise<{ choices: Choice[]; told: string
   }
   const choices = [
     { letter: 'c', text: plain(`Chat with ${last!}`), run: () => call(['chat', last!]) },
-    { letter: 'm', text: `Choose another model to chat with (${models.length} here, and builtin)`, run: () => chatWithOther(models, call) },
+    { letter: 'm', text: `Choose another model to chat with (${models.length} on this machine, and builtin)`, run: () => chatWithOther(models, call) },
     get('Get another model from the hub'),
     { letter: 's', text: 'Serve the models here: an HTTP API, and a page to chat', run: () => serve(call) },
     help,

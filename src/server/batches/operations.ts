@@ -35,7 +35,7 @@ const batch = named('Batch', object({
   metadata: nullable(mapOf(anything)),
 }));
 
-const params = { id: 'Of the batch.' };
+const params = { id: 'Id of the batch.' };
 const pages = 'client_refused';
 
 export const operations = {

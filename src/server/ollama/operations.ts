@@ -83,5 +83,5 @@ export const operations = {
     reply: { schema: object({ models: list(object({ ...model, size_vram: integer, context_length: integer, expires_at: text })) }) }, error, errors: [],
   },
   version: { id: 'ollamaVersion', topic, summary: 'The Ollama version whose API this is.', reply: { schema: object({ version: text }) }, error, errors: [] },
-  greeting: { id: 'greet', topic: 'Server', summary: 'A line of text that shows the server is up.', reply: { schema: text, type: 'text/plain' }, error, errors: [] },
+  greeting: { id: 'greet', topic: 'Server', summary: 'A line of text that shows the server is up; browsers get the chat page.', reply: { schema: text, type: 'text/plain' }, error, errors: [] },
 } as const satisfies Record<string, Operation>;

@@ -113,7 +113,9 @@ class DocumentWriter {
   }
 
   #inQuery({ query = {} }: Operation): NonNullable<PathOperation['parameters']> {
-    return Object.entries(query).map(([name, { description, ...schema }]) => ({ name, in: 'query', required: false, description: String(description), schema }));
+    return Object.entries(query).map(([name, { description, example, ...schema }]) => ({
+      name, in: 'query', required: example !== undefined, description: String(description), schema, ...(typeof example === 'string' ? { example } : {}),
+    }));
   }
 
   #requestBody({ body }: Operation): Pick<PathOperation, 'requestBody'> {

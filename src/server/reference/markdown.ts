@@ -90,8 +90,8 @@ class Page {
   }
 
   #parameters({ parameters = [] }: PathOperation): string[] {
-    const rows = parameters.map(({ name, in: where, description, schema }): Row => (
-      { name: where === 'path' ? `{${name}}` : where === 'header' ? `${name}:` : `?${name}=`, type: this.#type(schema), text: description + defaultOf(schema) }
+    const rows = parameters.map(({ name, in: where, required, description, schema }): Row => (
+      { name: where === 'path' ? `{${name}}` : where === 'header' ? `${name}:` : `?${name}=`, type: this.#type(schema), text: `${required && where === 'query' ? '**Required.** ' : ''}${description}${defaultOf(schema)}` }
     ));
     return table('Parameter', rows);
   }
@@ -256,7 +256,9 @@ function defaultOf(schema: Schema): string {
 }
 
 function curl({ method, path, operation }: Told): string {
-  const place = `${base}${path.replace(/\{(\w+)\}/g, (_all, name: string) => `$${name.toUpperCase()}`)}`;
+  const filled = `${base}${path.replace(/\{(\w+)\}/g, (_all, name: string) => `$${name.toUpperCase()}`)}`;
+  const query = (operation.parameters ?? []).filter((one) => one.in === 'query' && one.required).map(({ name, example }) => `${name}=${example}`);
+  const place = query.length === 0 ? filled : `"${filled}?${query.join('&')}"`;
   const content = operation.requestBody?.content ?? {};
   if (content['multipart/form-data']) return `curl ${place} -F purpose=batch -F file=@requests.jsonl`;
   const { example } = content['application/json'] ?? {};

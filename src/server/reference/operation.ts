@@ -47,6 +47,7 @@ export interface Operation {
   about?: string;
   /** Descriptions of path parameters. */
   params?: Readonly<Record<string, string>>;
+  /** Those with an example are required. */
   query?: Readonly<Record<string, Schema>>;
   /** Required headers, with an example of each. */
   headers?: Readonly<Record<string, { description: string; example: string }>>;

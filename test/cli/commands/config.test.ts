@@ -209,3 +209,10 @@ t.test('a mistyped variable gets one warning from commands that compute; those o
   t.match(started.stderr, /\nIn a browser: http:\/\/127\.0\.0\.1:\d+\/\nTry: curl [^\n]*\nTo stop it: recua serve stop\n$/);
   t.equal((await recua(['serve', 'stop'], '', { env })).code, 0);
 });
+
+t.test('a default that depends on the machine or the model has no value', async (t) => {
+  const env = { SERVICE_HOME: t.testdir() };
+  t.match((await recua(['config', 'chat'], '', { env })).stdout, /context-size +– +default/);
+  t.match(JSON.parse((await recua(['config', 'chat', '--json'], '', { env })).stdout), { commands: { chat: { 'context-size': { value: null } } } });
+  t.match((await recua(['config', 'api'], '', { env })).stdout, /ctx-size +4096 +default/);
+});

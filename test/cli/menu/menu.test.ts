@@ -43,7 +43,7 @@ t.test('arrow keys, numbers and letters choose; Esc leaves with 0, Ctrl-C with 1
   copyFileSync(builtinPath, path);
   t.match(await recua(['import', path, '--symlink'], '', { env: home.env }), { code: 0 });
   const menu = open(t, home.env);
-  await menu.until(/> 1 {2}c {2}Chat with local\/alpha\n {2}2 {2}m {2}Choose another model to chat with \(1 here, and builtin\)\n {2}3 {2}p {2}Get another model/);
+  await menu.until(/> 1 {2}c {2}Chat with local\/alpha\n {2}2 {2}m {2}Choose another model to chat with \(1 on this machine, and builtin\)\n {2}3 {2}p {2}Get another model/);
   menu.type('\x1b[B');
   await menu.until(/^> 2/m);
   menu.type('9');
