@@ -89,6 +89,8 @@ ${twos.map((from) => `  http-request set-var(txn.two) ${beginning(from)} if !is_
   acl store ${field('store')} -m bool
   use_backend responses if is_kept METH_POST store
   use_backend responses if is_kept METH_POST !says_store
+  # A WebSocket, whose messages are not read here.
+  use_backend responses if is_kept METH_GET
   use_backend replicas if asks
   default_backend kept
 

@@ -193,15 +193,18 @@ for (const kind of ['haproxy', 'nginx']) {
     }
     const large = await fetch(`${url}/v1/chat/completions`, { method: 'POST', headers, body: JSON.stringify({ messages: [{ role: 'user', content: 'x'.repeat(3_000_000) }] }) });
     t.match(await large.json(), { error: { code: 'context_length_exceeded' } }, 'a body larger than what balancers keep arrives');
-    const socket = new WebSocket(`${url.replace('http', 'ws')}/v1/responses`, { headers: { authorization: headers.authorization } });
-    await once(socket, 'open');
-    const last = new Promise<string>((resolve) => socket.on('message', (data: Buffer) => {
-      const { type } = JSON.parse(data.toString()) as { type: string };
-      if (type === 'response.completed') resolve(type);
-    }));
-    socket.send(JSON.stringify({ type: 'response.create', model: 'default', input: 'Hello!' }));
-    t.equal(await last, 'response.completed', 'WebSockets open');
-    socket.close();
+    for (let round = 0; round < 4; round++) {
+      const socket = new WebSocket(`${url.replace('http', 'ws')}/v1/responses`, { headers: { authorization: headers.authorization } });
+      await once(socket, 'open');
+      const last = new Promise<string>((resolve) => socket.on('message', (data: Buffer) => {
+        const { type, response } = JSON.parse(data.toString()) as { type: string; response?: { id: string } };
+        if (type === 'response.completed') resolve(response!.id);
+      }));
+      socket.send(JSON.stringify({ type: 'response.create', model: 'default', input: 'Hello!' }));
+      const stored = await last;
+      socket.close();
+      t.equal((await fetch(`${url}/v1/responses/${stored}`, { headers })).status, 200, 'what a WebSocket stored is found');
+    }
     const form = new FormData();
     form.set('purpose', 'batch');
     form.set('file', new Blob(['{}\n']), 'a.jsonl');
