@@ -46,6 +46,8 @@ export class BatchQueue {
   /** The number of the last turn of each key. */
   readonly #lastTurns = new Map<string | undefined, number>();
   #turns = 0;
+  /** What was answered for batches that are being cancelled while they do not run, by id. */
+  readonly #cancelling = new Map<string, Promise<BatchRecord>>();
   #work: BatchWork | undefined;
   /** Resolves when it is known whether the next batch can run here. */
   #picked: Promise<unknown> = Promise.resolve();
@@ -103,6 +105,13 @@ export class BatchQueue {
       await this.#work.cancel();
       return this.#work.record;
     }
+    const cancelling = this.#cancelling.get(id) ?? this.#cancelWaiting(record);
+    this.#cancelling.set(id, cancelling);
+    return await cancelling;
+  }
+
+  async #cancelWaiting(record: BatchRecord): Promise<BatchRecord> {
+    const { id } = record.batch;
     const { store } = this.#places;
     const isOwn = this.#take(id);
     const entry = { id, by: record.by };
@@ -115,6 +124,7 @@ export class BatchQueue {
         const now = await store.get(id);
         if (isOver(now.batch)) {
           await lock.release();
+          this.#cancelling.delete(id);
           return now;
         }
         record = now;
@@ -125,11 +135,12 @@ export class BatchQueue {
     } catch (thrown) {
       await lock?.release().catch(() => undefined);
       if (isOwn) this.#addLater(entry, Date.now() + this.#times.lockedMs);
+      this.#cancelling.delete(id);
       throw thrown;
     }
     const answer = structuredClone(record);
     // Nothing of it runs, so it need not wait for its turn.
-    void this.#run(new BatchWork(record, this.#places, this.#times.lookMs), entry, lock);
+    void this.#run(new BatchWork(record, this.#places, this.#times.lookMs), entry, lock).finally(() => this.#cancelling.delete(id));
     return answer;
   }
 
