@@ -1,6 +1,7 @@
 // The API reference in the page: every route of openapi.json, and requests sent from its forms.
 import t from 'tap';
-import { startApp } from '../server/app-under-test.js';
+import { startApp, until } from '../server/app-under-test.js';
+import { hang } from '../server/fake-engine.js';
 import { closeBrowsers, missing, openPage } from './browsers.js';
 
 t.teardown(closeBrowsers);
@@ -74,4 +75,19 @@ t.test('parameters can be filled in, and a deletion asks first', { skip: missing
   await page.getByText('/sessions/{name}', { exact: true }).click();
   const removal = page.getByRole('form', { name: 'Try DELETE /sessions/{name}' });
   t.equal(await removal.getByLabel('If-Match').inputValue(), '*', 'a header that it must have');
+});
+
+t.test('leaving the view ends the request of a form', { skip: missing('chromium') }, async (t) => {
+  const { url, engine } = await startApp(t);
+  engine.script = hang;
+  const { page, complaints } = await openPage(t, 'chromium', `${url}/#/api`);
+  await page.getByText('/v1/chat/completions', { exact: true }).click();
+  const form = page.getByRole('form', { name: 'Try POST /v1/chat/completions' });
+  await form.getByRole('textbox', { name: 'Body' }).fill('{"messages": [{"role": "user", "content": "hi"}], "stream": true}');
+  await form.getByRole('button', { name: 'Send' }).click();
+  await form.getByRole('button', { name: 'Stop' }).waitFor();
+  await until(() => engine.running.size === 1);
+  await page.getByRole('link', { name: 'Chat', exact: true }).click();
+  await until(() => engine.running.size === 0);
+  t.strictSame(complaints, []);
 });

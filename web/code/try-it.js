@@ -1,5 +1,5 @@
 // A form that sends one request to a route and shows the server's response.
-import { html, useState } from '../app/html.js';
+import { html, useEffect, useState } from '../app/html.js';
 import { confirmed } from '../app/dialog.js';
 import { models } from '../app/models.js';
 import { addressOf } from '../app/server.js';
@@ -28,6 +28,8 @@ export function TryIt({ route, document }) {
   const [values, setValues] = useState(/** @returns {Record<string, string>} */ () => Object.fromEntries(parameters.filter(({ example }) => example !== undefined).map(({ name, example = '' }) => [name, example])));
   const [answer, setAnswer] = useState(/** @type {{ head: string, text: string, failed: boolean } | undefined} */ (undefined));
   const [stop, setStop] = useState(/** @type {AbortController | undefined} */ (undefined));
+  // A stream may have no end, and a browser makes few connections.
+  useEffect(() => () => stop?.abort(), [stop]);
   const isJson = body?.type === 'application/json';
   if (body && !isJson) return html`<p class="dim">This route takes ${body.type}, which this form cannot send. Use curl.</p>`;
   /** @param {Event} event */
