@@ -18,12 +18,14 @@ const large: OfferedModel = { ...small, name: 'owner/repo:F16', file: 'm-F16.ggu
 t.test('models are searched for, pulled with progress, paused, and deleted after a question', { skip: missing('chromium') }, async (t) => {
   const removed: string[] = [];
   let pulls = 0;
+  let isAway = true;
   let finish = (): void => undefined;
   const held = new Promise<void>((resolve) => (finish = resolve));
   const file = { digest: 'sha256:abcdef0123456789', totalBytes: 4 * 2 ** 20 };
   const shelf: ModelShelf = {
     search: async (words) => {
       if (words === 'offline') throw new RecuaError('hub_offline', 'HF_HUB_OFFLINE is set, so nothing is asked.');
+      if (words === 'repo' && isAway) throw new RecuaError('hub_unreachable', 'The hub is away.');
       return words === 'nothing' ? [] : [{ name: 'owner/repo', downloads: 12_345, likes: 6, gated: false }, { name: 'other/gated', downloads: 1, likes: 0, gated: true }];
     },
     offers: async (repository) => {
@@ -63,6 +65,9 @@ t.test('models are searched for, pulled with progress, paused, and deleted after
   await page.getByRole('button', { name: 'Dismiss' }).click();
 
   await ask('repo');
+  await page.getByRole('alert').getByText('The hub is away.').waitFor();
+  isAway = false;
+  await page.getByRole('button', { name: 'Search' }).click();
   const found = page.getByRole('list', { name: 'Found on the hub' });
   t.match(await found.innerText(), /owner\/repo\s*12,345 downloads, 6 likes\s*other\/gated\s*license to accept/);
   await found.getByRole('button', { name: /owner\/repo/ }).click();

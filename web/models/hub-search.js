@@ -18,13 +18,12 @@ const repositoryName = /^(?:https?:\/\/\S+\/|hf\.co\/)?[\w.-]+\/[\w.-]+$/;
 /**
  * The result of a request to the hub. A newer request replaces an older one.
  * @template T
- * @param {string} address empty for no request
+ * @param {string} address
  * @returns {{ data: T[] | undefined, error: string, asking: boolean }}
  */
 function useHub(address) {
   const [state, setState] = useState(/** @type {{ address: string, data?: T[], error?: string }} */ ({ address: '' }));
   useEffect(() => {
-    if (address === '') return undefined;
     const stop = new AbortController();
     json(address, { signal: stop.signal }).then(({ data }) => setState({ address, data }), (thrown) => {
       if (!stop.signal.aborted) setState({ address, error: sentenceOf(thrown) });
@@ -32,22 +31,23 @@ function useHub(address) {
     return () => stop.abort();
   }, [address]);
   const isOf = state.address === address;
-  return { data: isOf ? state.data : undefined, error: isOf ? state.error ?? '' : '', asking: address !== '' && !isOf };
+  return { data: isOf ? state.data : undefined, error: isOf ? state.error ?? '' : '', asking: !isOf };
 }
 
 export function HubSearch() {
   const { name, status, error, running, share } = useEmitter(pulling);
   const [words, setWords] = useState('');
   const [opened, setOpened] = useState('');
+  /** Each search asks anew, also for the same words: the hub may have been away. */
+  const [searches, setSearches] = useState(0);
   /** @type {{ current: HTMLInputElement | null }} */
   const field = useRef(null);
-  /** @type {ReturnType<typeof useHub<Repository>>} */
-  const found = useHub(words === '' ? '' : `ui/hub?search=${encodeURIComponent(words)}`);
   /** @param {Event} event */
   const submit = (event) => {
     event.preventDefault();
     const wanted = field.current?.value.trim() ?? '';
     const isRepository = repositoryName.test(wanted);
+    setSearches(searches + 1);
     setOpened(isRepository ? wanted : '');
     setWords(isRepository || wanted.includes(':') ? '' : wanted);
     if (wanted.includes(':') && !isRepository) void pulling.pull(wanted);
@@ -62,16 +62,18 @@ export function HubSearch() {
     ${!running && error && html`<div class="progress"><p class="error stretch" role="alert">${name}: ${error}</p>
       <button type="button" onClick=${() => pulling.pull(name)}>${pulling.paused ? 'Resume' : 'Try again'}</button>
       <button type="button" class="quiet" onClick=${() => pulling.forget()}>Dismiss</button></div>`}
-    ${found.asking && html`<p class="dim" role="status">Searching…</p>`}
-    ${found.error && html`<p class="error" role="alert">${found.error}</p>`}
-    ${found.data && html`<${Found} repositories=${found.data} opened=${opened} open=${setOpened} />`}
-    ${words === '' && opened !== '' && html`<${Offers} repository=${opened} />`}`;
+    ${words !== '' && html`<${Found} key=${searches} words=${words} opened=${opened} open=${setOpened} />`}
+    ${words === '' && opened !== '' && html`<${Offers} key=${searches} repository=${opened} />`}`;
 }
 
-/** @param {{ repositories: Repository[], opened: string, open: (name: string) => void }} props */
-function Found({ repositories, opened, open }) {
-  if (repositories.length === 0) return html`<p class="dim" role="status">No repository with GGUF files matches.</p>`;
-  return html`<ul class="found" aria-label="Found on the hub">${repositories.map(({ name, downloads, likes, gated }) => html`<li key=${name}>
+/** @param {{ words: string, opened: string, open: (name: string) => void }} props */
+function Found({ words, opened, open }) {
+  /** @type {ReturnType<typeof useHub<Repository>>} */
+  const { data, error, asking } = useHub(`ui/hub?search=${encodeURIComponent(words)}`);
+  if (asking) return html`<p class="dim" role="status">Searching…</p>`;
+  if (error) return html`<p class="error" role="alert">${error}</p>`;
+  if (!data || data.length === 0) return html`<p class="dim" role="status">No repository with GGUF files matches.</p>`;
+  return html`<ul class="found" aria-label="Found on the hub">${data.map(({ name, downloads, likes, gated }) => html`<li key=${name}>
     <button type="button" class="found-head" aria-expanded=${opened === name} onClick=${() => open(opened === name ? '' : name)}>
       <strong>${name}</strong>${gated && html`<span class="tag">license to accept</span>`}
       <span class="dim">${count(downloads)} downloads, ${count(likes)} likes</span></button>
