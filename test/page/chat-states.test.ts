@@ -233,3 +233,35 @@ t.test('of two answers whose first failed, the chat continues with the other', {
   await until(() => engine.requests.length === 4);
   t.match(JSON.parse(engine.requests.at(-1)!.messages), [{ content: 'apples' }, { role: 'assistant', content: 'apples' }, { content: 'pears' }]);
 });
+
+t.test('text is pasted beside a picture of it, and dragged into the box', { skip: missing('chromium') }, async (t) => {
+  const { url } = await startApp(t);
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  const box = page.getByRole('textbox', { name: 'Message' });
+  /** Whether the page takes the paste from the browser. */
+  const pasting = (text: string, name: string, type: string): Promise<boolean> => box.evaluate((at, [said, file, kind]) => {
+    const data = new DataTransfer();
+    data.setData('text/plain', said);
+    data.items.add(new File(['x'], file, { type: kind }));
+    const event = new ClipboardEvent('paste', { clipboardData: data, bubbles: true, cancelable: true });
+    at.dispatchEvent(event);
+    return event.defaultPrevented;
+  }, [text, name, type] as const);
+  // As from a spreadsheet, then as a copied file with its name.
+  t.equal(await pasting('llamas\t30', 'image.png', 'image/png'), false);
+  t.equal(await pasting('notes.txt', 'notes.txt', 'text/plain'), true);
+  await page.getByRole('list', { name: 'Attached files' }).getByText('notes.txt').waitFor();
+  await page.getByRole('button', { name: 'Remove notes.txt' }).click();
+
+  await say(page, 'alpacas');
+  await lastAnswer(page);
+  const said = page.locator('article.user .said');
+  await said.dblclick({ position: { x: 20, y: 15 } });
+  await said.hover({ position: { x: 20, y: 15 } });
+  await page.mouse.down();
+  await box.hover();
+  await box.hover({ position: { x: 30, y: 10 } });
+  await page.mouse.up();
+  t.equal((await box.inputValue()).trim(), 'alpacas');
+  t.strictSame(complaints, []);
+});

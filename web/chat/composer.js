@@ -107,21 +107,27 @@ export function Composer({ model }) {
   };
   /** @param {ClipboardEvent} event */
   const onPaste = (event) => {
-    const data = event.clipboardData;
-    if (data?.files.length) {
+    const given = [...event.clipboardData?.files ?? []];
+    const pasted = event.clipboardData?.getData('text/plain') ?? '';
+    // Office programs add a picture of the text that they copy.
+    if (given.length > 0 && (pasted === '' || !given.every(({ type }) => type.startsWith('image/')))) {
       event.preventDefault();
-      void attach(data.files);
+      void attach(given);
       return;
     }
-    const pasted = data?.getData('text/plain') ?? '';
     if (pasted.length <= longPaste) return;
     event.preventDefault();
     setFiles([...files, { name: `pasted-${files.length + 1}.txt`, text: pasted }]);
   };
+  /** The browser itself moves text that is dragged into the box. @param {DragEvent} event */
+  const onDrag = (event) => {
+    const data = event.dataTransfer;
+    if (!data?.types.includes('Files')) return;
+    event.preventDefault();
+    if (event.type === 'drop') void attach(data.files);
+  };
 
-  return html`<form class="composer" onSubmit=${(/** @type {Event} */ event) => { event.preventDefault(); send(); }}
-      onDragOver=${(/** @type {Event} */ event) => event.preventDefault()}
-      onDrop=${(/** @type {DragEvent} */ event) => { event.preventDefault(); void attach(event.dataTransfer?.files ?? []); }}>
+  return html`<form class="composer" onSubmit=${(/** @type {Event} */ event) => { event.preventDefault(); send(); }} onDragOver=${onDrag} onDrop=${onDrag}>
     ${(files.length > 0 || isReading) && html`<ul class="files" aria-label="Attached files">${files.map((file, at) => html`<li key=${`${at} ${file.name}`}>
       <${Icon} name="file" /><span>${file.name}</span> <span class="dim">${count(file.text.length)} characters</span>
       ${file.name.startsWith('pasted-') && html`<button type="button" class="quiet" onClick=${() => { write(text + file.text); setFiles(files.filter((one) => one !== file)); }}>insert as text</button>`}
