@@ -30,3 +30,23 @@ t.test('the page asks for the key, and keeps it until the tab is closed', { skip
   t.match(await lastAnswer(page), /once more/);
   t.strictSame(await page.evaluate('Object.keys(localStorage).filter((name) => /key/i.test(name))'), []);
 });
+
+t.test('a key that no longer works is asked for again when the user acts', { skip: missing('chromium') }, async (t) => {
+  const { url } = await startApp(t, { apiKey: 'sesame' });
+  const { page } = await openPage(t, 'chromium', url);
+  const field = page.locator('input[type=password]');
+  await field.fill('sesame');
+  await page.keyboard.press('Enter');
+  await say(page, 'first');
+  await lastAnswer(page);
+  await page.evaluate(() => sessionStorage.setItem('apiKey', 'expired'));
+  await field.waitFor();
+  await page.keyboard.press('Escape');
+  await page.waitForResponse((response) => response.url().endsWith('/v1/models') && response.status() === 401);
+  t.equal(await field.count(), 0, 'not by what the page asks by itself');
+  await say(page, 'hello wide world');
+  await field.fill('sesame');
+  await page.keyboard.press('Enter');
+  await page.locator('article.answer').nth(1).locator('.numbers').waitFor();
+  t.match(await lastAnswer(page), /hello wide world/);
+});

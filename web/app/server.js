@@ -49,6 +49,8 @@ function askForKey(why) {
  * @returns {Promise<Response>} whose status is ok
  */
 export async function request(path, options = {}) {
+  // The page's own questions are GETs or quiet; the user asks for the rest.
+  if (!options.quietly && (options.method ?? options.body) !== undefined) askAgain();
   for (;;) {
     const key = inTab.get('apiKey');
     try {

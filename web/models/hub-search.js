@@ -2,7 +2,7 @@
 // this machine.
 import { html, useEffect, useRef, useState } from '../app/html.js';
 import { useEmitter } from '../app/emitter.js';
-import { json, sentenceOf } from '../app/server.js';
+import { askAgain, json, sentenceOf } from '../app/server.js';
 import { bytes, count, percent } from '../app/units.js';
 import { pulling } from './pulling.js';
 
@@ -47,6 +47,7 @@ export function HubSearch() {
     event.preventDefault();
     const wanted = field.current?.value.trim() ?? '';
     const isRepository = repositoryName.test(wanted);
+    askAgain();
     setSearches(searches + 1);
     setOpened(isRepository ? wanted : '');
     setWords(isRepository || wanted.includes(':') ? '' : wanted);

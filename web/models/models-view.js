@@ -20,7 +20,7 @@ function useDescription({ id, meta }) {
   useEffect(() => {
     if (meta || described.has(id)) return;
     described.set(id, undefined);
-    json('api/show', { body: { model: id } }).then((shown) => {
+    json('api/show', { body: { model: id }, quietly: true }).then((shown) => {
       described.set(id, shown.details);
       draw((number) => number + 1);
     }, () => undefined);
