@@ -2,7 +2,8 @@
 // again.
 import t from 'tap';
 import type { Page } from 'playwright-core';
-import { startApp } from '../server/app-under-test.js';
+import { RecuaError } from '#recua/errors.js';
+import { startApp, until } from '../server/app-under-test.js';
 import { closeBrowsers, comesTrue, lastAnswer, missing, openPage, say } from './browsers.js';
 
 t.teardown(closeBrowsers);
@@ -74,6 +75,26 @@ t.test('what a hidden tab keeps stays if the browser discards it without a word'
   }, hidden);
   t.match(await kept(true), 'half a thought');
   t.notMatch(await kept(false), 'half a thought', 'a copy of the tab does not get it');
+});
+
+t.test('a hidden tab keeps a message that comes back', { skip: missing('chromium') }, async (t) => {
+  const { url, engine } = await startApp(t);
+  let refuse = (): void => undefined;
+  const refused = new Promise<void>((resolve) => { refuse = resolve; });
+  engine.script = async function* () {
+    await refused;
+    throw new RecuaError('context_length_exceeded', 'Too long.');
+    yield {};
+  };
+  const { page } = await openPage(t, 'chromium', url);
+  await say(page, 'a long story');
+  await until(() => engine.requests.length === 1);
+  await page.evaluate(() => {
+    Object.defineProperty(document, 'hidden', { get: () => true });
+    document.dispatchEvent(new Event('visibilitychange'));
+  });
+  refuse();
+  await comesTrue(page, 'JSON.stringify({ ...sessionStorage }).includes("a long story")');
 });
 
 t.test('files too large to keep over a reload are named', { skip: missing('chromium') }, async (t) => {

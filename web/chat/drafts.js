@@ -70,6 +70,7 @@ export class Drafts {
     this.texts.set(conversation, [content, this.texts.get(conversation)].filter(Boolean).join('\n\n'));
     this.files.set(conversation, [...attached, ...this.files.get(conversation) ?? []]);
     this.returned++;
+    if (document.hidden) this.#write();
   }
 
   /** @param {string} key a conversation id, or draftOf() */
