@@ -265,3 +265,27 @@ t.test('text is pasted beside a picture of it, and dragged into the box', { skip
   t.equal((await box.inputValue()).trim(), 'alpacas');
   t.strictSame(complaints, []);
 });
+
+t.test('two answers that a reload cut off continue', { skip: missing('chromium') }, async (t) => {
+  const { url, engine } = await startApp(t);
+  engine.script = async function* (_request, signal) {
+    yield { content: 'The first half' };
+    await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
+  };
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  await page.getByRole('button', { name: 'Two models side by side' }).click();
+  await say(page, 'tell me');
+  const answers = page.locator('.pair article.answer');
+  const halves = answers.getByText('The first half');
+  await halves.nth(1).waitFor();
+  // Until it is saved.
+  await page.waitForTimeout(2_500);
+  engine.script = async function* () {
+    yield { content: ' and the second.' };
+  };
+  await page.reload();
+  await answers.getByText('The first half and the second.').nth(1).waitFor();
+  t.equal(engine.requests.length, 4);
+  for (const { messages } of engine.requests.slice(2)) t.match(JSON.parse(messages), [{ content: 'tell me' }, { content: 'The first half' }]);
+  t.strictSame(complaints, []);
+});

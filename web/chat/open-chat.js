@@ -5,6 +5,9 @@ import { childrenOf, newId, pathOf } from './tree.js';
 /** @typedef {import('./tree.js').Conversation} Conversation */
 /** @typedef {import('./tree.js').Message} Message */
 
+/** An answer that was cut longer ago continues only when the user asks. */
+const resumeWithinMs = 3_600_000;
+
 export class OpenChat {
   /** @param {Conversation} conversation @param {Message[]} messages */
   constructor(conversation, messages) {
@@ -49,6 +52,12 @@ export class OpenChat {
   get pair() {
     const last = this.path.at(-1);
     return last?.pair ? this.siblings(last).filter(({ pair }) => pair === last.pair) : [];
+  }
+
+  /** The answers at the end, one or two, that lack their end and did not fail. */
+  get cut() {
+    const ends = this.pair.length > 0 ? this.pair : this.path.slice(-1);
+    return ends.filter(({ role, finish, error, toolCalls, createdMs }) => role === 'assistant' && !finish && !error && !toolCalls?.length && Date.now() - createdMs <= resumeWithinMs);
   }
 
   /** All versions of a message, itself included. @param {Message} message */

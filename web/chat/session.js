@@ -18,9 +18,6 @@ import { lacksResults, newConversation, newId, pathTo, titleOf } from './tree.js
 /** @typedef {import('./tree.js').Conversation} Conversation */
 /** @typedef {import('./tree.js').Message} Message */
 
-/** An answer that was cut longer ago continues only when the user asks. */
-const resumeWithinMs = 3_600_000;
-
 class Session extends Emitter {
   #kept = new KeptChats();
   running = new RunningAnswers();
@@ -132,15 +129,14 @@ class Session extends Emitter {
     if (savedChats.isServed) await this.files.refresh(this.conversation).catch(() => undefined);
   }
 
-  /** Continues the last answer if a reload cut it off, unless another tab is writing it. */
+  /** Continues answers that a reload cut off, unless another tab is writing them. */
   async #resume() {
-    const last = this.path.at(-1);
-    const isCut = last?.role === 'assistant' && !last.finish && !last.error && !last.toolCalls?.length && !this.running.has(last.id);
-    if (!isCut || Date.now() - last.createdMs > resumeWithinMs || this.pair.length > 0) return;
-    const release = await tryHold(last.id);
-    if (release) return await this.#continue(last, release);
-    await untilFree(last.id);
-    await this.lookAgain();
+    await Promise.all(this.#chat.cut.filter(({ id }) => !this.running.has(id)).map(async (message) => {
+      const release = await tryHold(message.id);
+      if (release) return await this.#continue(message, release);
+      await untilFree(message.id);
+      await this.lookAgain();
+    }));
   }
 
   /** Takes over what another tab wrote into a chat. @param {OpenChat} chat */
@@ -322,7 +318,7 @@ class Session extends Emitter {
 
   /** @param {Message} message @param {() => void} release the lock of the answer */
   async #continue(message, release) {
-    const isHere = () => !this.running.has(message.id) && this.path.includes(message);
+    const isHere = () => !this.running.has(message.id) && [...this.path, ...this.pair].includes(message);
     if (!isHere() || this.#isRefused()) return release();
     delete message.error;
     delete message.finish;
@@ -331,7 +327,7 @@ class Session extends Emitter {
     await this.#save(this.conversation, [message]);
     if (!isHere()) return release();
     const before = message.content;
-    void this.#write(this.#chat, message, this.path.slice(0, this.path.indexOf(message)), release).then(() => {
+    void this.#write(this.#chat, message, pathTo(message, this.messages).slice(0, -1), release).then(() => {
       if (message.finish === 'stop' && message.content === before && !message.toolCalls?.length) notify('The model had nothing to add.');
     });
     this.changed();
