@@ -289,3 +289,16 @@ t.test('two answers that a reload cut off continue', { skip: missing('chromium')
   for (const { messages } of engine.requests.slice(2)) t.match(JSON.parse(messages), [{ content: 'tell me' }, { content: 'The first half' }]);
   t.strictSame(complaints, []);
 });
+
+t.test('tools that are not in a list are not left out unsaid', { skip: missing('chromium') }, async (t) => {
+  const { url, engine } = await startApp(t);
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  await page.getByRole('button', { name: 'Chat settings' }).click();
+  await page.getByText('Tools (you type the results)').click();
+  await page.getByRole('textbox', { name: 'Tools' }).fill('{"type": "function", "function": {"name": "weather"}}');
+  await page.getByRole('button', { name: 'Close settings' }).click();
+  await say(page, 'Will it rain?');
+  await page.getByText('Not sent: the tools in the chat settings are not a JSON list.').waitFor();
+  t.equal(engine.requests.length, 0);
+  t.strictSame(complaints, []);
+});

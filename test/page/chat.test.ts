@@ -87,7 +87,7 @@ t.test('the settings of a chat are sent with its requests', { skip: missing('chr
   await settings.getByRole('textbox', { name: 'Answer as JSON with this schema' }).fill('{bad');
   await settings.getByRole('button', { name: 'Close settings' }).click();
   await say(page, 'Another city');
-  await page.getByText('Not sent: the schema in the chat settings is not valid JSON.').waitFor();
+  await page.getByText('Not sent: the schema in the chat settings is not a JSON object.').waitFor();
   t.equal(await page.locator('article.user').count(), 1);
   await page.getByText('Valid JSON', { exact: true }).waitFor();
   t.equal(await page.getByRole('textbox', { name: 'Message' }).inputValue(), 'Another city', 'the text stays in the box');

@@ -68,6 +68,16 @@ export function parsed(text) {
   }
 }
 
+/**
+ * Whether a setting of JSON, `schema` or `tools`, holds something else than the request takes.
+ * @param {'schema' | 'tools'} name @param {string | undefined} text
+ */
+export function isWrongJson(name, text) {
+  if (!text?.trim()) return false;
+  const value = parsed(text);
+  return name === 'tools' ? !Array.isArray(value) : typeof value !== 'object' || value === null;
+}
+
 /** @param {Conversation} conversation */
 export const hasSchema = ({ settings }) => parsed(settings['schema']) !== undefined;
 
@@ -141,8 +151,8 @@ function withBefore(now, before) {
  * @param {Conversation} conversation
  */
 export function wrongIn({ settings }) {
-  const wrong = ['schema', 'tools'].find((name) => settings[name]?.trim() && parsed(settings[name]) === undefined);
-  if (wrong) return `Not sent: the ${wrong === 'schema' ? 'schema' : 'list of tools'} in the chat settings is not valid JSON. Correct it or clear the field.`;
+  const wrong = /** @type {const} */ (['schema', 'tools']).find((name) => isWrongJson(name, settings[name]));
+  if (wrong) return `Not sent: the ${wrong} in the chat settings ${wrong === 'schema' ? 'is not a JSON object' : 'are not a JSON list'}. Correct it or clear the field.`;
   const number = numbers.find((one) => wrongNumber(one, settings[one.name]) !== '');
   return number ? `Not sent: ${number.label} in the chat settings ${wrongNumber(number, settings[number.name])}.` : '';
 }

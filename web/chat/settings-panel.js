@@ -3,7 +3,7 @@ import { html, useEffect, useState } from '../app/html.js';
 import { IconButton } from '../app/icons.js';
 import { closes } from '../app/keys.js';
 import { json } from '../app/server.js';
-import { numbers, parsed, wrongNumber } from './asking.js';
+import { isWrongJson, numbers, wrongNumber } from './asking.js';
 import { session } from './session.js';
 
 /** @param {{ model: string, isLoaded: boolean, close: () => void }} props */
@@ -30,8 +30,8 @@ export function SettingsPanel({ model, isLoaded, close }) {
       </select>
     </label>
     <div class="grid">${numbers.map((number) => html`<${NumberField} key=${number.name} number=${number} placeholder=${shown(defaults, number.name)} />`)}</div>
-    <${JsonField} name="schema" label="Answer as JSON with this schema" example='{"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}' isRight=${(/** @type {unknown} */ value) => typeof value === 'object' && value !== null} />
-    <${JsonField} name="tools" label="Tools (you type the results)" example='[{"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}}]' isRight=${Array.isArray} />
+    <${JsonField} name="schema" label="Answer as JSON with this schema" example='{"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}' />
+    <${JsonField} name="tools" label="Tools (you type the results)" example='[{"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}}]' />
     <p class="dim">Empty fields use the server's defaults.</p>
   </aside>`;
 }
@@ -83,10 +83,10 @@ function NumberField({ number, placeholder }) {
   </div>`;
 }
 
-/** @param {{ name: string, label: string, example: string, isRight: (value: unknown) => boolean }} props */
-function JsonField({ name, label, example, isRight }) {
+/** @param {{ name: 'schema' | 'tools', label: string, example: string }} props */
+function JsonField({ name, label, example }) {
   const text = session.conversation.settings[name] ?? '';
-  const wrong = text.trim() !== '' && !isRight(parsed(text));
+  const wrong = isWrongJson(name, text);
   // An open field that is cleared stays open.
   const [open] = useState(text !== '');
   return html`<details class="json-field" open=${open}><summary>${label}</summary>
