@@ -27,7 +27,8 @@ const none = [];
 /** @param {{ model: Model | undefined }} props */
 export function Composer({ model }) {
   const { conversation, busy, drafts } = session;
-  const [text, setText] = useState(drafts.texts.get(conversation.id) ?? '');
+  const [, draw] = useState(0);
+  const text = drafts.texts.get(conversation.id) ?? '';
   const files = drafts.files.get(conversation.id) ?? none;
   /** @type {{ current: HTMLTextAreaElement | null }} */
   const box = useRef(null);
@@ -39,7 +40,6 @@ export function Composer({ model }) {
   useEffect(() => {
     // What was to be sent was another text.
     waits.current = false;
-    setText(drafts.texts.get(conversation.id) ?? '');
     if (matchMedia('(hover: hover)').matches) box.current?.focus();
   }, [conversation.id, drafts.returned]);
   useEffect(() => fit(box.current), [text]);
@@ -48,7 +48,7 @@ export function Composer({ model }) {
   const write = (next) => {
     waits.current = false;
     drafts.texts.set(conversation.id, next);
-    setText(next);
+    draw((number) => number + 1);
   };
   /** Files belong to the chat they were added to, even if another is open now. @param {Attached[]} next @param {string} [id] */
   const setFiles = (next, id = conversation.id) => {
@@ -93,7 +93,6 @@ export function Composer({ model }) {
     }
     if (!session.say(said, given)) return;
     drafts.texts.delete(id);
-    setText('');
     setFiles([], id);
   };
   useEffect(() => {
