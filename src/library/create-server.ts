@@ -14,7 +14,7 @@ import { openOptions } from './options.js';
 
 /** Options for serving several models. */
 export interface ModelsServerOptions extends Omit<ServerOptions, 'alias'> {
-  /** The models of {@link openModels}; each request names one. */
+  /** The models of {@link openModels}; a request that names none gets the first. */
   models: Models;
 }
 

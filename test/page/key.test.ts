@@ -50,3 +50,18 @@ t.test('a key that no longer works is asked for again when the user acts', { ski
   await page.locator('article.answer').nth(1).locator('.numbers').waitFor();
   t.match(await lastAnswer(page), /hello wide world/);
 });
+
+t.test('who closes the question can enter the key later', { skip: missing('chromium') }, async (t) => {
+  const { url } = await startApp(t, { ui: true, apiKey: 'sesame' });
+  const { page } = await openPage(t, 'chromium', url);
+  for (const view of ['Chat', 'Models', 'Now']) {
+    await page.locator('input[type=password]').waitFor();
+    await page.keyboard.press('Escape');
+    await page.getByRole('link', { name: view }).click();
+    await page.getByRole('button', { name: 'Enter API key' }).click();
+  }
+  await page.locator('input[type=password]').fill('sesame');
+  await page.getByRole('button', { name: 'Use key' }).click();
+  await page.getByRole('button', { name: 'Enter API key' }).waitFor({ state: 'detached' });
+  t.equal(await page.getByRole('alert').count(), 0);
+});

@@ -1,8 +1,8 @@
 // The server's models, shared by all views. The list is refreshed while the page is visible, more
 // often in views where it changes.
-import { useEffect } from './html.js';
+import { html, useEffect } from './html.js';
 import { Emitter, useEmitter } from './emitter.js';
-import { json, sentenceOf } from './server.js';
+import { askAgain, json, sentenceOf, ServerError } from './server.js';
 
 /**
  * @typedef {object} Model
@@ -24,6 +24,8 @@ class Models extends Emitter {
   list = [];
   /** The error of the last refresh; '' if it succeeded. */
   error = '';
+  /** Whether it was refused for want of an API key. */
+  lacksKey = false;
   asked = false;
   /** Requests that the server has not answered yet. */
   #open = 0;
@@ -38,8 +40,10 @@ class Models extends Emitter {
     try {
       this.list = (await json('v1/models')).data;
       this.error = '';
+      this.lacksKey = false;
     } catch (thrown) {
       this.error = sentenceOf(thrown);
+      this.lacksKey = thrown instanceof ServerError && thrown.status === 401;
     }
     this.#open--;
     this.asked = true;
@@ -77,4 +81,14 @@ export function useModels(everyMs) {
     };
   }, [everyMs]);
   return useEmitter(models);
+}
+
+/** Why the models cannot be listed. */
+export function ModelsError() {
+  const { error, lacksKey } = useEmitter(models);
+  const enter = () => {
+    askAgain();
+    void models.refresh();
+  };
+  return error && html`<p class="error" role="alert">${error}${lacksKey && html` <button type="button" onClick=${enter}>Enter API key</button>`}</p>`;
 }

@@ -3,7 +3,7 @@ import { html, useEffect, useLayoutEffect, useRef, useState } from '../app/html.
 import { useEmitter } from '../app/emitter.js';
 import { IconButton } from '../app/icons.js';
 import { closes } from '../app/keys.js';
-import { useModels } from '../app/models.js';
+import { ModelsError, useModels } from '../app/models.js';
 import { inBrowser } from '../app/stored.js';
 import { Composer } from './composer.js';
 import { MessageView } from './message.js';
@@ -141,7 +141,7 @@ function Welcome({ id, model, error, hasModels, asked }) {
   return html`<div class="welcome">
     <img src="ui/icon.svg" alt="" width="48" height="48" />
     <h1>${error ? 'Cannot list the models' : asked && !hasModels ? 'No model yet' : 'Start a conversation'}</h1>
-    <p class="dim">${error || (asked && !hasModels ? html`Pull one on the <a href="#/models">Models</a> page.` : model ? `${where} Your messages stay between this browser and the server.` : '')}</p>
+    ${error ? html`<${ModelsError} />` : html`<p class="dim">${asked && !hasModels ? html`Pull one on the <a href="#/models">Models</a> page.` : model ? `${where} Your messages stay between this browser and the server.` : ''}</p>`}
   </div>`;
 }
 

@@ -2,7 +2,7 @@
 import { html, useEffect, useState } from '../app/html.js';
 import { asked as askedFor, confirmed } from '../app/dialog.js';
 import { IconButton } from '../app/icons.js';
-import { models, useModels } from '../app/models.js';
+import { models, ModelsError, useModels } from '../app/models.js';
 import { notify } from '../app/notice.js';
 import { json, request, sentenceOf } from '../app/server.js';
 import { bytes, count, percent, speed } from '../app/units.js';
@@ -38,7 +38,7 @@ export function ModelsView() {
   useEffect(() => void json('ui/aliases').then(({ data }) => setGiven(data), () => undefined), [list]);
   return html`<section class="panel" aria-labelledby="models-title">
     <h1 id="models-title">Models</h1>
-    ${error && html`<p class="error" role="alert">${error}</p>`}
+    <${ModelsError} />
     <${HubSearch} />
     ${list.some(({ fixed }) => fixed) && html`<p class="dim">This server serves only ${list[0]?.id}. To use other models, also those that you pull here, start it as <code>recua api</code>, without naming a model.</p>`}
     ${asked && list.length === 0 && !error && html`<p class="dim">This server has no models yet. Search for one above, or run <code>recua pull owner/repo</code>.</p>`}
@@ -101,7 +101,7 @@ function Row({ model, machine, given }) {
     <td><span class=${`state ${status.value}`}>${status.value}${status.fraction !== undefined ? ` ${percent(status.fraction)}` : ''}</span>
       ${status.running ? html` <span class="dim state-detail">${status.running} running, ${speed(status.tokens_per_second ?? 0)}</span>` : ''}
       ${status.reason && html`<p class="error">${status.reason.message}</p>`}</td>
-    <td class=${`align-right ${memory ? '' : 'empty'}`} data-label="memory">${memory ? bytes(memory) : '–'}${memory && memory > machine.memory ? html` <span class="tag bad">does not fit</span>` : ''}</td>
+    <td class=${`align-right ${memory ? '' : 'empty'}`} data-label="memory">${memory && status.value !== 'sleeping' ? bytes(memory) : '–'}${memory && memory > machine.memory ? html` <span class="tag bad">does not fit</span>` : ''}</td>
     <${Cell} label="parameters" text=${meta ? rounded(meta['n_params']) : details?.['parameter_size']} />
     <${Cell} label="quantization" text=${meta?.['ftype'] ?? details?.['quantization_level']} />
     <${Cell} label="context" text=${context === undefined ? '' : count(context)} />

@@ -1,7 +1,7 @@
 // What the server is doing: requests, speed and memory, as numbers and recent charts.
 import { html, useEffect, useState } from '../app/html.js';
 import { Emitter, useEmitter } from '../app/emitter.js';
-import { models, useModels } from '../app/models.js';
+import { models, ModelsError, useModels } from '../app/models.js';
 import { json } from '../app/server.js';
 import { bytes, count, duration, percent, speed } from '../app/units.js';
 import { Answers } from './answers.js';
@@ -52,7 +52,7 @@ const history = new History();
 const isHere = (state) => state === 'loaded' || state === 'loading' || state === 'unloading';
 
 export function NowView() {
-  const { list, error } = useModels(everyMs);
+  const { list } = useModels(everyMs);
   const { points } = useEmitter(history);
   const [health, setHealth] = useState(/** @type {Record<string, any>} */ ({}));
   const [running, setRunning] = useState(/** @type {import('./answers.js').Running[]} */ ([]));
@@ -70,7 +70,7 @@ export function NowView() {
   const now = points.at(-1) ?? { speed: 0, running: 0, waiting: 0, memory: 0, first: 0, cached: 0 };
   return html`<section class="panel" aria-labelledby="now-title">
     <h1 id="now-title">Now</h1>
-    ${error && html`<p class="error" role="alert">${error}</p>`}
+    <${ModelsError} />
     <dl class="figures">
       <div><dt>Running</dt><dd>${count(now.running)}</dd></div>
       <div><dt>Waiting</dt><dd>${count(now.waiting)}</dd></div>

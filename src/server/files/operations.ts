@@ -39,5 +39,5 @@ export const operations = {
   },
   get: { id: 'retrieveFile', topic, summary: 'Get the metadata of a file.', params, reply: { schema: file }, error, errors: [pages, 'file_not_found', 'store_unwritable'] },
   remove: { id: 'deleteFile', topic, summary: 'Delete a file.', params, reply: { schema: object({ id: text, object: 'file', deleted: boolean }) }, error, errors: [pages, 'file_not_found', 'store_unwritable'] },
-  content: { id: 'downloadFile', topic, summary: 'Download a file.', params, reply: { schema: {}, type: 'application/octet-stream' }, error, errors: [pages, 'file_not_found', 'store_unwritable'] },
+  content: { id: 'downloadFile', topic, summary: 'Download a file.', params, reply: { schema: { type: 'string', contentMediaType: 'application/octet-stream' }, type: 'application/octet-stream' }, error, errors: [pages, 'file_not_found', 'store_unwritable'] },
 } as const satisfies Record<string, Operation>;

@@ -212,6 +212,7 @@ class Page {
   #plain(type: string, schema: Schema, isBody: boolean): string {
     switch (type) {
       case 'string': {
+        if (schema['contentMediaType'] !== undefined) return 'file';
         const { maxLength: most } = schema as { maxLength?: number };
         return most === undefined ? 'string' : `string of ${schema['minLength'] === undefined ? 'at most' : '1 to'} ${most} characters`;
       }
