@@ -1,6 +1,5 @@
 // `messages` of POST /api/chat → messages for chat templates. Called by chat-request. Pure.
 import type { ChatMessage } from '../../engine/protocol.js';
-import { newToolCallId } from '../../engine/tool-call-id.js';
 import { RecuaError } from '../../errors.js';
 import { Fields, isObject, wrongType } from '../../request/fields.js';
 
@@ -31,7 +30,7 @@ function readMessage(fields: Fields, open: OpenCalls): ChatMessage {
   }
   if (role !== 'assistant') return { role, content };
   const reasoning = fields.string('thinking');
-  const calls = readCalls(fields);
+  const calls = readCalls(fields, open);
   for (const { id, function: { name } } of calls) open.add(name, id);
   return {
     role,
@@ -66,8 +65,17 @@ class CallQueue {
 
 /** Calls without a result so far. Ollama's results only have the name of the tool, no id. */
 class OpenCalls {
+  #named = 0;
   readonly #all = new CallQueue();
   readonly #ofName = new Map<string, CallQueue>();
+
+  /**
+   * An id for the next call, by its position: a random one would change the prompt of every turn.
+   * Mistral's templates accept only nine letters and digits.
+   */
+  nextId(): string {
+    return `call${(this.#named++).toString(36).padStart(5, '0')}`;
+  }
 
   add(name: string, id: string): void {
     const call = { id, isAnswered: false };
@@ -84,13 +92,13 @@ class OpenCalls {
   }
 }
 
-function readCalls(fields: Fields): NonNullable<ChatMessage['tool_calls']> {
+function readCalls(fields: Fields, open: OpenCalls): NonNullable<ChatMessage['tool_calls']> {
   return (fields.array('tool_calls', maxToolCalls) ?? []).map((value, index) => {
     const call = Fields.of(value, `${fields.param('tool_calls')}[${index}]`);
     const called = call.fields('function');
     if (called === undefined) throw wrongType(call.param('function'), 'an object', undefined);
     const args = called.get('arguments') ?? {};
     if (!isObject(args)) throw wrongType(called.param('arguments'), 'an object', args);
-    return { id: call.string('id') ?? newToolCallId(), type: 'function', function: { name: called.name('name', maxNameLength), arguments: JSON.stringify(args) } };
+    return { id: call.string('id') ?? open.nextId(), type: 'function', function: { name: called.name('name', maxNameLength), arguments: JSON.stringify(args) } };
   });
 }

@@ -28,6 +28,11 @@ t.test('a conversation with tools reaches the engine; results find their calls b
   t.match(assistant, { role: 'assistant', content: null, reasoning_content: 'Two cities.', tool_calls: [{ function: { name: 'a', arguments: '{"x":1}' } }, { function: { name: 'b' } }] });
   t.match(b, { role: 'tool', content: 'of b', tool_call_id: assistant.tool_calls![1]!.id });
   t.match(a, { role: 'tool', content: 'of a', tool_call_id: assistant.tool_calls![0]!.id });
+  // Templates print the ids: the next turn's prompt must begin with the same text.
+  await client.chat({ model: 'default', messages: [...history, { role: 'user', content: 'And now?' }], tools: [tool] });
+  t.strictSame(messagesOf(app.engine.requests[1]!).slice(0, 4), messagesOf(app.engine.requests[0]!));
+  // Mistral's templates refuse other ids.
+  for (const { id } of assistant.tool_calls!) t.match(id, /^[a-zA-Z0-9]{9}$/);
 });
 
 t.test('a result belongs to the oldest open call of its tool, or else to the oldest of all', async (t) => {
