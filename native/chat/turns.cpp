@@ -3,6 +3,9 @@
 
 #include "chat.h"
 
+#include <algorithm>
+#include <cctype>
+#include <map>
 #include <set>
 #include <vector>
 
@@ -30,6 +33,17 @@ namespace {
 
 bool has_calls(const common_json &message) {
   return message.contains("tool_calls") && message.at("tool_calls").is_array() && !message.at("tool_calls").empty();
+}
+
+// Mistral's templates take no other ids.
+bool is_usual_id(const std::string &id) {
+  return id.size() == 9 && std::all_of(id.begin(), id.end(), [](unsigned char c) { return std::isalnum(c) != 0; });
+}
+
+// By the position of the call, so that the same conversation gets the same prompt.
+std::string usual_id(size_t number) {
+  const std::string digits = std::to_string(number);
+  return "call" + std::string(digits.size() < 5 ? 5 - digits.size() : 0, '0') + digits;
 }
 
 common_json user(const std::string &text) {
@@ -85,19 +99,30 @@ struct Turn {
 std::string usual_turns(const std::string &messages) {
   std::vector<Turn> turns;
   std::set<std::string> asked; // ids of calls
+  std::map<std::string, std::string> renamed;
+  size_t calls = 0;
   for (const auto &given : common_json::parse(messages)) {
     const std::string role = role_of(given);
     Turn turn{role, given, text_of(given), {}};
     if (role == "assistant" && has_calls(given)) {
       for (const auto &call : given.at("tool_calls")) {
-        asked.insert(call.value("id", ""));
-        turn.calls.push_back(with_object(call));
+        const std::string id = call.value("id", "");
+        asked.insert(id);
+        auto usual = with_object(call);
+        if (!id.empty() && !is_usual_id(id)) {
+          renamed[id] = usual_id(calls);
+          usual.set({"id", renamed[id]});
+        }
+        calls++;
+        turn.calls.push_back(std::move(usual));
       }
     }
     // Kept in place, so that the KV of the text behind it stays valid.
     const bool late = (role == "system" || role == "developer") && !turns.empty();
     const bool unasked = role == "tool" && (given.contains("tool_call_id") ? asked.count(given.value("tool_call_id", "")) == 0 : asked.empty());
     if (late || unasked) turn = {"user", user(turn.text), turn.text, {}};
+    const auto other = renamed.find(role == "tool" ? given.value("tool_call_id", "") : "");
+    if (!unasked && other != renamed.end()) turn.message.set({"tool_call_id", other->second});
     const bool again = !turns.empty() && turns.back().role == turn.role && (turn.role == "user" || turn.role == "assistant");
     if (again) turns.back().join(std::move(turn));
     else turns.push_back(std::move(turn));

@@ -28,6 +28,22 @@ t.test('consecutive turns, late system messages and odd calls are rewritten for 
   t.equal(await render([user('a'), assistant('x'), call('{"x": 1}'), { role: 'tool', tool_call_id: 'abcdefghi', content: 'ok' }, user('c')]), '<user>a<assistant>xlook(x=1)<tool>ok<user>c');
 });
 
+t.test('ids of calls that a template refuses become nine letters and digits, by position', async (t) => {
+  const [first, second] = [call('{"x": 1}', 'call_0123456789abcdef'), call('{"x": 2}', 'toolu_01')];
+  const result = (id: string) => ({ role: 'tool', tool_call_id: id, content: `of ${id.slice(0, 4)}` });
+  const chat = [
+    { role: 'user', content: 'a' }, { ...first, tool_calls: [...first.tool_calls, ...call('{"x": 3}').tool_calls, ...second.tool_calls] },
+    result('toolu_01'), result('call_0123456789abcdef'), result('abcdefghi'),
+  ];
+  for (const file of ['Mistral-Small-3.2-24B-Instruct-2506.jinja', 'mistralai-Mistral-Nemo-Instruct-2407.jinja']) {
+    const prompt = await render(chat, templateOf(file));
+    t.same(prompt.match(/call0\d+|abcdefghi/g), ['call00000', 'abcdefghi', 'call00002', 'call00002', 'call00000', 'abcdefghi'], file);
+    t.notMatch(prompt, /toolu_01|call_0123/, file);
+  }
+  const plain = `{% for message in messages %}{% for call in message.tool_calls or [] %}[{{ call.id }}]{% endfor %}{{ message.tool_call_id or '' }}{% endfor %}`;
+  t.match(await render(chat, plain), '[call_0123456789abcdef][abcdefghi][toolu_01]toolu_01', 'another template gets them unchanged');
+});
+
 t.test('a template that accepts them gets them unchanged', async (t) => {
   const plain = `{% for message in messages %}{{ '<' + message.role + '>' + message.content }}{% endfor %}`;
   t.equal(await render([{ role: 'user', content: 'a' }, { role: 'user', content: 'b' }, { role: 'system', content: 'c' }], plain), '<user>a<user>b<system>c');
