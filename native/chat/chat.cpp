@@ -2,13 +2,11 @@
 #include "addon.h"
 
 #include "cancelled.h"
-#include "chat/message_parts.h"
 #include "chat/message_text.h"
 #include "chat/turns.h"
 #include "jinja_bounds.h"
 #include "schema/schema.h"
 
-#include <algorithm>
 #include <cstring>
 
 namespace recua {
@@ -17,7 +15,7 @@ namespace {
 
 constexpr size_t most_kwargs = 64;
 
-common_chat_templates_inputs to_inputs(const ChatInput &input, const Templates &templates) {
+common_chat_templates_inputs to_inputs(const ChatInput &input, Templates &templates) {
   common_chat_templates_inputs inputs;
   inputs.messages = common_chat_msgs_parse_oaicompat(common_json::parse(input.messages));
   for (const auto &message : inputs.messages) {
@@ -46,6 +44,9 @@ common_chat_templates_inputs to_inputs(const ChatInput &input, const Templates &
                                                                   : COMMON_CHAT_CONTINUATION_AUTO;
     inputs.add_generation_prompt = false;
   }
+  // The parser and llama.cpp take the beginning of the answer as it is.
+  const bool continues = inputs.continue_final_message != COMMON_CHAT_CONTINUATION_NONE;
+  templates.make_printable(inputs.messages, inputs.messages.size() - (continues ? 1 : 0));
   return inputs;
 }
 
@@ -175,7 +176,6 @@ void render_as(ModelState &model, Templates &templates, const ChatInput &input, 
     return templates.prompt(to_inputs(other, templates));
   };
   out.prompt = keep_text(model.special_tokens(), rendered.prompt, {input.messages, input.tools}, templates.source(), render_texts);
-  out.has_parts = std::any_of(inputs.messages.begin(), inputs.messages.end(), [](const common_chat_msg &message) { return message.content_parts.size() > 1; });
   out.shows_tools = templates.shows_tools();
   const auto &shape = *rendered.shape;
   const bool made = !shape.params.grammar.empty();
@@ -184,21 +184,6 @@ void render_as(ModelState &model, Templates &templates, const ChatInput &input, 
   out.answer->grammar = made ? shape.params.grammar : input.json_schema.empty() ? input.grammar : shape.schema_grammar;
   out.answer->continuation = inputs.continue_final_message != COMMON_CHAT_CONTINUATION_NONE;
   out.answer->shape = std::move(rendered.shape);
-}
-
-// If the template leaves out parts of messages, they are joined, if that shows those of more roles:
-// it may leave out others all the same, such as thoughts.
-void render_whole(ModelState &model, Templates &templates, const ChatInput &input, const volatile int32_t *cancelled, ChatPrompt &out) {
-  render_as(model, templates, input, cancelled, out);
-  if (!out.has_parts) return;
-  const auto missing = roles_missing_parts(input.messages, out.prompt.text);
-  if (missing.empty()) return;
-  auto other = input;
-  other.messages = joined_parts(input.messages, missing);
-  ChatPrompt whole;
-  const Outcome joined = Outcome::of([&] { render_as(model, templates, other, cancelled, whole); });
-  throw_if_cancelled(cancelled);
-  if (joined.code == nullptr && roles_missing_parts(input.messages, whole.prompt.text).size() < missing.size()) out = std::move(whole);
 }
 
 } // namespace
@@ -216,7 +201,7 @@ bool render_chat(ModelState &model, const ChatInput &input, const volatile int32
   if (compiled.code != nullptr) throw_if_cancelled(cancelled);
   if (compiled.code != nullptr) throw CodedError("chat_unsupported", "The chat template does not compile: " + in_one_line(compiled.message));
   check_texts(input);
-  const Outcome taken = Outcome::of([&] { render_whole(model, *templates, input, cancelled, out); }, refused);
+  const Outcome taken = Outcome::of([&] { render_as(model, *templates, input, cancelled, out); }, refused);
   if (taken.code == nullptr) return true;
   // Only retry if the template itself refuses.
   if (std::strcmp(taken.code, refused) != 0) throw CodedError(taken.code, taken.message, taken.index);
@@ -225,7 +210,7 @@ bool render_chat(ModelState &model, const ChatInput &input, const volatile int32
   auto other = input;
   other.messages = usual_turns(input.messages);
   const bool same = other.messages == common_json::parse(input.messages).dump();
-  if (!same && Outcome::of([&] { render_whole(model, *templates, other, cancelled, out); }).code == nullptr) return true;
+  if (!same && Outcome::of([&] { render_as(model, *templates, other, cancelled, out); }).code == nullptr) return true;
   throw_if_cancelled(cancelled);
   const int32_t turn = refused_turn(input.messages, [&](const std::string &messages) {
     other.messages = messages;

@@ -49,7 +49,6 @@ struct AnswerShape {
 struct ChatPrompt {
   Prompt prompt;
   std::shared_ptr<AnswerShape> answer;
-  bool has_parts = false;  // some messages have several
   bool shows_tools = true; // whether the template shows tools to the model
   size_t least_tokens = 0; // if not rendered: a lower bound on the tokens of the messages
 };

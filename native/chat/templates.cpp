@@ -96,6 +96,10 @@ std::string Templates::prompt(const common_chat_templates_inputs &inputs) const 
   return (continues ? common_chat_templates_apply(compiled.get(), inputs) : render_only(inputs)).prompt;
 }
 
+void Templates::make_printable(std::vector<common_chat_msg> &messages, size_t count) {
+  forms.make_printable(messages, count, [this](const common_chat_templates_inputs &inputs) { return prompt(inputs); });
+}
+
 std::string Templates::source() const {
   return common_chat_templates_source(compiled.get()) + common_chat_templates_source(compiled.get(), "tool_use");
 }

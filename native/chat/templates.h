@@ -6,6 +6,7 @@
 
 #include "chat.h"
 #include "chat/custom_input.h"
+#include "chat/text_forms.h"
 #include "schema/schema.h"
 
 #include <atomic>
@@ -47,6 +48,8 @@ public:
   std::string source() const;
   bool parallel_tool_calls() const { return parallel; }
   bool supports_thinking() const { return thinks; }
+  // Gives the first `count` messages a form of which the template prints every text.
+  void make_printable(std::vector<common_chat_msg> &messages, size_t count);
   // Whether prompts tell the model of tools.
   bool shows_tools() const { return tools; }
 
@@ -71,6 +74,7 @@ private:
   bool parallel = false;
   bool thinks = true;
   bool tools = true;
+  TextForms forms;
   bool has_tool_use = false;
   Way way = Way::generic;
   mutable std::atomic<int> freedom{-1}; // of calls, a bit for each member; -1: not known yet

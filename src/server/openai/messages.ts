@@ -44,18 +44,14 @@ function readMessage(fields: Fields): ChatMessage {
   return message;
 }
 
-/**
- * Keeps several parts separate, since some templates render them in their own way. One part is just
- * its text: of a tool's result, some templates print a single part as a list, or not at all.
- */
+/** Keeps parts separate, since some templates render them in their own way. */
 function readContent(fields: Fields): ChatMessage['content'] {
   const content = fields.get('content');
   if (content === undefined || typeof content === 'string') return content ?? '';
   if (!Array.isArray(content)) throw wrongType(fields.param('content'), 'a string or an array of text parts', content);
   const parts = fields.array('content', maxParts) ?? [];
   if (parts.length === 0) return '';
-  const texts = parts.map((part, index) => readPart(part, `${fields.param('content')}[${index}]`));
-  return texts.length === 1 ? texts[0]! : texts.map((text) => ({ type: 'text' as const, text }));
+  return parts.map((part, index) => ({ type: 'text' as const, text: readPart(part, `${fields.param('content')}[${index}]`) }));
 }
 
 function readPart(value: unknown, at: string): string {
