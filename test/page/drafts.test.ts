@@ -4,7 +4,7 @@ import t from 'tap';
 import type { Page } from 'playwright-core';
 import { RecuaError } from '#recua/errors.js';
 import { startApp, until } from '../server/app-under-test.js';
-import { closeBrowsers, comesTrue, lastAnswer, missing, openPage, say } from './browsers.js';
+import { closeBrowsers, comesTrue, lastAnswer, missing, openPage, say, turnTo } from './browsers.js';
 
 t.teardown(closeBrowsers);
 
@@ -75,6 +75,30 @@ t.test('what a hidden tab keeps stays if the browser discards it without a word'
   }, hidden);
   t.match(await kept(true), 'half a thought');
   t.notMatch(await kept(false), 'half a thought', 'a copy of the tab does not get it');
+});
+
+t.test('a copy of a hidden tab writes a chat of its own', { skip: missing('chromium') }, async (t) => {
+  const { url } = await startApp(t);
+  const { page } = await openPage(t, 'chromium', url);
+  await box(page).fill('half a thought');
+  const kept = await page.evaluate(() => {
+    Object.defineProperty(document, 'hidden', { get: () => true });
+    document.dispatchEvent(new Event('visibilitychange'));
+    return sessionStorage.getItem('drafts')!;
+  });
+  const copy = await page.context().newPage();
+  await copy.addInitScript((drafts) => sessionStorage.setItem('drafts', drafts), kept);
+  await copy.goto(url);
+  await copy.getByRole('heading', { name: 'Start a conversation' }).waitFor();
+  t.equal(await box(copy).inputValue(), 'half a thought');
+  for (const [tab, text] of [[page, 'apples'], [copy, 'pears']] as const) {
+    await say(tab, text);
+    await lastAnswer(tab);
+  }
+  await turnTo(copy);
+  const list = copy.getByRole('navigation', { name: 'Conversations' });
+  await list.getByRole('link', { name: 'apples' }).waitFor();
+  await list.getByRole('link', { name: 'pears' }).waitFor();
 });
 
 t.test('a hidden tab keeps a message that comes back', { skip: missing('chromium') }, async (t) => {

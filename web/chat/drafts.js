@@ -2,7 +2,7 @@
 // tool calls. Also kept when the tab is loaded again.
 import { notify } from '../app/notice.js';
 import { inTab } from '../app/stored.js';
-import { newConversation } from './tree.js';
+import { newConversation, newId } from './tree.js';
 
 /**
  * @typedef {import('./tree.js').Attached} Attached
@@ -37,7 +37,11 @@ export class Drafts {
   #read() {
     try {
       const { newChat, texts, files, lost } = JSON.parse(inTab.get(stored) ?? '');
-      Object.assign(this, { newChat, texts: new Map(texts), files: new Map(files) });
+      // A copy of a hidden tab has read the same.
+      const id = newId();
+      /** @param {[string, unknown][]} list */
+      const mapOf = (list) => new Map(list.map(([key, value]) => [key === newChat.id ? id : key, value]));
+      Object.assign(this, { newChat: { ...newChat, id }, texts: mapOf(texts), files: mapOf(files) });
       if (lost.length > 0) notify(`These files were lost when the page was loaded again; attach them again: ${lost.join(', ')}.`);
     } catch {
       // There are none.
@@ -45,7 +49,7 @@ export class Drafts {
     this.#forgetStored();
   }
 
-  /** A copy of this tab must not have the same new chat. */
+  /** A copy of this tab has no use for them. */
   #forgetStored() {
     inTab.remove(stored);
   }
