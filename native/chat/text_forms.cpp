@@ -9,8 +9,8 @@ namespace recua {
 
 namespace {
 
-// Texts that no template contains.
-const std::string one = "Qwzxk", other = "Vkyjw";
+// Texts that no template contains, nor changes, as by upper().
+const std::string one = "83174", other = "59206";
 
 common_chat_msg message(const std::string &role, const std::string &content) {
   common_chat_msg made;
@@ -60,7 +60,7 @@ TextForms::Kind TextForms::kind_of(const common_chat_msg &message) {
   return message.role == "tool" ? of_tool : message.role == "user" ? of_user : of_system;
 }
 
-common_chat_templates_inputs TextForms::conversation(Kind kind, const std::function<void(common_chat_msg &)> &fill) {
+common_chat_templates_inputs TextForms::conversation(Kind kind, bool tools, const std::function<void(common_chat_msg &)> &fill) {
   const auto asked = message("user", "?");
   common_chat_templates_inputs inputs;
   inputs.reasoning_format = COMMON_REASONING_FORMAT_DEEPSEEK;
@@ -69,30 +69,29 @@ common_chat_templates_inputs TextForms::conversation(Kind kind, const std::funct
   if (kind == of_system) messages = {message("system", ""), asked};
   if (kind == of_user) messages = {message("user", "")};
   if (kind == of_assistant) messages = {asked, message("assistant", ""), asked};
-  if (kind == of_caller || kind == of_tool) {
-    messages = {asked, calling(message("assistant", "")), result(kind == of_tool ? "" : "it")};
-    inputs.tools.push_back({"look", "", R"({"type":"object","properties":{"at":{"type":"string"}}})"});
-  }
+  if (kind == of_caller || kind == of_tool) messages = {asked, calling(message("assistant", "")), result(kind == of_tool ? "" : "it")};
+  if (tools) inputs.tools.push_back({"look", "", R"({"type":"object","properties":{"at":{"type":"string"}}})"});
   fill(*std::find_if(messages.begin(), messages.end(), [&](const auto &told) { return kind_of(told) == kind; }));
   return inputs;
 }
 
 // Whether two parts come out like one text that has between them what the template puts there.
 bool TextForms::takes_parts(Kind kind, const Render &render) {
-  return known(parts[kind], false, [&] {
-    const std::string shown = render(conversation(kind, [](auto &told) { told.content_parts = {{"text", one}, {"text", other}}; }));
+  const auto takes = [&](bool tools) {
+    const std::string shown = render(conversation(kind, tools, [](auto &told) { told.content_parts = {{"text", one}, {"text", other}}; }));
     const size_t at = shown.find(one), next = shown.find(other);
     if (at == std::string::npos || next == std::string::npos || next < at) return false;
     const std::string text = shown.substr(at, next - at) + other;
-    return render(conversation(kind, [&](auto &told) { told.content = text; })) == shown;
-  });
+    return render(conversation(kind, tools, [&](auto &told) { told.content = text; })) == shown;
+  };
+  return known(parts[kind], false, [&] { return takes(false) && takes(true); });
 }
 
 // Whether a text comes out that stands beside thoughts.
 bool TextForms::takes_thoughts(Kind kind, const Render &render) {
   return known(thoughts[kind], true, [&] {
     const auto shows = [&](const std::string &reasoning) {
-      return render(conversation(kind, [&](auto &told) {
+      return render(conversation(kind, kind == of_caller, [&](auto &told) {
         told.content = one;
         told.reasoning_content = reasoning;
       })).find(one) != std::string::npos;

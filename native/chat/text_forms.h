@@ -27,7 +27,7 @@ private:
 
   static Kind kind_of(const common_chat_msg &message);
   // A conversation that templates know, with a message of this kind, which `fill` completes.
-  static common_chat_templates_inputs conversation(Kind kind, const std::function<void(common_chat_msg &)> &fill);
+  static common_chat_templates_inputs conversation(Kind kind, bool tools, const std::function<void(common_chat_msg &)> &fill);
   bool takes_parts(Kind kind, const Render &render);
   bool takes_thoughts(Kind kind, const Render &render);
 
