@@ -254,8 +254,8 @@ export const serverSettings = {
     flag: {
       names: ['--models'], value: 'file', inline: true,
       help: 'Serve the models of this JSON file, each with its settings; with arguments, only '
-        + 'those named. If the config file has "models" instead, these get their settings from it, '
-        + 'and without arguments the rest of the store is served, too',
+        + 'those named. The config file may have "models" instead: these models then have the '
+        + 'settings given there, and without arguments the rest of the store is served, too',
     },
   },
   ...poolSettings,

@@ -75,7 +75,7 @@ export function parsed(text) {
 export function isWrongJson(name, text) {
   if (!text?.trim()) return false;
   const value = parsed(text);
-  return name === 'tools' ? !Array.isArray(value) : typeof value !== 'object' || value === null;
+  return name === 'tools' ? !Array.isArray(value) : typeof value !== 'object' || value === null || Array.isArray(value);
 }
 
 /** @param {Conversation} conversation */

@@ -116,7 +116,9 @@ export function Composer({ model }) {
     }
     if (pasted.length <= longPaste) return;
     event.preventDefault();
-    setFiles([...files, { name: `pasted-${files.length + 1}.txt`, text: pasted }]);
+    let number = 1;
+    while (files.some(({ name }) => name === `pasted-${number}.txt`)) number++;
+    setFiles([...files, { name: `pasted-${number}.txt`, text: pasted }]);
   };
   /** The browser itself moves text that is dragged into the box. @param {DragEvent} event */
   const onDrag = (event) => {

@@ -2,7 +2,7 @@
 import { count } from '../app/units.js';
 import { parsed } from './asking.js';
 import { messagesOf } from './database.js';
-import { childrenOf, newConversation, newId, pathOf } from './tree.js';
+import { childrenOf, fileText, newConversation, newId, pathOf } from './tree.js';
 
 /** @typedef {import('./tree.js').Conversation} Conversation */
 /** @typedef {import('./tree.js').Message} Message */
@@ -65,7 +65,7 @@ export async function exportMarkdown(conversation, read) {
   const path = pathOf(childrenOf(await read(conversation)), conversation.chosen);
   const parts = path.map(({ role, content, model, toolCalls = [], attached = [] }) => [
     `## ${role === 'user' ? 'You' : role === 'tool' ? 'Tool' : model || 'Assistant'}`,
-    ...attached.map(({ name, text }) => `File ${name}:\n\n\`\`\`\`\n${text}\n\`\`\`\``),
+    ...attached.map(fileText),
     content,
     ...toolCalls.map((call) => `\`${call.name}(${call.arguments})\``),
   ].filter(Boolean).join('\n\n'));

@@ -244,9 +244,9 @@ class Session extends Emitter {
   async #takeBack(chat, messages, thrown) {
     const { conversation } = chat;
     notify(`Not sent: ${sentenceOf(thrown)}`);
+    this.drafts.putBack(messages[0]);
     for (const message of messages) await this.#kept.removeMessage(message).catch(() => undefined);
     chat.remove(messages);
-    this.drafts.putBack(messages[0]);
     void this.#save(conversation, []);
     this.changed();
   }

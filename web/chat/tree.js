@@ -147,7 +147,7 @@ export function wireMessage({ role, content, reasoning, toolCalls, callId, attac
 }
 
 /** A file as text of a message, in a fence longer than any in the file. @param {Attached} file */
-function fileText({ name, text }) {
+export function fileText({ name, text }) {
   let longest = 2;
   for (const [ticks] of text.matchAll(/`{3,}/g)) longest = Math.max(longest, ticks.length);
   const fence = '`'.repeat(longest + 1);
@@ -157,5 +157,5 @@ function fileText({ name, text }) {
 /** The first line, without the marks of Markdown. @param {string} text */
 export function titleOf(text) {
   const line = (text.trim().split('\n', 1)[0] ?? '').replace(/^#+ |\*\*|`/g, '');
-  return line.length > 60 ? `${line.slice(0, 57).trimEnd()}…` : line || 'New chat';
+  return line.length > 60 ? `${line.slice(0, 57).replace(/[\ud800-\udbff]$/, '').trimEnd()}…` : line || 'New chat';
 }

@@ -138,7 +138,7 @@ export class Conversation {
 
   #take(data: RawData, isBinary: boolean): void {
     if (isBinary) return this.#socket.close(noText, 'Expected text.');
-    if (!this.#opener.mayGoOn()) return this.#socket.close(tooMuch, 'The API key has expired.');
+    if (!this.#opener.mayGoOn()) return this.#socket.close(tooMuch, 'The API key has expired or was removed.');
     const text = (data as Buffer).toString('utf8');
     const isMuch = this.#waiting.length > 0 && (this.#waiting.length >= mostWaiting || this.#waitingLetters() + text.length > this.#gateway.config.bodyLimitBytes);
     if (isMuch || !this.#held.add(text.length, this.#opener.who)) {
