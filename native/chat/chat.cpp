@@ -208,10 +208,14 @@ bool render_chat(ModelState &model, const ChatInput &input, const volatile int32
   throw_if_cancelled(cancelled);
   if (watch.exceeded()) throw CodedError(refused, in_one_line(taken.message));
   auto other = input;
-  other.messages = usual_turns(input.messages);
-  const bool same = other.messages == common_json::parse(input.messages).dump();
-  if (!same && Outcome::of([&] { render_as(model, *templates, other, cancelled, out); }).code == nullptr) return true;
-  throw_if_cancelled(cancelled);
+  std::string refused_form = common_json::parse(input.messages).dump();
+  for (const bool users_join_results : {false, true}) {
+    other.messages = usual_turns(input.messages, users_join_results);
+    if (other.messages == refused_form) continue;
+    if (Outcome::of([&] { render_as(model, *templates, other, cancelled, out); }).code == nullptr) return true;
+    throw_if_cancelled(cancelled);
+    refused_form = other.messages;
+  }
   const int32_t turn = refused_turn(input.messages, [&](const std::string &messages) {
     other.messages = messages;
     other.continuation = "none";

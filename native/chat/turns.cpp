@@ -96,7 +96,7 @@ struct Turn {
 
 } // namespace
 
-std::string usual_turns(const std::string &messages) {
+std::string usual_turns(const std::string &messages, bool users_join_results) {
   std::vector<Turn> turns;
   std::set<std::string> asked; // ids of calls
   std::map<std::string, std::string> renamed;
@@ -124,7 +124,8 @@ std::string usual_turns(const std::string &messages) {
     const auto other = renamed.find(role == "tool" ? given.value("tool_call_id", "") : "");
     if (!unasked && other != renamed.end()) turn.message.set({"tool_call_id", other->second});
     const bool again = !turns.empty() && turns.back().role == turn.role && (turn.role == "user" || turn.role == "assistant");
-    if (again) turns.back().join(std::move(turn));
+    const bool joins = users_join_results && turn.role == "user" && !turns.empty() && turns.back().role == "tool";
+    if (again || joins) turns.back().join(std::move(turn));
     else turns.push_back(std::move(turn));
   }
   auto out = common_json::array();

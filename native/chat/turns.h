@@ -18,9 +18,10 @@ std::string role_of(const common_json &message);
 // A message's text, its parts joined by newlines.
 std::string text_of(const common_json &message);
 
-// The same messages, as JSON, in a form that all templates accept; the unchanged text if they
-// already have that form.
-std::string usual_turns(const std::string &messages);
+// The same messages, as JSON, in a form that most templates accept; the unchanged text if they
+// already have that form. `users_join_results`: a user's text right behind a tool's result becomes
+// part of it, for templates that want the answer there.
+std::string usual_turns(const std::string &messages, bool users_join_results);
 
 // The index of the first message that a template refuses, found by a binary search over beginnings
 // of the list; -1 if it cannot be found. `refuses` renders such a beginning.

@@ -44,6 +44,13 @@ t.test('ids of calls that a template refuses become nine letters and digits, by 
   t.match(await render(chat, plain), '[call_0123456789abcdef][abcdefghi][toolu_01]toolu_01', 'another template gets them unchanged');
 });
 
+t.test('a user right after a result joins it only where the template refuses all else', async (t) => {
+  const wantsAnswer = strict.replace('{%- for message in messages %}', `{%- for message in messages %}{%- if message.role == 'user' and not loop.first and messages[loop.index0 - 1].role == 'tool' %}{{ raise_exception('An answer must follow a result') }}{%- endif %}`);
+  const chat = [{ role: 'user', content: 'a' }, call('{"x": 1}'), { role: 'tool', tool_call_id: 'abcdefghi', content: 'ok' }, { role: 'user', content: 'b' }, { role: 'user', content: 'c' }];
+  t.equal(await render(chat, wantsAnswer), '<user>a<assistant>look(x=1)<tool>ok\n\nb\n\nc');
+  t.equal(await render(chat), '<user>a<assistant>look(x=1)<tool>ok<user>b\n\nc');
+});
+
 t.test('a template that accepts them gets them unchanged', async (t) => {
   const plain = `{% for message in messages %}{{ '<' + message.role + '>' + message.content }}{% endfor %}`;
   t.equal(await render([{ role: 'user', content: 'a' }, { role: 'user', content: 'b' }, { role: 'system', content: 'c' }], plain), '<user>a<user>b<system>c');
@@ -64,6 +71,7 @@ t.test('every vendored template takes the messages that agents send', async (t) 
   };
   const calls: Record<string, object[]> = {
     'cut off arguments': [{ role: 'user', content: 'FIRST' }, call('{"city": "Par'), { role: 'tool', tool_call_id: 'abcdefghi', content: 'LATE' }, { role: 'user', content: 'SECOND' }],
+    'a user after a result': [{ role: 'user', content: 'FIRST' }, call('{"city": "Paris"}'), { role: 'tool', tool_call_id: 'abcdefghi', content: 'LATE' }, { role: 'user', content: 'SECOND' }],
     'a result of no call': [{ role: 'user', content: 'FIRST' }, { role: 'assistant', content: 'b' }, { role: 'tool', tool_call_id: 'nobodysid', content: 'LATE' }, { role: 'user', content: 'SECOND' }],
   };
   const refused: string[] = [];
