@@ -19,13 +19,16 @@ async function damage(path: string): Promise<void> {
 }
 
 t.test('a file that llama.cpp gives up on is refused with its reason, without a stack trace', async (t) => {
-  const path = join(t.testdir(), 'scaling.gguf');
-  const more: Meta[] = [
-    ['llama.feed_forward_length', types.u32, 64], ['llama.attention.head_count', types.u32, 4], ['llama.attention.layer_norm_rms_epsilon', types.f32, 1e-5],
-    ['llama.rope.scaling.type', types.string, 'odd'],
-  ];
-  const all = sound.metadata!.map((one): Meta => (!Buffer.isBuffer(one) && one[0] === 'llama.block_count' ? [one[0], types.u32, 2] : one as Meta));
-  writeFileSync(path, gguf({ ...sound, metadata: [...all, ...more] }));
+  const path = join(t.testdir(), 'odd.gguf');
+  const of = (name: string, value: number): Meta => [`wavtokenizer-dec.${name}`, types.u32, value];
+  writeFileSync(path, gguf({
+    ...sound,
+    metadata: [
+      ['general.architecture', types.string, 'wavtokenizer-dec'], of('context_length', 128), of('embedding_length', 32), of('block_count', 2), of('features_length', 32),
+      of('posnet.embedding_length', 32), of('posnet.block_count', 3), of('convnext.embedding_length', 32), of('convnext.block_count', 2),
+      ...sound.metadata!.filter((one) => !Buffer.isBuffer(one) && one[0].startsWith('tokenizer.')),
+    ],
+  }));
   const { code, stderr } = await recua(['run', path, '-p', 'Hello']);
   t.equal(code, 1);
   t.match(stderr, /^recua: The engine process died while loading the model \(signal SIGABRT\); its last output: .*GGML_ASSERT\(\S.*\) failed\.$/m);
