@@ -82,7 +82,11 @@ export async function openPage(t: Test, name: BrowserName, url: string, options:
     // The page shows what the server refuses, and so does the browser's console.
     if (message.type() === 'error' && !message.text().startsWith('Failed to load resource')) complaints.push(message.text());
   });
-  t.teardown(() => context.close());
+  t.teardown(async () => {
+    // A request that a test answers may still be on its way.
+    await page.unrouteAll({ behavior: 'ignoreErrors' });
+    await context.close();
+  });
   await page.goto(url);
   return { page, asked, complaints };
 }
