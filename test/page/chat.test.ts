@@ -263,8 +263,8 @@ t.test('the message box', { skip: missing('chromium') }, async (t) => {
     await page.getByRole('status').getByText('picture.bin is not text').waitFor();
     await box.focus();
     await page.evaluate(`(() => { const data = new DataTransfer(); data.setData('text/plain', 'x'.repeat(5000)); document.activeElement.dispatchEvent(new ClipboardEvent('paste', { clipboardData: data, bubbles: true, cancelable: true })); })()`);
-    await page.getByText('pasted-2.txt').waitFor();
-    await page.getByRole('button', { name: 'Remove pasted-2.txt' }).click();
+    await page.getByText('pasted-1.txt').waitFor();
+    await page.getByRole('button', { name: 'Remove pasted-1.txt' }).click();
     const sent = page.waitForRequest((request) => request.url().endsWith('/v1/chat/completions'));
     await say(page, 'Whose load?');
     t.equal((await sent).postDataJSON().messages[0].content, 'File llamas.csv:\n```\nname,load\nYana,30\n\n```\n\nWhose load?');
