@@ -11,6 +11,8 @@
 
 namespace recua {
 
+namespace {
+
 std::string role_of(const common_json &message) {
   return message.is_object() && message.contains("role") && message.at("role").is_string() ? message.at("role").get<std::string>() : "";
 }
@@ -28,8 +30,6 @@ std::string text_of(const common_json &message) {
   }
   return text;
 }
-
-namespace {
 
 bool has_calls(const common_json &message) {
   return message.contains("tool_calls") && message.at("tool_calls").is_array() && !message.at("tool_calls").empty();

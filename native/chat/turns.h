@@ -4,19 +4,11 @@
 // (docs/history.md) and tried once more. Used by chat.cpp on pool threads.
 #pragma once
 
-#include "json.h"
-
 #include <cstdint>
 #include <functional>
 #include <string>
 
 namespace recua {
-
-// A message's role; '' without one.
-std::string role_of(const common_json &message);
-
-// A message's text, its parts joined by newlines.
-std::string text_of(const common_json &message);
 
 // The same messages, as JSON, in a form that most templates accept; the unchanged text if they
 // already have that form. `users_join_results`: a user's text right behind a tool's result becomes

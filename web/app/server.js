@@ -1,6 +1,7 @@
 // Requests to the server: JSON, event streams, and errors as sentences. If the server needs an API
 // key, the page keeps it until the tab is closed.
 import { askedSecret } from './dialog.js';
+import { Emitter } from './emitter.js';
 import { inTab } from './stored.js';
 
 /** The server refused a request, the request never reached it, or the answer broke off. */
@@ -28,6 +29,9 @@ let asking;
 let declined = false;
 export const askAgain = () => { declined = false; };
 
+/** Changes when the user gives a key, for what was asked quietly before and refused. */
+export const keyGiven = new Emitter();
+
 /** @param {string} why @returns {Promise<boolean>} whether there is a new key */
 function askForKey(why) {
   return asking ??= askedSecret('API key', why, 'Use key').then((key) => {
@@ -36,8 +40,7 @@ function askForKey(why) {
     if (key === undefined) return false;
     // A header cannot carry other characters.
     inTab.set('apiKey', key.replace(/[^\x21-\x7e]/g, ''));
-    // For what was asked quietly before, and refused.
-    dispatchEvent(new Event('apikey'));
+    keyGiven.changed();
     return true;
   });
 }

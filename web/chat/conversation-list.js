@@ -6,7 +6,7 @@ import { useEmitter } from '../app/emitter.js';
 import { IconButton } from '../app/icons.js';
 import { closes } from '../app/keys.js';
 import { notify } from '../app/notice.js';
-import { sentenceOf } from '../app/server.js';
+import { keyGiven, sentenceOf } from '../app/server.js';
 import { savedChats } from './saved-chats.js';
 import { conversationsSaying } from './database.js';
 import { exportJson, exportMarkdown, importJson } from './files.js';
@@ -39,11 +39,11 @@ export function ConversationList({ isShown, go }) {
     look();
     document.addEventListener('visibilitychange', look);
     addEventListener('focus', look);
-    addEventListener('apikey', look);
+    const unwatch = keyGiven.watch(look);
     return () => {
       document.removeEventListener('visibilitychange', look);
       removeEventListener('focus', look);
-      removeEventListener('apikey', look);
+      unwatch();
     };
   }, []);
   useEffect(() => {

@@ -49,7 +49,7 @@ export class Drafts {
     this.#forgetStored();
   }
 
-  /** A copy of this tab has no use for them. */
+  /** They are here again, and may be sent. A copy of this tab has no use for them. */
   #forgetStored() {
     inTab.remove(stored);
   }

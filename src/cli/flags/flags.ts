@@ -112,12 +112,12 @@ export function variableNames(flag: Flag<unknown>): string[] {
   return settingNames(flag).map((name) => `RECUA_${name.toUpperCase().replaceAll('-', '_')}`);
 }
 
-/** A value as it may be shown: secrets are hidden. */
 /** Whether the help describes the default, because `fallback` does not. */
 export function describesDefault({ help }: Flag<unknown>): boolean {
   return /\bby default\b/.test(help);
 }
 
+/** A value as it may be shown: secrets are hidden. */
 export function shownValue(flag: Flag<unknown>, value: unknown): unknown {
   return flag.secret && value !== '' ? '(hidden)' : value;
 }
