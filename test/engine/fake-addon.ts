@@ -45,6 +45,8 @@ export interface FakeOptions {
   loadError?: { code: string; message: string };
   /** Dies while loading. */
   killOnLoad?: boolean;
+  /** A text to tokenize with `marks.kill` kills the process at once. */
+  killsTokenizing?: boolean;
   /** The first step, which is part of the load, never ends. */
   stuckOnLoad?: boolean;
 }
@@ -515,6 +517,7 @@ class FakeModel implements NativeModel {
     this.owner.tokenized.push(options);
     if (this.#closed) throw coded('closed', 'the model is closed');
     if (text.includes(marks.stuckPool)) this.#stuckPool = true;
+    if (this.fake.killsTokenizing && text.includes(marks.kill)) process.kill(process.pid, 'SIGKILL');
     if (this.#stuckPool) await new Promise(() => {});
     await new Promise((resolve) => setImmediate(resolve));
     return fakeTokenize(text, addSpecial, parseSpecial);

@@ -213,11 +213,18 @@ t.test('a cut answer can be continued, and two models answer side by side', { sk
   const { page, complaints } = await openPage(t, 'chromium', url);
   await say(page, 'Count');
   t.match(await lastAnswer(page), /^One two three\n[^]*reached the token limit/);
-  await page.getByRole('button', { name: 'Continue this answer' }).click();
+  // A second click, before the button is drawn again, changes nothing.
+  await page.getByRole('button', { name: 'Continue this answer' }).evaluate((button) => {
+    const { click } = button as { click?(): void };
+    click?.call(button);
+    click?.call(button);
+  });
   // In one paragraph.
   await page.locator('article.answer .prose > p', { hasText: /^One two threeOne two three$/ }).waitFor();
   t.match(JSON.parse(engine.requests.at(-1)!.messages), [{ role: 'user' }, { role: 'assistant', content: 'One two three' }]);
   await page.locator('.numbers').getByText('6 tokens').waitFor();
+  t.equal(await page.getByText('Another tab').count(), 0);
+  t.equal(engine.requests.length, 2);
   engine.script = async function* () { await new Promise(setImmediate); };
   await page.getByRole('button', { name: 'Continue this answer' }).click();
   await page.getByText('The model had nothing to add.').waitFor();

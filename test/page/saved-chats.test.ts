@@ -490,6 +490,35 @@ t.test('versions that are chosen faster than the file is written are all written
   t.strictSame(complaints, []);
 });
 
+t.test('chats that could not be listed are listed once the server responds', { skip: missing('chromium') }, async (t) => {
+  const { folder, url } = await start(t);
+  for (const name of ['cusco', 'lima']) await savedChats(folder).create({ messages: exchange }, name);
+  const { page } = await openPage(t, 'chromium', 'about:blank');
+  let isGone = true;
+  let refused = 0;
+  await page.route((address) => /\/(ui\/server|sessions|v1\/models)$/.test(address.pathname), async (route) => {
+    if (!isGone) return await route.continue();
+    refused++;
+    await route.abort();
+  });
+  await page.goto(url);
+  await page.getByText('Cannot reach the server').first().waitFor();
+  t.ok(refused >= 2);
+  isGone = false;
+  await listed(page).filter({ hasText: 'cusco' }).waitFor();
+});
+
+t.test('a list says how many chats it does not show', { skip: missing('chromium') }, async (t) => {
+  const { folder, url } = await start(t);
+  for (let at = 0; at < 302; at++) await savedChats(folder).create({ messages: exchange }, `trip-${at}`);
+  const { page } = await openPage(t, 'chromium', url);
+  await listed(page).nth(299).waitFor();
+  t.equal(await listed(page).count(), 300);
+  await page.getByText('2 more are not shown. Search finds them.').waitFor();
+  await page.getByRole('searchbox', { name: 'Search conversations' }).fill('trip-30');
+  await page.getByText('not shown').waitFor({ state: 'detached' });
+});
+
 t.test('with an API key, the saved chats are listed once the key is given', { skip: missing('chromium') }, async (t) => {
   const { env } = makeHome(t);
   const folder = join(Object.values(env)[0]!, 'sessions');

@@ -29,8 +29,13 @@ let asking;
 let declined = false;
 export const askAgain = () => { declined = false; };
 
-/** Changes when the user gives a key, for what was asked quietly before and refused. */
-export const keyGiven = new Emitter();
+/**
+ * Changes when requests that failed may succeed now: the user gave a key, or the server responds
+ * again.
+ */
+export const mayAnswer = new Emitter();
+/** The last request did not reach the server. */
+let isLost = false;
 
 /** @param {string} why @returns {Promise<boolean>} whether there is a new key */
 function askForKey(why) {
@@ -40,7 +45,7 @@ function askForKey(why) {
     if (key === undefined) return false;
     // A header cannot carry other characters.
     inTab.set('apiKey', key.replace(/[^\x21-\x7e]/g, ''));
-    keyGiven.changed();
+    mayAnswer.changed();
     return true;
   });
 }
@@ -89,9 +94,14 @@ async function requestWith(key, path, { method, body, headers, signal }) {
     });
   } catch (cause) {
     if (signal?.aborted) throw cause;
+    isLost = true;
     throw new ServerError('Cannot reach the server. Is it still running?', 'unreachable');
   } finally {
     clearTimeout(timer);
+  }
+  if (isLost) {
+    isLost = false;
+    mayAnswer.changed();
   }
   if (!response.ok) throw await errorOf(response);
   return response;

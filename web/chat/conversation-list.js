@@ -6,7 +6,7 @@ import { useEmitter } from '../app/emitter.js';
 import { IconButton } from '../app/icons.js';
 import { closes } from '../app/keys.js';
 import { notify } from '../app/notice.js';
-import { keyGiven, sentenceOf } from '../app/server.js';
+import { mayAnswer, sentenceOf } from '../app/server.js';
 import { savedChats } from './saved-chats.js';
 import { conversationsSaying } from './database.js';
 import { exportJson, exportMarkdown, importJson } from './files.js';
@@ -16,6 +16,9 @@ import { session } from './session.js';
 
 const searchAfterMs = 150;
 const mostShown = 300;
+
+/** @param {number} count */
+const unshown = (count) => count > mostShown && html`<p class="dim pad">${count - mostShown} more are not shown. Search finds them.</p>`;
 
 /** @param {number} ms */
 function ageOf(ms) {
@@ -39,7 +42,7 @@ export function ConversationList({ isShown, go }) {
     look();
     document.addEventListener('visibilitychange', look);
     addEventListener('focus', look);
-    const unwatch = keyGiven.watch(look);
+    const unwatch = mayAnswer.watch(look);
     return () => {
       document.removeEventListener('visibilitychange', look);
       removeEventListener('focus', look);
@@ -75,9 +78,10 @@ export function ConversationList({ isShown, go }) {
     <nav aria-label="Conversations">
       ${ordered.map(([group, ones]) => html`<section key=${group}><h2>${group}</h2><ul>${ones.map((/** @type {Conversation} */ one) => html`
         <${Entry} key=${one.id} one=${one} isOpen=${isShown && one.id === conversation.id} title=${one.title} pinned=${one.pinned} go=${go} />`)}</ul></section>`)}
+      ${unshown(found.length)}
       ${isServed && terminal.length > 0 && html`<section><h2>On the server (recua chat)</h2><ul>${terminal.slice(0, mostShown).map(({ name, error, one }) => one && !error
         ? html`<${Entry} key=${one.id} one=${one} isOpen=${isShown && one.id === conversation.id} title=${one.title} pinned=${one.pinned} go=${go} />`
-        : html`<${Unseen} key=${name} name=${name} error=${error} go=${go} />`)}</ul></section>`}
+        : html`<${Unseen} key=${name} name=${name} error=${error} go=${go} />`)}</ul>${unshown(terminal.length)}</section>`}
       ${found.length === 0 && terminal.length === 0 && html`<p class="dim pad">${wanted === '' ? 'No conversations yet. They are saved in this browser.' : 'Nothing found.'}</p>`}
     </nav>
     <div class="row quiet-row">

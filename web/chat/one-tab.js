@@ -1,12 +1,29 @@
 // Only one of several tabs writes an answer: the one that holds its lock.
 
+/** Answers whose locks this tab holds. @type {Set<string>} */
+const here = new Set();
+
+/** @param {string} id */
+export const isHeldHere = (id) => here.has(id);
+
+/** Keeps the lock of an answer until `release` is called. @param {string} id */
+function kept(id) {
+  here.add(id);
+  /** @type {() => void} */
+  let end = () => undefined;
+  const released = new Promise((resolve) => { end = () => resolve(undefined); });
+  const release = () => {
+    here.delete(id);
+    end();
+  };
+  return { released, release };
+}
+
 /** Takes the lock of an answer. Returns a function that releases it. @param {string} id */
 export function hold(id) {
-  /** @type {() => void} */
-  let release = () => undefined;
-  const held = new Promise((resolve) => { release = () => resolve(undefined); });
+  const { released, release } = kept(id);
   // Browsers offer no locks to a page that came over plain HTTP from another machine.
-  void navigator.locks?.request(`answer-${id}`, () => held);
+  void navigator.locks?.request(`answer-${id}`, () => released);
   return release;
 }
 
@@ -18,7 +35,12 @@ export function hold(id) {
 export async function tryHold(id) {
   if (!navigator.locks) return () => undefined;
   return await new Promise((resolve) => {
-    void navigator.locks.request(`answer-${id}`, { ifAvailable: true }, (lock) => (lock ? new Promise((end) => resolve(() => end(undefined))) : resolve(undefined)));
+    void navigator.locks.request(`answer-${id}`, { ifAvailable: true }, (lock) => {
+      if (!lock) return resolve(undefined);
+      const { released, release } = kept(id);
+      resolve(release);
+      return released;
+    });
   });
 }
 

@@ -9,7 +9,7 @@ import * as database from './database.js';
 import { Drafts } from './drafts.js';
 import { KeptChats } from './kept-chats.js';
 import { OpenChat } from './open-chat.js';
-import { tryHold, untilFree } from './one-tab.js';
+import { isHeldHere, tryHold, untilFree } from './one-tab.js';
 import { RunningAnswers } from './running-answers.js';
 import { savedChats } from './saved-chats.js';
 import { ServerFiles } from './server-files.js';
@@ -313,7 +313,8 @@ class Session extends Emitter {
     if (this.#isRefused()) return;
     const release = await tryHold(message.id);
     if (release) await this.#continue(message, release);
-    else notify('Another tab is writing this answer.');
+    // A second click may come before the button is drawn again.
+    else if (!isHeldHere(message.id)) notify('Another tab is writing this answer.');
   }
 
   /** @param {Message} message @param {() => void} release the lock of the answer */

@@ -337,7 +337,7 @@ class EngineClient extends EngineRequests {
     const error = stuck
       ? new RecuaError('model_stuck', 'The engine process made no progress while it worked on this request, and was ended; it is being restarted.')
       : new RecuaError('model_crashed', `The engine process died (${how}) while it worked on this request; it is being restarted.`);
-    this.failAll(error, (call) => !generates(call.type) || !call.isKept);
+    this.failAll(error, (call) => isAboutKv(call.type) || !call.isKept);
     for (const guilty of this.#suspects.judge(this.requests.values(), stuck)) this.settle(guilty.id)?.fail(error);
     const { size } = this.requests;
     if (size > 0) this.#log('warn', `${size === 1 ? '1 request goes' : `${size} requests go`} on in the next engine process`);
@@ -389,9 +389,9 @@ class EngineClient extends EngineRequests {
   }
 }
 
-/** Requests that another engine process can take over; others concern the one that died. */
-function generates(type: PendingRequest['type']): boolean {
-  return type === 'chat' || type === 'complete' || type === 'embed' || type === 'rerank';
+/** Whether a request is about the KV of the process that it was sent to. */
+function isAboutKv(type: PendingRequest['type']): boolean {
+  return type === 'save' || type === 'restore' || type === 'forget';
 }
 
 function entryPath(entry: string | URL): string {

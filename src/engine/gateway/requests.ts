@@ -80,7 +80,8 @@ export class PendingRequest {
 
   /** What the request asks for, without asker and seed; undefined once its text is dropped. */
   get asked(): unknown {
-    if (!this.#message || !('request' in this.#message)) return undefined;
+    if (!this.#message) return undefined;
+    if (!('request' in this.#message)) return { ...this.#message, id: 0 };
     const { request } = this.#message;
     return { ...request, asker: undefined, ...('sampling' in request ? { sampling: { ...request.sampling, seed: undefined } } : {}) };
   }

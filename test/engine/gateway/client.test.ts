@@ -273,6 +273,30 @@ t.test('an embedding that a crash interrupts is computed again', async (t) => {
   t.equal(engine.crashes, 1);
 });
 
+t.test('tokens and prompts that a crash interrupts are asked for again', async (t) => {
+  const { engine } = start(t, {}, { parallel: 1 });
+  await engine.ready();
+  const expected = [await engine.tokenize('some text', true, true), await engine.render(chat('Hello'))];
+  const tokens = await engine.tokenize('text', false, false);
+  const asked = [engine.tokenize('some text', true, true), engine.render(chat('Hello'))];
+  const text = engine.detokenize(tokens, true);
+  const pieces = engine.pieces(tokens);
+  process.kill(engine.pid!, 'SIGKILL');
+  t.strictSame(await Promise.all(asked), expected);
+  t.equal(await text, 'text');
+  t.equal(Buffer.concat(await pieces).toString(), 'text');
+  t.equal(engine.crashes, 1);
+});
+
+t.test('a text whose tokens kill the engine twice is refused, and no other', async (t) => {
+  const { engine } = start(t, { killsTokenizing: true }, { parallel: 1 });
+  await engine.ready();
+  const tokenize = (text: string) => code(engine.tokenize(text, false, false));
+  t.equal(await tokenize(marks.kill), 'model_crashed');
+  t.equal(await tokenize(marks.kill), 'request_set_aside');
+  t.equal(await tokenize('other'), 'none');
+});
+
 t.test('after repeated crashes the engine is held off with a reason, and tried again after a pause', async (t) => {
   const { engine } = start(t, {}, {}, { restart: { crashes: 3, windowMs: 60_000, holdOffMs: 50 } });
   await engine.ready();
