@@ -42,8 +42,8 @@ export interface Answerer {
   readonly kv: KvFiles | undefined;
   /** The same as `Engine.chat`. */
   chat(request: ChatRequest, signal: AbortSignal): Answer;
-  /** Tokens of an answer that broke off here; undefined if they cannot be counted soon. */
-  count(request: ChatRequest, text: string): Promise<TokenCounts | undefined>;
+  /** Tokens of an answer that broke off here; undefined if they cannot be counted. */
+  count(request: ChatRequest, text: string, signal: AbortSignal): Promise<TokenCounts | undefined>;
   /** Drops the KV cache, if it belongs to this command alone. */
   forget(): Promise<void>;
   /**

@@ -60,8 +60,8 @@ export class OwnEngine implements Answerer {
     return this.#engine.chat(request, signal);
   }
 
-  async count(request: ChatRequest, text: string): Promise<TokenCounts | undefined> {
-    return await Promise.all([this.#engine.render(request), this.#engine.tokenize(text, false, false)])
+  async count(request: ChatRequest, text: string, signal: AbortSignal): Promise<TokenCounts | undefined> {
+    return await Promise.all([this.#engine.render(request, signal), this.#engine.tokenize(text, false, false, signal)])
       .then(([{ tokenCount }, tokens]) => ({ promptTokens: tokenCount, completionTokens: tokens.length }), () => undefined);
   }
 

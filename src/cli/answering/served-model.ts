@@ -16,8 +16,6 @@ import type { RunningModel } from './running-models.js';
 /** After these, the server or the model will not answer again. */
 const gone: ReadonlySet<ErrorCode> = new Set(['server_unreachable', 'shutting_down', 'model_not_found']);
 const lookMs = 200;
-/** The chat waits for a count, so a server that is stuck must not keep it. */
-const countMs = 2_000;
 
 export class ServedModel implements Answerer {
   readonly name: string;
@@ -53,11 +51,10 @@ export class ServedModel implements Answerer {
     return answer;
   }
 
-  async count(request: ChatRequest, text: string): Promise<TokenCounts | undefined> {
-    const timeout = AbortSignal.timeout(countMs);
+  async count(request: ChatRequest, text: string, signal: AbortSignal): Promise<TokenCounts | undefined> {
     const answers = Promise.all([
-      this.#client.postJson(chatTokensPath, writeChatBody(request, this.#served), timeout),
-      this.#client.postJson('/tokenize', { model: this.#served, content: text, parse_special: false }, timeout),
+      this.#client.postJson(chatTokensPath, writeChatBody(request, this.#served), signal),
+      this.#client.postJson('/tokenize', { model: this.#served, content: text, parse_special: false }, signal),
     ]) as Promise<[{ input_tokens: number }, { tokens: number[] }]>;
     return await answers.then(([prompt, { tokens }]) => ({ promptTokens: prompt.input_tokens, completionTokens: tokens.length }), () => undefined);
   }

@@ -25,6 +25,8 @@ import { Statistics } from './sessions/statistics.js';
 
 /** For a larger KV state, evaluating again is faster than reading it from disk. */
 const largestKvBytes = 2 * 1024 ** 3;
+/** The chat waits for a count, so a model that is stuck must not keep it. */
+const countMs = 2_000;
 
 export interface DialogueParts {
   models: ChatModels;
@@ -332,7 +334,7 @@ export class Dialogue {
       return undefined;
     }
     const ended = stopped ? 'stopped' : 'failed';
-    const counted = await this.#answerer.count(request, so.text);
+    const counted = await this.#answerer.count(request, so.text, AbortSignal.timeout(countMs));
     if (counted) this.statistics.add({ ...counted, ended });
     else this.statistics.addUncounted();
     this.input.say(stopped ? '(stopped; /retry asks again)' : 'The part before the error is kept; /retry asks again.');

@@ -75,6 +75,23 @@ t.test('Ctrl-C ends an answer of a server that is stuck, and keeps its text', { 
   t.equal(await chat.leave(), 0);
 });
 
+t.test('Ctrl-C ends an answer of an engine that is stuck, and the chat can be left', { skip: process.platform !== 'linux' }, async (t) => {
+  const chat = startChat(t, ['builtin', ...endless]);
+  await chat.prompt();
+  chat.type('go\r');
+  await chat.until(/> go\n[a-z]{5}/);
+  process.kill(engineOf(chat.pid), 'SIGSTOP');
+  chat.type('\x03');
+  await chat.until(/\(stopped; \/retry asks again\)/);
+  await chat.prompt();
+  t.match(await chat.say('/tokens'), /its tokens could not be counted/);
+  // Ctrl-D waits until the KV cache is saved, and Ctrl-C ends that.
+  chat.type('\x04');
+  const again = setInterval(() => chat.type('\x03'), 200);
+  t.match(await chat.ended, { exitCode: 130 });
+  clearInterval(again);
+});
+
 t.test('a server that dies is reported, the message is kept, and the next turn loads the model', async (t) => {
   const home = await serveHome(t, ['builtin', '--parallel', '1']);
   const chat = await openServed(t, home, ['builtin', ...always('Yes.')]);
