@@ -1,6 +1,7 @@
 # Bounds what a chat template may consume (native/llama-common/jinja_bounds.h): compiles llama.cpp's
-# template engine from copies that call the counter, and that copy less. Included by the root
-# CMakeLists.txt after edited-copy.cmake, before schema-converter.cmake.
+# template engine from copies that call the counter, and that copy less. They also do what Jinja2
+# does where llama.cpp's engine fails, with tools whose parameters have several types or none.
+# Included by the root CMakeLists.txt after edited-copy.cmake, before schema-converter.cmake.
 foreach(name runtime caps value string parser)
   recua_edit(llama-common "jinja/${name}.cpp")
   foreach(header lexer runtime caps value string utils parser)
@@ -28,6 +29,12 @@ foreach(name runtime caps value string parser)
     recua_behind("ctx.set_val(id, c_arr[j]);" "recua_jinja::variable(id);")
     # The loop's body may have taken values out of a list that a later round unpacks.
     recua_behind("auto & c_arr = items[i]->as_array();" "if (c_arr.size() < tuple->val.size()) throw std::runtime_error(\"Too few items to unpack\");")
+    # A type that is missing or a list, looked for among types: `t in ["string", "integer"]`.
+    recua_behind("    // Handle undefined and null values\n" "
+    if (is_val<value_undefined>(left_val) && is_val<value_array>(right_val) && (op.value == \"in\" || op.value == \"not in\")) return mk_val<value_bool>(op.value == \"not in\");\n")
+    recua_instead("    } else if (is_val<value_array>(right_val)) {\n        // case: 1 in" "    }\n    if (is_val<value_array>(right_val)) {\n        // case: 1 in")
+    # `schema['items']` of an array of anything is no method.
+    recua_instead("        if (is_val<value_undefined>(val)) {\n            val = try_builtin_func(ctx, key, object, true);" "        if (is_val<value_undefined>(val) && !this->computed) {\n            val = try_builtin_func(ctx, key, object, true);")
     foreach(list result body_val out)
       recua_instead("    gather_string_parts_recursive(${list}," "    recua_jinja::printed(${list});\n    gather_string_parts_recursive(${list},")
     endforeach()
@@ -48,6 +55,11 @@ foreach(name runtime caps value string parser)
     # `name in required` for each property of a tool: strings are compared without copies.
     recua_behind("            if (is_val<value_array>(haystack)) {" "
                 if (is_val<value_string>(needle)) return mk_val<value_bool>(recua_jinja::contains(haystack->as_array(), needle->val_str));")
+    # The filter map('upper'): another filter for each value.
+    recua_instead("            if (!is_val<value_kwarg>(args.get_args().at(1))) {\n                throw not_implemented_exception(\"map: filter-mapping not implemented\");" "
+            if (is_val<value_string>(args.get_args().at(1))) return recua_jinja::mapped(args);
+            if (!is_val<value_kwarg>(args.get_args().at(1))) {
+                throw not_implemented_exception(\"map: filter-mapping not implemented\");")
     recua_behind("for (const auto & item : haystack->as_array()) {" "recua_jinja::compared(*needle, *item);")
     recua_behind("got args[1] as \" + needle->type());\n                }" "recua_jinja::searched(haystack->val_str.length(), needle->val_str.length());")
     recua_behind("bool value_compare(const value & a, const value & b, value_compare_op op) {" "recua_jinja::compared(*a, *b);")

@@ -27,7 +27,7 @@ export const errorTable = {
   unsupported_content: { status: 400, type: 'invalid_request_error', meaning: 'A message has a content part (image, audio, …) that this model cannot read.' },
   invalid_grammar: { status: 400, type: 'invalid_request_error', meaning: 'A GBNF grammar does not compile, or a regular expression or Lark grammar is not supported; the message says where.' },
   no_token_left: { status: 400, type: 'invalid_request_error', meaning: 'The answer cannot go on: `logit_bias` or `ignore_eos` excludes every token that could come next, with or without a grammar; the message says which.' },
-  invalid_schema: { status: 400, type: 'invalid_request_error', meaning: 'The JSON schema cannot be turned into a grammar.' },
+  invalid_schema: { status: 400, type: 'invalid_request_error', meaning: 'The JSON schema cannot be turned into a grammar, or the chat template cannot print a tool with it.' },
   invalid_messages: { status: 400, type: 'invalid_request_error', meaning: "The model's chat template refuses these messages." },
   context_length_exceeded: { status: 400, type: 'invalid_request_error', meaning: 'The prompt has more tokens than the context holds.' },
   embeddings_unsupported: { status: 400, type: 'invalid_request_error', meaning: 'The model cannot give pooled embedding vectors.' },

@@ -216,15 +216,23 @@ bool render_chat(ModelState &model, const ChatInput &input, const volatile int32
     throw_if_cancelled(cancelled);
     refused_form = other.messages;
   }
-  const int32_t turn = refused_turn(input.messages, [&](const std::string &messages) {
+  std::string reason;
+  const auto refuses = [&](const std::string &messages, const std::string &tools) {
     other.messages = messages;
+    other.tools = tools;
     other.continuation = "none";
-    return Outcome::of([&] { templates->prompt(to_inputs(other, *templates)); }).code != nullptr;
-  });
+    const Outcome printed = Outcome::of([&] { templates->prompt(to_inputs(other, *templates)); });
+    if (printed.code != nullptr) reason = printed.message;
+    return printed.code != nullptr;
+  };
+  const bool by_tools = !input.tools.empty() && !refuses(input.messages, "");
+  const int32_t item = by_tools ? refused_item(input.tools, [&](const std::string &tools) { return refuses(input.messages, tools); })
+                                : refused_item(input.messages, [&](const std::string &messages) { return refuses(messages, input.tools); });
   throw_if_cancelled(cancelled);
-  // Then the last turns were refused for want of time.
+  // Then the last items were refused for want of time.
   if (watch.exceeded()) throw CodedError(refused, in_one_line(taken.message));
-  throw CodedError(refused, in_one_line(taken.message), turn);
+  if (by_tools && item >= 0) throw CodedError("invalid_schema", "The JSON schema is not one that the chat template can print (" + in_one_line(reason) + ").", item);
+  throw CodedError(refused, in_one_line(taken.message), item);
 }
 
 HeldShape hold(Napi::Env env, const std::shared_ptr<AnswerShape> &answer) {

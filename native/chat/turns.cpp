@@ -133,14 +133,14 @@ std::string usual_turns(const std::string &messages, bool users_join_results) {
   return out.dump();
 }
 
-int32_t refused_turn(const std::string &messages, const std::function<bool(const std::string &)> &refuses) {
-  const auto all = common_json::parse(messages);
+int32_t refused_item(const std::string &list, const std::function<bool(const std::string &)> &refuses) {
+  const auto all = common_json::parse(list);
   const auto beginning = [&](size_t count) {
     auto some = common_json::array();
     for (size_t i = 0; i < count; i++) some.push_back(all.at(i));
     return some.dump();
   };
-  if (all.empty() || !refuses(messages)) return -1;
+  if (all.empty() || !refuses(list)) return -1;
   size_t taken = 0, refused = all.size();
   while (refused - taken > 1) {
     const size_t half = taken + (refused - taken) / 2;

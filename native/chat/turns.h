@@ -15,8 +15,8 @@ namespace recua {
 // part of it, for templates that want the answer there.
 std::string usual_turns(const std::string &messages, bool users_join_results);
 
-// The index of the first message that a template refuses, found by a binary search over beginnings
-// of the list; -1 if it cannot be found. `refuses` renders such a beginning.
-int32_t refused_turn(const std::string &messages, const std::function<bool(const std::string &)> &refuses);
+// The index of the first message or tool that a template refuses, found by a binary search over
+// beginnings of the JSON list; -1 if it cannot be found. `refuses` renders such a beginning.
+int32_t refused_item(const std::string &list, const std::function<bool(const std::string &)> &refuses);
 
 } // namespace recua

@@ -1,0 +1,62 @@
+// Tools whose parameters have several types or none, as agents declare them: every vendored
+// template prints them, except where Jinja2 itself could not.
+import t from 'tap';
+import type { NativeModel } from '#recua/addon/addon.js';
+import { chatInput, templateFiles, templateOf, vocabulary } from './exact-history.js';
+
+let model: NativeModel;
+t.before(async () => { model = await vocabulary('qwen2'); });
+t.teardown(() => model.close());
+
+const object = (property: object, more: object = {}) => ({ type: 'object', properties: { value: property }, required: ['value'], ...more });
+const parameters: Record<string, object> = {
+  'a type or null': object({ type: ['string', 'null'], description: 'May be null.' }, { additionalProperties: false }),
+  'a nested type or null': object(object({ type: ['number', 'null'] })),
+  'no type': object({ description: 'Anything.' }),
+  'alternatives': object({ anyOf: [{ type: 'string' }, { type: 'null' }] }),
+  'a reference': object({ $ref: '#/$defs/A' }, { $defs: { A: object({ type: 'integer' }) } }),
+  'values without a type': object({ enum: ['a', 1, null] }),
+  'a constant': object({ const: 1 }),
+  'a list of anything': object({ type: 'array' }),
+  'a list of several types': object({ type: 'array', items: { type: ['string', 'integer'] } }),
+  'nothing': { type: 'object' },
+};
+/** They look up the type in a table, where a list is no key. */
+const needOneType = /^(NousResearch-Hermes-[23]|CohereForAI-c4ai-command-r-plus).*-tool_use\.jinja$/;
+
+async function promptOf(template: string, schema: object): Promise<string> {
+  const tools = JSON.stringify([object({ type: 'string' }), schema].map((parameters, at) => ({ type: 'function', function: { name: `tool${at}`, description: 'Finds.', parameters } })));
+  return (await model.applyChatTemplate(chatInput([{ role: 'user', content: 'Hi' }], template, 'tool', { tools }))).prompt;
+}
+
+t.test('every vendored template prints tools of every kind of type', async (t) => {
+  let printed = 0;
+  for (const file of templateFiles) {
+    for (const [name, schema] of Object.entries(parameters)) {
+      const failure = await promptOf(templateOf(file), schema).then(() => { printed++; }, (error: object) => error);
+      if (failure && needOneType.test(file)) t.match(failure, { code: 'invalid_schema', index: 1, message: /^The JSON schema is not one that the chat template can print \(/ }, `${file}, ${name}`);
+      else t.equal(failure, undefined, `${file}, ${name}`);
+    }
+  }
+  t.ok(printed > 500, `${printed} prompts`);
+});
+
+t.test('what templates do with types is what Jinja2 does', async (t) => {
+  const schema = object({ type: ['string', 'null'] }, { properties: { many: { type: ['string', 'null'] }, none: {}, all: { type: 'array' } } });
+  const print = async (expression: string) => {
+    const source = `{%- for tool in tools[1:] %}{% set p = tool.function.parameters.properties %}[{{ ${expression} }}]{% endfor %}{%- for m in messages %}{{ m.content }}{% endfor %}`;
+    return /\[(.*)\]/.exec(await promptOf(source, schema))?.[1];
+  };
+  // Each value is what Python's jinja2 prints.
+  t.equal(await print('p.many.type in ["string", "integer"]'), 'False');
+  t.equal(await print('p.many.type not in [["string", "null"], "integer"]'), 'False');
+  t.equal(await print('p.none.type in ("string", "integer")'), 'False');
+  t.equal(await print('p.none.type not in ["string"]'), 'True');
+  t.equal(await print('p.many.type | map("upper") | join(",")'), 'STRING,NULL');
+  t.equal(await print('p.many.type | map("replace", "l", "L") | join(",")'), 'string,nuLL');
+  t.equal(await print('[" a ", "b "] | map("trim") | join(",")'), 'a,b');
+  t.equal(await print('(p.many.type + ["x"]) | join(",")'), 'string,null,x');
+  // There Jinja2 finds a method, in which it finds no type.
+  t.equal(await print('p.all["items"]["type"] or "any"'), 'any');
+  await t.rejects(print('p.many.type | map("nosuch") | join(",")'), { message: /Unknown filter 'nosuch' for type String/ });
+});
