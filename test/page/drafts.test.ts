@@ -41,6 +41,20 @@ for (const browser of ['chromium', 'firefox'] as const) {
   });
 }
 
+t.test('the Enter that ends a word being composed sends nothing', { skip: missing('chromium') }, async (t) => {
+  const { url, engine } = await startApp(t);
+  const { page } = await openPage(t, 'chromium', url);
+  await box(page).fill('日本');
+  const key = { key: 'Enter', bubbles: true, cancelable: true };
+  await box(page).dispatchEvent('keydown', { ...key, isComposing: true });
+  // In Safari the composition has ended by then.
+  await box(page).dispatchEvent('keydown', { ...key, keyCode: 229 });
+  t.equal(await box(page).inputValue(), '日本');
+  t.equal(engine.requests.length, 0);
+  await box(page).press('Enter');
+  await lastAnswer(page);
+});
+
 t.test('each chat keeps its draft over a reload', { skip: missing('chromium') }, async (t) => {
   const { url } = await startApp(t);
   const { page, complaints } = await openPage(t, 'chromium', url);

@@ -1,6 +1,7 @@
 // The message box at the bottom: text, attached files, and how much of the context they take.
 import { html, useEffect, useRef, useState } from '../app/html.js';
 import { Icon, IconButton } from '../app/icons.js';
+import { composes } from '../app/keys.js';
 import { notify } from '../app/notice.js';
 import { models } from '../app/models.js';
 import { askAgain, json, sentenceOf } from '../app/server.js';
@@ -100,7 +101,7 @@ export function Composer({ model }) {
   }, [conversation.model]);
   /** @param {KeyboardEvent} event */
   const onKey = (event) => {
-    if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
+    if (event.key !== 'Enter' || event.shiftKey || composes(event)) return;
     event.preventDefault();
     send();
   };
