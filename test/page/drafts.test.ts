@@ -4,6 +4,7 @@ import t from 'tap';
 import type { Page } from 'playwright-core';
 import { RecuaError } from '#recua/errors.js';
 import { startApp, until } from '../server/app-under-test.js';
+import { hang } from '../server/fake-engine.js';
 import { closeBrowsers, comesTrue, lastAnswer, missing, openPage, say, turnTo } from './browsers.js';
 
 t.teardown(closeBrowsers);
@@ -17,6 +18,15 @@ const isStored = `new Promise((resolve) => {
   opened.onsuccess = () => {
     const all = opened.result.transaction('conversations').objectStore('conversations').getAll();
     all.onsuccess = () => resolve(all.result.some(({ settings }) => settings.system === 'Be terse.'));
+  };
+})`;
+
+/** Whether an answer is in the browser's database. */
+const isSaved = `new Promise((resolve) => {
+  const opened = indexedDB.open('recua');
+  opened.onsuccess = () => {
+    const all = opened.result.transaction('messages').objectStore('messages').getAll();
+    all.onsuccess = () => resolve(all.result.some(({ role }) => role === 'assistant'));
   };
 })`;
 
@@ -53,6 +63,21 @@ t.test('the Enter that ends a word being composed sends nothing', { skip: missin
   t.equal(engine.requests.length, 0);
   await box(page).press('Enter');
   await lastAnswer(page);
+});
+
+t.test('a message that does not fit comes back after a reload, too', { skip: missing('chromium') }, async (t) => {
+  const { url, engine } = await startApp(t);
+  engine.script = hang;
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  await say(page, 'a very long story');
+  await until(() => engine.requests.length === 1);
+  await comesTrue(page, isSaved);
+  engine.early = new RecuaError('context_length_exceeded', 'The prompt has 5000 tokens.');
+  await page.reload();
+  await page.getByRole('status').getByText('Not sent: The prompt has 5000 tokens.').waitFor();
+  t.equal(await box(page).inputValue(), 'a very long story');
+  t.equal(await page.locator('article').count(), 0);
+  t.strictSame(complaints, []);
 });
 
 t.test('each chat keeps its draft over a reload', { skip: missing('chromium') }, async (t) => {

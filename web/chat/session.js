@@ -327,10 +327,14 @@ class Session extends Emitter {
     // So that a reload before the first new token continues it too.
     await this.#save(this.conversation, [message]);
     if (!isHere()) return release();
+    const chat = this.#chat;
+    const to = this.messages.get(message.parent);
     const before = message.content;
-    void this.#write(this.#chat, message, pathTo(message, this.messages).slice(0, -1), release).then(() => {
+    this.#chats.hold(chat);
+    void this.#write(chat, message, pathTo(message, this.messages).slice(0, -1), release).then(async (failure) => {
+      if (failure && to) return await this.#afterFailures(chat, to, [failure]);
       if (message.finish === 'stop' && message.content === before && !message.toolCalls?.length) notify('The model had nothing to add.');
-    });
+    }).finally(() => this.#chats.release(chat.conversation.id));
     this.changed();
   }
 
