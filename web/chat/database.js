@@ -80,10 +80,10 @@ export async function saveAll(chats) {
   for (const { conversation, messages } of chats) await save(conversation.id, () => conversation, messages);
 }
 
-/** @param {string} id */
-export async function removeMessage(id) {
+/** Removes all or none. @param {string[]} ids */
+export async function removeMessages(ids) {
   const from = await stores('readwrite');
-  from.messages.delete(id);
+  for (const id of ids) from.messages.delete(id);
   await from.written;
 }
 

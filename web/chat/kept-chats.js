@@ -89,11 +89,13 @@ export class KeptChats {
     return all.some(({ id, parent }) => ids.has(parent) && !ids.has(id));
   }
 
-  /** @param {Message} message */
-  async removeMessage({ id, conversation }) {
-    this.#gone.add(id);
-    this.#unsaved.get(conversation)?.delete(id);
-    await database.removeMessage(id);
+  /** @param {Message[]} messages */
+  async removeMessages(messages) {
+    for (const { id, conversation } of messages) {
+      this.#gone.add(id);
+      this.#unsaved.get(conversation)?.delete(id);
+    }
+    await database.removeMessages(messages.map(({ id }) => id));
   }
 
   /**

@@ -245,7 +245,7 @@ class Session extends Emitter {
     const { conversation } = chat;
     notify(`Not sent: ${sentenceOf(thrown)}`);
     this.drafts.putBack(messages[0]);
-    for (const message of messages) await this.#kept.removeMessage(message).catch(() => undefined);
+    await this.#kept.removeMessages(messages).catch(() => undefined);
     chat.remove(messages);
     void this.#save(conversation, []);
     this.changed();
@@ -327,9 +327,7 @@ class Session extends Emitter {
     // So that a reload before the first new token continues it too.
     await this.#save(this.conversation, [message]);
     if (!isHere()) return release();
-    const chat = this.#chat;
-    const to = this.messages.get(message.parent);
-    const before = message.content;
+    const [chat, to, before] = [this.#chat, this.messages.get(message.parent), message.content];
     this.#chats.hold(chat);
     void this.#write(chat, message, pathTo(message, this.messages).slice(0, -1), release).then(async (failure) => {
       if (failure && to) return await this.#afterFailures(chat, to, [failure]);
