@@ -303,10 +303,12 @@ class ChatParser implements AnswerParser {
     try {
       const delta = this.#give(this.#parser.parse(text, false));
       const calls = this.#parser.message().toolCalls.length > 0;
-      const begun = this.#calls !== 'none' && cut && !calls ? this.#rest(text)?.content : undefined;
+      // Without a limit, only a continued answer ends there: the call's mark is in its beginning.
+      const begun = this.#calls !== 'none' && !calls ? this.#rest(text)?.content : undefined;
       // A mark alone is not worth sending.
       if (begun && begun.replace(/^\s*[<[][^>\]]*[>\]]?/, '').trim() !== '') {
-        const warnings = ['The answer was cut off within a tool call; the part that exists is given as plain content.'];
+        const how = cut ? 'was cut off' : 'ended';
+        const warnings = [`The answer ${how} within a tool call; the part that exists is given as plain content.`];
         return { delta: this.#give({ ...delta, content: (delta?.content ?? '') + begun }), finishReason: reason, warnings };
       }
       const isBroken = cut && this.#parser.message().toolCalls.some((call) => !isJson(call.arguments));
@@ -342,6 +344,7 @@ class ChatParser implements AnswerParser {
     for (const given of [this.#reasoning, this.#content]) {
       const at = whole.indexOf(given, from);
       if (at >= 0) from = at + given.length;
+      else if (from === 0) from = lengthBehindPrompt(whole, given);
     }
     return from < whole.length ? { content: whole.slice(from) } : undefined;
   }
@@ -352,6 +355,13 @@ class ChatParser implements AnswerParser {
     if (delta.toolCalls?.length) this.#callsGiven = true;
     return delta.content || delta.reasoning || delta.toolCalls?.length ? delta : undefined;
   }
+}
+
+/** How much of a text was given, if what was given begins with text of the prompt. */
+function lengthBehindPrompt(whole: string, given: string): number {
+  let skipped = 1;
+  while (!whole.startsWith(given.slice(skipped))) skipped++;
+  return Math.max(0, given.length - skipped);
 }
 
 function isJson(text: string): boolean {

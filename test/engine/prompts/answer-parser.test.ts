@@ -1,0 +1,42 @@
+// No text of an answer is lost or given twice when it ends within what its parser takes for a tool
+// call.
+import { readFileSync } from 'node:fs';
+import t from 'tap';
+import { newCancelFlag } from '#recua/engine/prompts/cancel-flag.js';
+import { prepareChat } from '#recua/engine/prompts/chat.js';
+import { loadBuiltin } from '../../native/setup.js';
+import { chat } from '../requests.js';
+
+const templates = new URL('../../../vendor/llama.cpp/models/templates/', import.meta.url);
+const tools = JSON.stringify([{ type: 'function', function: { name: 'look', parameters: { type: 'object', properties: {} } } }]);
+
+t.test('an answer that continues a text with the mark of a call is given', async (t) => {
+  const model = await loadBuiltin();
+  t.teardown(() => model.close());
+  const messages = JSON.stringify([{ role: 'user', content: 'Hello' }, { role: 'assistant', content: 'The tag <tool_call> begins' }]);
+  for (const name of ['Qwen3-Coder', 'Qwen3.5-4B', 'Qwen-Qwen3-0.6B']) {
+    const template = readFileSync(new URL(`${name}.jinja`, templates), 'utf8');
+    const { parser, sampler } = await prepareChat({ model, contextSize: 100_000, cancelled: newCancelFlag(), guesses: false }, template, chat('', { messages, tools }));
+    const { delta, finishReason, warnings } = parser.end(' a call.', 'stop', false);
+    sampler.close();
+    t.equal(delta?.content, ' a call.', name);
+    t.equal(finishReason, 'stop', name);
+    t.strictSame(warnings.map((text) => text.replace(/;.*/, '')), name.startsWith('Qwen3') ? ['The answer ended within a tool call'] : [], name);
+  }
+});
+
+t.test('thoughts that begin in the prompt are not given again as content', async (t) => {
+  const model = await loadBuiltin();
+  t.teardown(() => model.close());
+  for (const name of ['deepseek-ai-DeepSeek-R1-Distill-Qwen-32B', 'llama-cpp-deepseek-r1', 'Apriel-1.6-15b-Thinker-fixed']) {
+    const template = readFileSync(new URL(`${name}.jinja`, templates), 'utf8');
+    for (const cut of [true, false]) {
+      const { parser, sampler } = await prepareChat({ model, contextSize: 100_000, cancelled: newCancelFlag(), guesses: false }, template, chat('Hello', { tools }));
+      const { delta, warnings } = parser.end('They greet me.', cut ? 'length' : 'stop', cut);
+      sampler.close();
+      t.match(delta?.reasoning, /They greet me\.$/, name);
+      t.equal(delta?.content, undefined, name);
+      t.strictSame(warnings, [], name);
+    }
+  }
+});
