@@ -304,9 +304,10 @@ class ChatParser implements AnswerParser {
       const delta = this.#give(this.#parser.parse(text, false));
       const calls = this.#parser.message().toolCalls.length > 0;
       // Without a limit, only a continued answer ends there: the call's mark is in its beginning.
-      const begun = this.#calls !== 'none' && !calls ? this.#rest(text)?.content : undefined;
-      // A mark alone is not worth sending.
-      if (begun && begun.replace(/^\s*[<[][^>\]]*[>\]]?/, '').trim() !== '') {
+      const isLost = cut || (this.#reasoning === '' && this.#content === '');
+      const begun = this.#calls !== 'none' && !calls && isLost ? this.#rest(text)?.content : undefined;
+      // Marks alone are not worth sending.
+      if (begun && begun.replace(/^(\s*[<[][^>\]]*[>\]]?)+/, '').trim() !== '') {
         const how = cut ? 'was cut off' : 'ended';
         const warnings = [`The answer ${how} within a tool call; the part that exists is given as plain content.`];
         return { delta: this.#give({ ...delta, content: (delta?.content ?? '') + begun }), finishReason: reason, warnings };
@@ -357,11 +358,15 @@ class ChatParser implements AnswerParser {
   }
 }
 
-/** How much of a text was given, if what was given begins with text of the prompt. */
+/** Characters of a prompt that a template may put into the thoughts, with which they begin. */
+const mostPutIntoThoughts = 200;
+
+/** How much of an answer was given, if what was given begins with text of the prompt. */
 function lengthBehindPrompt(whole: string, given: string): number {
-  let skipped = 1;
-  while (!whole.startsWith(given.slice(skipped))) skipped++;
-  return Math.max(0, given.length - skipped);
+  for (let skipped = 1; skipped <= mostPutIntoThoughts && skipped < given.length; skipped++) {
+    if (whole.startsWith(given.slice(skipped))) return given.length - skipped;
+  }
+  return 0;
 }
 
 function isJson(text: string): boolean {
