@@ -57,6 +57,7 @@ Napi::Value turns(const Napi::CallbackInfo &info) {
   auto result = Napi::Object::New(info.Env());
   result.Set("taken", static_cast<double>(counts.taken));
   result.Set("waited", static_cast<double>(counts.waited));
+  result.Set("skipped", static_cast<double>(counts.skipped));
   return result;
 }
 

@@ -9,7 +9,8 @@
    force: RECUA_CONFINED=landlock:7,seccomp. NODE_OPTIONS is removed: the modules and debuggers that
    it loads need files and ports. With --need the program is not started if the kernel has no
    Landlock. Exit codes: 125 for wrong arguments, 126 if the program could not be confined, 127 if it
-   does not start.
+   does not start. The program is killed when the thread that started it ends, even if it is stuck or
+   stopped.
 
    Freestanding: without a C library, so that one file runs beside any of them. */
 
@@ -238,6 +239,7 @@ __attribute__((used, noreturn)) void launch(long *stack) {
   if (at + 1 >= count) fail(125, "expected -- and a program", "");
   if (need && all.version < 1) fail(126, "this kernel has no Landlock", "");
 
+  call(SYS_prctl, 1 /* PR_SET_PDEATHSIG */, 9 /* SIGKILL */, 0, 0, 0);
   if (call(SYS_prctl, 38 /* PR_SET_NO_NEW_PRIVS */, 1, 0, 0, 0) < 0) fail(126, "cannot give up new privileges", "");
   if (all.version >= 1) {
     if (call(SYS_landlock_restrict_self, all.ruleset, 0, 0, 0, 0) < 0) fail(126, "Landlock cannot be used", "");

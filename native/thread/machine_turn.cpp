@@ -22,6 +22,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <string_view>
 #include <unistd.h>
 
 namespace recua::turn {
@@ -56,8 +57,8 @@ struct Process {
   std::atomic<Shared *> shared{nullptr};
   Row *row = nullptr;
   pid_t pid = 0;
-  std::atomic<uint64_t> taken{0}, waited{0};
-  // By row: the ticket of the step that this process waited for in vain.
+  std::atomic<uint64_t> taken{0}, waited{0}, skipped{0};
+  // By row: the ticket of a step that this process does not wait for, or no longer.
   uint64_t in_vain[most_processes] = {};
 };
 
@@ -136,6 +137,21 @@ void leave_out_the_dead(Shared &shared) {
   }
 }
 
+// Whether all threads of a process stand still, as after Ctrl-Z. The state is behind its name, which
+// is in brackets and may hold any character.
+bool stopped(int32_t pid) {
+  const int file = open(("/proc/" + std::to_string(pid) + "/stat").c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return false;
+  char text[256];
+  const ssize_t size = read(file, text, sizeof text);
+  close(file);
+  const std::string_view stat(text, size < 0 ? 0 : static_cast<size_t>(size));
+  const size_t name_end = stat.rfind(')');
+  if (name_end == std::string_view::npos || name_end + 2 >= stat.size()) return false;
+  const char state = stat[name_end + 2];
+  return state == 'T' || state == 't';
+}
+
 // Takes a row for this process; null if live processes hold all of them.
 Row *enter(Shared &shared) {
   const Lock lock(shared);
@@ -176,6 +192,16 @@ bool others_wait(const Shared &shared, const Process &me) {
   });
 }
 
+// Call under the lock.
+void skip_the_stopped(const Shared &shared, Process &me) {
+  for (size_t i = 0; i < most_processes; i++) {
+    const Row &row = shared.rows[i];
+    if (&row == me.row || row.pid == 0 || row.ticket == 0 || row.ticket == me.in_vain[i] || !stopped(row.pid)) continue;
+    me.in_vain[i] = row.ticket;
+    me.skipped++;
+  }
+}
+
 // False if nothing changed within look_again_ms.
 bool sleep_until_change(Shared &shared, uint32_t seen) {
   const timespec most{0, look_again_ms * 1000000};
@@ -209,6 +235,7 @@ void wait(Shared &shared, Process &me, const std::function<bool()> &given_up, st
     told = sleep_until_change(shared, seen);
     const Lock lock(shared);
     leave_out_the_dead(shared);
+    if (!told) skip_the_stopped(shared, me);
   }
   if (!told) tell_change(shared); // nobody has woken the others
 }
@@ -246,7 +273,7 @@ bool share(const std::string &name) {
   return true;
 }
 
-Counts counts() { return {process().taken, process().waited}; }
+Counts counts() { return {process().taken, process().waited, process().skipped}; }
 
 Turn::Turn(int32_t threads, const std::function<bool()> &given_up) {
   Process &me = process();

@@ -3,9 +3,9 @@
 // together need more cores than there are compute in turns, one step each, in the order in which
 // they asked.
 //
-// A small shared file records which process computes on which cores. A process that died is found
-// and skipped. A process that does not end its step (stopped by a debugger, say) is waited for
-// once, for five seconds. Linux only: elsewhere nobody waits.
+// A small shared file records which process computes on which cores. A process that died or was
+// stopped (Ctrl-Z) is found and skipped. One that does not end its step for another reason is waited
+// for once, for five seconds. Linux only: elsewhere nobody waits.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +19,11 @@ namespace recua::turn {
 // A process uses only one file, the first that it names.
 bool share(const std::string &path);
 
-// How often this process computed in a turn, and how often it had to wait for one.
+// How often this process computed in a turn, had to wait for one, and skipped a stopped process.
 struct Counts {
   uint64_t taken = 0;
   uint64_t waited = 0;
+  uint64_t skipped = 0;
 };
 Counts counts();
 

@@ -364,8 +364,8 @@ export interface NativeAddon extends ProvingAddon {
   halt(): void;
   /** Throws `device_not_found`, or `backend_unusable` if no CPU backend is loaded. */
   loadModel(options: ModelOptions): ModelLoad;
-  /** How often this process took a turn among others, and how often it had to wait for one. */
-  turns(): { taken: number; waited: number };
+  /** How often this process took a turn among others, had to wait for one, and skipped a stopped process. */
+  turns(): { taken: number; waited: number; skipped: number };
   /**
    * For tests: bytes that malloc has allocated in this process, and free bytes of its heaps;
    * undefined if the C library does not report them (glibc before 2.33, others).

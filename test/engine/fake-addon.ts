@@ -611,7 +611,7 @@ export function fakeAddon(fake: FakeOptions = {}): FakeAddon {
       return { promise, progress: () => 0.5, cancel: () => cancel() };
     },
     heap: () => undefined,
-    turns: () => ({ taken: 0, waited: 0 }),
+    turns: () => ({ taken: 0, waited: 0, skipped: 0 }),
     attention: () => ({ kernels: [], best: '', taken: 0 }),
     attend: () => ({ out: new Float32Array(0), taken: false, ms: 0 }),
     matmul: () => ({ kernels: [], best: '', types: [], taken: 0 }),

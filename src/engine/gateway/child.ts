@@ -21,6 +21,12 @@ interface Holdable {
 
 const longestLine = 8192;
 
+/** The engine processes of this program. One that is stuck does not notice the program's end. */
+const running = new Set<Child>();
+process.on('exit', () => {
+  for (const child of running) child.kill();
+});
+
 export class Child {
   readonly #process: ChildProcess;
   #gone = false;
@@ -30,9 +36,11 @@ export class Child {
   constructor(entry: string, wanted: Wanted, events: ChildEvents) {
     const child = forkEngine(entry, wanted);
     this.#process = child;
+    running.add(this);
     const gone = (how: string, clean: boolean): void => {
       if (this.#gone) return;
       this.#gone = true;
+      running.delete(this);
       events.gone(how, clean);
     };
     child.on('message', (message) => events.message(message as FromEngine));

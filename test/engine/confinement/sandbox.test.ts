@@ -3,7 +3,7 @@
 import t, { type Test } from 'tap';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -14,6 +14,7 @@ import { ownInstallation } from '#recua/system/installation.js';
 import { startEngine, type ClientSettings } from '#recua/engine/gateway/client.js';
 import type { EngineOptions } from '#recua/engine/protocol.js';
 import { builtinPath } from '#recua/models/store.js';
+import { until } from '../../cli/home.js';
 import { chat, options } from '../requests.js';
 
 const attempts = fileURLToPath(new URL('attempts.js', import.meta.url));
@@ -96,6 +97,22 @@ t.test('a real engine answers in the sandbox, and saves its states in its folder
   t.ok((await engine.restoreState(join(stateFolder, 'one'))).tokens > 0);
   await t.rejects(engine.saveState(join(folder, 'other')), { code: /./ });
   t.equal((await engine.chat(chat('hi', { maxTokens: 2 })).finished).usage.completionTokens, 2, 'it lives on');
+});
+
+t.test('an engine in the sandbox that is stuck ends with a program that is killed', { skip }, async (t) => {
+  const source = `import { startEngine } from ${JSON.stringify(import.meta.resolve('#recua/engine/gateway/client.js'))};
+    const engine = startEngine(${JSON.stringify(load)});
+    await engine.ready();
+    console.log(engine.pid);`;
+  const program = spawn(process.execPath, ['--input-type=module', '-e', source], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const pid = Number(((await once(program.stdout, 'data')) as [Buffer])[0].toString());
+  process.kill(pid, 'SIGSTOP');
+  t.teardown(() => {
+    try { process.kill(pid, 'SIGKILL'); } catch { /* It has ended. */ }
+  });
+  program.kill('SIGKILL');
+  await until(() => !existsSync(`/proc/${pid}`) || statusOf(pid)['State']!.startsWith('Z'));
+  t.pass('it has ended');
 });
 
 t.test('off disables the sandbox, and auto disables it for a GPU and for the program of a library user', { skip }, async (t) => {

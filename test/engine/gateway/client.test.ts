@@ -412,13 +412,31 @@ t.test('the engine process ignores SIGINT and finishes its work on SIGTERM', asy
   t.equal(await read(answer), 'not cut by a signal');
 });
 
-t.test('the engine process dies with its parent, even during a step', async (t) => {
+/** A program with an engine that is in the middle of a step. */
+async function startParent(t: Test) {
   process.env.FAKE_ADDON = JSON.stringify({ stepMs: 5 });
-  const parent = spawn(process.execPath, [fileURLToPath(new URL('../parent.js', import.meta.url))], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const parent = spawn(process.execPath, [fileURLToPath(new URL('../parent.js', import.meta.url))], { stdio: ['pipe', 'pipe', 'inherit'] });
   const [line] = (await once(parent.stdout, 'data')) as [Buffer];
   const pid = Number(line.toString());
+  t.teardown(() => {
+    parent.kill('SIGKILL');
+    if (alive(pid)) process.kill(pid, 'SIGKILL');
+  });
   t.ok(alive(pid));
+  return { parent, pid };
+}
+
+t.test('the engine process dies with its parent, even during a step', async (t) => {
+  const { parent, pid } = await startParent(t);
   parent.kill('SIGKILL');
+  await gone(pid);
+  t.notOk(alive(pid));
+});
+
+t.test('an engine process that is stuck ends with the program', { skip: process.platform === 'win32' }, async (t) => {
+  const { parent, pid } = await startParent(t);
+  process.kill(pid, 'SIGSTOP');
+  parent.stdin.end();
   await gone(pid);
   t.notOk(alive(pid));
 });
