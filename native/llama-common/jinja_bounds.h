@@ -68,8 +68,8 @@ void used(const jinja::value_t &value);
 void compared(const jinja::value_t &a, const jinja::value_t &b);
 // Whether a text is one of these values; counts the comparisons.
 bool contains(const std::vector<std::shared_ptr<jinja::value_t>> &values, const jinja::string &wanted);
-// The filter `map` with the name of another filter, and its arguments: a list of what that gives for
-// each value.
+// The filter `map` with the name of another filter and its arguments: what that gives for each
+// value, as a list.
 std::shared_ptr<jinja::value_t> mapped(const jinja::func_args &args);
 // A text is searched for another.
 void searched(size_t text, size_t other);

@@ -137,8 +137,8 @@ void leave_out_the_dead(Shared &shared) {
   }
 }
 
-// Whether all threads of a process stand still, as after Ctrl-Z. The state is behind its name, which
-// is in brackets and may hold any character.
+// Whether all threads of a process stand still, as after Ctrl-Z. The state is behind its name,
+// which is in brackets and may hold any character.
 bool stopped(int32_t pid) {
   const int file = open(("/proc/" + std::to_string(pid) + "/stat").c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return false;

@@ -4,8 +4,8 @@
 // they asked.
 //
 // A small shared file records which process computes on which cores. A process that died or was
-// stopped (Ctrl-Z) is found and skipped. One that does not end its step for another reason is waited
-// for once, for five seconds. Linux only: elsewhere nobody waits.
+// stopped (Ctrl-Z) is found and skipped. One that does not end its step for another reason is
+// waited for once, for five seconds. Linux only: elsewhere nobody waits.
 #pragma once
 
 #include <cstdint>

@@ -364,7 +364,7 @@ export interface NativeAddon extends ProvingAddon {
   halt(): void;
   /** Throws `device_not_found`, or `backend_unusable` if no CPU backend is loaded. */
   loadModel(options: ModelOptions): ModelLoad;
-  /** How often this process took a turn among others, had to wait for one, and skipped a stopped process. */
+  /** How often this process took a turn, had to wait for one, and skipped a stopped process. */
   turns(): { taken: number; waited: number; skipped: number };
   /**
    * For tests: bytes that malloc has allocated in this process, and free bytes of its heaps;

@@ -1,5 +1,5 @@
-// A gateway that starts an engine, keeps it busy and prints its pid; client.test ends it, by a signal
-// or by closing its stdin.
+// A gateway that starts an engine, keeps it busy and prints its pid; client.test ends it, by a
+// signal or by closing its stdin.
 import { startEngine } from '#recua/engine/gateway/client.js';
 import { completion, options, sampling } from './requests.js';
 
