@@ -234,6 +234,26 @@ t.test('of two answers whose first failed, the chat continues with the other', {
   t.match(JSON.parse(engine.requests.at(-1)!.messages), [{ content: 'apples' }, { role: 'assistant', content: 'apples' }, { content: 'pears' }]);
 });
 
+t.test('a long text that is pasted takes the place of what is selected, as a file and as text', { skip: missing('chromium') }, async (t) => {
+  const { url } = await startApp(t);
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  const box = page.getByRole('textbox', { name: 'Message' });
+  await box.fill('Read this: OLD, please.');
+  await page.evaluate(`(() => {
+    const box = document.querySelector('.composer textarea');
+    box.setSelectionRange(11, 14);
+    const data = new DataTransfer();
+    data.setData('text/plain', 'x'.repeat(5000));
+    box.dispatchEvent(new ClipboardEvent('paste', { clipboardData: data, bubbles: true, cancelable: true }));
+  })()`);
+  await page.getByText('pasted-1.txt').waitFor();
+  t.equal(await box.inputValue(), 'Read this: , please.');
+  await page.getByRole('button', { name: 'insert as text' }).click();
+  await comesTrue(page, `document.querySelector('.composer textarea').value === 'Read this: ' + 'x'.repeat(5000) + ', please.'`);
+  t.equal(await page.getByText('pasted-1.txt').count(), 0);
+  t.strictSame(complaints, []);
+});
+
 t.test('text is pasted beside a picture of it, and dragged into the box', { skip: missing('chromium') }, async (t) => {
   const { url } = await startApp(t);
   const { page, complaints } = await openPage(t, 'chromium', url);

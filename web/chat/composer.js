@@ -51,6 +51,12 @@ export function Composer({ model }) {
     drafts.texts.set(conversation.id, next);
     draw((number) => number + 1);
   };
+  /** Puts text in the place of what is selected in the box. @param {string} said */
+  const insert = (said) => {
+    const field = box.current;
+    field?.setRangeText(said, field.selectionStart, field.selectionEnd, 'end');
+    if (field) write(field.value);
+  };
   /** Files belong to the chat they were added to, even if another is open now. @param {Attached[]} next @param {string} [id] */
   const setFiles = (next, id = conversation.id) => {
     drafts.files.set(id, next);
@@ -117,6 +123,7 @@ export function Composer({ model }) {
     }
     if (pasted.length <= longPaste) return;
     event.preventDefault();
+    insert('');
     let number = 1;
     while (files.some(({ name }) => name === `pasted-${number}.txt`)) number++;
     setFiles([...files, { name: `pasted-${number}.txt`, text: pasted }]);
@@ -132,7 +139,7 @@ export function Composer({ model }) {
   return html`<form class="composer" onSubmit=${(/** @type {Event} */ event) => { event.preventDefault(); send(); }} onDragOver=${onDrag} onDrop=${onDrag}>
     ${(files.length > 0 || isReading) && html`<ul class="files" aria-label="Attached files">${files.map((file, at) => html`<li key=${`${at} ${file.name}`}>
       <${Icon} name="file" /><span>${file.name}</span> <span class="dim">${count(file.text.length)} characters</span>
-      ${file.name.startsWith('pasted-') && html`<button type="button" class="quiet" onClick=${() => { write(text + file.text); setFiles(files.filter((one) => one !== file)); }}>insert as text</button>`}
+      ${file.name.startsWith('pasted-') && html`<button type="button" class="quiet" onClick=${() => { insert(file.text); setFiles(files.filter((one) => one !== file)); }}>insert as text</button>`}
       <${IconButton} icon="close" label=${`Remove ${file.name}`} onClick=${() => setFiles(files.filter((one) => one !== file))} />
     </li>`)}${reading.map(({ key, name, how, stop }) => html`<li key=${`reading ${key}`} aria-busy="true">
       <${Icon} name="file" /><span>${name}</span> <span class="dim">${how || 'reading…'}</span>
