@@ -29,8 +29,8 @@ export interface ModelDescription {
   /** Effective tokens per request: the number that `context_length_exceeded` enforces. */
   contextSize: number;
   /**
-   * Tokens of the shortest chat and the first token of its answer; 0 if unknown, or if the context
-   * is far larger.
+   * The smallest context in which a chat is possible: its shortest prompt and one token of answer.
+   * 0 if unknown, or if `contextSize` is so much larger that it does not matter.
    */
   leastContext: number;
   /** Requests that run at once. */

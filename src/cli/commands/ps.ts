@@ -36,15 +36,15 @@ export const ps = command({
   aliases: [],
   operands: '',
   summary: 'List the models of running servers and what they do',
-  details: 'Shows the loaded and sleeping models of all your running servers, of recua api and recua serve. UNTIL is when an idle model will be unloaded. TOKENS/S is the speed over the last five seconds. '
+  details: 'Shows the models of all your running servers (recua api and recua serve), except unloaded ones. UNTIL is when an idle model will be unloaded. TOKENS/S is the speed over the last five seconds. '
     + `Exit codes: 0 servers run, ${stoppedCode} no server runs. --watch needs a terminal; Ctrl-C ends it with exit code 0.`,
   examples: [
     ['recua ps', 'Show model, state, memory, device, context, requests and speed'],
     ['recua ps --watch', 'Show the same, updated each second'],
-    ['recua ps --all --json', 'Print JSON for programs, including models that are neither loaded nor asleep'],
+    ['recua ps --all --json', 'Print JSON for programs, including unloaded models'],
   ],
   flags: {
-    all: perCall(on(['--all', '-a'], 'Include models that are neither loaded nor asleep')),
+    all: perCall(on(['--all', '-a'], 'Include unloaded models')),
     watch: perCall(on(['--watch', '-w'], 'Update once a second until Ctrl-C')),
     json: perCall(on(['--json'], 'Print JSON')),
     url: serverUrl,
