@@ -61,7 +61,7 @@ export const errorTable = {
   request_set_aside: { status: 422, type: 'invalid_request_error', meaning: 'This request has killed the engine process before, so it is refused for ten minutes.' },
   model_stuck: { status: 500, type: 'server_error', meaning: 'The engine process made no progress while it worked on this request, so it was killed; it is being restarted.' },
   model_too_large: { status: 507, type: 'server_error', meaning: 'The model needs more memory than the server may use for models, or than other programs leave free; the message says how much it needs and how much there is.' },
-  model_fixed: { status: 400, type: 'invalid_request_error', meaning: 'The models of this server are fixed: requests cannot unload them (a server that was started with one model), or pull or delete them (a server that a program made).' },
+  model_fixed: { status: 400, type: 'invalid_request_error', meaning: 'The models of this server are fixed: requests cannot unload them (a server that was started with one model), or pull or delete them (a server that a program made), or rename or delete one by a name that the server was started with.' },
   sandbox_unavailable: { status: 500, type: 'server_error', meaning: 'The engine process must run in a sandbox (`--sandbox on`), but this system has none.' },
   model_unusable: { status: 500, type: 'server_error', meaning: 'The model file was read but cannot be loaded (damaged, unknown architecture, out of memory).' },
   invalid_gguf: { status: 400, type: 'invalid_request_error', meaning: 'The file is not a valid GGUF file.' },

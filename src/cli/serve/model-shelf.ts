@@ -18,7 +18,7 @@ import { readRepositoryName } from '../../models/names/repository-name.js';
 import { nameModel } from '../../models/naming.js';
 import { findPlaces } from '../../models/places.js';
 import { storeChanged } from '../../models/served-models.js';
-import { findRunnable } from '../../models/store.js';
+import { findRunnable, type StoredModel } from '../../models/store.js';
 import type { FoundRepository, GivenName, ModelShelf, OfferedModel, Pull, ShelfModel } from '../../server/http/shelf.js';
 import { machineBytes } from '../pull-listing.js';
 
@@ -26,9 +26,36 @@ const connections = 4;
 /** The server says in its log what is wrong with them. */
 const readableAliases = lastingAliases(() => undefined);
 
-/** `pathOf`: the file of a model that the server serves, which need not be in the store. */
-export function modelShelf(pathOf: (id: string) => Promise<string>): ModelShelf {
-  return { search, offers, open: openPull, remove, copy, aliases, describe: async (id) => await describe(await pathOf(id)) };
+/** The files of the models of a server, which need not be in the store. */
+export interface ServedFiles {
+  /** By id; '' if the model could not be used when the server started. */
+  pathOf(id: string): Promise<string>;
+  /** The models that the server was started with. */
+  readonly chosen: readonly StoredModel[];
+}
+
+export function modelShelf({ pathOf, chosen }: ServedFiles): ModelShelf {
+  return {
+    search, offers, open: openPull, aliases,
+    async remove(name, begin) {
+      await refuseOwnName(chosen, name, 'model');
+      await remove(name, begin);
+    },
+    async copy(source, name) {
+      await refuseOwnName(chosen, source, 'source');
+      await copy(source, name);
+    },
+    describe: async (id) => await describe(await pathOf(id)),
+  };
+}
+
+/** The server may use a name of the store for another model. */
+async function refuseOwnName(chosen: readonly StoredModel[], name: string, param: string): Promise<void> {
+  const named = chosen.find(({ id, aliases: others }) => [id, ...others].some((one) => one.toLowerCase() === name.toLowerCase()));
+  if (!named || name === 'builtin') return;
+  const stored = await findRunnable(await readInventory(findPlaces()), name).catch(() => undefined);
+  if (stored?.path === named.path) return;
+  throw new RecuaError('model_fixed', `${name} is a name that this server was started with (its models file, configuration file or command line), not a name of the store; change it there.`, { param });
 }
 
 async function search(words: string, signal: AbortSignal): Promise<FoundRepository[]> {

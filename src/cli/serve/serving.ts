@@ -30,7 +30,7 @@ import { placeText } from '../devices.js';
 import { engineOptions } from '../flags/engine-flags.js';
 import { misuse } from '../flags/flags.js';
 import { findSettings, readModelsFile } from '../flags/models-file.js';
-import { modelShelf } from './model-shelf.js';
+import { modelShelf, type ServedFiles } from './model-shelf.js';
 import { savedChats } from './saved-chats.js';
 import type { LogFile } from './log-file.js';
 import { jsonLine } from '../terminal/log-line.js';
@@ -56,8 +56,7 @@ export interface Serving {
 interface OpenServing {
   pool: ModelPool;
   defaultsOf?: (id: string) => Partial<RequestDefaults>;
-  /** The file of a model. */
-  pathOf(id: string): Promise<string>;
+  files: ServedFiles;
   /** Loads the models that are loaded at start. Resolves to where a single model computes. */
   load(): Promise<Offload | undefined>;
   close(): Promise<void>;
@@ -98,7 +97,7 @@ async function oneModel(name: string, given: Config): Promise<Serving> {
         await pool.sole.close(0, sleep?.lasts);
         await sleep?.settle(named.id, [named.id]);
       };
-      return { pool, pathOf: () => Promise.resolve(model.path), load: async () => (await loading(pool.sole, named.id, output)).offload, close };
+      return { pool, files: { pathOf: () => Promise.resolve(model.path), chosen: [named] }, load: async () => (await loading(pool.sole, named.id, output)).offload, close };
     },
   };
 }
@@ -110,7 +109,7 @@ function stateFolder({ slotSavePath }: Config): string | undefined {
 
 function severalServing(models: SeveralModels, config: Config): Serving {
   const { maxModels, maxMemoryBytes } = config;
-  const { catalogue, defaultsOf, pathOf, preload, only, names, devices, onWarning } = models;
+  const { catalogue, defaultsOf, files, preload, only, names, devices, onWarning } = models;
   const title = preload.length > 0 ? preload.join(', ') : 'models as they are asked for';
   return {
     record: { name: only?.unlisted[0] ?? only?.id ?? '', path: only?.path ?? '', id: only?.id ?? title, names },
@@ -123,7 +122,7 @@ function severalServing(models: SeveralModels, config: Config): Serving {
         maxModels, maxMemoryBytes, maxDeviceBytes: deviceBudget(devices), sleep: sleepSettings(config, findPlaces().state), log: engineLog(output.log),
         logLevel: engineLogLevel(logLevel), engines: { stateFolder: stateFolder(config) },
       });
-      return { pool, defaultsOf, pathOf, load: () => loadAll(pool, preload, output), close: () => pool.close(0) };
+      return { pool, defaultsOf, files, load: () => loadAll(pool, preload, output), close: () => pool.close(0) };
     },
   };
 }
@@ -173,12 +172,12 @@ export async function serve(serving: Serving, config: Config, output: Output, up
   const traces = asksForTraces(config.traces) ? await (await import('./trace-export.js')).startTraces(config.traces, log) : undefined;
   // Before the engine's own messages.
   output.note('info', `Loading ${serving.title}`);
-  const { pool, defaultsOf, pathOf, load, close } = serving.open(output, config);
+  const { pool, defaultsOf, files, load, close } = serving.open(output, config);
   try {
     // Loaded on demand: Express alone costs a third of the start of any other command.
     const { listen } = await import('../../server/listen.js');
     const ownKey = config.apiKey === '' && config.apiKeyFile === '' ? undefined : randomBytes(24).toString('base64url');
-    const server = await listen({ pool, config, log, ownKey, keyFile, keepIn: findPlaces().state, shelf: modelShelf(pathOf), savedChats: config.uiSessions ? savedChats(findPlaces().sessions) : undefined, ...(defaultsOf ? { defaultsOf } : {}) }).catch(async (thrown: unknown) => {
+    const server = await listen({ pool, config, log, ownKey, keyFile, keepIn: findPlaces().state, shelf: modelShelf(files), savedChats: config.uiSessions ? savedChats(findPlaces().sessions) : undefined, ...(defaultsOf ? { defaultsOf } : {}) }).catch(async (thrown: unknown) => {
       const error = RecuaError.from(thrown);
       throw error.code === 'port_in_use' && socketPath(config.host) === undefined ? await describePortInUse(error, config.host, config.port) : error;
     });

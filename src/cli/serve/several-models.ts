@@ -18,12 +18,12 @@ import { readFilledFile } from '../../system/given-file.js';
 import { misuse } from '../flags/flags.js';
 import { findSettings } from '../flags/models-file.js';
 import type { ModelSettings, ModelsFile } from '../flags/models-file.js';
+import type { ServedFiles } from './model-shelf.js';
 
 export interface SeveralModels {
   catalogue: Catalogue;
   defaultsOf(id: string): Partial<RequestDefaults>;
-  /** The file of a model; '' if it could not be used when the server started. */
-  pathOf(id: string): Promise<string>;
+  files: ServedFiles;
   /** The operands, in a form that means the same in any folder. */
   names: readonly string[];
   /** Ids of the models to load at start. */
@@ -79,7 +79,7 @@ export async function severalModels({ names, file, config }: SeveralOptions): Pr
     catalogue: makeCatalogue({ models, config, settings, devices, again: (id) => resolve(id, file).then(({ model }) => model, (thrown: unknown) => { throw unusableOf(thrown, id, file!); }) }),
     devices,
     defaultsOf: (id) => settings.get(id)?.defaults ?? {},
-    pathOf: async (id) => (await models.find(id)).path,
+    files: { pathOf: async (id) => (await models.find(id)).path, chosen },
     names: anywhere,
     only: chosen.length === 1 && !isWholeStore ? chosen[0] : undefined,
     preload: names.length > 0 ? chosen.map(({ id }) => id) : chosen.filter(({ id, problem }) => settings.get(id)?.pinned && !problem).map(({ id }) => id),

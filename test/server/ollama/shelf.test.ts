@@ -76,13 +76,27 @@ t.test('a model is pulled with its progress, shown, copied, used and deleted', a
   t.strictSame((await client.list()).models.map((model) => model.name), ['builtin']);
 });
 
-t.test('a served file is shown, not a model of the store with the same name', async (t) => {
+t.test('a served file is shown, and not a model of the store with the same name deleted or copied', async (t) => {
   const path = join(ownFolder(t), file.path);
   const at = bytes.indexOf('general.license') + 'general.license'.length + 12;
   writeFileSync(path, Buffer.concat([bytes.subarray(0, at), Buffer.from('own'), bytes.subarray(at + 3)]));
-  const { client } = await startServer(t, [path]);
-  await client.pull({ model: 'owner/model:Q8_0' });
-  t.equal((await client.show({ model: 'model-Q8_0' })).license, 'own');
+  const models = join(ownFolder(t), 'models.json');
+  writeFileSync(models, JSON.stringify({ models: { mine: { model: path }, taken: { model: path, aliases: ['also'] }, 'owner/model': { model: path } } }));
+  for (const [flags, names] of [[[path], ['model-Q8_0']], [['--models', models], ['mine', 'Taken', 'also', 'owner/model']]] as const) {
+    const { client, folder } = await startServer(t, flags);
+    await client.pull({ model: 'owner/model:Q8_0' });
+    await client.copy({ source: 'owner/model:Q8_0', destination: 'stored' });
+    for (const model of names) {
+      t.equal((await client.show({ model })).license, 'own');
+      const refusal = { status_code: 400, message: /is a name that this server was started with/ };
+      await t.rejects(client.delete({ model }), refusal, model);
+      await t.rejects(client.copy({ source: model, destination: 'other' }), refusal, model);
+    }
+    t.ok(isInstalled(folder, file));
+    await client.delete({ model: 'stored' });
+    await client.delete({ model: 'owner/model:Q8_0' });
+    t.ok(isAbsent(folder, file), 'its other names are names of the store');
+  }
 });
 
 t.test('a model that the hub does not have is an error, before the first line', async (t) => {
