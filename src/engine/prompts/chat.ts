@@ -303,6 +303,9 @@ class ChatParser implements AnswerParser {
     try {
       const delta = this.#give(this.#parser.parse(text, false));
       const calls = this.#parser.message().toolCalls.length > 0;
+      // A limit may have ended a mark.
+      const held = reason === 'stop' && !calls && this.#calls !== 'required' ? this.#heldBack(text) : undefined;
+      if (held) return { delta: { content: (delta?.content ?? '') + held.content, reasoning: (delta?.reasoning ?? '') + held.reasoning }, finishReason: reason, warnings: [] };
       // Without a limit, only a continued answer ends there: the call's mark is in its beginning.
       const isLost = cut || (this.#reasoning === '' && this.#content === '');
       const begun = this.#calls !== 'none' && !calls && isLost ? this.#rest(text)?.content : undefined;
@@ -350,6 +353,21 @@ class ChatParser implements AnswerParser {
     return from < whole.length ? { content: whole.slice(from) } : undefined;
   }
 
+  /**
+   * The text at the end that was not given because a mark may begin with it, such as "<": what
+   * comes out if the answer goes on with a character that no mark contains.
+   */
+  #heldBack(whole: string): { content: string; reasoning: string } | undefined {
+    try {
+      const { content = '', reasoning = '' } = this.#parser.parse(whole + inNoMark, false);
+      const held = { content: content.replace(inNoMark, ''), reasoning: reasoning.replace(inNoMark, '') };
+      // Blanks at the end are not worth sending.
+      return `${held.content}${held.reasoning}`.trim() === '' ? undefined : held;
+    } catch {
+      return undefined; // the answer cannot go on
+    }
+  }
+
   #give(delta: Delta): Delta | undefined {
     if (delta.content) this.#content += delta.content;
     if (delta.reasoning) this.#reasoning += delta.reasoning;
@@ -357,6 +375,9 @@ class ChatParser implements AnswerParser {
     return delta.content || delta.reasoning || delta.toolCalls?.length ? delta : undefined;
   }
 }
+
+/** A character that is no text: Unicode reserves it for a program's own use. */
+const inNoMark = '\uffff';
 
 /** Characters of a prompt that a template may put into the thoughts, with which they begin. */
 const mostPutIntoThoughts = 200;

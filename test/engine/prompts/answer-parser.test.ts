@@ -1,6 +1,6 @@
 // No text of an answer is lost or given twice when it ends within what its parser takes for a tool
-// call.
-import { readFileSync } from 'node:fs';
+// call or the beginning of a mark.
+import { readdirSync, readFileSync } from 'node:fs';
 import t from 'tap';
 import { newCancelFlag } from '#recua/engine/prompts/cancel-flag.js';
 import { prepareChat } from '#recua/engine/prompts/chat.js';
@@ -39,4 +39,35 @@ t.test('thoughts that begin in the prompt are not given again as content', async
       t.strictSame(warnings, [], name);
     }
   }
+});
+
+t.test('an answer that ends with the beginning of a mark is given as a whole', async (t) => {
+  const model = await loadBuiltin();
+  t.teardown(() => model.close());
+  const files = readdirSync(templates).filter((name) => name.endsWith('.jinja'));
+  let read = 0;
+  for (const name of files) {
+    const template = readFileSync(new URL(name, templates), 'utf8');
+    for (const given of [tools, '']) {
+      const preparing = { model, contextSize: 100_000, cancelled: newCancelFlag(), guesses: false };
+      const answer = async (text: string, cut: boolean) => {
+        const { parser, sampler } = await prepareChat(preparing, template, chat('Hello', { tools: given, enableThinking: false }));
+        const { delta, warnings } = parser.end(text, 'stop', cut);
+        sampler.close();
+        return { text: (delta?.reasoning ?? '') + (delta?.content ?? ''), warnings };
+      };
+      // Some name who an answer is for.
+      const head = name === 'meetkai-functionary-medium-v3.2.jinja' ? 'all\n' : '';
+      const whole = await answer(`${head}Sure.`, false).catch(() => undefined);
+      if (!whole?.text.endsWith('Sure.') || whole.warnings.length > 0) continue; // not a conversation or an answer for this template
+      read++;
+      for (const end of ['<', '<t', '[', '>', '`', 'f', '<|', ' <']) {
+        for (const cut of [true, false]) {
+          t.strictSame(await answer(`${head}Sure.${end}`, cut), { text: `${whole.text}${end}`, warnings: [] }, `${name}: ${end}`);
+        }
+      }
+      t.strictSame(await answer(`${head}Sure.\n`, false).then(({ text }) => text.trimEnd()), whole.text, `${name}: blanks`);
+    }
+  }
+  t.ok(read > 100, `${read} parsers`);
 });
