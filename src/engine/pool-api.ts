@@ -39,7 +39,10 @@ export interface PoolModel {
   /** When its file was made, in seconds since 1970. */
   readonly createdSeconds: number;
   readonly state: ModelState;
-  /** Its description from the last load. */
+  /**
+   * Its description from the last load; undefined if it is not loaded and another file has its name
+   * now.
+   */
   readonly known: ModelDescription | undefined;
   /**
    * Whether the loaded file has changed or is gone. The loaded model keeps serving; the next load

@@ -351,7 +351,7 @@ class EnginePool implements ModelPool {
     const { id, aliases, createdSeconds } = model;
     const expiresMs = entry?.expiresMs;
     return {
-      id, aliases, createdSeconds, state: served ? this.#state(served) : withoutPlan(model), known: served?.known, fileChange: served?.engine && served.fileChange,
+      id, aliases, createdSeconds, state: served ? this.#state(served) : withoutPlan(model), known: served?.knownOf(model), fileChange: served?.engine && served.fileChange,
       pinned: entry?.plan.pinned ?? false, leases: entry ? entry.leases.size + entry.waiting.length : 0,
       activity: activityOf(served?.engine, entry?.waiting.length),
       expiresMs: expiresMs === undefined ? undefined : Date.now() + expiresMs - performance.now(),

@@ -41,6 +41,8 @@ export class ServedModel {
   readonly whenUnloaded: (() => void)[] = [];
   #engine: Engine | undefined;
   #known: ModelDescription | undefined;
+  /** When the file of the last load was made. */
+  #loadedSeconds = 0;
   #fraction = 0;
   /** The plan's fingerprint at the last load. */
   #fingerprint: string | undefined;
@@ -80,6 +82,11 @@ export class ServedModel {
     return this.#known;
   }
 
+  /** The same, unless it is not loaded and another file has its name now. */
+  knownOf({ createdSeconds }: CatalogueModel): ModelDescription | undefined {
+    return this.#engine || createdSeconds === this.#loadedSeconds ? this.#known : undefined;
+  }
+
   /** Loading progress, from 0 to 1. */
   get fraction(): number {
     return this.#fraction;
@@ -100,9 +107,11 @@ export class ServedModel {
     if (this.#fingerprint !== undefined && this.#fingerprint !== fingerprint) {
       log('warn', `${id}: its file or its settings changed since it was loaded last; loading the current ones`);
       sleep?.drop(id);
+      this.#known = undefined;
     }
     const options = { ...plan!.options, cacheRamMib: isShared ? stashMib : cacheRamMib, sleep: sleep?.placeOf(id) };
     this.#fingerprint = fingerprint;
+    this.#loadedSeconds = this.model.createdSeconds;
     this.loadedPlan = plan;
     this.#loadedFile = undefined;
     this.#fraction = 0;

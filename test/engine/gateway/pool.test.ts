@@ -14,6 +14,7 @@ const entry = new URL('../fake-main.js', import.meta.url);
 const mib = 2 ** 20;
 
 interface FakeModel extends Partial<Omit<LoadPlan, 'fingerprint'>> {
+  createdSeconds?: number;
   fingerprint?: string;
   fake?: FakeOptions;
 }
@@ -24,7 +25,7 @@ interface FakeModel extends Partial<Omit<LoadPlan, 'fingerprint'>> {
  */
 function open(t: Test, models: Record<string, FakeModel>, settings: PoolSettings = {}) {
   const planned: string[] = [];
-  const listed = (id: string): CatalogueModel => ({ id, aliases: [`${id}-alias`], createdSeconds: 7 });
+  const listed = (id: string): CatalogueModel => ({ id, aliases: [`${id}-alias`], createdSeconds: models[id]?.createdSeconds ?? 7 });
   const catalogue: Catalogue = {
     list: async () => Object.keys(models).map(listed),
     find: async (name = '') => {
@@ -106,6 +107,24 @@ t.test('a model is loaded on demand, lent, kept and unloaded; its states are rep
   t.notOk(alive(pid!), 'no keep-alive');
   t.match(await pool.find('b'), { known: { contextSize: 2000 }, pid: undefined });
   t.strictSame(heard.filter((one) => one.startsWith('b')).filter((one, i, all) => one !== all[i - 1]), ['b loading', 'b loaded', 'b unloading', 'b unloaded']);
+});
+
+t.test('a model that is not loaded is not described by a file that another has replaced', async (t) => {
+  const models: Record<string, FakeModel> = { a: {} };
+  const { pool } = open(t, models);
+  (await pool.lease('a')).release();
+  models['a'] = { createdSeconds: 8, fingerprint: '2', fake: { contextTrain: 1000 } };
+  t.match(await pool.list(), [{ known: { contextSize: 2000 } }], 'while it is loaded, it is what it is');
+  await pool.unload('a');
+  t.match(await pool.list(), [{ createdSeconds: 8, known: undefined }]);
+  t.match(await pool.find('a'), { known: undefined });
+  const described: (number | undefined)[] = [];
+  pool.onChange(({ known }) => described.push(known?.contextSize));
+  (await pool.lease('a')).release();
+  t.match(await pool.list(), [{ known: { contextSize: 1000 } }]);
+  t.notOk(described.includes(2000), 'not even while the other is loaded');
+  await pool.unload('a');
+  t.match(await pool.list(), [{ known: { contextSize: 1000 } }], 'the same file');
 });
 
 t.test('200 alternating requests of two clients for two models with room for one: none fails, and swaps are few', async (t) => {
