@@ -7,6 +7,7 @@ import { askAgain, json, sentenceOf, ServerError } from './server.js';
 /**
  * @typedef {object} Model
  * @property {string} id
+ * @property {number} created when its file was made
  * @property {{ value: string, fraction?: number, running?: number, waiting?: number, tokens_per_second?: number,
  *   reason?: { message: string } }} status
  * @property {number} [memory_bytes]

@@ -4,28 +4,38 @@ import { asked as askedFor, confirmed } from '../app/dialog.js';
 import { IconButton } from '../app/icons.js';
 import { models, ModelsError, useModels } from '../app/models.js';
 import { notify } from '../app/notice.js';
-import { json, request, sentenceOf } from '../app/server.js';
+import { json, mayAnswer, request, sentenceOf } from '../app/server.js';
 import { bytes, count, percent, speed } from '../app/units.js';
 import { HubSearch } from './hub-search.js';
 
 /** @typedef {import('../app/models.js').Model} Model */
 /** @typedef {{ name: string, modelStays: boolean }} Given an alias that a user gave */
 
-/** Details from the files of models that are not loaded, by id. @type {Map<string, Record<string, any> | undefined>} */
+/**
+ * Details from the files of models that are not loaded, by id and time of the file: another file
+ * may get the same id.
+ * @type {Map<string, Record<string, any> | undefined>}
+ */
 const described = new Map();
 
 /** @param {Model} model */
-function useDescription({ id, meta }) {
+function useDescription({ id, created, meta }) {
+  const file = `${id} ${created}`;
+  const isKnown = meta !== undefined;
   const [, draw] = useState(0);
   useEffect(() => {
-    if (meta || described.has(id)) return;
-    described.set(id, undefined);
-    json('api/show', { body: { model: id }, quietly: true }).then((shown) => {
-      described.set(id, shown.details);
-      draw((number) => number + 1);
-    }, () => undefined);
-  }, [id, meta]);
-  return described.get(id);
+    const ask = () => {
+      if (isKnown || described.has(file)) return;
+      described.set(file, undefined);
+      json('api/show', { body: { model: id }, quietly: true }).then((shown) => {
+        described.set(file, shown.details);
+        draw((number) => number + 1);
+      }, () => described.delete(file));
+    };
+    ask();
+    return mayAnswer.watch(ask);
+  }, [file, isKnown]);
+  return described.get(file);
 }
 
 export function ModelsView() {
