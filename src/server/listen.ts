@@ -159,7 +159,7 @@ function socketsOf(server: Server): ReadonlySet<Socket> {
 }
 
 /** Resolves to the server's URL. */
-async function listenOn(server: Server, host: string, wanted: number, protocol: string): Promise<string> {
+export async function listenOn(server: Server, host: string, wanted: number, protocol: string): Promise<string> {
   await new Promise<void>((resolve, reject) => {
     server.once('error', (cause: NodeJS.ErrnoException) => reject(listenError(cause, host, wanted)));
     server.listen(wanted, host, resolve);

@@ -8,9 +8,10 @@ import { command } from '../command.js';
 import { deviceListing, deviceListingJson, listDevices, refuseJson } from '../devices.js';
 import { integer, misuse, on, perCall, settingNames, text } from '../flags/flags.js';
 import type { Flag } from '../flags/flags.js';
+import { checkBeforehand } from '../serve/beforehand.js';
 import { install, uninstall } from '../serve/install.js';
 import { showLogs } from '../serve/logs.js';
-import { checkedModels, startLock, startServer } from '../serve/start.js';
+import { startLock, startServer } from '../serve/start.js';
 import { lastRecord, servePlaces } from '../serve/state-file.js';
 import type { ServerRecord } from '../serve/state-file.js';
 import { statusCodes, tellStatus } from '../serve/status.js';
@@ -105,7 +106,8 @@ const restart = command({
   aliases: [],
   operands: '[model...]',
   summary: 'Stop the server and start it with the same settings',
-  details: 'Flags given here replace those of the last start. A port that the system chose stays. If no server runs, it starts the last one again.',
+  details: 'Flags given here replace those of the last start. A port that the system chose stays. If no server runs, it starts the last one again. '
+    + 'If a model, a file or the port cannot be used, the old server goes on.',
   examples: [['recua serve restart', 'Restart after an update of Recua'], ['recua serve restart --port 9000', 'Move the server to another port']],
   often: oftenServed,
   flags: restartFlags,
@@ -120,8 +122,8 @@ const restart = command({
       // A new models file replaces the list of models.
       const names = named.length > 0 || given.has('models') ? named : record.model.names;
       const request = { names, values: overlay(record, values, given), given };
-      // The old server goes on if the new one could not start, as on a full disk.
-      await checkedModels(request);
+      // The old server goes on if the new one could not start, as on a full disk or a taken port.
+      await checkBeforehand(request, record);
       await stopServer(places, { force: false, timeoutSeconds: 0, isRestart: true });
       return await startServer(places, request, lock);
     } finally {

@@ -37,13 +37,18 @@ export async function portOwner(port: number): Promise<PortOwner | undefined> {
 /** The name of the model that a Recua server on this port serves; undefined for other programs. */
 async function servedByRecua(host: string, port: number): Promise<string | undefined> {
   const base = reachable(`http://${host.includes(':') ? `[${host}]` : host}:${port}`);
+  const silent = new AbortController();
+  // Unlike that of AbortSignal.timeout, this timer keeps the process alive.
+  const timer = setTimeout(() => silent.abort(), askMs);
   try {
-    const reply = await fetch(`${base}/v1/models`, { signal: AbortSignal.timeout(askMs), redirect: 'error' });
+    const reply = await fetch(`${base}/v1/models`, { signal: silent.signal, redirect: 'error' });
     const { data } = await reply.json() as { data?: { id?: unknown; owned_by?: unknown }[] };
     const first = data?.[0];
     return first?.owned_by === 'recua' && typeof first.id === 'string' ? first.id : undefined;
   } catch {
     return undefined;
+  } finally {
+    clearTimeout(timer);
   }
 }
 

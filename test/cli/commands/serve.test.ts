@@ -273,6 +273,24 @@ t.test('a state folder that cannot be written is an error with its name', async 
   t.match(stderr, /^recua: The state folder .*serve cannot be written: .*SERVICE_HOME\.\n$/);
 });
 
+t.test('a restart that could not work leaves the old server running', async (t) => {
+  const home = makeHome(t);
+  t.equal((await home.serve('start', 'builtin', ...small)).code, 0);
+  const { identity: { pid } } = home.record();
+  const other = createServer((socket) => socket.destroy()).listen(0, '127.0.0.1');
+  t.teardown(() => other.close());
+  await once(other, 'listening');
+  const taken = String((other.address() as AddressInfo).port);
+  t.match(await home.serve('restart', '--port', taken), { code: 1, stderr: new RegExp(`^recua: node \\(pid ${process.pid}\\) listens on`) });
+  t.match(await home.serve('restart', '--host', '192.0.2.1', '--port', '9'), { code: 1, stderr: /^recua: Cannot listen on 192\.0\.2\.1 port 9/ });
+  t.match(await home.serve('restart', '--tls-cert', 'none.pem', '--tls-key', 'none.pem'), { code: 1, stderr: /none\.pem, the file of --tls-cert, cannot be read/ });
+  t.match(await status(home), { code: 0, is: { pid, state: 'running', answering: true } });
+  // Without a running one, too: the next restart has the settings of the one that worked.
+  await home.serve('stop');
+  t.match(await home.serve('restart', '--port', taken), { code: 1 });
+  t.match(await home.serve('restart'), { code: 0, stderr: /Recua serves builtin at/ });
+});
+
 t.test('if the port is in use, start and api say by whom', async (t) => {
   const home = makeHome(t);
   const other = createServer((socket) => socket.destroy()).listen(0, '127.0.0.1');
