@@ -35,7 +35,7 @@ export const errorTable = {
   infill_unsupported: { status: 400, type: 'invalid_request_error', meaning: 'The model has no tokens for filling the gap between a prefix and a suffix.' },
   chat_unsupported: { status: 400, type: 'invalid_request_error', meaning: 'The model has no chat template or cannot generate text.' },
   model_not_found: { status: 404, type: 'invalid_request_error', meaning: 'The server has no model of that name, or no such file exists.' },
-  response_not_found: { status: 404, type: 'invalid_request_error', meaning: 'No response with that id is stored: it was never stored, was deleted, or was dropped to make room for newer ones.' },
+  response_not_found: { status: 404, type: 'invalid_request_error', meaning: 'No response with that id is stored: it was never stored, was deleted, or was dropped to make room for newer ones. Over a WebSocket the code for `previous_response_id` is `previous_response_not_found`, as clients expect.' },
   answer_not_found: { status: 404, type: 'invalid_request_error', meaning: 'No answer with that id is being generated.' },
   file_not_found: { status: 404, type: 'invalid_request_error', meaning: 'No file with that id was uploaded, or it was deleted, has expired or is damaged.' },
   batch_not_found: { status: 404, type: 'invalid_request_error', meaning: 'No batch with that id was created here.' },

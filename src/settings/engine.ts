@@ -183,8 +183,8 @@ export const engineSettings = {
     kind: 'integer', fallback: -1, min: -1, max: 1 << 24,
     flag: {
       names: ['--cache-ram', '-cram'], value: 'mib',
-      help: 'Keep the KV cache of conversations that gave way to others in this much memory; 0 '
-        + 'keeps none, -1 means an eighth of the machine\'s memory, at most 8 GiB',
+      help: 'Use this much memory to keep the KV cache of conversations that had to leave their '
+        + 'place to others; 0 keeps none, -1 means an eighth of the machine\'s memory, at most 8 GiB',
     },
   },
   /**

@@ -190,16 +190,17 @@ export const serverSettings = {
     },
   },
   /**
-   * Memory for all request bodies together, in bytes. Each byte of a body counts as 4; requests
-   * beyond the limit get a 503. Replies that clients have not read yet may take as much again.
+   * Memory for all request bodies together, in bytes. Each byte of a body counts as 4 bytes;
+   * requests beyond the limit get a 503. Replies that clients have not read yet may take as much
+   * again.
    * Default 0: a quarter of V8's heap limit, at most an eighth of the machine's memory.
    */
   bodyMemoryBytes: {
     kind: 'integer', fallback: 0, min: 0, max: 1_048_576 * mebibyte, library: true,
     flag: {
       names: ['--body-memory'], value: 'MiB', key: 'bodyMemoryMib', unit: mebibyte,
-      help: 'Hold request bodies in at most this much memory, counting each byte as 4; 0 means a '
-        + 'quarter of V8\'s heap limit, at most an eighth of the machine\'s memory',
+      help: 'Hold request bodies in at most this much memory, counting each of their bytes as '
+        + '4 bytes; 0 means a quarter of V8\'s heap limit, at most an eighth of the machine\'s memory',
     },
   },
   /** Folder for `POST /slots/:id?action=save`. Default: none, which disables the route. */
@@ -234,7 +235,7 @@ export const serverSettings = {
         + 'open; 0 means off',
     },
   },
-  /** Whether to serve the web page at `/`. Default `false`: `/` belongs to your program. */
+  /** Whether to serve the web page at `/`. Default `false`: then `/` only says that Recua runs. */
   ui: {
     kind: 'switch', fallback: true, library: true,
     flag: { names: ['--no-ui'], help: 'Serve only the API, without the page at /' },

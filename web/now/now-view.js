@@ -118,11 +118,14 @@ function Row({ model: { id, status, memory_bytes: memory, meta, expires_at: expi
   </tr>`;
 }
 
+/** The page itself sends these while a user types or looks at models. */
+const countsOrDescribes = /^\/(tokenize|api\/show|v1\/(messages\/count_tokens|responses\/input_tokens|chat\/completions\/input_tokens))$/;
+
 /** Refreshed as often as the models. */
 function Requests() {
   const [list, setList] = useState(/** @type {Record<string, any>[]} */ ([]));
   useEffect(() => models.watch(() => {
-    json('ui/requests').then(({ data }) => setList(data.filter((/** @type {{ path: string }} */ { path }) => path !== '/tokenize' && path !== '/api/show')), () => undefined);
+    json('ui/requests').then(({ data }) => setList(data.filter((/** @type {{ path: string }} */ { path }) => !countsOrDescribes.test(path))), () => undefined);
   }), []);
   return html`<h2>Recent requests</h2>
     <p class="dim note">The last 200. Not shown: requests that count tokens or describe a model.</p>
@@ -130,7 +133,7 @@ function Requests() {
       <thead><tr><th>Time</th><th>Request</th><th>Status</th><th class="align-right">Prompt</th><th class="align-right">Answer</th><th class="align-right">Duration</th><th>Id</th></tr></thead>
       <tbody>${list.map((one) => html`<tr key=${one['id'] + one['startedMs']}>
         <td>${new Date(one['startedMs']).toLocaleTimeString()}</td>
-        <td><code>${one['method']} ${one['path']}</code></td>
+        <td class="path" title=${one['path']}><code>${one['method']} ${one['path']}</code></td>
         <td class=${one['status'] >= 400 || one['error'] ? 'warn' : ''}>${one['status'] ?? (one['error'] ? 'cut off' : 'stopped')} ${one['error'] ?? ''}</td>
         <td class="align-right" data-label="prompt">${one['promptTokens'] === undefined ? '–' : count(one['promptTokens'])}</td>
         <td class="align-right" data-label="answer">${one['completionTokens'] === undefined ? '–' : count(one['completionTokens'])}</td>

@@ -144,7 +144,7 @@ function allow(given: Record<string, unknown>, known: readonly string[], where: 
   for (const key of Object.keys(given)) {
     if (known.includes(key)) continue;
     const near = nearest(key, known);
-    throw new RecuaError('invalid_config', `${where}: there is no key ${JSON.stringify(key)}.${near === undefined ? ` There are ${known.join(', ')}.` : ` Did you mean ${near}?`}`);
+    throw new RecuaError('invalid_config', `${where}: there is no key ${JSON.stringify(key)}.${near === undefined ? '' : ` Did you mean ${near}?`} There are ${known.join(', ')}.`);
   }
 }
 

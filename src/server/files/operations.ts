@@ -21,7 +21,7 @@ export const operations = {
   },
   upload: {
     id: 'uploadFile', topic, summary: 'Upload a file of up to 512 MiB.',
-    about: 'It may take over five minutes if it arrives at 64 KiB a second or more, on average.',
+    about: 'An upload may last longer than five minutes as long as it averages at least 64 KiB a second.',
     body: {
       form: {
         type: 'object',

@@ -13,7 +13,7 @@ export const aboutAll = [
   '**Turns.** `--parallel` requests run at once and `--queue-size` more wait. Further requests get a 429 with `Retry-After`, and so do requests that waited for `--queue-timeout`; loading the model does not count. If the queue is full and another client has at least two more requests in it than the caller, that client\'s last request gets the 429 instead. Clients, told apart by API key or else by '
   + 'address, take turns: the client that received the fewest tokens so far is next. `service_tier` takes precedence over that. `X-Queue-Position` is the position at which a request entered the queue, if it had to wait.',
   '**Errors** have a code and name the field at fault, in the format of the route\'s API. The status is decided before the first byte of a stream; a later failure is the last event of the stream.',
-  '**Pages.** Any web page may send requests to a model. Without API keys, the routes of files and batches accept programs, and pages of the server itself and of `localhost`. Only clients on the server\'s own '
+  '**Pages.** Any web page may send requests to a model. Without API keys, the routes of files and batches answer only programs, and pages of the server itself and of `localhost`. Only clients on the server\'s own '
   + 'machine may pull, copy or delete models. With API keys, the key decides: pulling, copying and deleting needs `admin`.',
   '**Load balancers.** A stream starts once its prompt is accepted. With the header `x-stream-opens: first-piece`, the server sends no byte before the first piece of the answer (or 55 seconds), so until then a load balancer can still '
   + 'send the request to another server. A server that is stopping refuses such a request with a 503. `recua cluster config` writes load balancer configurations that send this header.',
@@ -22,7 +22,7 @@ export const aboutAll = [
 
 const schemas = '**Forms of an answer.** A JSON schema is enforced during generation: types, properties, `enum`, `anyOf`, `allOf`, `$ref`, bounds of numbers (over all of int64), '
   + 'lengths, patterns and more. A keyword that a grammar cannot enforce (`uniqueItems`, `not`, `if` …) is a 400 with its JSON pointer if the schema has `strict: true`. `strict` is off '
-  + 'by default; then the keyword is named in the answer\'s `warnings`. The parameters of a tool follow the same rule, with `function.strict`. Some chat templates do not enforce them either: with Gemma 4 and LFM2 a call may leave out arguments, so send their tools without `strict`. Other forms are `regex`, `choice` and `grammar`, each also available as vLLM\'s `guided_…` and inside '
+  + 'by default; then the keyword is named in the answer\'s `warnings`. The parameters of a tool follow the same rule, with `function.strict`. With the chat templates of Gemma 4 and LFM2, a call may leave out arguments or give them any value, and `strict` is a 400. Other forms are `regex`, `choice` and `grammar`, each also available as vLLM\'s `guided_…` and inside '
   + '`structured_outputs`. A request may have only one form, in every API. If the prompt ends inside thinking, the form applies once the thinking has ended. The field `grammar` is the exception: as in llama-server, it applies from the first token.';
 
 const tools = '**Tools.** `tool_choice` forces a call if it is `required`, names a tool, or is `allowed_tools` with mode `required`: after its thinking, the model can generate nothing but calls of these tools. '

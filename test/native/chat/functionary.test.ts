@@ -1,4 +1,4 @@
-// Functionary v3.2, whose calls begin with ">>>" and a name: calls behind a text or another call are
+// Functionary v3.2, whose calls begin with ">>>" and a name: calls behind a text or another call
 // read, their arguments follow the schema, and any other ">>>" is text.
 import t from 'tap';
 import type { NativeModel } from '#recua/addon/addon.js';
