@@ -24,6 +24,7 @@
 #include <sys/syscall.h>
 #include <string_view>
 #include <unistd.h>
+#include <vector>
 
 namespace recua::turn {
 
@@ -192,13 +193,26 @@ bool others_wait(const Shared &shared, const Process &me) {
   });
 }
 
-// Call under the lock.
-void skip_the_stopped(const Shared &shared, Process &me) {
-  for (size_t i = 0; i < most_processes; i++) {
-    const Row &row = shared.rows[i];
-    if (&row == me.row || row.pid == 0 || row.ticket == 0 || row.ticket == me.in_vain[i] || !stopped(row.pid)) continue;
-    me.in_vain[i] = row.ticket;
-    me.skipped++;
+// Does not hold the lock while it reads files.
+void skip_the_stopped(Shared &shared, Process &me) {
+  struct Seen {
+    size_t at;
+    int32_t pid;
+    uint64_t ticket;
+  };
+  std::vector<Seen> seen;
+  {
+    const Lock lock(shared);
+    for (size_t i = 0; i < most_processes; i++) {
+      const Row &row = shared.rows[i];
+      if (&row != me.row && row.pid != 0 && row.ticket != 0 && row.ticket != me.in_vain[i]) seen.push_back({i, row.pid, row.ticket});
+    }
+  }
+  for (const Seen &other : seen) {
+    if (!stopped(other.pid)) continue;
+    const Lock lock(shared);
+    if (me.in_vain[other.at] != other.ticket) me.skipped++;
+    me.in_vain[other.at] = other.ticket;
   }
 }
 
@@ -233,8 +247,10 @@ void wait(Shared &shared, Process &me, const std::function<bool()> &given_up, st
       }
     }
     told = sleep_until_change(shared, seen);
-    const Lock lock(shared);
-    leave_out_the_dead(shared);
+    {
+      const Lock lock(shared);
+      leave_out_the_dead(shared);
+    }
     if (!told) skip_the_stopped(shared, me);
   }
   if (!told) tell_change(shared); // nobody has woken the others
