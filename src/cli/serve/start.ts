@@ -4,7 +4,7 @@ import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, openSync } from 'node:fs';
-import { readFile } from 'node:fs/promises';
+import { readFile, stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -18,7 +18,7 @@ import { configSettings, makeConfig } from '../../settings/config.js';
 import { serverFlags } from '../commands/api.js';
 import type { ServerValues } from '../commands/api.js';
 import type { Flag } from '../flags/flags.js';
-import { flagWord, settingNames, variableNames } from '../flags/flags.js';
+import { flagWord, misuse, settingNames, variableNames } from '../flags/flags.js';
 import { settingValues } from '../flags/setting-flags.js';
 import { LoadingLine, say } from '../terminal/output.js';
 import { configPath } from '../flags/settings.js';
@@ -37,6 +37,8 @@ import { ended, findStatus } from './status.js';
 const pollMs = 100;
 /** Values that name files. The server runs in another folder, so their paths are made absolute. */
 export const fileKeys = ['models', 'chatTemplateFile', 'apiKeyFile', 'logFile', 'slotSavePath', 'tlsCert', 'tlsKey'] as const;
+/** Those that it reads. */
+const readKeys = ['models', 'chatTemplateFile', 'apiKeyFile', 'tlsCert', 'tlsKey'] as const;
 /** Lines of the log quoted when a start fails. */
 const quotedLines = 10;
 export const mainPath = fileURLToPath(new URL('../main.js', import.meta.url));
@@ -53,8 +55,16 @@ interface Wanted extends StartRequest {
   served: ServerRecord['model'];
 }
 
-/** What such a server would serve. Finds and checks the models, and reads the models file. */
+/**
+ * What such a server would serve. Finds and checks the models, reads the models file, and refuses
+ * pipes: the server opens its files itself, now and after a restart.
+ */
 export async function checkedModels({ names, values }: Pick<StartRequest, 'names' | 'values'>): Promise<ServerRecord['model']> {
+  for (const key of readKeys) {
+    const path = values[key];
+    const found = path === '' ? undefined : await stat(path).catch(() => undefined);
+    if (found && (found.isFIFO() || found.isSocket() || found.isCharacterDevice())) throw misuse(`Expected a file for ${serverFlags[key].names[0]}, got ${path}, which is a pipe or a device: this server would have to read it again at each start. recua api reads pipes.`);
+  }
   const config = makeConfig({ ...await settingValues(configSettings, values), model: '' });
   return (await servingOf(names, config)).record;
 }

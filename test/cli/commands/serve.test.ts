@@ -1,6 +1,6 @@
 import t from 'tap';
 import { spawn as spawnPty } from '@lydell/node-pty';
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { copyFileSync, readFileSync, readdirSync, statSync, writeFileSync, mkdirSync, existsSync } from 'node:fs';
 import { createServer } from 'node:net';
@@ -439,6 +439,14 @@ t.test('a model path is relative to the folder of the command', async (t) => {
   t.match(await home.serve('logs', '-n', '1'), { code: 0, stdout: /Recua listens/ });
   t.match(await home.serve('restart', '--parallel', '1'), { code: 0 }, 'restart does so from any folder');
   t.match(home.record(), { settings: { parallel: 1 } });
+});
+
+t.test('a pipe of keys is refused at once', { skip: process.platform === 'win32' }, async (t) => {
+  const home = makeHome(t);
+  const pipe = join(t.testdir(), 'keys');
+  execFileSync('mkfifo', [pipe]);
+  t.match(await home.serve('start', 'builtin', ...small, '--api-key-file', pipe), { code: 2, stderr: /Expected a file for --api-key-file, got \S+keys, which is a pipe/ });
+  t.match(await home.serve('status'), { code: 3 });
 });
 
 t.test('serve help explains the commands, and a wrong one gets the nearest name', async (t) => {
