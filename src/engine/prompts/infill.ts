@@ -1,5 +1,5 @@
 // A gap in code → the prompt of models trained to fill it in (FIM), as in llama-server: other
-// files, then the prefix, the suffix and the beginning of the middle. Called by chat.
+// files, then the text before the gap and the text behind it. Called by chat.
 import { RecuaError } from '../../errors.js';
 import type { Infill } from '../protocol.js';
 import type { Preparing } from './chat.js';

@@ -58,7 +58,7 @@ const infillBody: Body = {
   words: {
     input_prefix: 'Code before the gap.',
     input_suffix: 'Code after the gap.',
-    prompt: { text: 'Text that the answer starts with.', default: '' },
+    prompt: { text: 'Text right before the gap, behind `input_prefix`; the answer continues it.', default: '' },
     input_extra: 'Other files, for context.',
     'input_extra[].filename': { text: 'Name of the file.', default: 'tmp' },
     'input_extra[].text': 'Contents of the file.',
@@ -130,11 +130,11 @@ export const operations = {
     body: infillBody, reply: { schema: nativeReply }, stream: { type: 'text/event-stream', event: oneOf(chunk, error) }, error, errors: [...inferenceErrors, 'infill_unsupported', 'invalid_grammar', 'invalid_schema', 'chat_unsupported', 'no_token_left'],
   },
   props: {
-    id: 'getProps', topic: 'Server', summary: "Get the properties of a loaded model, in llama-server's format.", query: model, reply: { schema: props }, error, errors: loadedErrors,
+    id: 'getProps', topic: 'Server', summary: "Get the properties of a model that is or was loaded, in llama-server's format.", query: model, reply: { schema: props }, error, errors: loadedErrors,
   },
   setProps: { id: 'setProps', topic: 'Server', summary: 'Refused: settings belong in the requests.', reply: refusedReply, error, errors: ['not_implemented'] },
   slots: {
-    id: 'getSlots', topic: 'Server', summary: 'List the slots of a loaded model, and which are busy.',
+    id: 'getSlots', topic: 'Server', summary: 'List the slots of a model that is or was loaded, and which are busy.',
     query: { ...model, fail_on_no_slot: told(text, 'With any value: reply with an error if no slot is free.') },
     reply: { schema: list(object({ id: integer, n_ctx: integer, speculative: boolean, is_processing: boolean })) }, error, errors: [...loadedErrors, 'queue_full'],
   },

@@ -128,7 +128,7 @@ export const model = named('Model', object({
   }), 'State of the model. While it is `sleeping`, its conversations are on disk.'),
   memory_bytes: told(integer, 'Memory it uses, or used when it was loaded last; 0 if it was not loaded since the start.'),
   requests: told(integer, 'Requests that are using the model.'),
-  pinned: told(boolean, 'The model is never unloaded to make room.'), 'fixed?': told(boolean, 'Requests can neither load nor unload the model.'),
+  pinned: told(boolean, 'The model is never unloaded to make room.'), 'fixed?': told(boolean, 'Requests cannot unload the model.'),
   expires_at: told(nullable(integer), 'When the model will be unloaded, in seconds since 1970; null if it stays loaded.'),
   'file?': told(words('changed', 'gone'), 'The file on disk is no longer the one that was loaded. The server keeps serving the loaded model; the next load reads the new file.'),
   'max_model_len?': told(integer, 'Actual context size, known once the model was loaded, under the names that clients look for.'),
