@@ -1,10 +1,11 @@
 // What `recua serve restart` checks while the old server still runs, which goes on if the new one
 // could not start.
-import { createServer } from 'node:http';
+import { createServer, type Server } from 'node:http';
+import { resolve } from 'node:path';
 import type { RecuaError } from '../../errors.js';
 import { socketPath } from '../../settings/address.js';
 import { TlsFiles } from '../../server/access/tls-files.js';
-import { listenOn } from '../../server/listen.js';
+import { listenLocally } from '../../server/local-socket.js';
 import { describePortInUse } from './port-owner.js';
 import { checkedModels } from './start.js';
 import type { StartRequest } from './start.js';
@@ -15,14 +16,24 @@ export async function checkBeforehand(request: StartRequest, old: ServerRecord):
   await checkedModels(request);
   const { values } = request;
   await TlsFiles.open(values, () => undefined);
-  // The old server has its own port.
-  if (values.port !== 0 && values.port !== old.port && socketPath(values.host) === undefined) await tryPort(values.host, values.port);
+  const path = socketPath(values.host);
+  if (path === undefined) return await tryPort(values.host, values.port === old.port ? anyPort : values.port);
+  if (`unix:${resolve(path)}` !== old.host) await tryListening((trial) => listenLocally(trial, path, values.socketMode));
 }
 
+/** The old server has its own port, so that only the address is tried. */
+const anyPort = 0;
+
 async function tryPort(host: string, port: number): Promise<void> {
-  const trial = createServer();
-  await listenOn(trial, host, port, 'http').catch(async (thrown: RecuaError) => {
+  // Loaded on demand, since it loads Express.
+  const { listenOn } = await import('../../server/listen.js');
+  await tryListening((trial) => listenOn(trial, host, port, 'http').catch(async (thrown: RecuaError) => {
     throw thrown.code === 'port_in_use' ? await describePortInUse(thrown, host, port) : thrown;
-  });
-  await new Promise((resolve) => trial.close(resolve));
+  }));
+}
+
+async function tryListening(start: (trial: Server) => Promise<unknown>): Promise<void> {
+  const trial = createServer();
+  await start(trial);
+  await new Promise((closed) => trial.close(closed));
 }

@@ -15,6 +15,8 @@ import { createFolder } from '../../system/create-folder.js';
 import { shellWord } from '../../models/names/shell-word.js';
 import { socketPath } from '../../settings/address.js';
 import { configSettings, makeConfig } from '../../settings/config.js';
+import { ApiKeys } from '../../server/access/api-keys.js';
+import { Visitors } from '../../server/access/visitors.js';
 import { serverFlags } from '../commands/api.js';
 import type { ServerValues } from '../commands/api.js';
 import type { Flag } from '../flags/flags.js';
@@ -37,7 +39,7 @@ import { ended, findStatus } from './status.js';
 const pollMs = 100;
 /** Values that name files. The server runs in another folder, so their paths are made absolute. */
 export const fileKeys = ['models', 'chatTemplateFile', 'apiKeyFile', 'logFile', 'slotSavePath', 'tlsCert', 'tlsKey'] as const;
-/** Those that it reads. */
+/** Those of them that name files to read. */
 const readKeys = ['models', 'chatTemplateFile', 'apiKeyFile', 'tlsCert', 'tlsKey'] as const;
 /** Lines of the log quoted when a start fails. */
 const quotedLines = 10;
@@ -56,17 +58,23 @@ interface Wanted extends StartRequest {
 }
 
 /**
- * What such a server would serve. Finds and checks the models, reads the models file, and refuses
- * pipes: the server opens its files itself, now and after a restart.
+ * What such a server would serve. Finds and checks the models, reads the models file, and checks
+ * the keys and who may visit.
  */
 export async function checkedModels({ names, values }: Pick<StartRequest, 'names' | 'values'>): Promise<ServerRecord['model']> {
-  for (const key of readKeys) {
-    const path = values[key];
-    const found = path === '' ? undefined : await stat(path).catch(() => undefined);
-    if (found && (found.isFIFO() || found.isSocket() || found.isCharacterDevice())) throw misuse(`Expected a file for ${serverFlags[key].names[0]}, got ${path}, which is a pipe or a device: this server would have to read it again at each start. recua api reads pipes.`);
-  }
+  await refusePipes(values);
   const config = makeConfig({ ...await settingValues(configSettings, values), model: '' });
+  ApiKeys.read({ keys: config.apiKey, file: config.apiKeyFile });
+  new Visitors(config);
   return (await servingOf(names, config)).record;
+}
+
+/** A pipe gives its text once, here; the server itself, and each restart, would find it empty. */
+async function refusePipes(values: ServerValues): Promise<void> {
+  for (const key of readKeys) {
+    const isPipe = values[key] !== '' && await stat(values[key]).then((found) => found.isFIFO(), () => false);
+    if (isPipe) throw misuse(`Expected a file behind ${serverFlags[key].names[0]}, got the pipe ${values[key]}: a server in the background reads it again at each start. recua api takes pipes.`);
+  }
 }
 
 /** `held` is the start lock, if the caller has taken it. */

@@ -284,11 +284,30 @@ t.test('a restart that could not work leaves the old server running', async (t) 
   t.match(await home.serve('restart', '--port', taken), { code: 1, stderr: new RegExp(`^recua: node \\(pid ${process.pid}\\) listens on`) });
   t.match(await home.serve('restart', '--host', '192.0.2.1', '--port', '9'), { code: 1, stderr: /^recua: Cannot listen on 192\.0\.2\.1 port 9/ });
   t.match(await home.serve('restart', '--tls-cert', 'none.pem', '--tls-key', 'none.pem'), { code: 1, stderr: /none\.pem, the file of --tls-cert, cannot be read/ });
+  t.match(await home.serve('restart', '--host', '192.0.2.1'), { code: 1, stderr: /^recua: Cannot listen on 192\.0\.2\.1 / });
+  const keys = join(home.folder, 'keys.json');
+  writeFileSync(keys, '{"keys": [');
+  t.match(await home.serve('restart', '--host', `unix:${keys}`), { code: 1, stderr: /^recua: \S+keys\.json exists and is not a socket/ });
+  t.match(await home.serve('restart', '--api-key-file', keys), { code: 2, stderr: /^recua: The API keys cannot be used: .* not valid JSON/ });
+  t.match(await home.serve('restart', '--api-key', 'one,one'), { code: 2, stderr: /^recua: The API keys cannot be used: .* listed twice/ });
+  t.match(await home.serve('restart', '--cors-origins', 'a b'), { code: 2, stderr: /^recua: Expected origins/ });
   t.match(await status(home), { code: 0, is: { pid, state: 'running', answering: true } });
   // Without a running one, too: the next restart has the settings of the one that worked.
   await home.serve('stop');
   t.match(await home.serve('restart', '--port', taken), { code: 1 });
   t.match(await home.serve('restart'), { code: 0, stderr: /Recua serves builtin at/ });
+});
+
+t.test('a pipe is refused: it could not be read again', async (t) => {
+  const home = makeHome(t);
+  const pipe = join(home.folder, 'keys');
+  execFileSync('mkfifo', [pipe]);
+  t.match(await home.serve('start', 'builtin', ...small), { code: 0 });
+  const { identity: { pid } } = home.record();
+  for (const flag of ['--api-key-file', '--chat-template-file', '--models', '--tls-cert']) {
+    for (const verb of ['start', 'restart']) t.match(await home.serve(verb, flag, pipe), { code: 2, stderr: new RegExp(`^recua: Expected a file behind ${flag}, got the pipe ${pipe}`) });
+  }
+  t.match(await status(home), { code: 0, is: { pid, state: 'running', answering: true } });
 });
 
 t.test('if the port is in use, start and api say by whom', async (t) => {
@@ -439,14 +458,6 @@ t.test('a model path is relative to the folder of the command', async (t) => {
   t.match(await home.serve('logs', '-n', '1'), { code: 0, stdout: /Recua listens/ });
   t.match(await home.serve('restart', '--parallel', '1'), { code: 0 }, 'restart does so from any folder');
   t.match(home.record(), { settings: { parallel: 1 } });
-});
-
-t.test('a pipe of keys is refused at once', { skip: process.platform === 'win32' }, async (t) => {
-  const home = makeHome(t);
-  const pipe = join(t.testdir(), 'keys');
-  execFileSync('mkfifo', [pipe]);
-  t.match(await home.serve('start', 'builtin', ...small, '--api-key-file', pipe), { code: 2, stderr: /Expected a file for --api-key-file, got \S+keys, which is a pipe/ });
-  t.match(await home.serve('status'), { code: 3 });
 });
 
 t.test('serve help explains the commands, and a wrong one gets the nearest name', async (t) => {
