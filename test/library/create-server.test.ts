@@ -37,6 +37,16 @@ inBothModes('the app can be mounted in an Express app of the program', async (t,
   t.equal((await fetch(`${url}/llm/health`)).status, 503);
 });
 
+inBothModes('a body that the program has read before is an error', async (t, load) => {
+  const app = express();
+  app.use(express.json(), createServer(await load(t)));
+  const url = await urlOf(t, app.listen(0, '127.0.0.1'));
+  const reply = await fetch(`${url}/v1/chat/completions`, {
+    method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"messages": []}', signal: AbortSignal.timeout(10_000),
+  });
+  t.match(await reply.json(), { error: { code: 'invalid_json', message: /before express\.json\(\)/ } });
+});
+
 inBothModes('the app is a handler for node:http, and can listen by itself', async (t, load) => {
   const model = await load(t);
   const options = { maxTokens: 3, temperature: 0 };

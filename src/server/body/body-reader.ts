@@ -51,6 +51,8 @@ export async function readBody(req: Request, res: Response, limitBytes: number, 
     throw new RecuaError('unsupported_media_type',
       `Expected a body that is uncompressed or compressed with gzip, deflate or br, got Content-Encoding ${JSON.stringify(encoding.slice(0, 40))}.`);
   }
+  // It would be waited for without an end.
+  if (req.readableEnded) throw readBefore();
   letSend(req, res);
   const inflater = decompress?.();
   const source: Readable = inflater ? req.pipe(inflater) : req;
@@ -112,6 +114,11 @@ function collect(req: IncomingMessage, source: Readable, declared: number, limit
     share.onGiveWay = settle;
     if (req.destroyed) gone();
   });
+}
+
+/** By middleware of a program that has mounted the app. */
+function readBefore(): RecuaError {
+  return new RecuaError('invalid_json', 'Expected the request body, but the program around Recua has read it. Mount the app before express.json() and the like.');
 }
 
 function tooLarge(limitBytes: number): RecuaError {
