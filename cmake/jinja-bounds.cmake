@@ -1,6 +1,6 @@
 # Bounds what a chat template may consume (native/llama-common/jinja_bounds.h): compiles llama.cpp's
 # template engine from copies that call the counter, and that copy less. They also do what Jinja2
-# does where llama.cpp's engine fails, with tools whose parameters have several types or none.
+# does where llama.cpp's engine fails or loses values, in what templates do with tools and calls.
 # Included by the root CMakeLists.txt after edited-copy.cmake, before schema-converter.cmake.
 foreach(name runtime caps value string parser)
   recua_edit(llama-common "jinja/${name}.cpp")
@@ -40,7 +40,8 @@ foreach(name runtime caps value string parser)
     endforeach()
     recua_behind("const size_t input_count = args.count();" "recua_jinja::work(expected_count * (1 + input_count));")
     recua_behind("auto obj_ptr = cast_val<value_object>(object);" "recua_jinja::used(*object);")
-    recua_behind("bool undef_on_missing = false) {" "recua_jinja::used(*input);")
+    # A method has no members: `schema.items.type`, where `items` is the method of all objects.
+    recua_behind("bool undef_on_missing = false) {" "recua_jinja::used(*input); if (undef_on_missing && is_val<value_func>(input)) return mk_val<value_undefined>(name);")
     recua_behind("arr_size = object->as_string().length();" "recua_jinja::used(*object);")
     recua_behind("auto str = object->as_string().str();" "recua_jinja::used(*object);")
     recua_behind("    ensure_key_type_allowed(property);" "recua_jinja::used(*property);")
@@ -60,6 +61,12 @@ foreach(name runtime caps value string parser)
             if (is_val<value_string>(args.get_args().at(1))) return recua_jinja::mapped(args);
             if (!is_val<value_kwarg>(args.get_args().at(1))) {
                 throw not_implemented_exception(\"map: filter-mapping not implemented\");")
+    # The filter selectattr("type", "defined"): a test without an argument, of a member.
+    recua_instead("    if (args.count() == 2) {\n        // example: array | selectattr(\"active\")" "
+    if (args.count() == 3 && recua_jinja::is_of_members(args)) return recua_jinja::chosen(args, is_reject);
+    if (args.count() == 2) {\n        // example: array | selectattr(\"active\")")
+    recua_instead("{\"unique\", array_unique_not_implemented}," "{\"unique\", recua_jinja::unique},")
+    recua_instead("[[noreturn]] static value array_unique_not_implemented(const func_args &) {\n    throw not_implemented_exception(\"Array unique builtin not implemented\");\n}\n" "")
     recua_behind("for (const auto & item : haystack->as_array()) {" "recua_jinja::compared(*needle, *item);")
     recua_behind("got args[1] as \" + needle->type());\n                }" "recua_jinja::searched(haystack->val_str.length(), needle->val_str.length());")
     recua_behind("bool value_compare(const value & a, const value & b, value_compare_op op) {" "recua_jinja::compared(*a, *b);")
@@ -79,6 +86,23 @@ foreach(name runtime caps value string parser)
     recua_instead("parts.erase(parts.begin() + i);" "recua_jinja::work(1 + parts.size() / 8); parts.erase(parts.begin() + i);")
     recua_behind("auto match_char = [&chars](unsigned char c) -> bool {" "if (chars) recua_jinja::searched(chars->size(), 1);")
   else()
+    # A list or an object is printed as Python does: llama.cpp prints the texts in a list, and
+    # nothing for an object. While it tries what a template supports, it still does.
+    recua_instead("class parser {" "struct printed_expression : public statement {
+    statement_ptr printed;
+    explicit printed_expression(statement_ptr && printed) : printed(std::move(printed)) {}
+    std::string type() const override { return \"PrintedExpression\"; }
+    void visit(context & ctx) const override { printed->visit(ctx); }
+    value execute_impl(context & ctx) const override {
+        value result = printed->execute(ctx);
+        return ctx.is_get_stats ? result : recua_jinja::as_text(result);
+    }
+};
+
+class parser {")
+    recua_instead("        expect(token::close_expression, \"Expected }}\");\n        return result;" "        expect(token::close_expression, \"Expected }}\");
+        return mk_stmt<printed_expression>(start_pos, std::move(result));")
+    recua_instead("        expect(token::open_expression, \"Expected {{\");\n" "        const size_t start_pos = current;\n        expect(token::open_expression, \"Expected {{\");\n")
     foreach(rule "parse_any()" "parse_expression()" "parse_if_expression()" "parse_logical_negation_expression()" "parse_unary_expression()"
         "parse_call_expression(statement_ptr callee)" "parse_if_statement(size_t start_pos)" "parse_primary_expression()")
       recua_behind("    statement_ptr ${rule} {" "recua_jinja::enter();")
@@ -86,7 +110,9 @@ foreach(name runtime caps value string parser)
     recua_behind("program parse_from_tokens(const lexer_result & lexer_res) {" "recua_jinja::tokens(lexer_res.tokens.size());")
   endif()
 
-  recua_compile("\"jinja_bounds.h\"" "<optional>")
+  recua_compile("\"jinja_bounds.h\"" "\"jinja_filters.h\"" "<optional>")
 endforeach()
 
-target_sources(llama-common PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}/native/llama-common/jinja_bounds.cpp")
+foreach(name bounds filters)
+  target_sources(llama-common PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}/native/llama-common/jinja_${name}.cpp")
+endforeach()

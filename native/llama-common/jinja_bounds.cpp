@@ -212,26 +212,6 @@ bool contains(const std::vector<jinja::value> &values, const jinja::string &want
   return found;
 }
 
-jinja::value mapped(const jinja::func_args &args) {
-  const std::string given = args.get_args().at(1)->val_str.str();
-  const std::string name = given == "trim" ? "strip" : given;
-  auto results = jinja::mk_val<jinja::value_array>();
-  for (const jinja::value &one : args.get_pos(0)->as_array()) {
-    used(*one);
-    const jinja::func_builtins &filters = one->get_builtins();
-    const auto filter = filters.find(name);
-    if (filter == filters.end()) throw std::runtime_error("Unknown filter '" + given + "' for type " + one->type());
-    jinja::func_args each(args.ctx);
-    each.func_name = name;
-    each.push_back(one);
-    for (size_t i = 2; i < args.count(); i++) each.push_back(args.get_args()[i]);
-    jinja::value result = filter->second(each);
-    made(result);
-    results->push_back(result);
-  }
-  return results;
-}
-
 void searched(size_t text, size_t other) {
   constexpr uint64_t most = most_sixteenths_at_once * bytes_moved_in_a_sixteenth;
   work(other > 0 && text > most / other ? most_sixteenths_at_once + 1 : text * other / bytes_moved_in_a_sixteenth);

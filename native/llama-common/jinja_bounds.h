@@ -13,7 +13,6 @@
 
 namespace jinja {
 struct value_t;
-struct func_args;
 struct string;
 }
 
@@ -68,9 +67,6 @@ void used(const jinja::value_t &value);
 void compared(const jinja::value_t &a, const jinja::value_t &b);
 // Whether a text is one of these values; counts the comparisons.
 bool contains(const std::vector<std::shared_ptr<jinja::value_t>> &values, const jinja::string &wanted);
-// The filter `map` with the name of another filter and its arguments: what that gives for each
-// value, as a list.
-std::shared_ptr<jinja::value_t> mapped(const jinja::func_args &args);
 // A text is searched for another.
 void searched(size_t text, size_t other);
 // Bytes of the text or list that a function is making.

@@ -1,0 +1,27 @@
+// What Jinja2 can do and llama.cpp's template engine cannot, within the limits of jinja_bounds.h.
+// Compiled into llama-common (cmake/jinja-bounds.cmake).
+#pragma once
+
+#include <memory>
+
+namespace jinja {
+struct value_t;
+struct func_args;
+}
+
+namespace recua_jinja {
+
+// The filter `map` with the name of another filter and its arguments: what that gives for each
+// value, as a list.
+std::shared_ptr<jinja::value_t> mapped(const jinja::func_args &args);
+// Whether a filter is selectattr or rejectattr.
+bool is_of_members(const jinja::func_args &args);
+// The same with the name of a test and no argument for it: the objects whose member passes it, or
+// fails it if `rejects`.
+std::shared_ptr<jinja::value_t> chosen(const jinja::func_args &args, bool rejects);
+// The filter `unique`: of values that differ only in case, the first.
+std::shared_ptr<jinja::value_t> unique(const jinja::func_args &args);
+// What {{ }} prints: the text of a list or an object, or the value itself.
+std::shared_ptr<jinja::value_t> as_text(const std::shared_ptr<jinja::value_t> &value);
+
+} // namespace recua_jinja
