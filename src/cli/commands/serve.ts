@@ -14,7 +14,8 @@ import { showLogs } from '../serve/logs.js';
 import { startLock, startServer } from '../serve/start.js';
 import { lastRecord, servePlaces } from '../serve/state-file.js';
 import type { ServerRecord } from '../serve/state-file.js';
-import { statusCodes, tellStatus } from '../serve/status.js';
+import { findStatus, statusCodes, tellStatus } from '../serve/status.js';
+import { say } from '../terminal/output.js';
 import { stopServer } from '../serve/stop.js';
 
 /** The flags of `api`, with a smaller default context. */
@@ -107,7 +108,7 @@ const restart = command({
   operands: '[model...]',
   summary: 'Stop the server and start it with the same settings',
   details: 'Flags given here replace those of the last start. A port that the system chose stays. If no server runs, it starts the last one again. '
-    + 'If a model, a file or the port cannot be used, the old server goes on.',
+    + 'If a model, a file or the port cannot be used, the old server goes on; if the new one does not start for another reason, the old one is started again.',
   examples: [['recua serve restart', 'Restart after an update of Recua'], ['recua serve restart --port 9000', 'Move the server to another port']],
   often: oftenServed,
   flags: restartFlags,
@@ -124,8 +125,14 @@ const restart = command({
       const request = { names, values: overlay(record, values, given), given };
       // The old server goes on if the new one could not start, as on a full disk or a taken port.
       await checkBeforehand(request, record);
+      const { alive } = await findStatus(places);
       await stopServer(places, { force: false, timeoutSeconds: 0, isRestart: true });
-      return await startServer(places, request, lock);
+      return await startServer(places, request, lock).catch(async (thrown: unknown) => {
+        if (!alive || RecuaError.from(thrown).code === 'cancelled') throw thrown;
+        say(`${RecuaError.from(thrown).message}\nStarting the old server again.`);
+        await startServer(places, { names: record.model.names, values: overlay(record, values, none), given: none });
+        throw new RecuaError('server_failed', 'The restart failed, as told above; the server runs again with its old settings.', { cause: thrown });
+      });
     } finally {
       await lock.release();
     }
@@ -179,6 +186,8 @@ export const serve = command({
   flags: {},
   run: () => Promise.reject(misuse('Expected a command: recua serve start, stop, status, logs, restart, install or uninstall.')),
 });
+
+const none: ReadonlySet<keyof ServerValues> = new Set();
 
 /**
  * The values of the last start, overridden by the command line. A value that can no longer be read

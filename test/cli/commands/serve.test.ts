@@ -292,6 +292,9 @@ t.test('a restart that could not work leaves the old server running', async (t) 
   t.match(await home.serve('restart', '--api-key', 'one,one'), { code: 2, stderr: /^recua: The API keys cannot be used: .* listed twice/ });
   t.match(await home.serve('restart', '--cors-origins', 'a b'), { code: 2, stderr: /^recua: Expected origins/ });
   t.match(await status(home), { code: 0, is: { pid, state: 'running', answering: true } });
+  const failed = await home.serve('restart', '--device', 'nope');
+  t.match(failed, { code: 1, stderr: /did not start: [^]*nope[^]*Starting the old server again[^]*Recua serves builtin at[^]*the server runs again with its old settings/ });
+  t.match(await status(home), { code: 0, is: { state: 'running', answering: true, port: home.record().port } });
   // Without a running one, too: the next restart has the settings of the one that worked.
   await home.serve('stop');
   t.match(await home.serve('restart', '--port', taken), { code: 1 });
