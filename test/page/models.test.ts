@@ -17,6 +17,8 @@ const large: OfferedModel = { ...small, name: 'owner/repo:F16', file: 'm-F16.ggu
 
 t.test('models are searched for, pulled with progress, paused, and deleted after a question', { skip: missing('chromium') }, async (t) => {
   const removed: string[] = [];
+  /** Names that the server was started with. */
+  const own: string[] = [];
   let pulls = 0;
   let isAway = true;
   let finish = (): void => undefined;
@@ -41,6 +43,7 @@ t.test('models are searched for, pulled with progress, paused, and deleted after
     remove: async (name) => void removed.push(name),
     copy: async () => undefined,
     aliases: async () => [],
+    ownNames: async () => own,
     describe: async () => undefined,
   };
   const { url } = await startApp(t, {}, new FakeEngine(), { shelf });
@@ -101,6 +104,10 @@ t.test('models are searched for, pulled with progress, paused, and deleted after
   await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
   await page.getByText('Deleted owner/model').waitFor();
   t.strictSame(removed, ['owner/model']);
+  own.push('owner/model');
+  await page.reload();
+  await table.getByRole('row').nth(1).waitFor();
+  await table.getByRole('button', { name: 'Delete owner/model' }).waitFor({ state: 'detached' });
   t.strictSame(complaints, []);
 });
 

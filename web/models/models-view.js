@@ -44,8 +44,8 @@ export function ModelsView() {
   useEffect(() => void json('ui/settings').then(({ memory, data }) => setMachine({
     memory: memory.totalBytes, keepAlive: Number.parseInt(data.find((/** @type {{ name: string }} */ { name }) => name === '--keep-alive')?.value ?? '600', 10),
   }), () => undefined), []);
-  const [given, setGiven] = useState(/** @type {Given[]} */ ([]));
-  useEffect(() => void json('ui/aliases').then(({ data }) => setGiven(data), () => undefined), [list]);
+  const [{ data: given, own }, setNames] = useState(/** @type {{ data: Given[], own: string[] }} */ ({ data: [], own: [] }));
+  useEffect(() => void json('ui/aliases').then(setNames, () => undefined), [list]);
   return html`<section class="panel" aria-labelledby="models-title">
     <h1 id="models-title">Models</h1>
     <${ModelsError} />
@@ -54,14 +54,14 @@ export function ModelsView() {
     ${asked && list.length === 0 && !error && html`<p class="dim">This server has no models yet. Search for one above, or run <code>recua pull owner/repo</code>.</p>`}
     ${list.length > 0 && html`<div class="table wide stacked models-table" tabindex="0" role="region" aria-label="Models of this server"><table>
       <thead><tr><th>Model</th><th>State</th><th class="align-right">Memory</th><th class="align-right">Parameters</th><th class="align-right">Quantization</th><th class="align-right">Context</th><th><span class="hidden">Actions</span></th></tr></thead>
-      <tbody>${list.map((model) => html`<${Row} key=${model.id} model=${model} machine=${machine} given=${given} />`)}</tbody>
+      <tbody>${list.map((model) => html`<${Row} key=${model.id} model=${model} machine=${machine} given=${given} isOwn=${own.includes(model.id)} />`)}</tbody>
     </table></div>`}
   </section>`;
 }
 
-/** @param {{ model: Model, machine: { memory: number, keepAlive: number }, given: Given[] }} props `machine`: bytes of
- *   memory, and the seconds that an idle model stays loaded */
-function Row({ model, machine, given }) {
+/** @param {{ model: Model, machine: { memory: number, keepAlive: number }, given: Given[], isOwn: boolean }} props `machine`: bytes of
+ *   memory, and the seconds that an idle model stays loaded; `isOwn`: its name is not the store's */
+function Row({ model, machine, given, isOwn }) {
   const { id, aliases = [], status, memory_bytes: memory, context_length: context, meta, pinned, fixed } = model;
   const details = useDescription(model);
   const [working, setWorking] = useState(false);
@@ -120,8 +120,8 @@ function Row({ model, machine, given }) {
         ? html`<button type="button" disabled=${working} onClick=${act(() => json('models/unload', { body: { model: id } }))}>Unload</button>`
         : html`<button type="button" disabled=${working} onClick=${act(() => load())}>Load</button>`}
       ${pinned ? noButton : html`<${IconButton} icon="pin" label=${`Keep ${id} loaded`} aria-pressed=${stays} disabled=${working} onClick=${act(() => load(stays ? machine.keepAlive : -1))} />`}
-      ${id === 'builtin' ? noButton : html`<${IconButton} icon="tag" label=${`Add a name for ${id}`} disabled=${working} onClick=${act(name)} />`}`}
-      ${id === 'builtin' ? noButton : html`<${IconButton} icon="bin" label=${`Delete ${id}`} disabled=${working} onClick=${act(remove)} />`}
+      ${id === 'builtin' || isOwn ? noButton : html`<${IconButton} icon="tag" label=${`Add a name for ${id}`} disabled=${working} onClick=${act(name)} />`}`}
+      ${id === 'builtin' || isOwn ? noButton : html`<${IconButton} icon="bin" label=${`Delete ${id}`} disabled=${working} onClick=${act(remove)} />`}
     </td>
   </tr>`;
 }

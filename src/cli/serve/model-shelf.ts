@@ -37,6 +37,7 @@ export interface ServedFiles {
 export function modelShelf({ pathOf, chosen }: ServedFiles): ModelShelf {
   return {
     search, offers, open: openPull, aliases,
+    ownNames: () => ownNames(chosen),
     async remove(name, begin) {
       await refuseOwnName(chosen, name, 'model');
       await remove(name, begin);
@@ -49,12 +50,22 @@ export function modelShelf({ pathOf, chosen }: ServedFiles): ModelShelf {
   };
 }
 
-/** The server may use a name of the store for another model. */
+/** Names that are not the store's, or of another model there. */
+async function ownNames(chosen: readonly StoredModel[]): Promise<string[]> {
+  if (chosen.length === 0) return [];
+  const inventory = await readInventory(findPlaces());
+  const own: string[] = [];
+  for (const { id, aliases: others, path } of chosen) {
+    for (const name of [id, ...others]) {
+      const stored = name === 'builtin' ? { path } : await findRunnable(inventory, name).catch(() => undefined);
+      if (stored?.path !== path) own.push(name);
+    }
+  }
+  return own;
+}
+
 async function refuseOwnName(chosen: readonly StoredModel[], name: string, param: string): Promise<void> {
-  const named = chosen.find(({ id, aliases: others }) => [id, ...others].some((one) => one.toLowerCase() === name.toLowerCase()));
-  if (!named || name === 'builtin') return;
-  const stored = await findRunnable(await readInventory(findPlaces()), name).catch(() => undefined);
-  if (stored?.path === named.path) return;
+  if (!(await ownNames(chosen)).some((one) => one.toLowerCase() === name.toLowerCase())) return;
   throw new RecuaError('model_fixed', `${name} is a name that this server was started with (its models file, configuration file or command line), not a name of the store; change it there.`, { param });
 }
 

@@ -62,6 +62,11 @@ export interface ModelShelf {
   /** Names given by users. */
   aliases(): Promise<readonly GivenName[]>;
   /**
+   * Names that the server was started with, and that do not mean the same model in the store: by
+   * them nothing is removed or copied.
+   */
+  ownNames(): Promise<readonly string[]>;
+  /**
    * The header of the file of a model that is served, with long lists as null; undefined if there
    * is no file. Rejects if the file cannot be read.
    */

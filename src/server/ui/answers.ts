@@ -37,9 +37,10 @@ export function answersFor(gateway: Gateway, recent: RecentRequests, needsKey: R
     ['settings', guarded((_req, res) => res.json({ data: shownSettings(config), memory: machineMemory() }))],
     ['aliases', guarded(async (_req, res) => {
       const usable = new Set((await poolFor(res).list()).flatMap(({ id, aliases }) => [id, ...aliases]));
-      const given = await shelf?.aliases() ?? [];
+      const [given, own] = await Promise.all([shelf?.aliases() ?? [], shelf?.ownNames() ?? []]);
       // A key that is limited to some models is not told the names of others.
-      res.json({ data: keyOf(res)?.models ? given.filter(({ name }) => usable.has(name)) : given });
+      const limited = keyOf(res)?.models !== undefined;
+      res.json({ data: limited ? given.filter(({ name }) => usable.has(name)) : given, own: limited ? own.filter((name) => usable.has(name)) : own });
     })],
     ['hub', guarded(async (req, res) => {
       // The hub's access token may open private repositories.

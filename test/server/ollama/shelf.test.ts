@@ -83,7 +83,7 @@ t.test('a served file is shown, and not a model of the store with the same name 
   const models = join(ownFolder(t), 'models.json');
   writeFileSync(models, JSON.stringify({ models: { mine: { model: path }, taken: { model: path, aliases: ['also'] }, 'owner/model': { model: path } } }));
   for (const [flags, names] of [[[path], ['model-Q8_0']], [['--models', models], ['mine', 'Taken', 'also', 'owner/model']]] as const) {
-    const { client, folder } = await startServer(t, flags);
+    const { client, folder, url } = await startServer(t, flags);
     await client.pull({ model: 'owner/model:Q8_0' });
     await client.copy({ source: 'owner/model:Q8_0', destination: 'stored' });
     for (const model of names) {
@@ -92,6 +92,9 @@ t.test('a served file is shown, and not a model of the store with the same name 
       await t.rejects(client.delete({ model }), refusal, model);
       await t.rejects(client.copy({ source: model, destination: 'other' }), refusal, model);
     }
+    const { own } = await (await fetch(`${url}/ui/aliases`)).json() as { own: string[] };
+    t.ok(names.every((name) => own.some((one) => one.toLowerCase() === name.toLowerCase())), own.join(' '));
+    t.notOk(own.includes('stored') || own.includes('builtin'));
     t.ok(isInstalled(folder, file));
     await client.delete({ model: 'stored' });
     await client.delete({ model: 'owner/model:Q8_0' });
@@ -140,7 +143,7 @@ t.test('a key for some models names and deletes no others', async (t) => {
   t.equal(await ask('POST', '/api/copy', { source: 'owner/model', destination: 'mine' }, 'all'), 200);
   const names = async (key: string): Promise<unknown> => await (await fetch(`${url}/ui/aliases`, { headers: { authorization: `Bearer ${key}` } })).json();
   t.match(await names('all'), { data: [{ name: 'mine' }] });
-  t.same(await names('some'), { data: [] });
+  t.same(await names('some'), { data: [], own: [] });
   t.equal(await ask('DELETE', '/api/delete', { model: 'owner/model' }, 'all'), 200);
 });
 

@@ -162,7 +162,7 @@ t.test('the routes of several models, and of a reranker, match the document', as
   const pool = new FakePool('chat', 'rank');
   const shelf = {
     open: async () => ({ files: [], run: async (tell: (file: { digest: string; totalBytes: number }, done: number) => void) => tell({ digest: 'sha256:abc', totalBytes: 10 }, 10) }),
-    search: async () => [], offers: async () => [], aliases: async () => [], remove: async () => undefined, copy: async () => undefined, describe: async () => undefined,
+    search: async () => [], offers: async () => [], aliases: async () => [], ownNames: async () => [], remove: async () => undefined, copy: async () => undefined, describe: async () => undefined,
   };
   const { url, close } = await listen({ pool, config: makeConfig({ port: 0 }), shelf });
   t.teardown(() => close(0));
