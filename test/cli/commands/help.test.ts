@@ -28,7 +28,7 @@ t.test('help of every command lists its flags with variables and defaults, its c
 });
 
 t.test('a default is told once: by the text of the flag, or after it', async (t) => {
-  for (const [args, told] of [[['load'], /--keep-alive <seconds> .*; by default as the server is set\n/], [['chat'], /--context-size.*by default as much of that as memory allows \[/], [['serve', 'status'], /5 starting or stopping\./], [['ps'], /Include models that are neither loaded nor asleep\n/]] as const) {
+  for (const [args, told] of [[['load'], /--keep-alive <seconds> .*; by default as the server is set\n/], [['chat'], /--context-size.*by default as much of that as memory allows \[/], [['serve', 'status'], /5 starting or stopping\./], [['ps'], /Include unloaded models\n/]] as const) {
     t.match((await recua(['help', ...args])).stdout, told);
   }
   for (const place of allPlaces(all)) t.notMatch(commandHelp(place, Infinity), /by default [^\n]*\(default /, place.path);
