@@ -1,7 +1,7 @@
 // Limits for chat templates, which come with model files: on computing time, text and nesting depth
 // while a Session lives on the thread. Steps are counted to know when to look at the clock. Without
 // a Session, as in llama-server, nothing is counted. Compiled into llama-common, whose template
-// engine calls these functions (cmake/jinja-bounds.cmake). Each function throws std::runtime_error
+// engine calls these functions (cmake/jinja.cmake). Each function throws std::runtime_error
 // if a limit is exceeded.
 #pragma once
 

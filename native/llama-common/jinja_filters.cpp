@@ -32,10 +32,6 @@ jinja::value mapped(const jinja::func_args &args) {
   return results;
 }
 
-bool is_of_members(const jinja::func_args &args) {
-  return args.func_name == "selectattr" || args.func_name == "rejectattr";
-}
-
 jinja::value chosen(const jinja::func_args &args, bool rejects) {
   const jinja::value member = args.get_pos(1);
   const std::string name = args.get_pos(2)->as_string().str();

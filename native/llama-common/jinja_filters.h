@@ -1,5 +1,5 @@
 // What Jinja2 can do and llama.cpp's template engine cannot, within the limits of jinja_bounds.h.
-// Compiled into llama-common (cmake/jinja-bounds.cmake).
+// Compiled into llama-common (cmake/jinja.cmake).
 #pragma once
 
 #include <memory>
@@ -14,10 +14,8 @@ namespace recua_jinja {
 // The filter `map` with the name of another filter and its arguments: what that gives for each
 // value, as a list.
 std::shared_ptr<jinja::value_t> mapped(const jinja::func_args &args);
-// Whether a filter is selectattr or rejectattr.
-bool is_of_members(const jinja::func_args &args);
-// The same with the name of a test and no argument for it: the objects whose member passes it, or
-// fails it if `rejects`.
+// The filters selectattr and rejectattr with the name of a test that needs no argument: the objects
+// whose member passes it, or fails it if `rejects`.
 std::shared_ptr<jinja::value_t> chosen(const jinja::func_args &args, bool rejects);
 // The filter `unique`: of values that differ only in case, the first.
 std::shared_ptr<jinja::value_t> unique(const jinja::func_args &args);

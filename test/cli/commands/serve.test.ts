@@ -275,7 +275,7 @@ t.test('a state folder that cannot be written is an error with its name', async 
 
 t.test('a restart that could not work leaves the old server running', async (t) => {
   const home = makeHome(t);
-  t.equal((await home.serve('start', 'builtin', ...small)).code, 0);
+  t.equal((await home.serve('start', 'builtin', ...small, '--api-key', 'sesame')).code, 0);
   const { identity: { pid } } = home.record();
   const other = createServer((socket) => socket.destroy()).listen(0, '127.0.0.1');
   t.teardown(() => other.close());
@@ -294,7 +294,9 @@ t.test('a restart that could not work leaves the old server running', async (t) 
   t.match(await status(home), { code: 0, is: { pid, state: 'running', answering: true } });
   const failed = await home.serve('restart', '--device', 'nope');
   t.match(failed, { code: 1, stderr: /did not start: [^]*nope[^]*Starting the old server again[^]*Recua serves builtin at[^]*the server runs again with its old settings/ });
-  t.match(await status(home), { code: 0, is: { state: 'running', answering: true, port: home.record().port } });
+  const { is } = await status(home);
+  t.match(is, { state: 'running', answering: true, port: home.record().port });
+  t.equal((await fetch(`${is.url}/v1/models`)).status, 401, 'it still asks for its key');
   // Without a running one, too: the next restart has the settings of the one that worked.
   await home.serve('stop');
   t.match(await home.serve('restart', '--port', taken), { code: 1 });

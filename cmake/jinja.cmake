@@ -1,6 +1,6 @@
-# Bounds what a chat template may consume (native/llama-common/jinja_bounds.h): compiles llama.cpp's
-# template engine from copies that call the counter, and that copy less. They also do what Jinja2
-# does where llama.cpp's engine fails or loses values, in what templates do with tools and calls.
+# llama.cpp's engine for chat templates, compiled from copies. They bound what a template may consume
+# (native/llama-common/jinja_bounds.h) and copy less. And they do what Jinja2 does where llama.cpp's
+# engine fails or loses values (jinja_filters.h), in what templates do with tools and calls.
 # Included by the root CMakeLists.txt after edited-copy.cmake, before schema-converter.cmake.
 foreach(name runtime caps value string parser)
   recua_edit(llama-common "jinja/${name}.cpp")
@@ -63,7 +63,7 @@ foreach(name runtime caps value string parser)
                 throw not_implemented_exception(\"map: filter-mapping not implemented\");")
     # The filter selectattr("type", "defined"): a test without an argument, of a member.
     recua_instead("    if (args.count() == 2) {\n        // example: array | selectattr(\"active\")" "
-    if (args.count() == 3 && recua_jinja::is_of_members(args)) return recua_jinja::chosen(args, is_reject);
+    if (args.count() == 3 && (args.func_name == \"selectattr\" || args.func_name == \"rejectattr\")) return recua_jinja::chosen(args, is_reject);
     if (args.count() == 2) {\n        // example: array | selectattr(\"active\")")
     recua_instead("{\"unique\", array_unique_not_implemented}," "{\"unique\", recua_jinja::unique},")
     recua_instead("[[noreturn]] static value array_unique_not_implemented(const func_args &) {\n    throw not_implemented_exception(\"Array unique builtin not implemented\");\n}\n" "")
