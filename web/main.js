@@ -133,5 +133,8 @@ if (question !== null) {
   history.replaceState(undefined, '', address);
 }
 await session.start();
+const first = placeOf(location.hash);
+// Else the message box would be a new chat's at first.
+if (first.view === 'chat' && first.id !== '') await session.open(first.id);
 const into = /** @type {HTMLElement} */ (document.getElementById('app'));
 render(html`<${App} />`, into);

@@ -175,6 +175,25 @@ t.test('files too large to keep over a reload are named', { skip: missing('chrom
   t.equal(await box(page).inputValue(), 'see the files');
 });
 
+t.test('a chat is shown at once, not after the box of a new one', { skip: missing('chromium') }, async (t) => {
+  const { url } = await startApp(t);
+  const { page } = await openPage(t, 'chromium', url);
+  await say(page, 'apples');
+  await lastAnswer(page);
+  await page.addInitScript(`
+    window.shown = [];
+    new MutationObserver(() => {
+      const box = document.querySelector('[aria-label=Message]');
+      if (box) window.shown.push(document.querySelector('h1').textContent);
+    }).observe(document, { childList: true, subtree: true });
+  `);
+  await page.reload();
+  await lastAnswer(page);
+  const shown: string[] = await page.evaluate('window.shown');
+  t.ok(shown.length > 0);
+  t.strictSame([...new Set(shown)], ['apples']);
+});
+
 t.test('an editor stays open with its text, in another view and over a reload', { skip: missing('chromium') }, async (t) => {
   const { url } = await startApp(t);
   const { page, complaints } = await openPage(t, 'chromium', url);

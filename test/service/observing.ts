@@ -9,9 +9,20 @@ export async function metric(url: string, name: string): Promise<number> {
   return text.split('\n').filter((line) => line.startsWith(`${name}{`) || line.startsWith(`${name} `)).reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' '))), 0);
 }
 
+/** What `look` tells of a process, or `other` if it has ended meanwhile. */
+export function unlessEnded<T>(look: () => T, other: T): T {
+  try {
+    return look();
+  } catch (thrown) {
+    if (!['ENOENT', 'ESRCH'].includes((thrown as NodeJS.ErrnoException).code!)) throw thrown;
+    return other;
+  }
+}
+
 /** A process and its descendants. */
 export function processTree(pid: number): number[] {
-  const children = readdirSync(`/proc/${pid}/task`).flatMap((task) => readFileSync(`/proc/${pid}/task/${task}/children`, 'utf8').split(' ').filter(Boolean).map(Number));
+  const threads = unlessEnded(() => readdirSync(`/proc/${pid}/task`), []);
+  const children = threads.flatMap((id) => unlessEnded(() => readFileSync(`/proc/${pid}/task/${id}/children`, 'utf8'), '').split(' ').filter(Boolean).map(Number));
   return [pid, ...children.flatMap(processTree)];
 }
 
@@ -26,12 +37,12 @@ export function socketsOf(pid: number): number {
 }
 
 export function residentMib(pid: number): number {
-  return processTree(pid).reduce((sum, one) => sum + Number(/^RssAnon:\s+(\d+)/m.exec(readFileSync(`/proc/${one}/status`, 'utf8'))?.[1] ?? 0) / 1024, 0);
+  return processTree(pid).reduce((sum, one) => sum + Number(/^RssAnon:\s+(\d+)/m.exec(unlessEnded(() => readFileSync(`/proc/${one}/status`, 'utf8'), ''))?.[1] ?? 0) / 1024, 0);
 }
 
 /** The engine processes of a server. */
 export function enginesOf(pid: number): number[] {
-  return processTree(pid).filter((one) => one !== pid && readFileSync(`/proc/${one}/cmdline`, 'utf8').includes('engine/process/main.js'));
+  return processTree(pid).filter((one) => one !== pid && unlessEnded(() => readFileSync(`/proc/${one}/cmdline`, 'utf8'), '').includes('engine/process/main.js'));
 }
 
 /** Polls repeatedly on its own thread, which many clients do not delay. */

@@ -7,7 +7,7 @@ import { connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { builtinPath } from '#recua/models/store.js';
-import { enginesOf, lookAt, metric, residentMib, socketsOf } from './observing.js';
+import { enginesOf, lookAt, metric, residentMib, socketsOf, unlessEnded } from './observing.js';
 import { post, startService, type Reply } from './service.js';
 
 const path = '/v1/chat/completions';
@@ -101,8 +101,7 @@ t.test('1,000 secrets, with cancels, shared beginnings, two models for one place
     for (let i = 0; i < 4 && !over; i++) {
       await wait(1_500 + 400 * i);
       for (const pid of enginesOf(child.pid!).slice(0, 1)) {
-        process.kill(pid, 'SIGKILL');
-        kills++;
+        if (unlessEnded(() => process.kill(pid, 'SIGKILL'), false)) kills++;
       }
     }
   })();

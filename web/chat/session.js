@@ -80,7 +80,7 @@ class Session extends Emitter {
     return chat;
   }
 
-  /** @param {string} id */
+  /** Resolves when the chat is shown, or cannot be. @param {string} id */
   async open(id) {
     // Also if it is open: another one may still be read.
     const opening = ++this.#opening;
@@ -104,10 +104,7 @@ class Session extends Emitter {
     this.#chats.release(this.conversation.id);
     this.#chat = chat;
     this.changed();
-    // Another tab may have gone on.
-    if (wasHere) await this.#readAgain(chat).catch(() => undefined);
-    await this.files.refresh(conversation).catch((thrown) => notify(sentenceOf(thrown)));
-    void this.#resume();
+    void this.#catchUp(chat, wasHere);
   }
 
   /** @param {Conversation} conversation */
@@ -129,8 +126,14 @@ class Session extends Emitter {
     if (savedChats.isServed) await this.files.refresh(this.conversation).catch(() => undefined);
   }
 
-  /** Continues answers that a reload cut off, unless another tab is writing them. */
-  async #resume() {
+  /**
+   * Shows what happened elsewhere. Continues answers that a reload cut off, unless another tab is
+   * writing them.
+   * @param {OpenChat} chat @param {boolean} wasHere whether it was in memory already
+   */
+  async #catchUp(chat, wasHere) {
+    if (wasHere) await this.#readAgain(chat).catch(() => undefined);
+    await this.files.refresh(chat.conversation).catch((thrown) => notify(sentenceOf(thrown)));
     await Promise.all(this.#chat.cut.filter(({ id }) => !this.running.has(id)).map(async (message) => {
       const release = await tryHold(message.id);
       if (release) return await this.#continue(message, release);
@@ -294,10 +297,7 @@ class Session extends Emitter {
     void this.files.keep(chat.conversation);
   }
 
-  /**
-   * Asks for an answer to a message or a tool's result that has none.
-   * @param {Message} message
-   */
+  /** Asks for an answer to a message or a tool's result without one. @param {Message} message */
   ask(message) {
     if (!this.#isRefused()) this.#reply(this.#chat, message);
   }
