@@ -1,5 +1,7 @@
-// The shared file of machine_turn.h: a row per process, under a robust mutex, which survives the
-// death of its holder.
+// The shared file of machine_turn.h: a row per process. It has no lock, because a process may be
+// stopped or killed at any moment, and nobody must have to wait for it then. Tickets decide, as in
+// Lamport's bakery: a process first announces that it is choosing one, then shows it, and only
+// then looks at the others. So of two that come at once, at least one sees the other.
 #include "thread/machine_turn.h"
 #include "machine/team.h"
 
@@ -10,21 +12,17 @@
 #include <cerrno>
 #include <climits>
 #include <csignal>
-#include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <ctime>
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <mutex>
-#include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <string_view>
 #include <unistd.h>
-#include <vector>
 
 namespace recua::turn {
 
@@ -32,33 +30,37 @@ namespace {
 
 // Version of the file's layout. Part of the file's name, so that versions of Recua with different
 // layouts do not share a file.
-#define RECUA_TURN_LAYOUT "1"
+#define RECUA_TURN_LAYOUT "2"
 constexpr size_t most_processes = 64;
-constexpr int64_t look_again_ms = 20;   // how often to look for dead processes
+constexpr int64_t look_again_ms = 20; // how often to look for processes that died or were stopped
 constexpr int64_t longest_wait_ms = 5000; // for another process's step
+constexpr uint64_t choosing = UINT64_MAX; // the ticket of a process that is about to take one
 
+// Written by its process alone, except that others free the row of a process that died.
 struct Row {
-  int32_t pid; // 0: free
-  int32_t threads;
-  uint64_t ticket; // of the step that it computes or waits for; 0: neither
-  uint32_t computes;
+  std::atomic<int32_t> pid; // 0: free
+  std::atomic<int32_t> threads;
+  std::atomic<uint64_t> ticket; // of the step that it computes or waits for; 0: neither
+  std::atomic<uint32_t> computes;
   cpu_set_t cores; // the cores it may use
 };
 
+// A new file is all zeros.
 struct Shared {
-  uint32_t size;
-  pthread_mutex_t mutex;
   std::atomic<uint32_t> changes; // a futex
-  uint64_t tickets;
+  std::atomic<uint64_t> tickets;
   Row rows[most_processes];
 };
+static_assert(std::atomic<uint64_t>::is_always_lock_free, "a lock would be in the process, not in the file");
 
 struct Process {
   std::mutex opening;
   std::atomic<Shared *> shared{nullptr};
   Row *row = nullptr;
-  pid_t pid = 0;
   std::atomic<uint64_t> taken{0}, waited{0}, skipped{0};
+  // For the threads that wait().
+  std::mutex looking;
+  int64_t look_at_ms = 0; // for processes that died or were stopped
   // By row: the ticket of a step that this process does not wait for, or no longer.
   uint64_t in_vain[most_processes] = {};
 };
@@ -75,66 +77,25 @@ int64_t now_ms() {
   return static_cast<int64_t>(now.tv_sec) * 1000 + now.tv_nsec / 1000000;
 }
 
-// A row is written completely before `ticket` or `pid` makes it count, so a process that dies while
-// writing leaves nothing half done.
-class Lock {
-public:
-  explicit Lock(Shared &shared) : shared(shared) {
-    if (pthread_mutex_lock(&shared.mutex) == EOWNERDEAD) pthread_mutex_consistent(&shared.mutex);
-  }
-  ~Lock() { pthread_mutex_unlock(&shared.mutex); }
-  Lock(const Lock &) = delete;
-  Lock &operator=(const Lock &) = delete;
-
-private:
-  Shared &shared;
-};
-
-// Makes an empty file with this layout; it gets its name only when it is complete.
-bool make(const std::string &path) {
-  const std::string draft = path + "." + std::to_string(getpid());
-  const int file = open(draft.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (file < 0) return false;
-  bool made = ftruncate(file, sizeof(Shared)) == 0;
-  void *memory = made ? mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
-  if (memory != MAP_FAILED) {
-    auto *shared = static_cast<Shared *>(memory);
-    pthread_mutexattr_t attributes;
-    pthread_mutexattr_init(&attributes);
-    pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
-    pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
-    pthread_mutex_init(&shared->mutex, &attributes);
-    pthread_mutexattr_destroy(&attributes);
-    shared->size = sizeof(Shared);
-    munmap(memory, sizeof(Shared));
-  }
-  close(file);
-  // link() does not replace a file that another process has created in the meantime.
-  made = memory != MAP_FAILED && (link(draft.c_str(), path.c_str()) == 0 || errno == EEXIST);
-  unlink(draft.c_str());
-  return made;
-}
-
+// Opens the file, and makes it if there is none.
 Shared *map(const std::string &path) {
-  const int file = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+  const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (file < 0) return nullptr;
   struct stat about {};
-  const bool ours = fstat(file, &about) == 0 && S_ISREG(about.st_mode) && about.st_uid == geteuid() &&
-                    about.st_size == sizeof(Shared);
-  void *memory = ours ? mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
+  const bool ours = fstat(file, &about) == 0 && S_ISREG(about.st_mode) && about.st_uid == geteuid();
+  // Takes the space, so that no write to the memory fails for a full disk.
+  const bool sized = ours && (about.st_size >= off_t{sizeof(Shared)} || posix_fallocate(file, 0, sizeof(Shared)) == 0);
+  void *memory = sized ? mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
   close(file);
-  if (memory == MAP_FAILED) return nullptr;
-  auto *shared = static_cast<Shared *>(memory);
-  if (shared->size == sizeof(Shared)) return shared;
-  munmap(memory, sizeof(Shared));
-  return nullptr;
+  return memory == MAP_FAILED ? nullptr : static_cast<Shared *>(memory);
 }
 
 bool alive(int32_t pid) { return kill(pid, 0) == 0 || errno != ESRCH; }
 
 void leave_out_the_dead(Shared &shared) {
   for (Row &row : shared.rows) {
-    if (row.pid != 0 && !alive(row.pid)) row = Row{};
+    int32_t pid = row.pid;
+    if (pid != 0 && !alive(pid)) row.pid.compare_exchange_strong(pid, 0);
   }
 }
 
@@ -155,14 +116,16 @@ bool stopped(int32_t pid) {
 
 // Takes a row for this process; null if live processes hold all of them.
 Row *enter(Shared &shared) {
-  const Lock lock(shared);
   leave_out_the_dead(shared);
+  const int32_t me = getpid();
   for (Row &row : shared.rows) {
-    if (row.pid != 0 && row.pid != getpid()) continue;
-    row = Row{};
+    // A row with this number belonged to a process that died.
+    int32_t pid = 0;
+    if (!row.pid.compare_exchange_strong(pid, me) && pid != me) continue;
+    row.ticket = 0;
+    row.computes = 0;
     CPU_ZERO(&row.cores);
     sched_getaffinity(0, sizeof row.cores, &row.cores);
-    row.pid = getpid();
     return &row;
   }
   return nullptr;
@@ -174,45 +137,46 @@ bool share_cores(const Row &a, const Row &b) {
   return CPU_COUNT(&both) > 0;
 }
 
-// Whether processes that asked earlier, or already compute, leave too few of our cores. Call under
-// the lock.
+// The ticket of a process. Choosing takes some instructions; who does not finish is to be waited
+// for like one that came earlier.
+uint64_t ticket_of(const Row &row) {
+  uint64_t ticket = row.ticket;
+  for (int tries = 0; ticket == choosing && tries < 100; tries++) {
+    sched_yield();
+    ticket = row.ticket;
+  }
+  return ticket == choosing ? 1 : ticket;
+}
+
+// Whether processes that asked earlier, or already compute, leave too few of our cores.
 bool must_wait(const Shared &shared, const Process &me) {
-  int32_t needed = me.row->threads;
+  const int32_t own = me.row->threads;
+  int32_t needed = own;
   for (size_t i = 0; i < most_processes; i++) {
     const Row &row = shared.rows[i];
-    if (&row == me.row || row.pid == 0 || row.ticket == 0 || row.ticket == me.in_vain[i]) continue;
-    if (!row.computes && row.ticket > me.row->ticket) continue;
+    if (&row == me.row || row.pid == 0) continue;
+    const uint64_t ticket = ticket_of(row);
+    if (ticket == 0 || ticket == me.in_vain[i]) continue;
+    if (row.computes == 0 && ticket > me.row->ticket) continue;
     if (share_cores(row, *me.row)) needed += row.threads;
   }
-  return needed > me.row->threads && needed > CPU_COUNT(&me.row->cores);
+  return needed > own && needed > CPU_COUNT(&me.row->cores);
 }
 
 bool others_wait(const Shared &shared, const Process &me) {
   return std::any_of(std::begin(shared.rows), std::end(shared.rows), [&me](const Row &row) {
-    return &row != me.row && row.ticket != 0 && !row.computes && share_cores(row, *me.row);
+    return &row != me.row && row.pid != 0 && row.ticket != 0 && row.computes == 0 && share_cores(row, *me.row);
   });
 }
 
-// Does not hold the lock while it reads files.
-void skip_the_stopped(Shared &shared, Process &me) {
-  struct Seen {
-    size_t at;
-    int32_t pid;
-    uint64_t ticket;
-  };
-  std::vector<Seen> seen;
-  {
-    const Lock lock(shared);
-    for (size_t i = 0; i < most_processes; i++) {
-      const Row &row = shared.rows[i];
-      if (&row != me.row && row.pid != 0 && row.ticket != 0 && row.ticket != me.in_vain[i]) seen.push_back({i, row.pid, row.ticket});
-    }
-  }
-  for (const Seen &other : seen) {
-    if (!stopped(other.pid)) continue;
-    const Lock lock(shared);
-    if (me.in_vain[other.at] != other.ticket) me.skipped++;
-    me.in_vain[other.at] = other.ticket;
+void skip_the_stopped(const Shared &shared, Process &me) {
+  for (size_t i = 0; i < most_processes; i++) {
+    const Row &row = shared.rows[i];
+    if (&row == me.row || row.pid == 0) continue;
+    const uint64_t ticket = ticket_of(row);
+    if (ticket == 0 || ticket == me.in_vain[i] || !stopped(row.pid)) continue;
+    me.skipped++;
+    me.in_vain[i] = ticket;
   }
 }
 
@@ -236,10 +200,16 @@ void wait(Shared &shared, Process &me, const std::function<bool()> &given_up, st
   while (true) {
     const uint32_t seen = shared.changes;
     {
-      const Lock lock(shared);
+      const std::lock_guard<std::mutex> guard(me.looking);
       if (over) return;
-      const bool too_long = now_ms() >= until_ms;
-      for (size_t i = 0; too_long && i < most_processes; i++) me.in_vain[i] = shared.rows[i].ticket;
+      const int64_t time_ms = now_ms();
+      if (time_ms >= me.look_at_ms) {
+        leave_out_the_dead(shared);
+        skip_the_stopped(shared, me);
+        me.look_at_ms = time_ms + look_again_ms;
+      }
+      const bool too_long = time_ms >= until_ms;
+      for (size_t i = 0; too_long && i < most_processes; i++) me.in_vain[i] = ticket_of(shared.rows[i]);
       if (too_long || given_up() || !must_wait(shared, me)) {
         me.row->computes = 1;
         over = true;
@@ -247,11 +217,6 @@ void wait(Shared &shared, Process &me, const std::function<bool()> &given_up, st
       }
     }
     told = sleep_until_change(shared, seen);
-    {
-      const Lock lock(shared);
-      leave_out_the_dead(shared);
-    }
-    if (!told) skip_the_stopped(shared, me);
   }
   if (!told) tell_change(shared); // nobody has woken the others
 }
@@ -262,17 +227,9 @@ bool share(const std::string &name) {
   Process &me = process();
   const std::lock_guard<std::mutex> guard(me.opening);
   if (me.shared != nullptr) return true;
-  // The layout of a mutex depends on the C library.
-#ifdef __GLIBC__
-  const std::string path = name + "-" RECUA_TURN_LAYOUT "-glibc";
-#else
-  const std::string path = name + "-" RECUA_TURN_LAYOUT "-other";
-#endif
-  Shared *shared = map(path);
-  if (shared == nullptr && make(path)) shared = map(path);
+  Shared *shared = map(name + "-" RECUA_TURN_LAYOUT);
   if (shared == nullptr) return false;
   me.row = enter(*shared);
-  me.pid = getpid();
   if (me.row == nullptr) {
     munmap(shared, sizeof(Shared));
     return false;
@@ -281,10 +238,9 @@ bool share(const std::string &name) {
   // A process that exits normally clears its row. The next process finds the rows of those that
   // died.
   std::atexit([] {
-    Process &me = process();
-    Shared *shared = me.shared;
-    const Lock lock(*shared);
-    if (me.row->pid == me.pid) *me.row = Row{};
+    // Not in a process forked from it.
+    int32_t pid = getpid();
+    process().row->pid.compare_exchange_strong(pid, 0);
   });
   return true;
 }
@@ -297,39 +253,27 @@ Turn::Turn(int32_t threads, const std::function<bool()> &given_up) {
   if (shared == nullptr || threads == 0) return;
   taken = true;
   me.taken++;
-  {
-    const Lock lock(*shared);
-    me.row->threads = threads;
-    me.row->ticket = ++shared->tickets;
-    if (!must_wait(*shared, me)) {
-      me.row->computes = 1;
-      return;
-    }
+  me.row->threads = threads;
+  me.row->ticket = choosing;
+  me.row->ticket = ++shared->tickets;
+  if (!must_wait(*shared, me)) {
+    me.row->computes = 1;
+    return;
   }
   me.waited++;
+  me.look_at_ms = now_ms() + look_again_ms;
   std::atomic<bool> over{false};
   team_waits([&] { wait(*shared, me, given_up, over); });
 }
 
-bool Turn::wanted() const {
-  if (!taken) return false;
-  Process &me = process();
-  const Lock lock(*me.shared);
-  return others_wait(*me.shared, me);
-}
+bool Turn::wanted() const { return taken && others_wait(*process().shared, process()); }
 
 Turn::~Turn() {
   if (!taken) return;
   Process &me = process();
-  Shared *shared = me.shared;
-  bool handed_over = false;
-  {
-    const Lock lock(*shared);
-    me.row->ticket = 0;
-    me.row->computes = 0;
-    handed_over = others_wait(*shared, me);
-  }
-  if (handed_over) tell_change(*shared);
+  me.row->computes = 0;
+  me.row->ticket = 0;
+  if (others_wait(*me.shared, me)) tell_change(*me.shared);
 }
 
 } // namespace recua::turn

@@ -2,11 +2,11 @@
 // one that needs few does not, and nobody waits for a process that died or was stopped.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
+import { closeSync, openSync, writeSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { createInterface, type Interface } from 'node:readline';
 import t, { type Test } from 'tap';
-
 
 const allCores = availableParallelism();
 const skip = process.platform === 'linux' ? false : 'processes take turns on Linux only';
@@ -113,4 +113,40 @@ t.test('nothing waits for a process that was killed or stopped in its step', { s
   t.ok(await waits(lives!), 'the other computes');
   stopped!.child.kill('SIGSTOP');
   t.match(await compute(lives!), { skipped: 1 }, 'its step is waited for no longer');
+});
+
+t.test('whenever a process is stopped, nobody waits for it', { skip }, async (t) => {
+  const turnFile = join(t.testdir(), 'cores');
+  // Short steps, so that many of the stops meet a process that takes or ends its turn.
+  const [stopped, lives, third] = await Promise.all([1, 2, 3].map(() => start(t, turnFile, allCores, 16)));
+  third!.child.stdin!.write('go\n'.repeat(5_000));
+  let ended = false;
+  const busy = (async () => {
+    while (!ended) await compute(stopped!);
+  })();
+  for (let round = 0; round < 40; round++) {
+    await compute(lives!);
+    stopped!.child.kill('SIGSTOP');
+    t.ok((await compute(lives!)).taken > 0);
+    stopped!.child.kill('SIGCONT');
+  }
+  ended = true;
+  await busy;
+});
+
+t.test('nobody waits for a process that was stopped while it took a ticket', { skip }, async (t) => {
+  const turnFile = join(t.testdir(), 'cores');
+  const lives = await start(t, turnFile, allCores);
+  const other = spawn('sleep', ['600']);
+  t.teardown(() => void other.kill('SIGKILL'));
+  other.kill('SIGSTOP');
+  // Its row, as machine_turn.cpp lays it out: process, threads, ticket, whether it computes, cores.
+  const row = Buffer.alloc(152, 0xff);
+  row.writeInt32LE(other.pid!, 0);
+  row.writeInt32LE(allCores, 4);
+  row.writeInt32LE(0, 16);
+  const file = openSync(`${turnFile}-2`, 'r+');
+  writeSync(file, row, 0, row.length, 16 + 40 * row.length);
+  closeSync(file);
+  t.match(await compute(lives), { waited: 1, skipped: 1 });
 });
