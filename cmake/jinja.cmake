@@ -40,6 +40,8 @@ foreach(name runtime caps value string parser)
     endforeach()
     recua_behind("const size_t input_count = args.count();" "recua_jinja::work(expected_count * (1 + input_count));")
     recua_behind("auto obj_ptr = cast_val<value_object>(object);" "recua_jinja::used(*object);")
+    recua_instead("left_val->as_string().append(right_val->as_string())" "recua_jinja::as_text(left_val)->as_string().append(recua_jinja::as_text(right_val)->as_string())")
+    recua_instead("input = mk_val<value_string>(input->as_string());" "input = mk_val<value_string>(recua_jinja::as_text(input)->as_string());")
     # A method has no members: `schema.items.type`, where `items` is the method of all objects.
     recua_behind("bool undef_on_missing = false) {" "recua_jinja::used(*input); if (undef_on_missing && is_val<value_func>(input)) return mk_val<value_undefined>(name);")
     recua_behind("arr_size = object->as_string().length();" "recua_jinja::used(*object);")
@@ -56,6 +58,11 @@ foreach(name runtime caps value string parser)
     # `name in required` for each property of a tool: strings are compared without copies.
     recua_behind("            if (is_val<value_array>(haystack)) {" "
                 if (is_val<value_string>(needle)) return mk_val<value_bool>(recua_jinja::contains(haystack->as_array(), needle->val_str));")
+    # Numbers keep their digits: llama.cpp prints six, and wraps integers that are too large.
+    recua_instead("oss << val->as_float();" "oss << recua_jinja::number(val->as_float());")
+    recua_instead("return val->as_repr();" "return is_val<value_float>(val) ? recua_jinja::number(val->as_float()) : val->as_repr();")
+    recua_instead("} else if (j.is_number_integer()) {" "} else if (j.is_number_integer() && (j.get<int64_t>() >= 0 || j.get<double>() < 0)) {")
+    recua_instead("} else if (j.is_number_float()) {" "} else if (j.is_number()) {")
     # The filter map('upper'): another filter for each value.
     recua_instead("            if (!is_val<value_kwarg>(args.get_args().at(1))) {\n                throw not_implemented_exception(\"map: filter-mapping not implemented\");" "
             if (is_val<value_string>(args.get_args().at(1))) return recua_jinja::mapped(args);
@@ -77,7 +84,8 @@ foreach(name runtime caps value string parser)
     recua_behind("                indented += line;" "recua_jinja::text(indent.size() + line.size());")
     recua_behind("throw raised_exception(\"empty separator\");\n            }" "recua_jinja::rewrite(str, delim, 0);")
     recua_behind("if (old_str != new_str) {" "recua_jinja::rewrite(str, old_str, new_str.size());")
-    recua_behind("                result += val_arr->as_string().str();" "recua_jinja::step(1); recua_jinja::text(val_arr->as_string().length() + delim.size());")
+    recua_instead("result += val_arr->as_string().str();" "result += recua_jinja::as_text(val_arr)->as_string().str();")
+    recua_behind("                result += recua_jinja::as_text(val_arr)->as_string().str();" "recua_jinja::step(1); recua_jinja::text(val_arr->as_string().length() + delim.size());")
     recua_behind("const jinja::string arg_str = args.get_pos(arg_idx++)->as_string();" "recua_jinja::text(arg_str);")
     recua_instead("key_sep) {\n    auto indent_str" "key_sep) {\n    recua_jinja::enter();\n    recua_jinja::text(16 + (indent > 0 ? static_cast<size_t>(curr_lvl) * static_cast<size_t>(indent) : 0) + (is_val<value_string>(val) ? val->val_str.length() : 0));\n    auto indent_str")
     recua_behind("std::string value_to_string_repr(const value & val) {" "recua_jinja::enter(); if (is_val<value_string>(val)) recua_jinja::text(val->val_str.length());")
@@ -86,8 +94,9 @@ foreach(name runtime caps value string parser)
     recua_instead("parts.erase(parts.begin() + i);" "recua_jinja::work(1 + parts.size() / 8); parts.erase(parts.begin() + i);")
     recua_behind("auto match_char = [&chars](unsigned char c) -> bool {" "if (chars) recua_jinja::searched(chars->size(), 1);")
   else()
-    # A list or an object is printed as Python does: llama.cpp prints the texts in a list, and
-    # nothing for an object. While it tries what a template supports, it still does.
+    # A list, an object or a number is printed as Python does: llama.cpp prints the texts in a list,
+    # nothing for an object, and six digits of a number behind its point. While it tries what a
+    # template supports, it still does.
     recua_instead("class parser {" "struct printed_expression : public statement {
     statement_ptr printed;
     explicit printed_expression(statement_ptr && printed) : printed(std::move(printed)) {}

@@ -3,6 +3,7 @@
 
 #include "jinja/value.h"
 #include "jinja_bounds.h"
+#include "json.h"
 
 #include <algorithm>
 #include <cctype>
@@ -62,7 +63,10 @@ jinja::value unique(const jinja::func_args &args) {
   return results;
 }
 
+std::string number(double value) { return common_json(value).dump(); }
+
 jinja::value as_text(const jinja::value &value) {
+  if (jinja::is_val<jinja::value_float>(value)) return jinja::mk_val<jinja::value_string>(number(value->as_float()));
   if (!jinja::is_val<jinja::value_array>(value) && !jinja::is_val<jinja::value_object>(value)) return value;
   printed(value);
   return jinja::mk_val<jinja::value_string>(value->as_string());

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 namespace jinja {
 struct value_t;
@@ -19,7 +20,9 @@ std::shared_ptr<jinja::value_t> mapped(const jinja::func_args &args);
 std::shared_ptr<jinja::value_t> chosen(const jinja::func_args &args, bool rejects);
 // The filter `unique`: of values that differ only in case, the first.
 std::shared_ptr<jinja::value_t> unique(const jinja::func_args &args);
-// What {{ }} prints: the text of a list or an object, or the value itself.
+// A number as JSON and Python write it: all the digits that tell it from others.
+std::string number(double value);
+// What {{ }} prints: the text of a list, an object or a number, or the value itself.
 std::shared_ptr<jinja::value_t> as_text(const std::shared_ptr<jinja::value_t> &value);
 
 } // namespace recua_jinja

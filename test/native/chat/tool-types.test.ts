@@ -75,3 +75,20 @@ t.test('a list or an object in an earlier call is printed', async (t) => {
   const { prompt } = await model.applyChatTemplate(chatInput(messages, templateOf('openbmb-MiniCPM5-1B.jinja'), 'tool'));
   t.match(prompt, `<param name="files">['a', 'b']</param><param name="how">{'deep': True}</param>`);
 });
+
+t.test('numbers of an earlier call keep their digits', async (t) => {
+  const call = { id: 'abcdefghi', type: 'function', function: { name: 'look', arguments: '{"a":1234567.89,"b":1.2e-7,"c":2.0,"d":12345678901234567890}' } };
+  const messages = [{ role: 'user', content: 'Hi' }, { role: 'assistant', content: '', tool_calls: [call] }, { role: 'tool', tool_call_id: 'abcdefghi', content: 'Done.' }];
+  // The last is an integer that is too large; it becomes the nearest number.
+  const numbers = ['1234567.89', '1.2e-07', '2.0', '1.2345678901234567e+19'];
+  for (const expression of ['value', 'value | tojson', 'value | string', 'value | trim', 'value ~ ""', '[value] | join', '[value] | first', '([value] | string)[1:-1]']) {
+    const source = `{%- for m in messages %}{{ m.content }}{% for call in m.tool_calls %}{% for name, value in call.function.arguments.items() %}<{{ ${expression} }}>{% endfor %}{% endfor %}{% endfor %}{{ tools | tojson }}`;
+    const { prompt } = await model.applyChatTemplate(chatInput(messages, source, 'tool'));
+    t.same(Array.from(prompt.matchAll(/<(.*?)>/g), ([, number]) => number), numbers, expression);
+  }
+});
+
+t.test('numbers of a tool keep their digits', async (t) => {
+  const schema = object({ type: 'number', minimum: -179.999999, maximum: 1234567.25, default: 52.520007 });
+  t.match(await promptOf(templateOf('Qwen-Qwen3-0.6B.jinja'), schema), '"minimum": -179.999999, "maximum": 1234567.25, "default": 52.520007');
+});
