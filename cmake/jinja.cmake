@@ -61,6 +61,8 @@ foreach(name runtime caps value string parser)
     # Numbers keep their digits: llama.cpp prints six, and wraps integers that are too large.
     recua_instead("oss << val->as_float();" "oss << recua_jinja::number(val->as_float());")
     recua_instead("return val->as_repr();" "return is_val<value_float>(val) ? recua_jinja::number(val->as_float()) : val->as_repr();")
+    # Strings in a printed list are quoted as Python does, so that they can be told apart.
+    recua_instead("        if (val_str.find('\\'') != std::string::npos) {\n            return value_to_json(val);\n        } else {\n            return \"'\" + val_str + \"'\";\n        }" "        return recua_jinja::quoted(val_str);")
     recua_instead("} else if (j.is_number_integer()) {" "} else if (j.is_number_integer() && (j.get<int64_t>() >= 0 || j.get<double>() < 0)) {")
     recua_instead("} else if (j.is_number_float()) {" "} else if (j.is_number()) {")
     # The filter map('upper'): another filter for each value.

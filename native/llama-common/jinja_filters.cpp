@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdio>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -64,6 +65,26 @@ jinja::value unique(const jinja::func_args &args) {
 }
 
 std::string number(double value) { return common_json(value).dump(); }
+
+std::string quoted(const std::string &text) {
+  const char mark = text.find('\'') != std::string::npos && text.find('"') == std::string::npos ? '"' : '\'';
+  const std::string control = "\n\r\t", letters = "nrt";
+  std::string out(1, mark);
+  for (const char c : text) {
+    const size_t known = control.find(c);
+    if (known != std::string::npos) {
+      out += {'\\', letters[known]};
+    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+      char code[5];
+      std::snprintf(code, sizeof code, "\\x%02x", static_cast<unsigned char>(c));
+      out += code;
+    } else {
+      if (c == mark || c == '\\') out += '\\';
+      out += c;
+    }
+  }
+  return out + mark;
+}
 
 jinja::value as_text(const jinja::value &value) {
   if (jinja::is_val<jinja::value_float>(value)) return jinja::mk_val<jinja::value_string>(number(value->as_float()));

@@ -22,6 +22,8 @@ std::shared_ptr<jinja::value_t> chosen(const jinja::func_args &args, bool reject
 std::shared_ptr<jinja::value_t> unique(const jinja::func_args &args);
 // A number as JSON and Python write it: all the digits that tell it from others.
 std::string number(double value);
+// A string in quotation marks, as Python writes it in a list.
+std::string quoted(const std::string &text);
 // What {{ }} prints: the text of a list, an object or a number, or the value itself.
 std::shared_ptr<jinja::value_t> as_text(const std::shared_ptr<jinja::value_t> &value);
 

@@ -76,6 +76,14 @@ t.test('a list or an object in an earlier call is printed', async (t) => {
   t.match(prompt, `<param name="files">['a', 'b']</param><param name="how">{'deep': True}</param>`);
 });
 
+t.test('strings in a list of an earlier call are quoted as Python quotes them', async (t) => {
+  const files = ['C:\\new', 'a\nb\tc', 'it\'s', 'it\'s "x"', '"x"', '\u0001é'];
+  const call = { id: 'abcdefghi', type: 'function', function: { name: 'look', arguments: JSON.stringify({ files }) } };
+  const messages = [{ role: 'user', content: 'Hi' }, { role: 'assistant', content: '', tool_calls: [call] }, { role: 'tool', tool_call_id: 'abcdefghi', content: 'Done.' }];
+  const { prompt } = await model.applyChatTemplate(chatInput(messages, templateOf('openbmb-MiniCPM5-1B.jinja'), 'tool'));
+  t.match(prompt, String.raw`['C:\\new', 'a\nb\tc', "it's", 'it\'s "x"', '"x"', '\x01é']`);
+});
+
 t.test('numbers of an earlier call keep their digits', async (t) => {
   const call = { id: 'abcdefghi', type: 'function', function: { name: 'look', arguments: '{"a":1234567.89,"b":1.2e-7,"c":2.0,"d":12345678901234567890}' } };
   const messages = [{ role: 'user', content: 'Hi' }, { role: 'assistant', content: '', tool_calls: [call] }, { role: 'tool', tool_call_id: 'abcdefghi', content: 'Done.' }];
