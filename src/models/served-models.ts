@@ -8,7 +8,7 @@ import type { Inventory } from './lookup.js';
 import { nearest } from './names/nearest.js';
 import { findPlaces } from './places.js';
 import type { Places } from './places.js';
-import { findRunnable, runnableModels } from './store.js';
+import { asItIsNow, findRunnable, runnableModels } from './store.js';
 import type { StoredModel } from './store.js';
 
 /** How long a reading of the store stays valid. */
@@ -62,7 +62,7 @@ export interface StoreOptions {
  * server runs.
  */
 export function storeModels({ places = findPlaces(), now = () => performance.now(), first = [], defaultId, warn = () => undefined }: StoreOptions = {}): ServedModels {
-  let read: { inventory: Inventory; index: NameIndex; atMs: number; changes: number } | undefined;
+  let read: { inventory: Inventory; named: readonly StoredModel[]; index: NameIndex; atMs: number; changes: number } | undefined;
   let reading: Promise<NonNullable<typeof read>> | undefined;
   const aliasesOf = lastingAliases(warn);
   const reposOf = lastingScan(warn);
@@ -70,9 +70,10 @@ export function storeModels({ places = findPlaces(), now = () => performance.now
   const scan = async () => {
     const before = changes;
     const inventory = await readInventory(places, aliasesOf, reposOf);
-    const names = new Set(first.map(({ id }) => id.toLowerCase()));
-    const others = (await runnableModels(inventory)).filter(({ id, path }) => !names.has(id.toLowerCase()) && !first.some((one) => one.path === path));
-    return (read = { inventory, index: new NameIndex([...first, ...others]), atMs: now(), changes: before });
+    const named = await Promise.all(first.map(async (one) => await asItIsNow(one, inventory)));
+    const names = new Set(named.map(({ id }) => id.toLowerCase()));
+    const others = (await runnableModels(inventory)).filter(({ id, path }) => !names.has(id.toLowerCase()) && !named.some((one) => one.path === path));
+    return (read = { inventory, named, index: new NameIndex([...named, ...others]), atMs: now(), changes: before });
   };
   const notOlderThan = (ms: number) => (
     read && read.changes === changes && now() - read.atMs < ms ? Promise.resolve(read) : (reading ??= scan().finally(() => (reading = undefined)))
@@ -83,10 +84,10 @@ export function storeModels({ places = findPlaces(), now = () => performance.now
       if (byDefault && !name) return byDefault;
       const known = name === undefined ? undefined : (await notOlderThan(freshMs)).index.find(name);
       if (known) return known;
-      const { inventory, index } = await notOlderThan(unknownMs);
+      const { inventory, named, index } = await notOlderThan(unknownMs);
       if (name !== undefined && name !== '') {
         const found = index.find(name) ?? await findRunnable(inventory, name).catch(aboutModel);
-        if (found) return first.find(({ path }) => path === found.path) ?? found;
+        if (found) return named.find(({ path }) => path === found.path) ?? found;
       }
       if (!isDefault(name)) return index.refuse(name);
       return byDefault ?? refuseNone(index.models);

@@ -32,6 +32,8 @@ export interface StoredModel {
   repo: string | undefined;
   /** Path inside the repository; for a split model, its first part. */
   file: string | undefined;
+  /** It was named by a path or a revision, and means no other version. */
+  isFixed?: boolean;
   /** Why it could not be used when the server started; it has no path then. */
   problem?: PlainError | undefined;
 }
@@ -109,6 +111,22 @@ function alsoBy(name: string, model: StoredModel): StoredModel {
   return { ...model, unlisted: [...new Set([name, ...model.unlisted])] };
 }
 
+/**
+ * The model as it is in the store now. Each version has its own path there, so a model that was
+ * pulled or imported again may be at another one.
+ */
+export async function asItIsNow(model: StoredModel, given?: Inventory): Promise<StoredModel> {
+  const { path, repo, file, isFixed } = model;
+  if (repo === undefined || isFixed || !await isGone(path)) return model;
+  const { models } = given ?? await readInventory(findPlaces());
+  const now = models.find((one) => one.repo === repo && one.file === file && isWhole(one));
+  return now ? { ...model, path: now.parts[0]!.path } : model;
+}
+
+async function isGone(path: string): Promise<boolean> {
+  return await stat(path).then(() => false, ({ code }: NodeJS.ErrnoException) => code === 'ENOENT');
+}
+
 /** Everything in the store, by name, including incomplete models. */
 export async function scanStore(places: Places = findPlaces()): Promise<ListedModel[]> {
   return await listModels(await readInventory(places));
@@ -155,7 +173,7 @@ async function describeFile(path: string, createdSeconds: number, places: Places
   if (path.startsWith(places.hub + sep)) {
     const inventory = await readInventory(places);
     const model = inventory.models.find(({ parts, copies }) => parts[0]?.path === path || copies.some((copy) => copy.path === path && copy.file === parts[0]?.file));
-    if (model) return { ...describeCached(model, inventory, model.name), path, createdSeconds };
+    if (model) return { ...describeCached(model, inventory, model.name), path, createdSeconds, isFixed: true };
   }
   // Drop what does not describe the model: the extension and the part count of a split model.
   return { path, id: stemOf(path), aliases: [basename(path)].filter((file) => file !== stemOf(path)), unlisted: [path], createdSeconds, repo: undefined, file: undefined };
@@ -167,7 +185,7 @@ function describeCached(model: CachedModel, inventory: Inventory, id: string): S
   const other = model.revision !== undefined && !inventory.models.some((one) => one.parts[0]?.path === path);
   const names = new Set([...(other ? [] : namesOf(model, inventory)), model.name]);
   names.delete(id);
-  return { path, id, aliases: [...names], unlisted: [path], createdSeconds: Math.floor(model.changedMs / 1000), repo: model.repo, file: model.file };
+  return { path, id, aliases: [...names], unlisted: [path], createdSeconds: Math.floor(model.changedMs / 1000), repo: model.repo, file: model.file, ...(model.revision === undefined ? {} : { isFixed: true }) };
 }
 
 /** An unreadable file is not the same as a missing one. */

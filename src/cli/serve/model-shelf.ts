@@ -18,7 +18,7 @@ import { readRepositoryName } from '../../models/names/repository-name.js';
 import { nameModel } from '../../models/naming.js';
 import { findPlaces } from '../../models/places.js';
 import { storeChanged } from '../../models/served-models.js';
-import { findRunnable, type StoredModel } from '../../models/store.js';
+import { asItIsNow, findRunnable, type StoredModel } from '../../models/store.js';
 import type { FoundRepository, GivenName, ModelShelf, OfferedModel, Pull, ShelfModel } from '../../server/http/shelf.js';
 import { machineBytes } from '../pull-listing.js';
 
@@ -55,7 +55,8 @@ async function ownNames(chosen: readonly StoredModel[]): Promise<string[]> {
   if (chosen.length === 0) return [];
   const inventory = await readInventory(findPlaces());
   const own: string[] = [];
-  for (const { id, aliases: others, path } of chosen) {
+  for (const model of chosen) {
+    const { id, aliases: others, path } = await asItIsNow(model, inventory);
     for (const name of [id, ...others]) {
       const stored = name === 'builtin' ? { path } : await findRunnable(inventory, name).catch(() => undefined);
       if (stored?.path !== path) own.push(name);

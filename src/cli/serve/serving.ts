@@ -23,7 +23,7 @@ import { RecuaError } from '../../errors.js';
 import { readModelFile } from '../../models/gguf/model-file.js';
 import { ensureFits } from '../../models/needs/fit.js';
 import { findPlaces } from '../../models/places.js';
-import { findModel, markUsed } from '../../models/store.js';
+import { asItIsNow, findModel, markUsed } from '../../models/store.js';
 import type { StoredModel } from '../../models/store.js';
 import type { RequestDefaults } from '../../request/sampling-fields.js';
 import { placeText } from '../devices.js';
@@ -97,7 +97,7 @@ async function oneModel(name: string, given: Config): Promise<Serving> {
         await pool.sole.close(0, sleep?.lasts);
         await sleep?.settle(named.id, [named.id]);
       };
-      return { pool, files: { pathOf: () => Promise.resolve(model.path), chosen: [named] }, load: async () => (await loading(pool.sole, named.id, output)).offload, close };
+      return { pool, files: { pathOf: async () => (await asItIsNow(model)).path, chosen: [named] }, load: async () => (await loading(pool.sole, named.id, output)).offload, close };
     },
   };
 }

@@ -11,7 +11,7 @@ import { RecuaError } from '../../errors.js';
 import { readModelFile } from '../../models/gguf/model-file.js';
 import { makeCatalogue, unusable } from '../../models/served/catalogue.js';
 import { chosenModels, storeModels } from '../../models/served-models.js';
-import { findModel } from '../../models/store.js';
+import { asItIsNow, findModel } from '../../models/store.js';
 import type { StoredModel } from '../../models/store.js';
 import type { RequestDefaults } from '../../request/sampling-fields.js';
 import { readFilledFile } from '../../system/given-file.js';
@@ -79,7 +79,7 @@ export async function severalModels({ names, file, config }: SeveralOptions): Pr
     catalogue: makeCatalogue({ models, config, settings, devices, again: (id) => resolve(id, file).then(({ model }) => model, (thrown: unknown) => { throw unusableOf(thrown, id, file!); }) }),
     devices,
     defaultsOf: (id) => settings.get(id)?.defaults ?? {},
-    files: { pathOf: async (id) => (await models.find(id)).path, chosen },
+    files: { pathOf: async (id) => (await asItIsNow(await models.find(id))).path, chosen },
     names: anywhere,
     only: chosen.length === 1 && !isWholeStore ? chosen[0] : undefined,
     preload: names.length > 0 ? chosen.map(({ id }) => id) : chosen.filter(({ id, problem }) => settings.get(id)?.pinned && !problem).map(({ id }) => id),

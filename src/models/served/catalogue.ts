@@ -9,7 +9,7 @@ import { readFilledFile } from '../../system/given-file.js';
 import { changeOf, checkedFiles, readModelFile, withoutFolders } from '../gguf/model-file.js';
 import { engineOptions } from '../needs/engine-options.js';
 import type { ServedModels } from '../served-models.js';
-import { markUsed, type StoredModel } from '../store.js';
+import { asItIsNow, markUsed, type StoredModel } from '../store.js';
 import { foreseePlacement } from './placement.js';
 
 /** One model's own settings, which override the server's. */
@@ -44,7 +44,7 @@ export function makeCatalogue({ models, config, settings, devices, again }: Cata
     changeOf: ({ options: { checked = [] } }) => changeOf(checked),
     async plan({ id }) {
       const found = await models.find(id);
-      const stored = found.problem && again ? await again(id) : found;
+      const stored = found.problem && again ? await again(id) : await asItIsNow(found);
       const file = await readModelFile(stored.path).catch((thrown: unknown) => { throw unusable(thrown, id, stored.path); });
       await markUsed(stored);
       const own = settings.get(id);

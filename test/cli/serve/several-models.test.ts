@@ -1,11 +1,12 @@
 import t from 'tap';
-import { appendFileSync, copyFileSync, rmSync, writeFileSync } from 'node:fs';
+import { appendFileSync, copyFileSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { RecuaError } from '#recua/errors.js';
 import { makeConfig } from '#recua/settings/config.js';
 import { readModelsFile } from '#recua/cli/flags/models-file.js';
 import { severalModels } from '#recua/cli/serve/several-models.js';
 import { builtinPath } from '#recua/models/store.js';
+import { commitA, commitB, put } from '../../models/hub-layout.js';
 
 const config = makeConfig({ contextSize: 512, parallel: 2 });
 const none = { file: undefined, config };
@@ -127,4 +128,34 @@ t.test('a model of the models file that cannot be used is failed, and the others
   copyFileSync(builtinPath, join(folder, 'late.gguf'));
   t.match(await catalogue.plan(await catalogue.find('soon')), { options: { modelPath: join(folder, 'late.gguf') } }, 'its file is there now');
   await t.rejects(severalModels({ ...none, file, names: ['good', 'page'] }), { code: 'invalid_gguf', message: /models\.json, model "page"/ }, 'operands must all be right');
+});
+
+t.test('a model of the store that is pulled or imported again is found at its new path', async (t) => {
+  const folder = t.testdir({
+    hub: {}, 'models.json': JSON.stringify({ models: { chat: { model: 'a/b', context: 256 } } }),
+  });
+  const hub = join(folder, 'hub');
+  const before = process.env['HUB_HOME'];
+  process.env['HUB_HOME'] = hub;
+  t.teardown(() => {
+    if (before === undefined) delete process.env['HUB_HOME'];
+    else process.env['HUB_HOME'] = before;
+  });
+  const entry = { repo: 'a/b', file: 'm.gguf', bytes: readFileSync(builtinPath) };
+  const modelPath = put(hub, entry);
+  const path = join(folder, 'models.json');
+  const [alone, beside] = [await readModelsFile(path), await readModelsFile(path, path)];
+  const all = await Promise.all([{ names: ['a/b'], file: undefined }, { names: [], file: alone }, { names: [], file: beside }].map((one) => severalModels({ config, ...one })));
+  for (const { catalogue } of all) t.match(await catalogue.plan((await catalogue.list())[0]!), { options: { modelPath } });
+
+  const { catalogue: old } = await severalModels({ ...none, names: [`a/b@${commitA}`, 'builtin'] });
+  rmSync(modelPath);
+  const now = put(hub, { ...entry, commit: commitB });
+  for (const { catalogue, files } of all) {
+    const [{ id } = { id: '' }] = await catalogue.list();
+    t.match(await catalogue.plan(await catalogue.find(id)), { options: { modelPath: now } }, id);
+    t.equal(await files.pathOf(id), now);
+  }
+  await t.rejects(old.plan(await old.find('')), { code: 'model_not_found' }, 'what names a version means no other');
+  t.match(await all[2]!.catalogue.plan(await all[2]!.catalogue.find('a/b')), { options: { modelPath: now, contextSize: 256 } }, 'by any name with its settings');
 });
