@@ -56,7 +56,8 @@ export class Stream {
   open(ping: PingOptions): void {
     this.#res.status(200).set({
       'Content-Type': this.#framing.contentType,
-      'Cache-Control': 'no-cache',
+      // Compression, as Express middleware or in a proxy, would hold the pieces back.
+      'Cache-Control': 'no-cache, no-transform',
       // Without this, nginx buffers the stream.
       'X-Accel-Buffering': 'no',
     });
