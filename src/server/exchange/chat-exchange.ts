@@ -226,9 +226,11 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
     const { stream, intervalMs: asked = 0 } = this.#asked!;
     const intervalMs = stream ? asked : 0;
     const answers = (factsOf(this.#res).answers ??= []);
+    const sharing = (factsOf(this.#res).sharing ??= []);
     const follow = async (answer: Answer, index: number, begun?: () => void): Promise<Finish> => {
       const followed = this.#gateway.running.follow(String(this.#res.getHeader('x-request-id')), this.#model);
       answers.push(answer);
+      if (!begun) sharing.push(answer);
       answer.accepted.then(({ promptTokens }) => followed.accepted(promptTokens), () => undefined);
       const pause = pauseOf(answer, intervalMs);
       let beforeMs: number | undefined;

@@ -51,6 +51,8 @@ export interface Facts {
   firstMs?: number;
   /** Each answer, which knows how many tokens it and its prompt took, read or not. */
   answers?: Pick<Answer, 'used'>[];
+  /** Of these, those whose prompt another one has evaluated for them. */
+  sharing?: Pick<Answer, 'used'>[];
   promptTokens?: number;
   completionTokens?: number | undefined;
   cachedTokens?: number;
@@ -67,10 +69,15 @@ export function factsOf(res: Response): Facts {
   return (res.locals['facts'] ??= { startMs: performance.now() }) as Facts;
 }
 
-/** All its tokens, of prompts and answers, even if it was cut off. */
+/**
+ * All its tokens, of prompts and answers, even if it was cut off. As in the reply's `usage`, a
+ * prompt of several answers counts once.
+ */
 export function tokensOf(res: Response): number {
-  const { promptTokens = 0, completionTokens = 0 } = usedBy(factsOf(res));
-  return promptTokens + completionTokens;
+  const facts = factsOf(res);
+  const { promptTokens = 0, completionTokens = 0 } = usedBy(facts);
+  const sharedTokens = (facts.sharing ?? []).reduce((sum, { used }) => sum + (used?.promptTokens ?? 0), 0);
+  return promptTokens - sharedTokens + completionTokens;
 }
 
 /** Its tokens as far as they are known, even if it was cut off. */

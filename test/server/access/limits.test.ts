@@ -122,6 +122,16 @@ t.test('tokens per day are limited, over prompts and answers, and across a resta
   t.equal((await post(second.url + path, hello, bearer('owner'))).status, 200);
 });
 
+t.test('several answers to a prompt have used what their usage says', async (t) => {
+  const { url } = await startApp(t, keyFile({ name: 'ann', key: 'a', tokens_per_day: 1_000 }), new FakeEngine());
+  let used = 0;
+  for (const n of [3, 1]) {
+    const reply = await post(url + path, { ...hello, n }, bearer('a'));
+    t.equal(Number(reply.headers.get('x-ratelimit-remaining-tokens')), 1_000 - used);
+    used += ((await reply.json()) as { usage: { total_tokens: number } }).usage.total_tokens;
+  }
+});
+
 t.test('a client that hangs up has used what was written by then', async (t) => {
   const engine = new FakeEngine();
   engine.script = endless;
