@@ -25,7 +25,7 @@ export async function nameModel(places: Places, source: string, alias: string, f
   const { path, repo, file } = await findModel(source, { places });
   if (source === 'builtin') throw new RecuaError('invalid_name', 'The built-in model has the name builtin and no other; an alias names a model of the store.');
   if (repo === undefined || file === undefined) {
-    throw new RecuaError('invalid_name', `${path} is a file outside of the store, and an alias names a model of the store. Take it in with that name: recua import ${source} --alias ${alias}`);
+    throw new RecuaError('invalid_name', `${path} is a file outside of the store, and an alias names a model of the store. Take it in with that name: recua import ${path} --alias ${alias}`);
   }
   const { revision } = tryRepositoryName(source) ?? {};
   if (revision !== undefined) throw new RecuaError('invalid_name', `An alias names a model whatever its revision; expected the name without @${revision}.`);

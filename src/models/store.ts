@@ -63,18 +63,22 @@ export async function findModel(name: string, { folder = process.cwd(), places =
   if (name === '') throw new RecuaError('model_not_found', 'Expected a model: the path of a GGUF file, a model of the store (recua list), or builtin for the built-in one.');
   if (name === 'builtin') return await findBuiltin();
   const path = resolve(folder, name);
-  const candidates = /\.gguf$/i.test(path) ? [path] : [path, `${path}.gguf`];
-  let inTheWay: string | undefined;
-  for (const candidate of candidates) {
-    const found = await stat(candidate).catch(() => undefined);
-    if (found?.isDirectory()) inTheWay = candidate;
-    else if (found) return alsoBy(name, await describeFile(candidate, Math.floor(found.mtimeMs / 1000), places));
-    else await refuseUnreadable(candidate);
-  }
+  const folders: string[] = [];
+  const fileAt = async (at: string): Promise<StoredModel | undefined> => {
+    const found = await stat(at).catch(() => undefined);
+    if (found && !found.isDirectory()) return alsoBy(name, await describeFile(at, Math.floor(found.mtimeMs / 1000), places));
+    if (found) folders.push(at);
+    else await refuseUnreadable(at);
+    return undefined;
+  };
+  const file = await fileAt(path);
+  if (file) return file;
   const inventory = await readInventory(places);
   const found = await lookUp(inventory, name);
   if (found.models.length === 0) {
-    if (inTheWay !== undefined) throw new RecuaError('file_unreadable', `${inTheWay} is a folder; expected a GGUF file.`);
+    const longer = /\.gguf$/i.test(path) ? undefined : await fileAt(`${path}.gguf`);
+    if (longer) return longer;
+    if (folders.length > 0) throw new RecuaError('file_unreadable', `${folders.at(-1)} is a folder; expected a GGUF file.`);
     throw notFound(name, found, inventory);
   }
   const model = chooseOne(name, found.models);

@@ -87,12 +87,13 @@ t.test('findModel() reads the header if no name states the quantization', async 
   t.match(await findModel('acme/plain:q8_0', { folder, places }), { file: 'a.gguf' });
 });
 
-t.test('a file that exists wins over every name of the store', async (t) => {
+t.test('a file wins over every name of the store, but not without its extension', async (t) => {
   const folder = t.testdir({ here: { tiny: 'x', 'acme': { 'big.gguf': 'y' } } });
   const places = await fill(folder);
   const here = join(folder, 'here');
   t.equal((await findModel('tiny', { folder: here, places })).path, join(here, 'tiny'));
-  t.equal((await findModel('acme/big', { folder: here, places })).path, join(here, 'acme', 'big.gguf'));
+  t.equal((await findModel('acme/big.gguf', { folder: here, places })).path, join(here, 'acme', 'big.gguf'));
+  t.match(await findModel('acme/big', { folder: here, places }), { repo: 'acme/big' });
   mkdirSync(join(here, 'acme', 'solo-GGUF'));
   t.match(await findModel('acme/solo-GGUF', { folder: here, places }), { repo: 'acme/solo-GGUF' }, 'a folder of that name does not');
 });

@@ -47,7 +47,9 @@ t.test('a model that cannot have an alias is refused, with what to do', async (t
   const folder = t.testdir();
   const call = homeOf(folder);
   copyFileSync(builtinPath, join(folder, 'mine.gguf'));
-  t.match(await call('cp', 'mine.gguf', 'x'), { code: 1, stderr: /outside of the store.*recua import mine\.gguf --alias x/ });
+  t.match(await call('cp', 'mine.gguf', 'x'), { code: 1, stderr: /outside of the store.*recua import \/.*\/mine\.gguf --alias x/ });
+  await call('import', 'mine.gguf', '--alias', 'mine');
+  t.match(await call('cp', 'mine', 'x'), { code: 0 }, 'an alias wins over a file of that name without .gguf');
   t.match(await call('cp', 'builtin', 'x'), { code: 1, stderr: /The built-in model has the name builtin/ });
   t.match(await call('cp', 'acme/none', 'x'), { code: 1, stderr: /There is no model acme\/none/ });
   t.match(await call('cp', 'acme/toy@main', 'x'), { code: 1, stderr: /without @main/ });
