@@ -286,11 +286,17 @@ t.test('conversations are searched, renamed, pinned, exported, deleted and impor
   await say(page, 'Tell me of apples');
   await lastAnswer(page);
   await page.getByRole('button', { name: 'New chat' }).first().click();
+  await page.getByLabel('Files to attach').setInputFiles({ name: 'cities.txt', mimeType: 'text/plain', buffer: Buffer.from('Lima') });
+  await page.getByRole('list', { name: 'Attached files' }).getByText('cities.txt').waitFor();
   await say(page, 'Tell me of pears');
   await lastAnswer(page);
   t.equal(await entries.count(), 2);
 
+  await page.getByRole('searchbox', { name: 'Search conversations' }).fill('lima');
+  await entries.nth(1).waitFor({ state: 'detached' });
+  t.match(await entries.first().textContent(), /pears/, 'attached files are searched');
   await page.getByRole('searchbox', { name: 'Search conversations' }).fill('APPLES');
+  await entries.getByText('Tell me of apples').waitFor();
   await entries.nth(1).waitFor({ state: 'detached' });
   const apples = entries.first();
   await apples.hover();

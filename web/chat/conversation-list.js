@@ -1,5 +1,5 @@
 // The conversations of this browser, and those of `recua chat` if the server shows them. Pinned
-// ones come first, then the newest. The search looks at titles and messages.
+// ones come first, then the newest. The search looks at titles, messages and attached files.
 import { html, useEffect, useRef, useState } from '../app/html.js';
 import { asked, confirmed } from '../app/dialog.js';
 import { useEmitter } from '../app/emitter.js';

@@ -95,7 +95,7 @@ export async function remove(id) {
   await from.written;
 }
 
-/** Ids of the conversations with a message that contains the text, in any case. @param {string} text */
+/** Ids of the conversations with a message or an attached file that contains the text, in any case. @param {string} text */
 export async function conversationsSaying(text) {
   const wanted = text.toLowerCase();
   /** @type {Set<string>} */
@@ -106,8 +106,9 @@ export async function conversationsSaying(text) {
     request.onsuccess = () => {
       const cursor = request.result;
       if (!cursor) return resolve(undefined);
-      const { conversation, content } = /** @type {Message} */ (cursor.value);
-      if (!found.has(conversation) && content.toLowerCase().includes(wanted)) found.add(conversation);
+      const { conversation, content, attached = [] } = /** @type {Message} */ (cursor.value);
+      const says = () => [content, ...attached.flatMap(({ name, text }) => [name, text])].some((text) => text.toLowerCase().includes(wanted));
+      if (!found.has(conversation) && says()) found.add(conversation);
       cursor.continue();
     };
   });
