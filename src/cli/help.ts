@@ -9,6 +9,7 @@ import type { Flag } from './flags/flags.js';
 import { describesDefault, variableNames } from './flags/flags.js';
 import { groupsOf } from './flags/groups.js';
 import type { FlagGroup } from './flags/groups.js';
+import { stdoutColumns } from './markdown/screen.js';
 
 /** Takes the table as a parameter: `help` is itself an entry of it. */
 export function overview(all: readonly AnyCommand[], width = terminalWidth()): string {
@@ -106,7 +107,7 @@ function flagRow(flag: Flag<unknown>): [string, string] {
 
 /** Width of the terminal on stdout. Infinity without one, so that scripts get whole lines. */
 function terminalWidth(): number {
-  return process.stdout.isTTY ? Math.max(40, process.stdout.columns || 80) : Infinity;
+  return Math.max(40, stdoutColumns());
 }
 
 function lines(all: readonly string[]): string {

@@ -6,6 +6,7 @@ import { emitKeypressEvents } from 'node:readline';
 import type { Key } from 'node:readline';
 import type { ReadStream, WriteStream } from 'node:tty';
 import { isForeground } from '../terminal/foreground.js';
+import { screenOf } from '../markdown/screen.js';
 
 export type { Key };
 
@@ -54,11 +55,11 @@ export class Terminal {
   }
 
   get columns(): number {
-    return Math.max(2, this.#output.columns || 80);
+    return screenOf(this.#output).columns;
   }
 
   get rows(): number {
-    return Math.max(2, this.#output.rows || 24);
+    return screenOf(this.#output).rows;
   }
 
   /** From here until `close`, keys arrive one by one. */

@@ -25,6 +25,7 @@ import { choice, misuse, off, on, perCall, text } from '../flags/flags.js';
 import { settingFlag } from '../flags/setting-flags.js';
 import { loadRendering } from '../markdown/rendering.js';
 import { HeldErrors, say } from '../terminal/output.js';
+import { screenOf } from '../markdown/screen.js';
 import { watchSignals } from '../terminal/signals.js';
 import { answerOnce, mostTextBytes, printJson, readPrompt, sayEnd } from '../single-turn.js';
 
@@ -155,7 +156,7 @@ function merge(values: ChatValues, given: ReadonlySet<string>, session: Session 
 
 /** Prints a text above the conversation, wrapped to the terminal. */
 function tell(text: string): void {
-  say(process.stderr.isTTY ? inLines(text, process.stderr.columns) : text);
+  say(process.stderr.isTTY ? inLines(text, screenOf(process.stderr).columns) : text);
 }
 
 function greet({ id, description, place }: Answerer, resumed: string | undefined): void {

@@ -9,6 +9,7 @@ import { allPlaces, findPlace } from '../command-tree.js';
 import type { Place } from '../command-tree.js';
 import { describesDefault, misuse, on, perCall, settingNames, shownValue } from '../flags/flags.js';
 import { print, say, tame } from '../terminal/output.js';
+import { stdoutColumns } from '../markdown/screen.js';
 import { FlagSettings } from '../flags/settings.js';
 import type { SettingOrigin } from '../flags/settings.js';
 
@@ -119,7 +120,7 @@ export function originText(origin: SettingOrigin): string {
 
 async function aligned(rows: readonly (readonly string[])[]): Promise<string[]> {
   const widths = (rows[0] ?? []).map((_, at) => Math.min(40, Math.max(...rows.map((row) => row[at]!.length))));
-  const columns = process.stdout.isTTY ? process.stdout.columns : Infinity;
+  const columns = stdoutColumns();
   const { shorten } = await import('../terminal/rows.js');
   return rows.map((row) => {
     // On a terminal the longest cell, usually a path, is shortened; the first is a name and stays.

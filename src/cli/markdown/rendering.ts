@@ -5,6 +5,7 @@ import type { Libraries } from './libraries.js';
 import type { Size } from './live-rows.js';
 import { makeLooks } from './looks.js';
 import type { Looks } from './looks.js';
+import { screenOf } from './screen.js';
 
 export interface Rendering {
   libraries: Libraries;
@@ -21,6 +22,5 @@ export function isDrawable(output: { isTTY?: boolean } = process.stdout): boolea
 /** Undefined if answers are not rendered. */
 export async function loadRendering(): Promise<Rendering | undefined> {
   if (!isDrawable()) return undefined;
-  const size = () => ({ columns: Math.max(2, process.stdout.columns || 80), rows: Math.max(2, process.stdout.rows || 24) });
-  return { libraries: await loadLibraries(), looks: makeLooks(!process.env['NO_COLOR']), size };
+  return { libraries: await loadLibraries(), looks: makeLooks(!process.env['NO_COLOR']), size: () => screenOf(process.stdout) };
 }

@@ -10,6 +10,7 @@ import { RecuaError } from '../../errors.js';
 import { lastModel, modelRow } from '../chat/model-choice.js';
 import { pick } from '../chat/model-picker.js';
 import { say, sayError } from '../terminal/output.js';
+import { screenOf } from '../markdown/screen.js';
 import { plain } from '../terminal/wording.js';
 import { inLines } from '../chat/word-wrap.js';
 
@@ -131,5 +132,5 @@ async function ask(question: string): Promise<string> {
 }
 
 function tell(text: string): void {
-  say(inLines(text, Math.max(2, process.stderr.columns || 80)));
+  say(inLines(text, screenOf(process.stderr).columns));
 }

@@ -3,6 +3,7 @@
 import { sizeText } from '../../models/byte-size.js';
 import type { DownloadPhase } from '../../models/download/download.js';
 import { say } from './output.js';
+import { screenOf } from '../markdown/screen.js';
 
 /** The speed covers this time, so that a pause shows. */
 const windowMs = 5000;
@@ -86,8 +87,9 @@ export class DownloadProgress {
   #barLine(): string {
     const figures = this.#figures();
     // The figures vary in length; the bar must not.
-    const width = Math.min(40, (process.stderr.columns || 80) - longestFigures - 4);
-    if (width < 5) return figures.slice(0, (process.stderr.columns || 80) - 1);
+    const { columns } = screenOf(process.stderr);
+    const width = Math.min(40, columns - longestFigures - 4);
+    if (width < 5) return figures.slice(0, columns - 1);
     const filled = Math.floor(width * this.#fraction);
     return `[${'='.repeat(filled)}${' '.repeat(width - filled)}] ${figures}`;
   }

@@ -2,6 +2,7 @@
 // they take on a terminal. On a narrow screen, names are never cut, because users copy them.
 import stringWidth from 'string-width';
 import { clustersOf } from '../markdown/graphemes.js';
+import { stdoutColumns } from '../markdown/screen.js';
 import { plain } from './wording.js';
 
 /** Number of spaces between two cells. */
@@ -29,7 +30,7 @@ export function shorten(text: string, columns: number): string {
  * the screen, empty columns are left out, then the last column is shortened. If that is not enough,
  * the first cell of a row gets a line of its own, and the others as many lines as they need.
  */
-export function rows(cells: readonly (readonly string[])[], columns = process.stdout.isTTY ? process.stdout.columns : Infinity): string {
+export function rows(cells: readonly (readonly string[])[], columns = stdoutColumns()): string {
   let shown = cells.map((row) => row.map(plain));
   if (widthOf(shown) > columns) shown = withoutEmptyColumns(shown);
   const lines = mayStandIn(shown, columns, true) ? aligned(shown, columns) : inSeveralLines(shown, columns);

@@ -1,6 +1,7 @@
 import t from 'tap';
 import { fileURLToPath } from 'node:url';
 import { Pty } from '../pty.js';
+import { mainPath } from '../recua.js';
 
 const output = fileURLToPath(new URL('../../../dist/cli/terminal/output.js', import.meta.url));
 
@@ -35,4 +36,11 @@ t.test('the name in a progress line does not control the terminal', async (t) =>
   await pty.until(/ … 50%/);
   t.strictSame(pty.lines(), ['Loading a\\u001b]0;owned\\u0007\\u009b2Jb … 50%']);
   t.notMatch(pty.raw, /\x1b\]0;|\x9b/);
+});
+
+t.test('a terminal without a size counts as one of 80 columns', async (t) => {
+  const pty = new Pty(['-c', 'stty cols 0 rows 0; "$0" "$1" list', process.execPath, mainPath], { program: 'sh' });
+  t.teardown(() => pty.dispose());
+  await pty.ended;
+  t.match(pty.text(), /^NAME +QUANTIZATION/m);
 });
