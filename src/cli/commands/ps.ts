@@ -11,6 +11,7 @@ import { isThere, modelsOf } from '../servers/served-model.js';
 import type { ServedModel } from '../servers/served-model.js';
 import { ServerClient } from '../servers/server-client.js';
 import { print, say } from '../terminal/output.js';
+import { screenOf } from '../markdown/screen.js';
 import { aborted, watchSignals } from '../terminal/signals.js';
 
 /** The same as in `recua serve status`. */
@@ -36,7 +37,7 @@ export const ps = command({
   aliases: [],
   operands: '',
   summary: 'List the models of running servers and what they do',
-  details: 'Shows the models of all your running servers (recua api and recua serve), except unloaded ones. UNTIL is when an idle model will be unloaded. TOKENS/S is the speed over the last five seconds. '
+  details: 'Shows the models of all your running servers (recua api and recua serve), also sleeping and failed ones, but unloaded ones only with --all. UNTIL is when an idle model will be unloaded. TOKENS/S is the speed over the last five seconds. '
     + `Exit codes: 0 servers run, ${stoppedCode} no server runs. --watch needs a terminal; Ctrl-C ends it with exit code 0.`,
   examples: [
     ['recua ps', 'Show model, state, memory, device, context, requests and speed'],
@@ -92,7 +93,7 @@ async function watch(given: Given, all: boolean): Promise<number> {
       if (!asked) break;
       const problems = asked.flatMap(({ problem }) => (problem ? [problem.message] : []));
       const text = asked.length === 0 ? `${noServer}\n` : `${await asText(asked, all)}${problems.map((problem) => `Note: ${problem}\n`).join('')}`;
-      const lines = text.trimEnd().split('\n').slice(0, Math.max(1, process.stdout.rows - 1));
+      const lines = text.trimEnd().split('\n').slice(0, screenOf(process.stdout).rows - 1);
       if (stop.signal.aborted) break;
       await print(`\x1b[H${lines.map((line) => `${line}\x1b[K\n`).join('')}\x1b[J`);
       await wait(everyMs, undefined, { signal: stop.signal }).catch(() => undefined);

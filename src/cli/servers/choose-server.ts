@@ -9,7 +9,7 @@ import type { ServedModel } from './served-model.js';
 import { ServerClient } from './server-client.js';
 
 /** A flag of every command that calls a server. */
-export const serverUrl = perCall(text(['--url'], 'url', 'Ask the server at this address, such as http://127.0.0.1:8080; by default your running server'));
+export const serverUrl = perCall(text(['--url'], 'url', 'Ask the server at this address, such as http://127.0.0.1:8080; by default your own running servers'));
 
 /** Needed only with `--url`: registered servers publish a key for their own user. */
 export const serverKey: Flag<string> = { ...text(['--api-key'], 'key', 'Send this API key, if the server requires one'), secret: true };
