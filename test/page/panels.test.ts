@@ -1,7 +1,9 @@
 // Models, Now and API, and accessibility of all views.
 import t from 'tap';
+import { spawn } from 'node:child_process';
 import { createRequire } from 'node:module';
 import { readFileSync } from 'node:fs';
+import { text } from 'node:stream/consumers';
 import type { Page } from 'playwright-core';
 import { startReal } from '../server/real-app.js';
 import { startApp, until } from '../server/app-under-test.js';
@@ -45,6 +47,21 @@ t.test('API shows the current chat as code that sends the same request', { skip:
   await page.keyboard.press('ArrowRight');
   t.match(await code.innerText(), /import OpenAI from 'openai'/);
   t.equal(await page.getByRole('link', { name: 'openapi.json' }).getAttribute('href'), `${url}/openapi.json`);
+});
+
+t.test('the curl line of a long chat runs in a shell', { skip: missing('chromium') }, async (t) => {
+  const { url, engine } = await startApp(t);
+  const { page } = await openPage(t, 'chromium', url);
+  const long = "It's é. ".repeat(20_000);
+  await say(page, long);
+  await lastAnswer(page);
+  await page.getByRole('link', { name: 'API' }).click();
+  const curl = await page.getByRole('tabpanel').locator('pre').innerText();
+  const shell = spawn('bash', ['-s'], { stdio: ['pipe', 'pipe', 'inherit'] });
+  shell.stdin.end(curl);
+  t.match(await text(shell.stdout), /\[DONE\]/);
+  t.equal(engine.requests.length, 2);
+  t.equal(engine.requests[1]!.messages, engine.requests[0]!.messages);
 });
 
 t.test('Now has a row for each answer in progress, and its client notices nothing', { skip: missing('chromium') }, async (t) => {

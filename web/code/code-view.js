@@ -11,6 +11,12 @@ import { Reference } from './reference.js';
 
 const languages = ['curl', 'Python', 'JavaScript'];
 
+/**
+ * Characters. Linux starts no program with an argument of 128 KiB; the shell's own printf has no
+ * limit.
+ */
+const longArgument = 40_000;
+
 /** @param {unknown} value @param {string} [indent] */
 const pretty = (value, indent = '') => JSON.stringify(value, undefined, 2).replaceAll('\n', `\n${indent}`);
 
@@ -38,7 +44,8 @@ function codeOf(language, body) {
   const isKeyed = inTab.get('apiKey') !== null;
   if (language === 'curl') {
     const text = pretty({ ...rest, stream: true }).replaceAll("'", "'\\''");
-    return `curl -N ${addressOf('v1/chat/completions')} \\\n  -H 'Content-Type: application/json' \\\n${isKeyed ? `  -H "Authorization: Bearer $RECUA_API_KEY" \\\n` : ''}  -d '${text}'`;
+    const head = `curl -N ${addressOf('v1/chat/completions')} \\\n  -H 'Content-Type: application/json' \\\n${isKeyed ? `  -H "Authorization: Bearer $RECUA_API_KEY" \\\n` : ''}  -d`;
+    return text.length < longArgument ? `${head} '${text}'` : `printf %s '${text}' |\n${head} @-`;
   }
   const own = Object.fromEntries(Object.entries(rest).filter(([key]) => ofOpenAi.includes(key)));
   const more = Object.fromEntries(Object.entries(rest).filter(([key]) => !ofOpenAi.includes(key)));
