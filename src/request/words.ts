@@ -80,7 +80,7 @@ export const samplingWords: Words = {
 
 /** Fields of admission. */
 export const admissionWords: Words = {
-  model: 'Any name of the model; an unknown name is a 404 that suggests near ones or lists some. Omit it for the default model.',
+  model: 'Any name of the model; an unknown name is a 404, which suggests similar names if there are any. Omit it for the default model.',
   keep_alive: {
     text: 'How long the model stays loaded after this request: seconds, or a string such as "10m" or "1h30m"; negative means forever.',
     is: [{ type: 'number' }, { type: 'string' }],

@@ -35,7 +35,7 @@ const format: Words = {
 
 const fields: Words = {
   ...admissionWords,
-  messages: 'The conversation. Consecutive turns of the same side are merged.',
+  messages: 'The conversation. Consecutive messages of the assistant are merged into one.',
   'messages[]': { text: '', name: 'InputMessage' },
   'messages[].role': 'Role of the speaker.',
   'messages[].content': { text: 'The text, or a list of blocks.', is: ['string', 'array'] },

@@ -11,13 +11,12 @@ const fields = { id: text, object: 'file', bytes: integer, created_at: integer, 
 const file = named('File', object(fields));
 
 const params = { id: 'Id of the file.' };
-const pages = 'client_refused';
 
 export const operations = {
   list: {
     id: 'listFiles', topic, summary: 'List the files that were uploaded or written by batches.',
     query: { ...pageQuery(10_000, 10_000), purpose: told(text, 'Only files with this purpose.'), order: { type: 'string', enum: ['asc', 'desc'], default: 'desc', description: 'Newest first (`desc`) or oldest first.' } },
-    reply: { schema: pageOf('FileList', file) }, error, errors: [pages, 'invalid_value', 'invalid_type', 'store_unwritable'],
+    reply: { schema: pageOf('FileList', file) }, error, errors: ['invalid_value', 'invalid_type', 'store_unwritable'],
   },
   upload: {
     id: 'uploadFile', topic, summary: 'Upload a file of up to 512 MiB.',
@@ -35,9 +34,9 @@ export const operations = {
       },
       shown: ['-F purpose=batch', '-F file=@requests.jsonl'],
     },
-    reply: { schema: named('UploadedFile', object({ ...fields, 'warnings?': warnings })) }, error, errors: [pages, 'unknown_parameter', 'disk_full', 'store_unwritable', 'cancelled'],
+    reply: { schema: named('UploadedFile', object({ ...fields, 'warnings?': warnings })) }, error, errors: ['unknown_parameter', 'disk_full', 'store_unwritable', 'cancelled'],
   },
-  get: { id: 'retrieveFile', topic, summary: 'Get the metadata of a file.', params, reply: { schema: file }, error, errors: [pages, 'file_not_found', 'store_unwritable'] },
-  remove: { id: 'deleteFile', topic, summary: 'Delete a file.', params, reply: { schema: object({ id: text, object: 'file', deleted: boolean }) }, error, errors: [pages, 'file_not_found', 'store_unwritable'] },
-  content: { id: 'downloadFile', topic, summary: 'Download a file.', params, reply: { schema: { type: 'string', contentMediaType: 'application/octet-stream' }, type: 'application/octet-stream' }, error, errors: [pages, 'file_not_found', 'store_unwritable'] },
+  get: { id: 'retrieveFile', topic, summary: 'Get the metadata of a file.', params, reply: { schema: file }, error, errors: ['file_not_found', 'store_unwritable'] },
+  remove: { id: 'deleteFile', topic, summary: 'Delete a file.', params, reply: { schema: object({ id: text, object: 'file', deleted: boolean }) }, error, errors: ['file_not_found', 'store_unwritable'] },
+  content: { id: 'downloadFile', topic, summary: 'Download a file.', params, reply: { schema: { type: 'string', contentMediaType: 'application/octet-stream' }, type: 'application/octet-stream' }, error, errors: ['file_not_found', 'store_unwritable'] },
 } as const satisfies Record<string, Operation>;

@@ -144,7 +144,7 @@ export const operations = {
       + '`erase` drops all idle ones. A file works with the same model, cache types and `--flash-attn`, even after a restart. It contains the conversation, so keep it private.',
     params: { id: 'Number of the slot; no effect, with a warning.' }, query: { action: { type: 'string', enum: ['save', 'restore', 'erase'], description: 'What to do.', example: 'save' } }, body: slotBody,
     reply: { schema: object({ id_slot: integer, 'filename?': text, 'n_saved?': integer, 'n_written?': integer, 'n_restored?': integer, 'n_read?': integer, 'timings?': mapOf({ type: 'number' }), warnings }) },
-    error, errors: ['not_implemented', 'client_refused', 'file_not_found', 'invalid_value', 'file_unreadable', 'store_unwritable', 'disk_full', ...inferenceErrors],
+    error, errors: ['not_implemented', 'file_not_found', 'invalid_value', 'file_unreadable', 'store_unwritable', 'disk_full', ...inferenceErrors],
   },
   tokenize: {
     id: 'tokenize', topic: 'Tokens', summary: 'Get the tokens of a text.', body: tokenizeBody,

@@ -36,7 +36,7 @@ const detail = named('OllamaModelDetails', object({ parent_model: text, format: 
 const model = { name: text, model: text, modified_at: text, size: integer, digest: text, details: detail };
 
 const line = named('OllamaPullProgress', object({ status: text, 'digest?': text, 'total?': integer, 'completed?': integer }));
-const shelfErrors = ['client_refused', 'model_fixed', 'model_not_found'] as const;
+const shelfErrors = ['model_fixed', 'model_not_found'] as const;
 const hubErrors = [
   'hub_unreachable', 'hub_offline', 'hub_broken', 'hub_rate_limited', 'hub_token_missing', 'hub_token_refused', 'license_not_accepted', 'repository_not_found', 'revision_not_found',
   'repository_file_not_found', 'download_failed', 'download_wrong_content', 'download_changed', 'download_corrupt', 'disk_full', 'store_unwritable', 'ambiguous_model', 'invalid_name', 'invalid_gguf',

@@ -64,7 +64,7 @@ const controlBody: Body = { name: 'ChatControlRequest', read: readControl, examp
 
 const error = errorResponse;
 const sse = 'text/event-stream';
-const shelfErrors = ['client_refused', 'model_not_found', 'model_fixed', 'model_unusable', 'model_too_large', 'queue_full'] as const;
+const shelfErrors = ['model_not_found', 'model_fixed', 'model_unusable', 'model_too_large', 'queue_full'] as const;
 
 export const operations = {
   chat: {
@@ -94,7 +94,7 @@ export const operations = {
   },
   models: { id: 'listModels', topic: 'Models', summary: 'List the models that requests can name, loaded or not.', reply: { schema: replies.modelList }, error, errors: [] },
   model: {
-    id: 'retrieveModel', topic: 'Models', summary: 'Get one model.', params: { id: 'Any name of the model; it may contain slashes.' }, reply: { schema: replies.model }, error, errors: ['model_not_found'],
+    id: 'retrieveModel', topic: 'Models', summary: 'Get one model.', params: { id: 'Any name of the model; it may contain slashes.' }, reply: { schema: replies.model }, error, errors: ['model_not_found', 'ambiguous_model'],
   },
   load: {
     id: 'loadModel', topic: 'Models', summary: 'Load a model, and reply when it is loaded.', about: 'A server that was started with one model has loaded it already.', body: loadBody, reply: { schema: replies.modelChanged }, error, errors: shelfErrors,

@@ -67,7 +67,8 @@ export function isBody(body: Body | Form | undefined): body is Body {
 
 /** Errors of routes that a model answers. */
 export const inferenceErrors: readonly ErrorCode[] = [
-  'unsupported_parameter', 'unknown_parameter', 'model_not_found', 'model_unusable', 'model_too_large', 'model_crashed', 'model_stuck', 'request_set_aside', 'model_loading', 'queue_full', 'queue_timeout', 'cancelled', 'context_length_exceeded',
+  'unsupported_parameter', 'unknown_parameter', 'model_not_found', 'ambiguous_model', 'model_unusable', 'invalid_gguf', 'model_too_large', 'sandbox_unavailable', 'model_crashed', 'model_stuck', 'generation_failed',
+  'request_set_aside', 'model_loading', 'queue_full', 'queue_timeout', 'cancelled', 'context_length_exceeded',
 ];
 
 /** Errors of chats; includes `inferenceErrors`. */
@@ -77,4 +78,4 @@ export const chatErrors: readonly ErrorCode[] = [...inferenceErrors, 'unsupporte
 export const bodyErrors: readonly ErrorCode[] = ['invalid_json', 'invalid_type', 'invalid_value', 'body_too_large', 'unsupported_media_type', 'request_timeout', 'rate_limit_exceeded'];
 
 /** Errors of any route. */
-export const routeErrors: readonly ErrorCode[] = ['invalid_api_key', 'method_not_allowed', 'shutting_down', 'body_memory_full', 'internal_error'];
+export const routeErrors: readonly ErrorCode[] = ['invalid_api_key', 'client_refused', 'method_not_allowed', 'shutting_down', 'body_memory_full', 'internal_error'];

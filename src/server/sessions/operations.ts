@@ -18,7 +18,7 @@ const saved = named('SavedChat', object({
 
 const filled = 'Missing fields of the session get the values of a new chat.';
 const params = { name: 'Name of the chat.' };
-const errors = ['client_refused', 'store_unwritable', 'invalid_usage'] as const;
+const errors = ['store_unwritable', 'invalid_usage'] as const;
 const ofOne = [...errors, 'session_not_found', 'invalid_session'] as const;
 const headers = { 'If-Match': { description: 'The `ETag` of the version to replace or delete, or `*` for any.', example: '*' } };
 
