@@ -9,6 +9,8 @@ export const int32Max = 2_147_483_647;
 export interface Range {
   min?: number | undefined;
   max?: number | undefined;
+  /** Values outside that are allowed, too. */
+  besides?: readonly number[] | undefined;
 }
 
 /** What a reader asks of a field: its kind, and the bounds of its value. */
@@ -62,15 +64,16 @@ export function isObject(value: unknown): value is Record<string, unknown> {
 }
 
 /** A finite number in the range; an integer if `integer` is set. */
-export function checkNumber(value: unknown, param: string, { min, max }: Range, integer = false): number {
-  watcher?.(param, { kind: integer ? 'integer' : 'number', range: { min, max } });
+export function checkNumber(value: unknown, param: string, { min, max, besides = [] }: Range, integer = false): number {
+  watcher?.(param, { kind: integer ? 'integer' : 'number', range: { min, max, besides } });
   const noun = integer ? 'an integer' : 'a number';
   if (typeof value !== 'number') throw wrongType(param, noun, value);
   // 1e309 parses to Infinity; 2.5 is a number but not an integer.
   if (!Number.isFinite(value) || (integer && !Number.isInteger(value))) throw wrongType(param, noun, value);
+  if (besides.includes(value)) return value;
   if ((min !== undefined && value < min) || (max !== undefined && value > max)) {
     const bounds = min === undefined ? `of at most ${max}` : max === undefined ? `of at least ${min}` : `from ${min} to ${max}`;
-    throw wrongValue(param, `${noun} ${bounds}`, value);
+    throw wrongValue(param, `${noun} ${bounds}${besides.length === 0 ? '' : `, or ${besides.join(' or ')}`}`, value);
   }
   return value;
 }

@@ -89,8 +89,7 @@ function readCommon(body: Fields, { defaults, model }: ChatContext): { common: C
 
 /** −1 and −2 mean "as much as fits". */
 function readMaxTokens(options: Fields): number | undefined {
-  const most = options.integer('num_predict', { min: -2, max: int32Max });
-  if (most === 0) throw wrongValue('options.num_predict', `an integer from 1 to ${int32Max}, or -1`, most);
+  const most = options.integer('num_predict', { min: 1, max: int32Max, besides: [-1, -2] });
   return most !== undefined && most < 0 ? int32Max : most;
 }
 

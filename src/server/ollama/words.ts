@@ -13,10 +13,7 @@ const ofLoading = (what: string): Words[string] => ({ text: `No effect, with a w
 
 const options: Words = {
   ...samplingWords,
-  num_predict: {
-    text: "Maximum number of tokens of the answer; -1 and -2 mean as many as the context holds. The default is the server's (`--max-tokens`).",
-    is: [{ type: 'integer', minimum: 1 }, { const: -1 }, { const: -2 }],
-  },
+  num_predict: "Maximum number of tokens of the answer; -1 and -2 mean as many as the context holds. The default is the server's (`--max-tokens`).",
   num_ctx: 'No effect, with a warning if it exceeds the context size: that is set when the server starts.',
   stop: { text: 'A text, or several, at which the answer ends.', is: ['string', 'array'] },
   num_gpu: ofLoading('GPU offload'), main_gpu: ofLoading('the GPU'), num_thread: ofLoading('the number of threads'), num_batch: ofLoading('the batch size'),

@@ -3,7 +3,7 @@
 import type { Sampling } from '../../engine/protocol.js';
 import { RecuaError } from '../../errors.js';
 import { conflict } from '../../request/constraint-fields.js';
-import { checkName, describe, int32Max, wrongType, wrongValue, type Fields } from '../../request/fields.js';
+import { checkName, describe, int32Max, wrongType, type Fields } from '../../request/fields.js';
 
 const maxPerPrompt = 128;
 const maxAnswers = 1_024;
@@ -25,8 +25,7 @@ export function readMaxTokens(body: Fields, least: 0 | 1 = 1): number | undefine
 }
 
 function readMost(body: Fields, name: string, least: 0 | 1): number | undefined {
-  const most = body.integer(name, { min: -1, max: int32Max });
-  if (most === 0 && least > 0) throw wrongValue(name, `an integer from 1 to ${int32Max}, or -1`, most);
+  const most = body.integer(name, { min: least, max: int32Max, besides: [-1] });
   return most === -1 ? int32Max : most;
 }
 

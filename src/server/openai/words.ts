@@ -15,15 +15,11 @@ export const foreignWords: Words = {
   cache_prompt: { text: 'No effect, with a warning if false: the server always reuses tokens that it has already evaluated.', default: true },
 };
 
-const maxTokens = 'Maximum number of tokens of the answer; -1 means as many as the context holds. The default is the server\'s (`--max-tokens`).';
-const newerName = 'The newer name of `max_tokens`; it wins if both are given.';
-const llamaName = 'llama-server\'s name for `max_tokens`.';
-
 /** Fields of `answer-fields`. */
 export const answerWords: Words = {
-  max_tokens: maxTokens,
-  max_completion_tokens: newerName,
-  n_predict: llamaName,
+  max_tokens: 'Maximum number of tokens of the answer; -1 means as many as the context holds. The default is the server\'s (`--max-tokens`).',
+  max_completion_tokens: 'The newer name of `max_tokens`; it wins if both are given.',
+  n_predict: 'llama-server\'s name for `max_tokens`.',
   n: { text: 'Number of answers. The prompt is evaluated once; the answers equal those of separate requests with `seed`, `seed` + 1 and so on.', default: 1 },
   n_cmpl: "llama-server's name for `n`.",
   stop: { text: 'A text, or several, at which the answer ends.', is: ['string', 'array'] },
@@ -71,9 +67,6 @@ const tools: Words = {
   ...toolChoiceWords,
 };
 
-/** An answer to a chat has at least one token. */
-const most = [{ type: 'integer', minimum: 1 }, { const: -1 }];
-
 export const chatWords: Words = {
   messages: 'The conversation.',
   'messages[]': { text: '', name: 'ChatCompletionRequestMessage' },
@@ -81,9 +74,6 @@ export const chatWords: Words = {
   ...admissionWords,
   ...streamOptions,
   ...answerWords,
-  max_tokens: { text: maxTokens, is: most },
-  max_completion_tokens: { text: newerName, is: most },
-  n_predict: { text: llamaName, is: most },
   ...samplingWords,
   ...tools,
   ...constraintWords,

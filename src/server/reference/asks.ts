@@ -190,7 +190,9 @@ class BodySchema {
       case 'number':
       case 'integer': {
         const [range] = asked.flatMap((ask) => ('range' in ask ? [ask.range] : []));
-        return { type: kind, ...(range?.min === undefined ? {} : { minimum: range.min }), ...(range?.max === undefined ? {} : { maximum: range.max }) };
+        const { min, max, besides = [] } = range ?? {};
+        const within = { type: kind, ...(min === undefined ? {} : { minimum: min }), ...(max === undefined ? {} : { maximum: max }) };
+        return besides.length === 0 ? within : { anyOf: [within, ...besides.map((value) => ({ const: value }))] };
       }
     }
   }
