@@ -117,18 +117,15 @@ function alsoBy(name: string, model: StoredModel): StoredModel {
 
 /**
  * The model as it is in the store now. Each version has its own path there, so a model that was
- * pulled or imported again may be at another one.
+ * pulled or imported again is at another one, though the older version may still be there. If the
+ * store cannot be read, the model as it was.
  */
 export async function asItIsNow(model: StoredModel, given?: Inventory): Promise<StoredModel> {
-  const { path, repo, file, isFixed } = model;
-  if (repo === undefined || isFixed || !await isGone(path)) return model;
-  const { models } = given ?? await readInventory(findPlaces());
-  const now = models.find((one) => one.repo === repo && one.file === file && isWhole(one));
-  return now ? { ...model, path: now.parts[0]!.path } : model;
-}
-
-async function isGone(path: string): Promise<boolean> {
-  return await stat(path).then(() => false, ({ code }: NodeJS.ErrnoException) => code === 'ENOENT');
+  const { repo, file, isFixed } = model;
+  if (repo === undefined || isFixed) return model;
+  const inventory = given ?? await readInventory(findPlaces()).catch(() => undefined);
+  const now = inventory?.models.find((one) => one.repo === repo && one.file === file && isWhole(one));
+  return now ? { ...model, path: now.parts[0]!.path, createdSeconds: Math.floor(now.changedMs / 1000) } : model;
 }
 
 /** Everything in the store, by name, including incomplete models. */
