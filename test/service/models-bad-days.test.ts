@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { builtinPath } from '#recua/models/store.js';
 import { start } from '../cli/recua.js';
+import { commitB, put } from '../models/hub-layout.js';
 import { post } from './service.js';
 
 interface ListedModel {
@@ -118,6 +119,25 @@ t.test('a file that vanishes or changes while loaded is served on, reported, and
   rmSync(path);
   copyFileSync(builtinPath, path);
   t.equal((await ask('chat')).model, 'chat', 'and it is back');
+});
+
+t.test('a server of one model, imported again meanwhile, finds it after a crash', { skip: process.platform === 'win32' && 'by ps' }, async (t) => {
+  const hub = join(t.testdir({ hub: {} }), 'hub');
+  const entry = { repo: 'a/b', file: 'm.gguf', bytes: readFileSync(builtinPath) };
+  const path = put(hub, entry);
+  const running = start(['api', 'a/b', '--port', '0', '--threads', '1', '--ctx-size', '256'], { bare: true, env: { HUB_HOME: hub } });
+  t.teardown(async () => {
+    running.child.kill('SIGTERM');
+    await running.ended;
+  });
+  const [, url] = await running.saw(/Recua listens on (http:\/\/\S+)/);
+  const ask = async () => await (await post(url!, '/v1/completions', { prompt: 'Hello', max_tokens: 2 })).json() as object;
+  t.match(await ask(), { model: 'a/b' });
+  rmSync(path);
+  put(hub, { ...entry, bytes: Buffer.concat([entry.bytes, Buffer.alloc(1)]), commit: commitB });
+  for (const engine of children(running.child.pid!)) process.kill(engine, 'SIGKILL');
+  await running.saw(/the engine process runs again, with a file of the model that has changed/);
+  t.match(await ask(), { model: 'a/b' });
 });
 
 t.test('a file cut short in place ends its engine, and requests are told why', async (t) => {

@@ -18,7 +18,7 @@ import { singleModel } from '../../engine/gateway/single-model.js';
 import type { SingleModelPool } from '../../engine/gateway/single-model.js';
 import { deviceBudget } from '../../engine/offload.js';
 import type { ModelPool } from '../../engine/pool-api.js';
-import type { ModelDescription, Offload } from '../../engine/protocol.js';
+import type { EngineOptions, ModelDescription, Offload } from '../../engine/protocol.js';
 import { RecuaError } from '../../errors.js';
 import { readModelFile } from '../../models/gguf/model-file.js';
 import { ensureFits } from '../../models/needs/fit.js';
@@ -91,13 +91,22 @@ async function oneModel(name: string, given: Config): Promise<Serving> {
       if (warning !== undefined) output.log('warn', warning);
       const sleep = config.cacheDiskBytes > 0 ? new SleepCache(sleepSettings(config, findPlaces().state), log) : undefined;
       if (!sleep) void removeLeftOvers();
-      const options = { ...engineOptions(model.path, config, file), sleep: sleep?.placeOf(named.id) };
-      const pool: SingleModelPool = singleModel(startEngine(options, { log, logLevel: engineLogLevel(config.logLevel), stateFolder: stateFolder(config), onState: () => pool.stateChanged() }), named);
+      let path = model.path;
+      let options = { ...engineOptions(path, config, file), sleep: sleep?.placeOf(named.id) };
+      const optionsNow = async (): Promise<EngineOptions> => {
+        const { path: now } = await asItIsNow(model);
+        if (now !== path) {
+          options = { ...engineOptions(now, makeConfig({ ...config, model: now }), await readModelFile(now)), sleep: options.sleep };
+          path = now;
+        }
+        return options;
+      };
+      const pool: SingleModelPool = singleModel(startEngine(options, { log, logLevel: engineLogLevel(config.logLevel), stateFolder: stateFolder(config), optionsNow, onState: () => pool.stateChanged() }), named);
       const close = async (): Promise<void> => {
         await pool.sole.close(0, sleep?.lasts);
         await sleep?.settle(named.id, [named.id]);
       };
-      return { pool, files: { pathOf: async () => (await asItIsNow(model)).path, chosen: [named] }, load: async () => (await loading(pool.sole, named.id, output)).offload, close };
+      return { pool, files: { pathOf: () => Promise.resolve(path), chosen: [named] }, load: async () => (await loading(pool.sole, named.id, output)).offload, close };
     },
   };
 }

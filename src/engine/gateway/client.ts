@@ -1,14 +1,12 @@
 // The gateway's engine: keeps one engine process alive and sends it the requests of
 // engine/gateway/requests. When the process dies, the next one continues all of them; a request
 // that kills processes fails with `model_crashed` (engine/gateway/suspects).
-import { fileURLToPath } from 'node:url';
 import { RecuaError } from '../../errors.js';
-import { needsOf } from '../confinement/launch.js';
 import type { Engine, EngineSettings, EngineState } from '../api.js';
 import { ProofGate } from '../proof/gate.js';
 import { EngineRequests, type PendingRequest } from './requests.js';
 import { Child } from './child.js';
-import { engineEntry, type Wanted } from './spare-process.js';
+import { engineEntry, entryPath, wantedOf, type Wanted } from './spare-process.js';
 import { Suspects } from './suspects.js';
 import type { EngineOptions, EngineStatus, FromEngine, LogLevel, ModelDescription } from '../protocol.js';
 import { TokenRate } from './token-rate.js';
@@ -22,6 +20,8 @@ export interface ClientSettings extends EngineSettings {
   /** The file to fork. Tests pass one with a fake addon. */
   entry?: string | URL;
   restart?: Partial<RestartPolicy>;
+  /** The options for a load after a crash, if the model's file may be at another path then. */
+  optionsNow?: () => Promise<EngineOptions>;
   /** When to end an engine process that makes no progress. */
   watch?: WatchPolicy;
 }
@@ -60,13 +60,13 @@ export function startEngine(options: EngineOptions, settings: ClientSettings = {
 }
 
 class EngineClient extends EngineRequests {
-  readonly #options: EngineOptions;
+  #options: EngineOptions;
+  readonly #settings: ClientSettings;
   readonly #log: NonNullable<EngineSettings['log']>;
   readonly #logLevel: LogLevel;
   readonly #told: NonNullable<EngineSettings['onState']>;
-  readonly #keepAlive: boolean;
   readonly #entry: string;
-  readonly #wanted: Wanted;
+  #wanted: Wanted;
   readonly #proof: ProofGate | undefined;
   readonly #policy: RestartPolicy;
   readonly #watchPolicy: WatchPolicy;
@@ -95,15 +95,14 @@ class EngineClient extends EngineRequests {
   constructor(options: EngineOptions, settings: ClientSettings) {
     super();
     this.#options = options;
+    this.#settings = settings;
     this.#log = settings.log ?? (() => {});
     this.#logLevel = settings.log ? settings.logLevel ?? 'debug' : 'error';
     this.#told = settings.onState ?? (() => {});
-    this.#keepAlive = settings.keepAlive ?? true;
     this.#entry = entryPath(settings.entry ?? engineEntry);
     this.#policy = { ...defaultRestart, ...settings.restart };
     this.#watchPolicy = settings.watch ?? defaultWatch;
-    const needs = settings.entry === undefined && (options.sandbox === 'on' || settings.autoSandbox !== false) ? needsOf(options, settings.stateFolder) : undefined;
-    this.#wanted = needs && { ...needs, hasTo: options.sandbox === 'on' };
+    this.#wanted = wantedOf(options, settings);
     this.#proof = settings.entry === undefined ? new ProofGate(options, this.#log) : undefined;
     this.#spawn();
   }
@@ -172,7 +171,7 @@ class EngineClient extends EngineRequests {
     const wanted = this.requests.size > 0 || this.#readyWaiters.length > 0 || this.#closing !== undefined;
     if (wanted) this.#restartTimer?.ref();
     else this.#restartTimer?.unref();
-    this.#child?.hold(this.#keepAlive || wanted);
+    this.#child?.hold(this.#settings.keepAlive !== false || wanted);
     const { onTrial } = this.#suspects;
     if (onTrial && !this.requests.has(onTrial.id)) this.#sendAll();
   }
@@ -306,7 +305,12 @@ class EngineClient extends EngineRequests {
     if (this.#closing) return;
     this.#restartTimer = setTimeout(() => {
       this.#turn({ state: 'restarting', fraction: 0 });
-      this.#spawn();
+      if (!this.#settings.optionsNow) return this.#spawn();
+      this.#settings.optionsNow().then((options) => {
+        this.#options = options;
+        this.#wanted = wantedOf(options, this.#settings);
+        if (!this.#closing) this.#spawn();
+      }).catch((thrown: unknown) => this.#cannotStart(thrown));
     }, delayMs);
     this.changed();
   }
@@ -392,8 +396,4 @@ class EngineClient extends EngineRequests {
 /** Whether a request is about the KV of the process that it was sent to. */
 function isAboutKv(type: PendingRequest['type']): boolean {
   return type === 'save' || type === 'restore' || type === 'forget';
-}
-
-function entryPath(entry: string | URL): string {
-  return typeof entry === 'string' ? entry : fileURLToPath(entry);
 }

@@ -4,8 +4,9 @@
 // knows early that it will need an engine.
 import { fork, type ChildProcess } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { confine, type Launch } from '../confinement/launch.js';
+import { confine, needsOf, type Launch } from '../confinement/launch.js';
 import { suffices, type Needs } from '../confinement/rules.js';
+import type { EngineOptions } from '../protocol.js';
 import { refusedEnvironment } from '../../addon/refused.js';
 import { knownRefused } from '../proof/prove.js';
 import { createFolderSync } from '../../system/create-folder.js';
@@ -29,6 +30,23 @@ const withoutStack = { GGML_NO_BACKTRACE: '1' };
 
 /** What a process needs in its sandbox; undefined: no sandbox. `hasTo`: do not start it without. */
 export type Wanted = (Needs & { hasTo: boolean }) | undefined;
+
+interface Confinement {
+  /** A test's own entry runs in no sandbox. */
+  entry?: string | URL;
+  autoSandbox?: boolean;
+  stateFolder?: string | undefined;
+}
+
+export function wantedOf(options: EngineOptions, { entry, autoSandbox, stateFolder }: Confinement): Wanted {
+  const hasTo = options.sandbox === 'on';
+  const needs = entry === undefined && (hasTo || autoSandbox !== false) ? needsOf(options, stateFolder) : undefined;
+  return needs && { ...needs, hasTo };
+}
+
+export function entryPath(entry: string | URL): string {
+  return typeof entry === 'string' ? entry : fileURLToPath(entry);
+}
 
 /** `told`: the refused CPU libraries, as passed to the process. */
 let spare: { process: ChildProcess; launch: Launch | undefined; told: string } | undefined;
