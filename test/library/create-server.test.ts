@@ -47,6 +47,25 @@ inBothModes('a body that the program has read before is an error', async (t, loa
   t.match(await reply.json(), { error: { code: 'invalid_json', message: /before express\.json\(\)/ } });
 });
 
+inBothModes("values in the program's res.locals change nothing, and open no door", async (t, load) => {
+  const app = express();
+  const theirs = Object.fromEntries(['apiKey', 'isStranger', 'body', 'facts', 'errorShape', 'pageRefusal', 'leaveRunning'].map((name) => [name, 'theirs']));
+  app.use((_, res, next) => {
+    Object.assign(res.locals, theirs);
+    res.once('close', () => t.match(res.locals, theirs, 'nor are they changed'));
+    next();
+  });
+  app.use(createServer(await load(t), { apiKey: 'secret' }));
+  const url = await urlOf(t, app.listen(0, '127.0.0.1'));
+  const ask = async (headers: Record<string, string>) => await fetch(`${url}/v1/completions`, {
+    method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body: '{"prompt": "Hello", "max_tokens": 2}',
+  });
+  const refused = await ask({});
+  t.equal(refused.status, 401);
+  t.match(await refused.json(), { error: { code: 'invalid_api_key' } });
+  t.match(await (await ask({ authorization: 'Bearer secret' })).json(), { usage: { completion_tokens: 2 } });
+});
+
 inBothModes('the app is a handler for node:http, and can listen by itself', async (t, load) => {
   const model = await load(t);
   const options = { maxTokens: 3, temperature: 0 };

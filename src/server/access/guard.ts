@@ -6,15 +6,16 @@ import type { NextFunction, Request, RequestHandler, Response } from 'express';
 import { RecuaError } from '../../errors.js';
 import type { ApiKey, ApiKeys } from './api-keys.js';
 import { keyGone } from './key-watch.js';
+import { notesOf } from '../notes/notes.js';
 
 /** `askedBy`: name of the key, for requests that the server makes to itself. */
 export function readKey(keys: ApiKeys, askedBy: (req: Request) => string | undefined): RequestHandler {
   return (req: Request, res: Response, next: NextFunction) => {
     const inner = askedBy(req);
     const given = keys.areAsked && inner === undefined ? presented(req.headers) : undefined;
-    if (inner !== undefined) res.locals['apiKey'] = keys.named(inner, Date.now());
-    else if (given !== undefined) res.locals['apiKey'] = keys.find(given, Date.now());
-    res.locals['isStranger'] = keys.areAsked && keyOf(res) === undefined;
+    if (inner !== undefined) notesOf(res)['apiKey'] = keys.named(inner, Date.now());
+    else if (given !== undefined) notesOf(res)['apiKey'] = keys.find(given, Date.now());
+    notesOf(res)['isStranger'] = keys.areAsked && keyOf(res) === undefined;
     next();
   };
 }
@@ -53,12 +54,12 @@ export function presented(headers: IncomingHttpHeaders): string | undefined {
 
 /** The key of the request; undefined if the server requires none. */
 export function keyOf(res: Response): ApiKey | undefined {
-  return res.locals['apiKey'] as ApiKey | undefined;
+  return notesOf(res)['apiKey'] as ApiKey | undefined;
 }
 
 /** The server requires a key, and the request has none: only open routes answer it. */
 export function isStranger(res: Response): boolean {
-  return res.locals['isStranger'] !== false;
+  return notesOf(res)['isStranger'] !== false;
 }
 
 /**

@@ -6,6 +6,7 @@ import { RecuaError } from '../../errors.js';
 import type { ApiKey } from './api-keys.js';
 import { keyOf } from './guard.js';
 import { dayMs, type TokenUsage } from './token-usage.js';
+import { notesOf } from '../notes/notes.js';
 
 const minuteMs = 60_000;
 
@@ -62,7 +63,7 @@ export class Limits {
       if (running > 0) this.#running.set(key.name, running);
       else this.#running.delete(key.name);
     };
-    res.locals['leaveRunning'] = leave;
+    notesOf(res)['leaveRunning'] = leave;
     res.once('close', leave);
   }
 
@@ -111,7 +112,7 @@ export class Limits {
 
 /** From now on this request does not count as running. */
 export function leaveRunning(res: Response): void {
-  (res.locals['leaveRunning'] as (() => void) | undefined)?.();
+  (notesOf(res)['leaveRunning'] as (() => void) | undefined)?.();
 }
 
 /** In OpenAI's headers. */

@@ -12,6 +12,7 @@ import type { ApiKeys } from './api-keys.js';
 import { adminOnly, keyOf } from './guard.js';
 import { isLoopback, nameOf, type Visitors } from './visitors.js';
 import { isRemote } from './peer.js';
+import { notesOf } from '../notes/notes.js';
 
 /** Origins of programs that embed a browser; no web page has such an origin. */
 const programs = /^(app|file|tauri|vscode-webview|vscode-file):$/;
@@ -22,7 +23,7 @@ type Refusal = (headers: IncomingHttpHeaders) => RecuaError | undefined;
 export function watchPages(visitors: Visitors, keys: ApiKeys): RequestHandler {
   const refusal: Refusal = (headers) => (keys.areAsked ? undefined : refusalOf(headers, visitors));
   return (_req, res, next) => {
-    res.locals['pageRefusal'] = refusal;
+    notesOf(res)['pageRefusal'] = refusal;
     next();
   };
 }
@@ -36,7 +37,7 @@ export function refusePages(_req: Request, res: Response, next: NextFunction): v
 
 /** Why refusePages refuses this request; undefined if it does not. */
 export function pageRefusal(res: Response): RecuaError | undefined {
-  return (res.locals['pageRefusal'] as Refusal)(res.req.headers);
+  return (notesOf(res)['pageRefusal'] as Refusal)(res.req.headers);
 }
 
 /** The headers that tell pages from programs, for requests that the server makes for them. */

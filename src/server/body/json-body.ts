@@ -8,13 +8,14 @@ import { weighJson } from '../../request/json-weight.js';
 import { bytesPerByte, type BodyMemory, type BodyShare } from './body-memory.js';
 import { readBody } from './body-reader.js';
 import { Rounds } from './rounds.js';
+import { notesOf } from '../notes/notes.js';
 
 /**
  * Returns a function for the engine to call once it no longer holds the text of this request in
  * this process.
  */
 export function lendBody(res: Response): () => void {
-  const share = res.locals['body'] as BodyShare | undefined;
+  const share = notesOf(res)['body'] as BodyShare | undefined;
   return share ? share.lend() : () => undefined;
 }
 
@@ -23,7 +24,7 @@ export function lendBody(res: Response): () => void {
  * it.
  */
 export function holdMore(res: Response, bytes: number): void {
-  (res.locals['body'] as BodyShare | undefined)?.add(bytes * bytesPerByte);
+  (notesOf(res)['body'] as BodyShare | undefined)?.add(bytes * bytesPerByte);
 }
 
 /** Takes the parsed body off the request, so that only the caller holds it. */
@@ -40,7 +41,7 @@ export function jsonBody(limitBytes: number, memory: BodyMemory, takesAnyType: (
   const typed: RequestHandler = (req, res, next) => (takesAnyType(req) ? next() : requireJson(req, res, next));
   return [typed, async (req: Request, res: Response, next: NextFunction) => {
     const share = memory.open();
-    res.locals['body'] = share;
+    notesOf(res)['body'] = share;
     res.once('close', () => share.release());
     try {
       const bytes = await readBody(req, res, most, share);

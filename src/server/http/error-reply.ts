@@ -6,6 +6,7 @@ import { RecuaError, type ErrorCode } from '../../errors.js';
 import type { Log } from './gateway.js';
 import { noteError } from './facts.js';
 import { hasLongRest, replyAndHangUp } from '../body/hang-up.js';
+import { notesOf } from '../notes/notes.js';
 
 export interface ErrorBody {
   error: { message: string; type: string; param: string | null; code: string; [detail: string]: unknown };
@@ -34,13 +35,13 @@ export function publicMessage({ code, message }: RecuaError): string {
 /** Express middleware: sets the format of errors for the handlers after it. */
 export function shapeErrors(shape: ErrorShape): RequestHandler {
   return (_req: Request, res: Response, next: NextFunction) => {
-    res.locals['errorShape'] = shape;
+    notesOf(res)['errorShape'] = shape;
     next();
   };
 }
 
 function bodyFor(res: Response, error: RecuaError): object {
-  const shape = (res.locals['errorShape'] as ErrorShape | undefined) ?? errorBody;
+  const shape = (notesOf(res)['errorShape'] as ErrorShape | undefined) ?? errorBody;
   return shape(error, String(res.getHeader('x-request-id')));
 }
 

@@ -4,6 +4,7 @@ import type { Response } from 'express';
 import type { Answer, Finish } from '../../engine/api.js';
 import type { Sampling } from '../../engine/protocol.js';
 import type { ErrorCode, RecuaError } from '../../errors.js';
+import { notesOf } from '../notes/notes.js';
 
 /** Receives events of an answer while it is generated. */
 export interface Meter {
@@ -66,7 +67,7 @@ export interface Facts {
 }
 
 export function factsOf(res: Response): Facts {
-  return (res.locals['facts'] ??= { startMs: performance.now() }) as Facts;
+  return (notesOf(res)['facts'] ??= { startMs: performance.now() }) as Facts;
 }
 
 /**

@@ -4,13 +4,14 @@ import { propagation, type Context } from '@opentelemetry/api';
 import type { Response } from 'express';
 import type { IncomingHttpHeaders } from 'node:http';
 import type { CarriedHeaders } from '../http/inner.js';
+import { notesOf } from '../notes/notes.js';
 
-/** Key in `res.locals` of the context of a request's span. */
+/** Key in the notes of the context of a request's span. */
 export const contextKey = 'traceContext';
 
 /** Headers for the span of this request; empty if there is none. */
 export function traceHeaders(res: Response): CarriedHeaders {
-  const context = res.locals[contextKey] as Context | undefined;
+  const context = notesOf(res)[contextKey] as Context | undefined;
   const headers: Record<string, string> = {};
   if (context) propagation.inject(context, headers);
   return headers;

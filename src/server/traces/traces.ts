@@ -9,6 +9,7 @@ import { factsOf, type Facts } from '../http/facts.js';
 import { isRoutine } from '../http/request-log.js';
 import { attributesOfFacts, attributesOfRequest, errorType } from './attributes.js';
 import { contextKey } from './trace-headers.js';
+import { notesOf } from '../notes/notes.js';
 
 /** Paths of the page's own files and requests. */
 const ofPage = /^\/($|ui\/|web\/)/;
@@ -32,7 +33,7 @@ export class Traces {
     const zeroMs = Date.now() - fromMs;
     const span = this.#tracer.startSpan(req.method, { kind: isWithin ? SpanKind.INTERNAL : SpanKind.SERVER, startTime: zeroMs + fromMs, attributes: attributesOfRequest(req) }, parent);
     const own = trace.setSpan(parent, span);
-    if (trace.isSpanContextValid(span.spanContext())) res.locals[contextKey] = own;
+    if (trace.isSpanContextValid(span.spanContext())) notesOf(res)[contextKey] = own;
     if (span.isRecording()) res.once('close', () => this.#end(span, own, res, zeroMs));
     next();
   };
