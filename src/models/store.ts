@@ -128,6 +128,14 @@ export async function asItIsNow(model: StoredModel, given?: Inventory): Promise<
   return now ? { ...model, path: now.parts[0]!.path, createdSeconds: Math.floor(now.changedMs / 1000) } : model;
 }
 
+/**
+ * Makes a path absolute; any other name already means the same in every folder, also beside a file
+ * or a folder that is called like it.
+ */
+export function nameAnywhere(name: string, { path }: StoredModel): string {
+  return name !== 'builtin' && [resolve(name), resolve(`${name}.gguf`)].includes(path) ? path : name;
+}
+
 /** Everything in the store, by name, including incomplete models. */
 export async function scanStore(places: Places = findPlaces()): Promise<ListedModel[]> {
   return await listModels(await readInventory(places));

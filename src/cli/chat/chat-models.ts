@@ -1,16 +1,13 @@
 // The model that answers in a chat, and how to replace it: by another model, or by another way to
 // run the same model, if a server went away or cannot do what the chat needs. If the new model does
 // not load, the old one keeps answering. Created by commands/chat.ts, used by the dialogue.
-import { existsSync } from 'node:fs';
-import { resolve } from 'node:path';
 import { makeConfig } from '../../settings/config.js';
 import type { Config } from '../../settings/config.js';
 import { RecuaError } from '../../errors.js';
 import { readModelFile } from '../../models/gguf/model-file.js';
 import { readInventory } from '../../models/lookup.js';
 import { findPlaces } from '../../models/places.js';
-import { findModel, markUsed, runnableModels } from '../../models/store.js';
-import type { StoredModel } from '../../models/store.js';
+import { findModel, markUsed, nameAnywhere, runnableModels } from '../../models/store.js';
 import type { Answerer } from '../answering/answerer.js';
 import { openAnswerer } from '../answering/open.js';
 import type { OpenOptions, ReadModel } from '../answering/open.js';
@@ -62,7 +59,7 @@ export class ChatModels {
     const whole = makeConfig({ ...config, parallel: 1, model: model.path });
     const context = choosesContext ? chooseContext(file, whole) : undefined;
     return {
-      name: nameToKeep(name, model), id: model.id, path: model.path, file, context,
+      name: nameAnywhere(name, model), id: model.id, path: model.path, file, context,
       config: context ? makeConfig({ ...whole, contextSize: context.size }) : whole,
       bytesPerToken: bytesPerToken(file, whole),
     };
@@ -152,9 +149,4 @@ async function loadBy({ url, key, certificate }: Answerer, { id, file }: ChatMod
     if (['server_unreachable', 'shutting_down', 'model_fixed'].includes(RecuaError.from(thrown).code)) return undefined;
     throw thrown;
   });
-}
-
-/** Paths are made absolute, so that they work in any folder; other names stay as typed. */
-function nameToKeep(name: string, model: StoredModel): string {
-  return name !== 'builtin' && (existsSync(resolve(name)) || existsSync(`${resolve(name)}.gguf`)) ? model.path : name;
 }

@@ -23,7 +23,7 @@ import { RecuaError } from '../../errors.js';
 import { readModelFile } from '../../models/gguf/model-file.js';
 import { ensureFits } from '../../models/needs/fit.js';
 import { findPlaces } from '../../models/places.js';
-import { asItIsNow, findModel, markUsed } from '../../models/store.js';
+import { asItIsNow, findModel, markUsed, nameAnywhere } from '../../models/store.js';
 import type { StoredModel } from '../../models/store.js';
 import type { RequestDefaults } from '../../request/sampling-fields.js';
 import { placeText } from '../devices.js';
@@ -40,7 +40,7 @@ import { aborted } from '../terminal/signals.js';
 import { reachable } from '../servers/connection.js';
 import { registerServer } from '../servers/registry.js';
 import { describePortInUse } from './port-owner.js';
-import { nameAnywhere, severalModels } from './several-models.js';
+import { severalModels } from './several-models.js';
 import type { SeveralModels } from './several-models.js';
 import type { ServerRecord } from './state-file.js';
 

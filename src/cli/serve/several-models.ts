@@ -11,7 +11,7 @@ import { RecuaError } from '../../errors.js';
 import { readModelFile } from '../../models/gguf/model-file.js';
 import { makeCatalogue, unusable } from '../../models/served/catalogue.js';
 import { chosenModels, storeModels } from '../../models/served-models.js';
-import { asItIsNow, findModel } from '../../models/store.js';
+import { asItIsNow, findModel, nameAnywhere } from '../../models/store.js';
 import type { StoredModel } from '../../models/store.js';
 import type { RequestDefaults } from '../../request/sampling-fields.js';
 import { readFilledFile } from '../../system/given-file.js';
@@ -88,11 +88,6 @@ export async function severalModels({ names, file, config }: SeveralOptions): Pr
       warn = then;
     },
   };
-}
-
-/** Makes a path absolute; any other name already means the same in every folder. */
-export function nameAnywhere(name: string, { path }: StoredModel): string {
-  return [whole(name), whole(`${name}.gguf`)].includes(path) ? path : name;
 }
 
 /**

@@ -1,7 +1,8 @@
 import t from 'tap';
-import { copyFileSync } from 'node:fs';
+import { copyFileSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gguf, sound } from '../../models/gguf-bytes.js';
+import { put } from '../../models/hub-layout.js';
 import { ChatModels } from '#recua/cli/chat/chat-models.js';
 import type { Answerer } from '#recua/cli/answering/answerer.js';
 import { makeRequest } from '#recua/cli/flags/answer-flags.js';
@@ -68,4 +69,25 @@ t.test('an engine that is gone for good is replaced before the next turn', async
   t.not(next, first);
   t.equal(next, models.current);
   t.equal(await answerOf(models.current), 'Yes.');
+});
+
+t.test('a saved chat keeps the name of a model of the store, also beside a folder or a file called like it', async (t) => {
+  const bytes = readFileSync(builtinPath);
+  const folder = t.testdir({ hub: {}, a: { b: {}, 'b.gguf': bytes }, 'twin.gguf': bytes });
+  put(join(folder, 'hub'), { repo: 'a/b', file: 'm.gguf', bytes });
+  const { env: { HUB_HOME: hub } } = process;
+  const cwd = process.cwd();
+  process.env['HUB_HOME'] = join(folder, 'hub');
+  process.chdir(folder);
+  t.teardown(() => {
+    process.chdir(cwd);
+    if (hub === undefined) delete process.env['HUB_HOME'];
+    else process.env['HUB_HOME'] = hub;
+  });
+  const models = open(t, true);
+  const kept = async (name: string) => (await models.read(name)).name;
+  t.equal(await kept('a/b'), 'a/b');
+  t.equal(await kept('builtin'), 'builtin');
+  t.equal(await kept('a/b.gguf'), join(folder, 'a', 'b.gguf'));
+  t.equal(await kept('twin'), join(folder, 'twin.gguf'));
 });
