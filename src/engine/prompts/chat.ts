@@ -192,6 +192,8 @@ export async function prepareCompletion(addon: NativeAddon, preparing: Preparing
     checkTokens(prompt, model.info.vocabSize, 'prompt');
     if (prompt.length === 0) throw emptyPrompt('prompt');
   }
+  const least = typeof prompt === 'string' ? leastTokens(model.info, prompt) : 0;
+  if (least >= contextSize) throw tooLong(preparing, least, 'at least ', 'prompt');
   const filled = request.infill && typeof prompt === 'string' ? await infillTokens(preparing, request.infill, prompt, request.maxTokens) : undefined;
   if (filled) warnings = [...warnings, ...filled.warnings];
   const tokens = filled?.tokens ?? (typeof prompt === 'string' ? await promptTokens(preparing, prompt) : prompt);
@@ -228,9 +230,7 @@ function emptyPrompt(param: string): RecuaError {
   return new RecuaError('invalid_value', `Expected at least one token in ${param}, got none; send some text.`, { param });
 }
 
-async function promptTokens({ model, contextSize, cancelled }: Preparing, text: string): Promise<Int32Array> {
-  const least = leastTokens(model.info, text);
-  if (least >= contextSize) throw tooLong({ model, contextSize }, least, 'at least ', 'prompt');
+async function promptTokens({ model, cancelled }: Preparing, text: string): Promise<Int32Array> {
   const tokens = await model.tokenize(text, true, true, { cancelled });
   if (tokens.length > 0) return tokens;
   if (model.info.bosToken >= 0) return Int32Array.of(model.info.bosToken);

@@ -22,7 +22,7 @@ export async function infillTokens({ model, contextSize, cancelled }: Preparing,
   const before = await read(tailOf(prefix, mostText));
   const after = await read(headOf(suffix, mostText));
   const files: number[] = fimRepository >= 0 ? [fimRepository, ...await read(repository)] : [];
-  for (const { filename, text } of lastOf(extra, mostText)) {
+  for (const { filename, text } of lastOf(extra, mostText, fimSeparator >= 0)) {
     const mark = fimSeparator >= 0 ? [fimSeparator, ...await read(`${filename}\n`)] : await read(separator);
     for (const token of [...mark, ...await read(text)]) files.push(token);
   }
@@ -39,13 +39,18 @@ export async function infillTokens({ model, contextSize, cancelled }: Preparing,
   return { tokens, warnings };
 }
 
-/** The last files, with as many characters as can be used. */
-function lastOf(files: Infill['extra'], most: number): Infill['extra'] {
+/**
+ * The last files, with as many characters of their texts as can be used; and of their names, if the
+ * prompt shows them.
+ */
+function lastOf(files: Infill['extra'], most: number, named: boolean): Infill['extra'] {
   const last: Infill['extra'][number][] = [];
   for (let left = most, at = files.length - 1; at >= 0 && left > 0; at--) {
     const { filename, text } = files[at]!;
-    last.unshift({ filename, text: tailOf(text, left) });
     left -= text.length;
+    const name = named ? tailOf(filename, Math.max(0, left)) : '';
+    last.unshift({ filename: name, text: tailOf(text, left + text.length) });
+    left -= name.length;
   }
   return last;
 }

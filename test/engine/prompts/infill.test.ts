@@ -3,9 +3,11 @@ import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import type { NativeModel } from '#recua/addon/addon.js';
 import { newCancelFlag } from '#recua/engine/prompts/cancel-flag.js';
+import { prepareCompletion } from '#recua/engine/prompts/chat.js';
 import { infillTokens } from '#recua/engine/prompts/infill.js';
 import type { Infill } from '#recua/engine/protocol.js';
 import { addon } from '../../native/setup.js';
+import { completion } from '../requests.js';
 
 const vocabulary = (name: string) => addon.loadModel({
   path: fileURLToPath(new URL(`../../../vendor/llama.cpp/models/ggml-vocab-${name}.gguf`, import.meta.url)), gpuLayers: 0, mmap: true, mlock: false, vocabOnly: true,
@@ -71,5 +73,39 @@ t.test('of megabytes of code, only what may fit is tokenized', async (t) => {
   t.ok(longest <= 100 * model.info.longestPiece && longest < 1_000_000, `${longest} characters`);
   const shorter = await fill(model, code(42_000), '', 100);
   t.same([text, tokens, warnings], [shorter.text, shorter.tokens, shorter.warnings]);
+  await model.close();
+});
+
+t.test('of names of files of megabytes, only what may fit is tokenized', async (t) => {
+  const model = await vocabulary('refact');
+  let read = 0;
+  const watched = {
+    info: { ...model.info, fimSeparator: model.info.fimRepository },
+    detokenize: (tokens, special) => model.detokenize(tokens, special),
+    tokenize(text, ...more) {
+      read += text.length;
+      return model.tokenize(text, ...more);
+    },
+  } as NativeModel;
+  const named = (characters: number): Infill => ({ prefix: 'x', suffix: 'y', extra: Array.from({ length: 20 }, () => ({ filename: 'folder/'.repeat(characters / 7), text: '' })) });
+  const { text, tokens } = await fill(watched, named(210_000), '', 100);
+  t.ok(read < 110 * model.info.longestPiece, `${read} characters`);
+  const shorter = await fill(watched, named(21_000), '', 100);
+  t.same([text, tokens], [shorter.text, shorter.tokens]);
+  await model.close();
+});
+
+t.test('a begun middle of megabytes is refused before it is tokenized', async (t) => {
+  const model = await vocabulary('starcoder');
+  const watched = {
+    info: model.info,
+    tokenize(text, ...more) {
+      t.ok(text.length < 1_000, `${text.length} characters`);
+      return model.tokenize(text, ...more);
+    },
+  } as NativeModel;
+  const request = completion('x = 1; '.repeat(100_000), { infill });
+  await t.rejects(prepareCompletion(addon, { model: watched, contextSize: 100, cancelled: newCancelFlag(), guesses: false }, request),
+    { code: 'context_length_exceeded', param: 'prompt', message: /got at least \d+/ });
   await model.close();
 });
