@@ -90,28 +90,33 @@ Shared *map(const std::string &path) {
   return memory == MAP_FAILED ? nullptr : static_cast<Shared *>(memory);
 }
 
-bool alive(int32_t pid) { return kill(pid, 0) == 0 || errno != ESRCH; }
+// A letter, as in /proc/PID/stat; 0 if it cannot be read. It is behind the process's name, which is
+// in brackets and may hold any character.
+char state_of(int32_t pid) {
+  const int file = open(("/proc/" + std::to_string(pid) + "/stat").c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return 0;
+  char text[256];
+  const ssize_t size = read(file, text, sizeof text);
+  close(file);
+  const std::string_view stat(text, size < 0 ? 0 : static_cast<size_t>(size));
+  const size_t name_end = stat.rfind(')');
+  return name_end == std::string_view::npos || name_end + 2 >= stat.size() ? 0 : stat[name_end + 2];
+}
+
+// A zombie, which its parent has not noticed yet, is dead: it computes nothing.
+bool alive(int32_t pid) { return (kill(pid, 0) == 0 || errno != ESRCH) && state_of(pid) != 'Z'; }
+
+// Whether all threads of a process stand still, as after Ctrl-Z.
+bool stopped(int32_t pid) {
+  const char state = state_of(pid);
+  return state == 'T' || state == 't';
+}
 
 void leave_out_the_dead(Shared &shared) {
   for (Row &row : shared.rows) {
     int32_t pid = row.pid;
     if (pid != 0 && !alive(pid)) row.pid.compare_exchange_strong(pid, 0);
   }
-}
-
-// Whether all threads of a process stand still, as after Ctrl-Z. The state is behind its name,
-// which is in brackets and may hold any character.
-bool stopped(int32_t pid) {
-  const int file = open(("/proc/" + std::to_string(pid) + "/stat").c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return false;
-  char text[256];
-  const ssize_t size = read(file, text, sizeof text);
-  close(file);
-  const std::string_view stat(text, size < 0 ? 0 : static_cast<size_t>(size));
-  const size_t name_end = stat.rfind(')');
-  if (name_end == std::string_view::npos || name_end + 2 >= stat.size()) return false;
-  const char state = stat[name_end + 2];
-  return state == 'T' || state == 't';
 }
 
 // Takes a row for this process; null if live processes hold all of them.

@@ -115,6 +115,24 @@ t.test('nothing waits for a process that was killed or stopped in its step', { s
   t.match(await compute(lives!), { skipped: 1 }, 'its step is waited for no longer');
 });
 
+t.test('nor for one whose parent has not noticed its death', { skip }, async (t) => {
+  const turnFile = join(t.testdir(), 'cores');
+  const source = program(new URL('../setup.js', import.meta.url).href, turnFile, allCores, 200);
+  // Its parent becomes a program that waits for no child.
+  const parent = spawn('sh', ['-c', 'exec 3<&0; "$0" "$@" <&3 & echo $!; exec sleep 600', process.execPath, '--input-type=module', '-e', source], { stdio: ['pipe', 'pipe', 'inherit'] });
+  t.teardown(() => void parent.kill('SIGKILL'));
+  const lines = (createInterface(parent.stdout) as Interface)[Symbol.asyncIterator]();
+  const pid = Number((await lines.next()).value);
+  t.equal((await lines.next()).value, 'ready');
+  const lives = await start(t, turnFile, allCores);
+  parent.stdin.write('go\n'.repeat(200));
+  t.ok(await waits(lives), 'the other computes');
+  process.kill(pid, 'SIGKILL');
+  const sinceMs = performance.now();
+  await compute(lives);
+  t.ok(performance.now() - sinceMs < 4_000, 'its step is not waited for');
+});
+
 t.test('whenever a process is stopped, nobody waits for it', { skip }, async (t) => {
   const turnFile = join(t.testdir(), 'cores');
   // Short steps, so that many of the stops meet a process that takes or ends its turn.
