@@ -1,6 +1,8 @@
 import { gzipSync } from 'node:zlib';
 import { request as httpRequest } from 'node:http';
 import t from 'tap';
+import { RecuaError } from '#recua/errors.js';
+import { errorHeaders } from '#recua/server/http/error-reply.js';
 import { hello, post, startApp } from './app-under-test.js';
 
 t.test('an unknown route is a 404 in the shape of OpenAI', async (t) => {
@@ -184,6 +186,12 @@ t.test('keys like __proto__ and constructor stay plain data', async (t) => {
   t.match(res.headers.get('content-type'), /application\/json/, 'an inherited field is no field');
   t.equal(({} as { polluted?: number }).polluted, undefined);
   t.equal(engine.requests.length, 1);
+});
+
+t.test('what would only happen again asks for no retry', (t) => {
+  for (const code of ['sandbox_unavailable', 'gpu_unavailable', 'model_too_large'] as const) t.match(errorHeaders(new RecuaError(code, 'x')), { 'x-should-retry': 'false' }, code);
+  t.strictSame(errorHeaders(new RecuaError('model_crashed', 'x')), {});
+  t.end();
 });
 
 t.test('a defect is a 500 whose text stays in the log', async (t) => {

@@ -16,7 +16,7 @@ export interface ErrorBody {
 const retryAfterSeconds: Partial<Record<ErrorCode, number>> = { model_loading: 2, queue_full: 1, queue_timeout: 5, body_memory_full: 1 };
 
 /** Retrying cannot help; without `x-should-retry`, OpenAI's clients retry every 5xx twice. */
-const permanent: ReadonlySet<ErrorCode> = new Set(['model_unusable', 'model_too_large', 'addon_missing', 'backend_unusable', 'not_implemented', 'invalid_argument', 'closed', 'internal_error']);
+const permanent: ReadonlySet<ErrorCode> = new Set(['model_unusable', 'model_too_large', 'addon_missing', 'backend_unusable', 'sandbox_unavailable', 'gpu_unavailable', 'not_implemented', 'invalid_argument', 'closed', 'internal_error']);
 
 /** Makes the body of an error reply in a dialect's format. */
 export type ErrorShape = (error: RecuaError, requestId: string) => object;

@@ -36,7 +36,7 @@ const history = '[history.md](history.md) describes how the server treats messag
 export const topics: Readonly<Record<Topic, string>> = {
   'Chat completions': [schemas, tools, history].join('\n\n'),
   Completions: 'Continue a text, without a chat template.',
-  Responses: 'The server stores responses for 30 days (`--response-days`; 0 stores none) and keeps at most the newest 1 GiB of them. Older ones, and expired files, leave the disk within an hour while a '
+  Responses: 'The server stores responses for 30 days (`--response-days`; 0 stores none) and keeps at most 1 GiB of them: beyond that, the key that has the most loses its oldest. Responses that are too old or too many, and expired files, leave the disk within an hour while a '
     + 'server runs. It does not store a response if the request says `store: false`. Stored data is in a folder that only the server\'s user can read: `kept-UID` in the state folder, which `recua config` '
     + 'shows. Servers of the same user share it; the shortest of their times counts.',
   Messages: 'For Anthropic\'s clients, such as Claude Code.',

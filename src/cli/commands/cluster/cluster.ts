@@ -44,8 +44,8 @@ const config = command({
   operands: 'haproxy|nginx|kubernetes',
   summary: 'Write a balancer\'s configuration that keeps each conversation on one server',
   details: 'The balancer hashes what identifies a conversation (a session header, prompt_cache_key, user, else its beginning), so that the next turn finds the KV cache of the last one. '
-    + 'It checks /health/ready, never cuts a long stream, retries a request on another server if none began to answer it, and passes API keys on. '
-    + 'No server gets more than its share while others are free. nginx does not read JSON: it hashes only headers, and the command says so. '
+    + 'It never cuts a long stream, sends a request for an answer to another server if none began to answer it, and passes API keys on. HAProxy and Kubernetes check /health/ready. '
+    + 'No server gets more than its share while others are free. nginx does not check it, and reads no JSON: it hashes only headers, and the command says so. '
     + 'If haproxy or nginx is installed, haproxy -c or nginx -t checks the text first.',
   examples: [
     ['recua cluster config haproxy --replicas http://10.0.0.1:8080,http://10.0.0.2:8080 --listen :8000 --out haproxy.cfg', 'Put two servers behind HAProxy'],
