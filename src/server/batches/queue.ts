@@ -19,6 +19,8 @@ const times = {
   turnMs: 5 * 60_000,
   /** When to check again for a batch that another server works on. */
   lockedMs: 2_000,
+  /** When to check again for a batch of another server's key. */
+  strangerMs: 60_000,
   /** When to try again if the folder cannot be read or written: perhaps the disk is full. */
   unwritableMs: 30_000,
   /** How often to look at the clock, which may be set. */
@@ -32,6 +34,8 @@ interface Waiting {
   id: string;
   /** Name of the API key that it belongs to. */
   by: string | undefined;
+  /** It was there when this server started: perhaps another server has its key. */
+  isFound?: true;
 }
 
 export class BatchQueue {
@@ -69,9 +73,9 @@ export class BatchQueue {
     const { store } = this.#places;
     const unread: string[] = [];
     const left = (await store.list(everyone, (id) => unread.push(id))).filter(({ batch }) => !isOver(batch));
-    for (const { batch, by } of left.reverse()) this.add(batch.id, by);
+    for (const { batch, by } of left.reverse()) this.#enqueue({ id: batch.id, by, isFound: true });
     // Once such a batch can be read, the queue drops it if it is over.
-    for (const id of unread) this.add(id, undefined);
+    for (const id of unread) this.#enqueue({ id, by: undefined, isFound: true });
   }
 
   /**
@@ -89,7 +93,11 @@ export class BatchQueue {
   }
 
   add(id: string, by: string | undefined): void {
-    this.#waiting.push({ id, by });
+    this.#enqueue({ id, by });
+  }
+
+  #enqueue(entry: Waiting): void {
+    this.#waiting.push(entry);
     if (!this.#isBusy) this.#going = this.#go();
   }
 
@@ -216,31 +224,46 @@ export class BatchQueue {
   }
 
   /** At that time, or when the clock is set back. */
-  #addLater({ id, by }: Waiting, atMs: number): void {
-    if (atMs <= Date.now()) return this.add(id, by);
+  #addLater(entry: Waiting, atMs: number): void {
+    const { id, by } = entry;
+    if (atMs <= Date.now()) return this.#enqueue(entry);
     const due = (): void => {
       this.#later.delete(id);
-      this.add(id, by);
+      this.#enqueue(entry);
     };
     this.#later.set(id, { stop: atTime(atMs, due, this.#times.lookMs), by });
   }
 
   /** Sets `#work`, if this server can run the batch. */
-  async #pick({ id, by }: Waiting): Promise<Lock | undefined> {
+  async #pick(entry: Waiting): Promise<Lock | undefined> {
+    const { id } = entry;
     const { store } = this.#places;
     const lock = await tryLock(await store.lockOf(id));
     if (!lock) {
       // Another server holds it, perhaps one that is about to stop.
-      this.#addLater({ id, by }, Date.now() + this.#times.lockedMs);
+      this.#addLater(entry, Date.now() + this.#times.lockedMs);
       return undefined;
     }
     try {
       const record = await store.get(id);
+      if (entry.isFound && this.#isOfStranger(record)) {
+        this.#addLater(entry, Date.now() + this.#times.strangerMs);
+        await lock.release();
+        return undefined;
+      }
       if (!isOver(record.batch)) this.#work = new BatchWork(record, this.#places, this.#times.lookMs);
       return lock;
     } catch (thrown) {
       await lock.release();
       throw thrown;
     }
+  }
+
+  /**
+   * Here all its requests would fail, while another server may have its key. Once its time is over,
+   * any server may end it.
+   */
+  #isOfStranger({ by, batch }: BatchRecord): boolean {
+    return by !== undefined && !this.#places.gateway.hasKey(by) && Date.now() < batch.expires_at * 1_000;
   }
 }

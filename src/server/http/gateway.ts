@@ -39,6 +39,8 @@ export interface Gateway {
   readonly clientOf: (res: Response) => string;
   /** The owner of data that a request creates, which also decides what existing data it sees. */
   readonly ownerOf: (res: Response) => Owner;
+  /** Whether requests of the API key of that name would be let in. */
+  readonly hasKey: (name: string) => boolean;
   /** Highest priority for requests of this API key. */
   readonly mostPriority: (res: Response) => number;
   /** Salt that separates its cached prompts from those of other keys. */

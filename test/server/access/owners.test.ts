@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import OpenAI, { toFile } from 'openai';
 import t, { type Test } from 'tap';
 import { WebSocket } from 'ws';
-import { echo, FakeEngine } from '../fake-engine.js';
+import { echo, FakeEngine, hang } from '../fake-engine.js';
 import { ownFolder, post, startApp, until } from '../app-under-test.js';
 
 const keys = { apiKeyFile: JSON.stringify([{ name: 'ann', key: 'a' }, { name: 'bob', key: 'b' }, { name: 'chief', key: 'c', admin: true }]) };
@@ -123,6 +123,34 @@ t.test('lines of a batch whose key was removed are refused', async (t) => {
   // Those that ran when the key was removed may have been completed.
   t.ok(counts!.failed > 0 && counts!.completed + counts!.failed === 12, JSON.stringify(counts));
   t.ok(app.logged.some((line) => /POST \/v1\/chat\/completions 401 invalid_api_key/.test(line)));
+});
+
+t.test("a server leaves a batch alone whose key only another server has, and continues those of its own", async (t) => {
+  const keepIn = ownFolder(t);
+  const one = await startApp(t, keys, new FakeEngine(), { keepIn });
+  one.engine.script = hang;
+  const of = (url: string, apiKey: string): OpenAI => new OpenAI({ baseURL: `${url}/v1`, apiKey, maxRetries: 0 });
+  const make = async (client: OpenAI): Promise<string> => (
+    (await client.batches.create({ input_file_id: (await upload(client)).id, endpoint: '/v1/chat/completions', completion_window: '24h' })).id
+  );
+  await make(of(one.url, 'a'));
+  await until(() => one.engine.running.size === 1);
+  const [anns, bobs] = [await make(of(one.url, 'a')), await make(of(one.url, 'b'))];
+  const two = await start(t, { apiKeyFile: JSON.stringify([{ name: 'bob', key: 'b' }]) }, keepIn);
+  // Keys take turns: before bob's last one, each of ann's would have had its turn.
+  for (const next of [() => bobs, () => make(two.of('b')), () => make(two.of('b')), () => make(two.of('b'))]) {
+    const id = await next();
+    let bob = await two.of('b').batches.retrieve(id);
+    while (bob.status !== 'completed') bob = await two.of('b').batches.retrieve(id);
+    t.match(bob.request_counts, { completed: 1, failed: 0 });
+  }
+  t.match(await of(one.url, 'a').batches.retrieve(anns), { status: 'validating' });
+  await one.close(0);
+  await two.close(0);
+  const again = await start(t, keys, keepIn);
+  let ann = await again.of('a').batches.retrieve(anns);
+  while (ann.status !== 'completed') ann = await again.of('a').batches.retrieve(anns);
+  t.match(ann.request_counts, { completed: 1, failed: 0 });
 });
 
 t.test('an expired key closes its WebSocket and stops its requests', async (t) => {

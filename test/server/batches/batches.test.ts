@@ -430,7 +430,7 @@ function ownQueue(t: Test, Store: typeof BatchStore, times: ConstructorParameter
       return { status: 200, requestId: '', body: Buffer.from(JSON.stringify({ answer })) };
     },
   };
-  const gateway = { traffic, inner, config: makeConfig({}), log: () => undefined } as unknown as Gateway;
+  const gateway = { traffic, inner, hasKey: () => true, config: makeConfig({}), log: () => undefined } as unknown as Gateway;
   const queue = new BatchQueue({ gateway, store, files, idle: new Idle(traffic, 1, 0) }, times);
   const add = async (by: string, count: number): Promise<string> => {
     const record = { ...readBatch(Fields.of({ input_file_id: 'x', endpoint: chat, completion_window: '24h' })), by };
