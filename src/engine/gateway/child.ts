@@ -43,7 +43,15 @@ export class Child {
       running.delete(this);
       events.gone(how, clean);
     };
-    child.on('message', (message) => events.message(message as FromEngine));
+    child.on('message', (message) => {
+      try {
+        events.message(message as FromEngine);
+      } catch (thrown) {
+        // The process is broken or taken over. It ends, and not this program.
+        events.output(`a message of the process could not be used: ${(thrown as Error).stack?.replaceAll('\n', ' |')}`);
+        this.kill();
+      }
+    });
     // Sending to a dying process fails, and 'exit' follows. A process that never started has none.
     child.on('error', (error) => {
       if (child.pid === undefined) gone(`could not start: ${error.message}`, false);

@@ -222,7 +222,8 @@ class EngineClient extends EngineRequests {
 
   #newChild(): Child {
     const child = new Child(this.#entry, this.#wanted, {
-      message: (message) => this.#receive(message),
+      // One that reported 'failed' has nothing more to say.
+      message: (message) => void (this.#child === child && this.#receive(message)),
       output: (line) => {
         if (this.#everReady && !crashWords.test(line)) {
           this.#log('debug', `the engine process printed ${line.length} characters, not logged because they may quote a request`);

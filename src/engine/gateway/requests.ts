@@ -212,11 +212,12 @@ export abstract class EngineRequests implements Engine {
       call.soFar?.started();
       call.dropLong();
     }
-    if (isLast(event)) this.settle(event.id);
     if (event.kind === 'error') call.fail(RecuaError.fromPlain(event.error));
     else if (event.kind === 'done' && call.soFar?.isShorter) call.fail(differs());
     else if (event.kind === 'delta' && call.soFar) this.#tell(call, event.id, call.soFar.take(event.delta));
     else call.event(event);
+    // At the end: if the event cannot be used, the call is still pending.
+    if (isLast(event)) this.settle(event.id);
   }
 
   #tell(call: PendingRequest, id: number, delta: Delta | 'differs' | undefined): void {
@@ -232,6 +233,7 @@ export abstract class EngineRequests implements Engine {
     for (let at = 0; at < generated.length;) {
       const [id, draws, count] = generated.subarray(at, at + 3) as unknown as [number, number, number];
       at += 3;
+      if (count < 0) throw new Error(`Expected a number of tokens, got ${count}.`);
       const call = this.requests.get(id);
       call?.soFar?.note(generated.subarray(at, at + count), draws);
       if (call) this.progressed(call);
