@@ -123,10 +123,14 @@ void leave_out_the_dead(Shared &shared) {
 Row *enter(Shared &shared) {
   leave_out_the_dead(shared);
   const int32_t me = getpid();
+  // Rows with this number belonged to a process that died.
   for (Row &row : shared.rows) {
-    // A row with this number belonged to a process that died.
+    int32_t pid = me;
+    row.pid.compare_exchange_strong(pid, 0);
+  }
+  for (Row &row : shared.rows) {
     int32_t pid = 0;
-    if (!row.pid.compare_exchange_strong(pid, me) && pid != me) continue;
+    if (!row.pid.compare_exchange_strong(pid, me)) continue;
     row.ticket = 0;
     row.computes = 0;
     CPU_ZERO(&row.cores);

@@ -8,6 +8,7 @@ import { isDamage } from '../kept/damaged-files.js';
 import { keepingError } from '../kept/kept-folder.js';
 import { everyone } from '../kept/owner.js';
 import { isOver, type BatchRecord } from './batch-store.js';
+import { anyModelIs } from './requests.js';
 import { BatchWork, type Places } from './work.js';
 
 /** Most waiting batches; more are refused. */
@@ -19,7 +20,7 @@ const times = {
   turnMs: 5 * 60_000,
   /** When to check again for a batch that another server works on. */
   lockedMs: 2_000,
-  /** When to check again for a batch of another server's key. */
+  /** When to check again for a batch of another server's key or models. */
   strangerMs: 60_000,
   /** When to try again if the folder cannot be read or written: perhaps the disk is full. */
   unwritableMs: 30_000,
@@ -34,7 +35,7 @@ interface Waiting {
   id: string;
   /** Name of the API key that it belongs to. */
   by: string | undefined;
-  /** It was there when this server started: perhaps another server has its key. */
+  /** It was there when this server started, and is perhaps another server's. */
   isFound?: true;
 }
 
@@ -246,7 +247,7 @@ export class BatchQueue {
     }
     try {
       const record = await store.get(id);
-      if (entry.isFound && this.#isOfStranger(record)) {
+      if (entry.isFound && await this.#isOfStranger(record)) {
         this.#addLater(entry, Date.now() + this.#times.strangerMs);
         await lock.release();
         return undefined;
@@ -260,10 +261,15 @@ export class BatchQueue {
   }
 
   /**
-   * Here all its requests would fail, while another server may have its key. Once its time is over,
-   * any server may end it.
+   * Here all its requests would fail, while another server may have its key and its models. Once
+   * its time is over, any server may end it.
    */
-  #isOfStranger({ by, batch }: BatchRecord): boolean {
-    return by !== undefined && !this.#places.gateway.hasKey(by) && Date.now() < batch.expires_at * 1_000;
+  async #isOfStranger({ by, batch }: BatchRecord): Promise<boolean> {
+    if (isOver(batch) || Date.now() >= batch.expires_at * 1_000) return false;
+    const { store, gateway: { hasKey, pool, config } } = this.#places;
+    if (by !== undefined && !hasKey(by)) return true;
+    const has = async (model: string | undefined): Promise<boolean> => await pool.find(model).then(() => true, () => false);
+    // A file that cannot be read is told of by the work.
+    return !await anyModelIs(has, await store.inputOf(batch.id), batch.endpoint, config.bodyLimitBytes).catch(() => true);
   }
 }

@@ -55,6 +55,24 @@ export async function checkRequests(path: string, endpoint: string, mostBytes: n
   return { requests, problems };
 }
 
+/** Whether `has` finds the model of any of the requests; also if none can be read. */
+export async function anyModelIs(has: (model: string | undefined) => Promise<boolean>, path: string, endpoint: string, mostBytes: number): Promise<boolean> {
+  const tried = new Set<string | undefined>();
+  for await (const { bytes } of linesOf(path, mostBytes)) {
+    let model: unknown;
+    try {
+      ({ model } = readRequest(bytes, endpoint).body as { model?: unknown });
+    } catch {
+      continue; // checkRequests() says what is wrong
+    }
+    const name = typeof model === 'string' ? model : undefined;
+    if (tried.has(name)) continue;
+    tried.add(name);
+    if (await has(name)) return true;
+  }
+  return tried.size === 0;
+}
+
 /** The text of a request's body. */
 export async function bodyOf(file: FileHandle, { offset, length }: BatchRequest, endpoint: string): Promise<string> {
   const bytes = Buffer.alloc(length);

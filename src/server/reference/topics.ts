@@ -47,7 +47,7 @@ export const topics: Readonly<Record<Topic, string>> = {
     + 'memory and no request is using this one.',
   'Files and batches': 'The server keeps files until they are deleted or expire: at most 10,000 files and 16 GiB. A batch is a file of requests for chats, completions, embeddings or responses. `--parallel` of its requests run at '
     + 'once (at most 8), and only after the server has been free of other requests for a second. If other requests arrive and there are too few slots for all, batch requests are stopped and run again later. A batch may '
-    + 'take as long as its `completion_window`. If the server stops or is killed, it continues its batches after the restart. A batch whose results do not fit into '
+    + 'take as long as its `completion_window`. If the server stops or is killed, it continues its batches after the restart, once it has their models. A batch whose results do not fit into '
     + 'what its key or all keys may still store fails with `disk_full` and keeps the results so far.',
   'Saved chats': 'The chats that `recua chat` saves, for the page at `/`. A server started with `--ui-sessions` serves them: to keys with `admin`, or without keys to clients on its own machine. While '
     + 'a terminal has a chat open, only that terminal can write it (`session_locked`). A chat that changed since it was read is not overwritten (`session_changed`). A session has `model`, `system`, `sampling` and '

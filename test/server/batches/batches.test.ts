@@ -23,6 +23,7 @@ import { everyone, ownerWith } from '#recua/server/kept/owner.js';
 import { makeConfig } from '#recua/settings/config.js';
 import { ownFolder, post, startApp, until, type AppUnderTest } from '../app-under-test.js';
 import { echo, FakeEngine, hang, messagesOf } from '../fake-engine.js';
+import { FakePool } from '../fake-pool.js';
 
 interface Started {
   client: OpenAI;
@@ -693,4 +694,23 @@ t.test('a line that is not valid UTF-8 is named', async (t) => {
   const file = await client.files.create({ file: await toFile(bytes, 'in.jsonl'), purpose: 'batch' });
   const { id } = await client.batches.create({ input_file_id: file.id, endpoint: chat, completion_window: '24h' });
   t.match(await ended(client, id), { status: 'failed', errors: { data: [{ code: 'invalid_json', line: 1, message: 'The line is not valid UTF-8.' }] } });
+});
+
+t.test('a server leaves a batch alone whose models only another server has', async (t) => {
+  const keepIn = ownFolder(t);
+  const one = await start(t, keepIn);
+  one.app.engine.script = hang;
+  const asks = (model: string): object => line('x', { model });
+  await create(one, [asks('owner/model')]);
+  await until(() => one.app.engine.running.size === 1);
+  const { id } = await create(one, [asks('nobody/has-it'), asks('owner/model')].map((each, i) => ({ ...each, custom_id: String(i) })));
+  const two = await startApp(t, {}, new FakeEngine(), { keepIn, pool: new FakePool('other/model') });
+  const client = new OpenAI({ baseURL: `${two.url}/v1`, apiKey: 'none', maxRetries: 0 });
+  const own = await create({ ...one, client }, [asks('other/model')]);
+  t.match((await ended(client, own.id)).request_counts, { completed: 1, failed: 0 });
+  t.equal((await client.batches.retrieve(id)).status, 'validating');
+  await one.app.close(0);
+  await two.close(0);
+  const again = await start(t, keepIn);
+  t.match((await ended(again.client, id)).request_counts, { completed: 1, failed: 1 }, 'one of its models is here');
 });
