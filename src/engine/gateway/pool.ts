@@ -126,7 +126,7 @@ class EnginePool implements ModelPool {
       await served.end(Math.max(0, endMs - performance.now()), this.#sleep?.lasts);
       served.tellUnloaded();
     }));
-    this.#sleep?.close();
+    await this.#sleep?.close();
   }
 
   #refuseClosed(): void {

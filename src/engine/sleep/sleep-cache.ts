@@ -73,6 +73,8 @@ export class SleepCache {
   readonly #mostMs: number;
   readonly #parent: string;
   readonly #lasting: string | undefined;
+  /** The file that names the folder's owner is being written. */
+  #owned: Promise<void> = Promise.resolve();
   #limitBytes: number;
   /** Created when the first model is loaded. */
   #root: string | undefined;
@@ -154,10 +156,11 @@ export class SleepCache {
   }
 
   /** Removes everything that does not last. Idempotent. */
-  close(): void {
+  async close(): Promise<void> {
     this.#limitBytes = 0;
     this.#asleep.clear();
     process.off('exit', this.#atExit);
+    await this.#owned;
     this.#remove();
   }
 
@@ -169,7 +172,7 @@ export class SleepCache {
     // Node gives it the mode 0700.
     const root = mkdtempSync(join(this.#parent, namePrefix));
     process.once('exit', this.#atExit);
-    void ownIdentity().then((own) => writeFile(join(root, ownerName), JSON.stringify(own), { mode: 0o600 })).catch(() => {});
+    this.#owned = ownIdentity().then((own) => writeFile(join(root, ownerName), JSON.stringify(own), { mode: 0o600 })).catch(() => {});
     return root;
   }
 

@@ -19,10 +19,21 @@ t.test('each model has a private folder, which is removed with the gateway', asy
   t.not(cache.placeOf('b')!.folder, place.folder);
   t.equal(cache.placeOf('owner/repo:Q4_K_M')!.folder, place.folder);
   if (process.platform !== 'win32') for (const folder of [place.root, place.folder]) t.equal(statSync(folder).mode & 0o777, 0o700);
-  cache.close();
+  await cache.close();
   t.strictSame(readdirSync(parent), []);
   t.equal(cache.placeOf('b'), undefined, 'not made again');
-  cache.close();
+  await cache.close();
+});
+
+t.test('a folder that was just made is removed, too', async (t) => {
+  const parent = t.testdir();
+  for (let round = 0; round < 100; round++) {
+    const cache = new SleepCache({ limitBytes: 1_000, parent }, () => {});
+    cache.placeOf('a');
+    for (let i = 0; i < round % 10; i++) await new Promise((resolve) => setImmediate(resolve));
+    await cache.close();
+  }
+  t.strictSame(readdirSync(parent), []);
 });
 
 t.test('a model sleeps while it has files; drafts and files over the limit go', async (t) => {
