@@ -134,7 +134,7 @@ class Session extends Emitter {
   async #catchUp(chat, wasHere) {
     if (wasHere) await this.#readAgain(chat).catch(() => undefined);
     await this.files.refresh(chat.conversation).catch((thrown) => notify(sentenceOf(thrown)));
-    await Promise.all(this.#chat.cut.filter(({ id }) => !this.running.has(id)).map(async (message) => {
+    await Promise.all(chat.cut.filter(({ id }) => !this.running.has(id)).map(async (message) => {
       const release = await tryHold(message.id);
       if (release) return await this.#continue(message, release);
       await untilFree(message.id);

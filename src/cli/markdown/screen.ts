@@ -1,7 +1,8 @@
 // The size of the terminal's window.
+import type { Size } from './live-rows.js';
 
 /** With the usual size for a terminal that does not know its own. */
-export function screenOf({ columns, rows }: { columns?: number; rows?: number }): { columns: number; rows: number } {
+export function screenOf({ columns, rows }: { columns?: number; rows?: number }): Size {
   return { columns: Math.max(2, columns || 80), rows: Math.max(2, rows || 24) };
 }
 

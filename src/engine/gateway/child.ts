@@ -7,8 +7,11 @@ import type { FromEngine, ToEngine } from '../protocol.js';
 
 export interface ChildEvents {
   message(message: FromEngine): void;
-  /** A line that the process, or a library in it, wrote to its stderr or stdout. */
-  output(line: string): void;
+  /**
+   * A line that the process, or a library in it, wrote to its stderr or stdout. `isOwn`: this
+   * program's own words about the process.
+   */
+  output(line: string, isOwn?: boolean): void;
   /** Called once, when the process is gone. `how`: the signal or exit code. */
   gone(how: string, clean: boolean): void;
 }
@@ -43,15 +46,18 @@ export class Child {
       running.delete(this);
       events.gone(how, clean);
     };
-    child.on('message', (message) => {
+    const receive = (message: unknown): void => {
       try {
         events.message(message as FromEngine);
       } catch (thrown) {
-        // The process is broken or taken over. It ends, and not this program.
-        events.output(`a message of the process could not be used: ${(thrown as Error).stack?.replaceAll('\n', ' |')}`);
+        // The process is broken or taken over. It ends, and not this program, which hears no more
+        // of it.
+        child.off('message', receive);
+        events.output(`a message of the process could not be used: ${(thrown as Error).stack?.replaceAll('\n', ' |')}`, true);
         this.kill();
       }
-    });
+    };
+    child.on('message', receive);
     // Sending to a dying process fails, and 'exit' follows. A process that never started has none.
     child.on('error', (error) => {
       if (child.pid === undefined) gone(`could not start: ${error.message}`, false);

@@ -52,7 +52,7 @@ const lastLines = 5;
  * Lines that a process prints when it crashes. Other lines may quote a request, which is private to
  * its client (llama.cpp's grammar parser prints a grammar that it refuses), so they are not logged.
  */
-const crashWords = /GGML_|\bggml[-_]|^llama_|CUDA|terminate called|what\(\):|Assertion|\.(?:c|h|cc|cpp|cu|cuh|m|mjs|js|ts):\d+|^\s+at |FATAL|out of memory|Segmentation/;
+const crashWords = /GGML_|\bggml[-_]|^llama_|CUDA|terminate called|what\(\):|Assertion|\.(?:c|h|cc|cpp|cu|cuh|m|mjs|js):\d+|^\s+at |FATAL|out of memory|Segmentation/;
 
 /** Starts the engine process and returns at once; `ready()` and `state` show the progress. */
 export function startEngine(options: EngineOptions, settings: ClientSettings = {}): Engine {
@@ -224,8 +224,8 @@ class EngineClient extends EngineRequests {
     const child = new Child(this.#entry, this.#wanted, {
       // One that reported 'failed' has nothing more to say.
       message: (message) => void (this.#child === child && this.#receive(message)),
-      output: (line) => {
-        if (this.#everReady && !crashWords.test(line)) {
+      output: (line, isOwn = false) => {
+        if (this.#everReady && !isOwn && !crashWords.test(line)) {
           this.#log('debug', `the engine process printed ${line.length} characters, not logged because they may quote a request`);
           return;
         }

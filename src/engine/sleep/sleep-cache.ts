@@ -159,9 +159,9 @@ export class SleepCache {
   async close(): Promise<void> {
     this.#limitBytes = 0;
     this.#asleep.clear();
-    process.off('exit', this.#atExit);
     await this.#owned;
     this.#remove();
+    process.off('exit', this.#atExit);
   }
 
   #make(): string {
