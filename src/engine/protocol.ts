@@ -1,7 +1,6 @@
 // The messages between the gateway process (engine/gateway/client) and the engine process
 // (engine/process/host), and the internal form of requests and answers. Types only; knows nothing
-// of OpenAI's format. The channel is child_process IPC with 'advanced' serialization, so typed
-// arrays need no conversion.
+// of OpenAI's format. engine/channel carries them.
 import type { EngineConfig } from '../settings/config.js';
 import type { PlainError } from '../errors.js';
 import type { BegunAnswer } from './begun-answer.js';

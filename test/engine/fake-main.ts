@@ -10,4 +10,4 @@ if (killFile !== undefined && existsSync(killFile)) {
   fake.killOnLoad = true;
 }
 if (process.env.FAKE_NOISE) console.log('noise on stdout');
-runHost(() => ({ addon: fakeAddon(fake) }), process);
+runHost(() => ({ addon: fakeAddon(fake) }));

@@ -1,7 +1,8 @@
 // Entry of an engine process over the fake addon, forked by odd-messages.test. If the file ODD_ONCE
 // exists, it is removed, and the message that the test asks for goes before the first events.
-import { existsSync, unlinkSync } from 'node:fs';
-import { runHost, type Channel } from '#recua/engine/process/host.js';
+import { closeSync, existsSync, unlinkSync, writeSync } from 'node:fs';
+import { connect, runHost } from '#recua/engine/process/host.js';
+import { channelDescriptor } from '#recua/engine/channel.js';
 import type { FromEngine } from '#recua/engine/protocol.js';
 import { fakeAddon } from './fake-addon.js';
 
@@ -18,15 +19,30 @@ const odd: Record<string, unknown> = {
   'no model': { type: 'ready' },
 };
 
-const channel: Channel = Object.create(process, {
-  send: {
-    value: (message: FromEngine, ...rest: []) => {
-      if (message.type === 'events' && existsSync(process.env.ODD_ONCE!)) {
+/** Bytes on the channel that are no message. */
+const bytes: Record<string, Buffer> = {
+  'no structured clone': Buffer.of(2, 0, 0, 0, 0xff, 0x7f),
+  'a clone of another version': Buffer.of(3, 0, 0, 0, 0xff, 0x7f, 0x30),
+  'a longer message than any': Buffer.of(0xff, 0xff, 0xff, 0xff),
+  'no bytes at all': Buffer.alloc(4),
+};
+
+function sendOdd(send: (message: unknown) => void): void {
+  const what = process.env.ODD!;
+  if (what === 'the end of the channel') closeSync(channelDescriptor);
+  else if (bytes[what]) writeSync(channelDescriptor, bytes[what]);
+  else send(odd[what]);
+}
+
+runHost(() => ({ addon: fakeAddon({}) }), (events) => {
+  const channel = connect(events);
+  return {
+    send: (message, gone) => {
+      if ((message as FromEngine).type === 'events' && existsSync(process.env.ODD_ONCE!)) {
         unlinkSync(process.env.ODD_ONCE!);
-        process.send!(odd[process.env.ODD!]);
+        sendOdd((odd) => channel.send(odd));
       }
-      return process.send!(message, ...rest);
+      channel.send(message, gone);
     },
-  },
+  };
 });
-runHost(() => ({ addon: fakeAddon({}) }), channel);

@@ -2,7 +2,8 @@
 // its end. engine/gateway/client makes a new Child after each crash.
 import type { ChildProcess } from 'node:child_process';
 import type { Readable } from 'node:stream';
-import { forkEngine, type Wanted } from './spare-process.js';
+import { Channel } from '../channel.js';
+import { channelSocket, forkEngine, type Wanted } from './spare-process.js';
 import type { FromEngine, ToEngine } from '../protocol.js';
 
 export interface ChildEvents {
@@ -24,6 +25,9 @@ interface Holdable {
 
 const longestLine = 8192;
 
+/** A process that has nothing more to say has this long to end by itself. */
+const lastMs = 2_000;
+
 /** The engine processes of this program. One that is stuck does not notice the program's end. */
 const running = new Set<Child>();
 process.on('exit', () => {
@@ -32,8 +36,11 @@ process.on('exit', () => {
 
 export class Child {
   readonly #process: ChildProcess;
+  /** Undefined if the process could not start. */
+  readonly #channel: Channel | undefined;
   #gone = false;
   #held = true;
+  #endTimer: NodeJS.Timeout | undefined;
 
   /** @throws RecuaError `sandbox_unavailable` */
   constructor(entry: string, wanted: Wanted, events: ChildEvents) {
@@ -43,22 +50,29 @@ export class Child {
     const gone = (how: string, clean: boolean): void => {
       if (this.#gone) return;
       this.#gone = true;
+      clearTimeout(this.#endTimer);
       running.delete(this);
       events.gone(how, clean);
     };
-    const receive = (message: unknown): void => {
-      try {
-        events.message(message as FromEngine);
-      } catch (thrown) {
-        // The process is broken or taken over. It ends, and not this program, which hears no more
-        // of it.
-        child.off('message', receive);
-        events.output(`a message of the process could not be used: ${(thrown as Error).stack?.replaceAll('\n', ' |')}`, true);
-        this.kill();
-      }
+    // The process is broken or taken over. It ends, and not this program, which hears no more of
+    // it.
+    const breakOff = (error: Error): void => {
+      this.#channel?.close();
+      events.output(`a message of the process could not be used: ${error.stack?.replaceAll('\n', ' |')}`, true);
+      this.kill();
     };
-    child.on('message', receive);
-    // Sending to a dying process fails, and 'exit' follows. A process that never started has none.
+    const socket = channelSocket(child);
+    this.#channel = socket && new Channel(socket, {
+      message: (message) => {
+        if ((message as FromEngine | null)?.type === 'failed') this.#endSoon();
+        try {
+          events.message(message as FromEngine);
+        } catch (thrown) {
+          breakOff(thrown as Error);
+        }
+      },
+      closed: (error) => (error ? breakOff(error) : this.#endSoon()),
+    });
     child.on('error', (error) => {
       if (child.pid === undefined) gone(`could not start: ${error.message}`, false);
     });
@@ -76,7 +90,7 @@ export class Child {
    * Calls `gone` when no copy of the message is left in this process, whether it arrived or not.
    */
   send(message: ToEngine, gone: () => void = () => {}): void {
-    if (this.#process.connected) this.#process.send(message, () => gone());
+    if (this.#channel) this.#channel.send(message, gone);
     else gone();
   }
 
@@ -87,8 +101,9 @@ export class Child {
   hold(alive: boolean): void {
     if (alive === this.#held) return;
     this.#held = alive;
-    const { stdout, stderr, channel } = this.#process;
-    for (const handle of [this.#process, channel, stdout, stderr] as (Holdable | null | undefined)[]) {
+    this.#channel?.hold(alive);
+    const { stdout, stderr } = this.#process;
+    for (const handle of [this.#process, stdout, stderr] as (Holdable | null | undefined)[]) {
       if (alive) handle?.ref?.();
       else handle?.unref?.();
     }
@@ -96,6 +111,11 @@ export class Child {
 
   kill(): void {
     this.#process.kill('SIGKILL');
+  }
+
+  /** Kills the process if it does not end by itself in a moment. */
+  #endSoon(): void {
+    if (!this.#gone) this.#endTimer ??= setTimeout(() => this.kill(), lastMs).unref();
   }
 }
 

@@ -2,8 +2,10 @@
 // takes a while to start and to open the addon, and a command takes as long to find its model: this
 // way both happen at the same time. Used by engine/gateway/child, and by the command line, which
 // knows early that it will need an engine.
-import { fork, type ChildProcess } from 'node:child_process';
+import { spawn, type ChildProcess } from 'node:child_process';
+import type { Socket } from 'node:net';
 import { fileURLToPath } from 'node:url';
+import { channelDescriptor } from '../channel.js';
 import { confine, needsOf, type Launch } from '../confinement/launch.js';
 import { suffices, type Needs } from '../confinement/rules.js';
 import type { EngineOptions } from '../protocol.js';
@@ -52,10 +54,16 @@ export function entryPath(entry: string | URL): string {
 let spare: { process: ChildProcess; launch: Launch | undefined; told: string } | undefined;
 
 function forkEntry(entry: string, launch: Launch | undefined, refused = refusedEnvironment({})): ChildProcess {
-  // execArgv: the engine must not inherit the gateway's flags (--inspect, loaders). stdout is
-  // piped, since the gateway's own stdout carries data.
-  const how = launch ? { execPath: launch.program, execArgv: [...launch.arguments, ...engineFlags] } : { execArgv: engineFlags };
-  return fork(entry, [], { ...how, serialization: 'advanced', env: { ...process.env, ...withoutStack, ...spinCount(), ...poolSize(), ...refused }, stdio: ['ignore', 'pipe', 'pipe', 'ipc'] });
+  const [program, before] = launch ? [launch.program, launch.arguments] : [process.execPath, []];
+  const env = { ...process.env, ...withoutStack, ...spinCount(), ...poolSize(), ...refused };
+  // stdout is piped, since the gateway's own stdout carries data. 'overlapped': on Windows, both
+  // processes read and write the channel at the same time.
+  return spawn(program, [...before, ...engineFlags, entry], { env, stdio: ['ignore', 'pipe', 'pipe', 'overlapped'] });
+}
+
+/** The gateway's end of a process's channel; undefined if the process could not start. */
+export function channelSocket(process: ChildProcess): Socket | undefined {
+  return process.stdio?.[channelDescriptor] as Socket | undefined;
 }
 
 /**
@@ -108,8 +116,8 @@ function make(folder: string): void {
 
 /** Whether the spare process is alive, and its sandbox is right for what is wanted. */
 function fits({ process, launch }: NonNullable<typeof spare>, wanted: Wanted): boolean {
-  const { pid, exitCode, signalCode, connected } = process;
-  if (pid === undefined || exitCode !== null || signalCode !== null || !connected) return false;
+  const { pid, exitCode, signalCode } = process;
+  if (pid === undefined || exitCode !== null || signalCode !== null || !channelSocket(process)?.writable) return false;
   if (!wanted) return launch === undefined;
   return launch !== undefined && !wanted.hasTo && suffices(launch.rules, wanted);
 }

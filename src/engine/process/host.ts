@@ -1,7 +1,9 @@
-// The engine process: IPC messages in, one message of events per step out. The entry (main.ts)
-// passes the addon, so that tests run the same process with a fake. Never writes to stdout; logs go
-// through IPC.
+// The engine process: messages in, one message of events per step out. The entry (main.ts) passes
+// the addon, so that tests run the same process with a fake. Never writes to stdout; logs are
+// messages, too.
+import { Socket } from 'node:net';
 import { RecuaError } from '../../errors.js';
+import { Channel, channelDescriptor, type ChannelEvents } from '../channel.js';
 import { deliver } from './delivery.js';
 import { EngineLoop } from '../loop/engine-loop.js';
 import { load, type Loading } from './load.js';
@@ -10,34 +12,31 @@ import { skippedText, wantsGpu } from '../offload.js';
 import type { OpenedNative } from './own-native.js';
 import { logLevels, type EngineOptions, type FromEngine, type LogLevel, type Pulse, type ToEngine } from '../protocol.js';
 
-/** The part of `process` that the host uses. */
-export type Channel = Pick<NodeJS.Process, 'on' | 'exit' | 'pid' | 'kill' | 'connected'> & { send?: NodeJS.Process['send'] };
-
 /** Progress is sent when the whole percent changes. */
 const progressSteps = 100;
 
 /** Before the load begins. */
 const idle: Pulse = { compute: { busy: false, done: 0 }, pool: { busy: false, done: 0 } };
 
-export function runHost(openNative: (options: EngineOptions) => OpenedNative | Promise<OpenedNative>, channel: Channel): void {
+/** The channel to the gateway, which started this process. */
+export function connect(events: ChannelEvents): Pick<Channel, 'send'> {
+  return new Channel(new Socket({ fd: channelDescriptor }), events);
+}
+
+/** `connectBy`: tests pass one that changes the messages. */
+export function runHost(openNative: (options: EngineOptions) => OpenedNative | Promise<OpenedNative>, connectBy = connect): void {
   let engine: EngineLoop | undefined;
   let loading: Loading | undefined;
   let closing = false;
 
-  const send = (message: FromEngine): void => {
-    // If the channel is gone, 'disconnect' ends the process; an error here adds nothing.
-    channel.send?.(message, undefined, undefined, () => {});
-  };
+  const send = (message: FromEngine): void => channel.send(message);
   let least = 0;
   const log = (level: LogLevel, text: string): void => {
     if (logLevels.indexOf(level) >= least) send({ type: 'log', level, text });
   };
 
   /** Exits after all messages have left: a pipe may still hold the last events. */
-  const exit = (message: FromEngine | undefined, code: number): void => {
-    if (!message || !channel.send) channel.exit(code);
-    else channel.send(message, undefined, undefined, () => channel.exit(code));
-  };
+  const exit = (message: FromEngine, code: number): void => channel.send(message, () => process.exit(code));
 
   const fail = (error: unknown): void => exit({ type: 'failed', error: RecuaError.from(error).toPlain() }, 1);
 
@@ -76,11 +75,10 @@ export function runHost(openNative: (options: EngineOptions) => OpenedNative | P
     exit({ type: 'log', level: 'debug', text: 'the engine process ends' }, 0);
   };
 
-  channel.on('message', (message: unknown) => {
-    const m = message as ToEngine;
+  const receive = (m: ToEngine): void => {
     if (m.type === 'load') {
       least = logLevels.indexOf(m.logLevel);
-      start(m.options).catch((error: unknown) => (closing ? channel.exit(0) : fail(error)));
+      start(m.options).catch((error: unknown) => (closing ? process.exit(0) : fail(error)));
     } else if (m.type === 'close') void close(m.sleeps);
     else if (m.type === 'look') send({ type: 'pulse', pulse: engine?.vitals.look() ?? loading?.look() ?? idle });
     else if (!engine) {
@@ -89,12 +87,13 @@ export function runHost(openNative: (options: EngineOptions) => OpenedNative | P
     } else if (m.type === 'cancel') engine.cancel(m.id);
     else if (m.type === 'endThinking') engine.endThinking(m.id);
     else deliver(engine, m);
+  };
+  const channel = connectBy({
+    message: (message) => receive(message as ToEngine),
+    // Nobody is left to answer. exit() would wait for the native step; the kernel frees everything.
+    closed: () => process.kill(process.pid, 'SIGKILL'),
   });
-  // The parent may have gone before the 'disconnect' listener exists.
-  if (!channel.connected) channel.exit(0);
-  // Nobody is left to answer. exit() would wait for the native step; the kernel frees everything.
-  channel.on('disconnect', () => channel.kill(channel.pid, 'SIGKILL'));
   // Ctrl-C reaches the whole group; the parent decides when the engine stops.
-  channel.on('SIGINT', () => {});
-  channel.on('SIGTERM', () => void close());
+  process.on('SIGINT', () => {});
+  process.on('SIGTERM', () => void close());
 }

@@ -2,6 +2,6 @@
 import { runHost } from './host.js';
 import { openAhead, openOwnNative } from './own-native.js';
 
-runHost(openOwnNative, process);
+runHost(openOwnNative);
 // The parent may not know yet which model to load: see engine/gateway/spare-process.
 openAhead();

@@ -3,9 +3,11 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { startEngine } from '#recua/engine/gateway/client.js';
+import { until } from '../../cli/home.js';
 import { completion, options, say } from '../requests.js';
 
-const messages = ['no message', 'no events', 'no event', 'fewer than no tokens', 'tokens in no list', 'an error without a code', 'no model'];
+const messages = ['no message', 'no events', 'no event', 'fewer than no tokens', 'tokens in no list', 'an error without a code', 'no model',
+  'no structured clone', 'a clone of another version', 'a longer message than any', 'no bytes at all', 'the end of the channel'];
 
 for (const message of messages) {
   t.test(`${message}: the process is ended, and the request goes on in the next one`, async (t) => {
@@ -20,6 +22,21 @@ for (const message of messages) {
     for await (const delta of engine.complete(completion('x', { constraint: say('one two three') }))) content += delta.content ?? '';
     t.equal(content, 'one two three');
     t.equal(engine.crashes, 1);
-    t.ok(log.some((line) => /died \(signal SIGKILL\).*could not be used: \w*Error: /.test(line)), log.join('\n'));
+    const why = message === 'the end of the channel' ? '' : '.*could not be used: \\w*Error: ';
+    t.ok(log.some((line) => new RegExp(`died \\(signal SIGKILL\\)${why}`).test(line)), log.join('\n'));
   });
 }
+
+t.test('a process that reports its failure and does not end is ended', async (t) => {
+  const engine = startEngine(options, { entry: new URL('../lingering-main.js', import.meta.url) });
+  t.teardown(() => engine.close(0));
+  const pid = await engine.ready().then(() => t.fail('it is not ready'), ({ message }: Error) => Number(message));
+  await until(() => {
+    try {
+      return !process.kill(pid as number, 0);
+    } catch {
+      return true;
+    }
+  });
+  t.equal(engine.state.state, 'failed');
+});

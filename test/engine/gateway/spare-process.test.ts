@@ -2,7 +2,7 @@
 // real entry, with the real addon.
 import t from 'tap';
 import { startEngine } from '#recua/engine/gateway/client.js';
-import { dropSpare, engineEntry, forkSpare, forkEngine } from '#recua/engine/gateway/spare-process.js';
+import { channelSocket, dropSpare, engineEntry, forkSpare, forkEngine } from '#recua/engine/gateway/spare-process.js';
 import { builtinPath } from '#recua/models/store.js';
 import { chat, options } from '../requests.js';
 
@@ -47,7 +47,7 @@ t.test('a spare that nobody takes is ended, and one that died is not given', asy
   const given = forkEngine(engineEntry, undefined);
   t.teardown(() => given.kill('SIGKILL'));
   t.not(given.pid, dead);
-  t.ok(given.connected);
+  t.ok(channelSocket(given)?.writable);
 });
 
 t.test('a spare that does not suit the request is ended', async (t) => {
