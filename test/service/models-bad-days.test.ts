@@ -121,24 +121,34 @@ t.test('a file that vanishes or changes while loaded is served on, reported, and
   t.equal((await ask('chat')).model, 'chat', 'and it is back');
 });
 
-t.test('a server of one model, imported again meanwhile, finds it after a crash', { skip: process.platform === 'win32' && 'by ps' }, async (t) => {
-  const hub = join(t.testdir({ hub: {} }), 'hub');
-  const entry = { repo: 'a/b', file: 'm.gguf', bytes: readFileSync(builtinPath) };
-  const path = put(hub, entry);
-  const running = start(['api', 'a/b', '--port', '0', '--threads', '1', '--ctx-size', '256'], { bare: true, env: { HUB_HOME: hub } });
-  t.teardown(async () => {
-    running.child.kill('SIGTERM');
-    await running.ended;
+for (const [kind, names] of [['one model', ['a/b']], ['all models', []]] as const) {
+  t.test(`a server of ${kind}: one that was imported again is found after a crash, and its answer goes on`, { skip: process.platform === 'win32' && 'by ps' }, async (t) => {
+    const hub = join(t.testdir({ hub: {} }), 'hub');
+    const entry = { repo: 'a/b', file: 'm.gguf', bytes: readFileSync(builtinPath) };
+    const path = put(hub, entry);
+    const running = start(['api', ...names, '--port', '0', '--threads', '1', '--ctx-size', '4096'], { bare: true, env: { HUB_HOME: hub } });
+    t.teardown(async () => {
+      running.child.kill('SIGTERM');
+      await running.ended;
+    });
+    const [, url] = await running.saw(/Recua listens on (http:\/\/\S+)/);
+    const body = { model: 'a/b', prompt: 'Hello', max_tokens: 4_000, temperature: 0, ignore_eos: true, stream_options: { include_usage: true } };
+    const whole = await (await post(url!, '/v1/completions', body)).json() as { choices: { text: string }[] };
+    const answer = await post(url!, '/v1/completions', { ...body, stream: true });
+    rmSync(path);
+    put(hub, { ...entry, bytes: Buffer.concat([entry.bytes, Buffer.alloc(1)]), commit: commitB });
+    let read = '';
+    const decoder = new TextDecoder();
+    for await (const piece of answer.body as unknown as AsyncIterable<Uint8Array>) {
+      if (read === '') for (const engine of children(running.child.pid!)) process.kill(engine, 'SIGKILL');
+      read += decoder.decode(piece, { stream: true });
+    }
+    t.match(running.stderr(), /the engine process runs again, with a file of the model that has changed/);
+    const events = read.split('\n\n').filter((event) => event.startsWith('data: {')).map((event) => JSON.parse(event.slice(6)) as { choices: { text: string }[]; usage?: { completion_tokens: number } });
+    t.equal(events.map(({ choices }) => choices[0]?.text ?? '').join(''), whole.choices[0]!.text);
+    t.equal(events.at(-1)!.usage?.completion_tokens, 4_000);
   });
-  const [, url] = await running.saw(/Recua listens on (http:\/\/\S+)/);
-  const ask = async () => await (await post(url!, '/v1/completions', { prompt: 'Hello', max_tokens: 2 })).json() as object;
-  t.match(await ask(), { model: 'a/b' });
-  rmSync(path);
-  put(hub, { ...entry, bytes: Buffer.concat([entry.bytes, Buffer.alloc(1)]), commit: commitB });
-  for (const engine of children(running.child.pid!)) process.kill(engine, 'SIGKILL');
-  await running.saw(/the engine process runs again, with a file of the model that has changed/);
-  t.match(await ask(), { model: 'a/b' });
-});
+}
 
 t.test('a file cut short in place ends its engine, and requests are told why', async (t) => {
   const folder = t.testdir();

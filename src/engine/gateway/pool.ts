@@ -152,7 +152,7 @@ class EnginePool implements ModelPool {
       const { engines, logLevel, loadTimeoutMs = defaultLoadTimeoutMs } = this.#settings;
       served = new ServedModel(model, {
         engines, loadTimeoutMs, sleep: this.#sleep, log: this.#log, ...(logLevel ? { logLevel } : {}),
-        tell: (event) => this.#tell(event), changed: () => this.#tellListeners(),
+        planNow: (one) => this.#catalogue.plan(one), tell: (event) => this.#tell(event), changed: () => this.#tellListeners(),
       });
       this.#served.set(model.id, served);
     }

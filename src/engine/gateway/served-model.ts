@@ -5,7 +5,7 @@ import { RecuaError } from '../../errors.js';
 import type { Engine, EngineSettings, EngineState, Log } from '../api.js';
 import type { LeaseEvent } from '../leases/events.js';
 import type { FileChange } from '../pool-api.js';
-import type { ModelDescription } from '../protocol.js';
+import type { EngineOptions, ModelDescription } from '../protocol.js';
 import type { SleepCache } from '../sleep/sleep-cache.js';
 import type { CatalogueModel, LoadPlan } from './catalogue.js';
 import { startEngine, type ClientSettings } from './client.js';
@@ -17,6 +17,8 @@ export interface ServedModelSettings extends Pick<EngineSettings, 'logLevel'> {
   loadTimeoutMs: number;
   /** Keeps conversations while the model is not loaded. */
   sleep: SleepCache | undefined;
+  /** For a load after a crash: the model may have been pulled again, to another path. */
+  planNow(model: CatalogueModel): Promise<LoadPlan>;
   tell(event: LeaseEvent): void;
   /** Its state or its loading progress changed. */
   changed(): void;
@@ -99,25 +101,28 @@ export class ServedModel {
 
   /** `stashMib`: its share of the common stash budget, unless its settings have a value. */
   load(stashMib: number): void {
-    const { id, plan } = this;
-    const { options: { cacheRamMib }, fingerprint } = plan!;
-    const isShared = cacheRamMib < 0;
-    this.#stashMib = isShared ? stashMib : 0;
-    const { log, logLevel, engines, sleep, tell, changed } = this.#settings;
+    const { id } = this;
+    const plan = this.plan!;
+    const { fingerprint } = plan;
+    this.#stashMib = plan.options.cacheRamMib < 0 ? stashMib : 0;
+    const { log, logLevel, engines, sleep, planNow, tell, changed } = this.#settings;
+    const optionsOf = ({ options }: LoadPlan): EngineOptions => (
+      { ...options, cacheRamMib: options.cacheRamMib < 0 ? stashMib : options.cacheRamMib, sleep: sleep?.placeOf(id) }
+    );
     if (this.#fingerprint !== undefined && this.#fingerprint !== fingerprint) {
       log('warn', `${id}: its file or its settings changed since it was loaded last; loading the current ones`);
       sleep?.drop(id);
       this.#known = undefined;
     }
-    const options = { ...plan!.options, cacheRamMib: isShared ? stashMib : cacheRamMib, sleep: sleep?.placeOf(id) };
     this.#fingerprint = fingerprint;
     this.#loadedSeconds = this.model.createdSeconds;
     this.loadedPlan = plan;
     this.#loadedFile = undefined;
     this.#fraction = 0;
     this.fileChange = undefined;
-    const engine = startEngine(options, {
+    const engine = startEngine(optionsOf(plan), {
       ...engines,
+      optionsNow: async () => optionsOf(await planNow(this.model).catch(() => plan)),
       log: (level, text) => log(level, `${id}: ${text}`),
       ...(logLevel ? { logLevel } : {}),
       onState: (state) => {

@@ -169,10 +169,10 @@ t.test('a model that crashes comes back by itself, and the other notices nothing
 });
 
 t.test('after a crash, a model is described as it was loaded then', async (t) => {
-  const { pool } = open(t, { a: {} });
+  const { pool, models } = open(t, { a: {} });
   const lease = await pool.lease('a');
   t.match(await pool.find('a'), { known: { contextSize: 2000 } });
-  process.env.FAKE_ADDON = JSON.stringify({ contextTrain: 1000 });
+  models.a!.fake = { contextTrain: 1000 };
   process.kill(lease.engine.pid!, 'SIGKILL');
   while ((await pool.find('a')).loads < 2) await new Promise(setImmediate);
   t.match(await pool.find('a'), { known: { contextSize: 1000 }, state: { model: { contextSize: 1000 } } });
