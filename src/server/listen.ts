@@ -101,7 +101,8 @@ export async function listen(options: ListenOptions): Promise<Listening> {
   server.on('checkExpectation', answer);
   watchArrivals(server, ({ socket }) => answerBroken(Object.assign(new Error('late'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' }), socket));
   server.on('clientError', answerBroken);
-  const url = path === undefined ? await listenOn(server, host, wanted, tls ? 'https' : 'http') : `unix:${await listenLocally(server, path, socketMode)}`;
+  const local = path === undefined ? undefined : await listenLocally(server, path, socketMode);
+  const url = local ? `unix:${local.path}` : await listenOn(server, host, wanted, tls ? 'https' : 'http');
   const port = path === undefined ? (server.address() as AddressInfo).port : 0;
   const listeners: ((fingerprint: string) => void)[] = [];
   const unwatch = tls?.watch(() => {
@@ -120,7 +121,10 @@ export async function listen(options: ListenOptions): Promise<Listening> {
     await traffic.idle(drainMs);
     traffic.cancelAll();
     await traffic.idle(lastWordsMs);
-    const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+    const closed = new Promise<void>((resolve) => {
+      if (local) local.close(resolve);
+      else server.close(() => resolve());
+    });
     upgrades.terminate();
     server.closeAllConnections();
     for (const socket of sockets) socket.destroy();

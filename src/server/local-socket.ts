@@ -1,6 +1,7 @@
 // Listens on a Unix socket, private to its user unless `socketMode` says otherwise. A socket left
 // by a killed server is replaced; the socket of a running one is not.
-import { lstatSync, rmSync } from 'node:fs';
+import { randomUUID } from 'node:crypto';
+import { lstatSync, renameSync, rmSync } from 'node:fs';
 import { connect, type Server } from 'node:net';
 import { resolve } from 'node:path';
 import { RecuaError } from '../errors.js';
@@ -9,11 +10,17 @@ import { tryLock } from '../system/lock-file.js';
 /** The longest path of a socket, without its terminating zero. */
 const mostPathBytes = process.platform === 'darwin' ? 103 : 107;
 
+export interface LocalSocket {
+  path: string;
+  /** Instead of the server's own `close`. */
+  close(closed: () => void): void;
+}
+
 /**
- * Resolves to the socket's path. `mode`: its permissions, as three octal digits.
+ * `mode`: its permissions, as three octal digits.
  * @throws RecuaError `port_in_use` if another server listens there, or the path is another file
  */
-export async function listenLocally(server: Server, given: string, mode: string): Promise<string> {
+export async function listenLocally(server: Server, given: string, mode: string): Promise<LocalSocket> {
   if (process.platform === 'win32') throw new RecuaError('invalid_usage', `Expected an address for --host, got the socket ${given}: HTTP clients cannot use Unix sockets on Windows.`);
   if (given === '') throw new RecuaError('invalid_usage', 'Expected the path of a socket after unix: in --host, got none.');
   const path = resolve(given);
@@ -27,7 +34,29 @@ export async function listenLocally(server: Server, given: string, mode: string)
   } finally {
     await lock.release();
   }
-  return path;
+  const own = inodeAt(path);
+  return { path, close: (closed) => closeBeside(server, path, own, closed) };
+}
+
+/**
+ * Node removes whatever is at the path, even the socket that another server has put there since.
+ */
+function closeBeside(server: Server, path: string, own: number | undefined, closed: () => void): void {
+  const there = inodeAt(path);
+  const aside = `${path}.${randomUUID()}`;
+  let isAside = false;
+  if (there !== undefined && there !== own) {
+    try {
+      renameSync(path, aside);
+      isAside = true;
+    } catch { /* What cannot be renamed cannot be removed either. */ }
+  }
+  server.close(closed);
+  if (isAside) renameSync(aside, path);
+}
+
+function inodeAt(path: string): number | undefined {
+  return lstatSync(path, { throwIfNoEntry: false })?.ino;
 }
 
 async function listenWith(server: Server, path: string, umask: number): Promise<void> {

@@ -1,7 +1,7 @@
 // Listening on a socket in the file system.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { join } from 'node:path';
 import t from 'tap';
@@ -42,6 +42,19 @@ else {
     t.ok(existsSync(path), 'left behind');
     await startApp(t, { host: `unix:${path}` });
     t.equal(await get(path, '/health'), 200);
+  });
+
+  t.test('a server leaves the socket that another one has put in the place of its own', async (t) => {
+    const path = join(ownFolder(t), 'recua.sock');
+    const old = await startApp(t, { host: `unix:${path}` });
+    await startApp(t, { host: `unix:${path}.new` });
+    renameSync(`${path}.new`, path);
+    await old.close(0);
+    t.equal(await get(path, '/health'), 200);
+    const gone = await startApp(t, { host: `unix:${path}.other` });
+    rmSync(`${path}.other`);
+    await gone.close(0);
+    t.notOk(existsSync(`${path}.other`));
   });
 
   t.test('an invalid place for a socket ends the start', async (t) => {
