@@ -37,6 +37,8 @@ interface Waiting {
   by: string | undefined;
   /** It was there when this server started, and is perhaps another server's. */
   isFound?: true;
+  /** It is another server's, so it takes no place here. */
+  isOthers?: boolean;
 }
 
 export class BatchQueue {
@@ -45,7 +47,7 @@ export class BatchQueue {
   /** Oldest first. */
   readonly #waiting: Waiting[] = [];
   /** Batches that cannot run before some time, by id. */
-  readonly #later = new Map<string, { stop: () => void; by: string | undefined }>();
+  readonly #later = new Map<string, { stop: () => void; entry: Waiting }>();
   /** Places of batches that are being created. */
   readonly #arriving = new Set<Pick<Waiting, 'by'>>();
   /** The number of the last turn of each key. */
@@ -84,7 +86,8 @@ export class BatchQueue {
    * @throws RecuaError `queue_full`
    */
   place(by: string | undefined): () => void {
-    const all = [...this.#waiting, ...this.#later.values(), ...this.#arriving];
+    const later = [...this.#later.values()].map(({ entry }) => entry);
+    const all = [...[...this.#waiting, ...later].filter(({ isOthers }) => !isOthers), ...this.#arriving];
     if (all.length >= mostWaiting || (by !== undefined && all.filter((one) => one.by === by).length >= mostWaitingOfKey)) {
       throw new RecuaError('queue_full', 'Too many batches are waiting; try again when some have ended, or cancel some.');
     }
@@ -226,13 +229,13 @@ export class BatchQueue {
 
   /** At that time, or when the clock is set back. */
   #addLater(entry: Waiting, atMs: number): void {
-    const { id, by } = entry;
+    const { id } = entry;
     if (atMs <= Date.now()) return this.#enqueue(entry);
     const due = (): void => {
       this.#later.delete(id);
       this.#enqueue(entry);
     };
-    this.#later.set(id, { stop: atTime(atMs, due, this.#times.lookMs), by });
+    this.#later.set(id, { stop: atTime(atMs, due, this.#times.lookMs), entry });
   }
 
   /** Sets `#work`, if this server can run the batch. */
@@ -247,7 +250,8 @@ export class BatchQueue {
     }
     try {
       const record = await store.get(id);
-      if (entry.isFound && await this.#isOfStranger(record)) {
+      entry.isOthers = entry.isFound === true && await this.#isOfStranger(record);
+      if (entry.isOthers) {
         this.#addLater(entry, Date.now() + this.#times.strangerMs);
         await lock.release();
         return undefined;

@@ -1,6 +1,7 @@
 // Files, batches and stored responses are visible to the key that made them.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
 import OpenAI, { toFile } from 'openai';
 import t, { type Test } from 'tap';
 import { WebSocket } from 'ws';
@@ -123,6 +124,29 @@ t.test('lines of a batch whose key was removed are refused', async (t) => {
   // Those that ran when the key was removed may have been completed.
   t.ok(counts!.failed > 0 && counts!.completed + counts!.failed === 12, JSON.stringify(counts));
   t.ok(app.logged.some((line) => /POST \/v1\/chat\/completions 401 invalid_api_key/.test(line)));
+});
+
+t.test("batches of another server's keys take no place", async (t) => {
+  const keepIn = ownFolder(t);
+  const one = await startApp(t, keys, new FakeEngine(), { keepIn });
+  one.engine.script = hang;
+  const files = new Map<string, string>();
+  const make = async (url: string, apiKey: string): Promise<string> => {
+    const client = new OpenAI({ baseURL: `${url}/v1`, apiKey, maxRetries: 0 });
+    if (!files.has(apiKey)) files.set(apiKey, (await upload(client)).id);
+    return (await client.batches.create({ input_file_id: files.get(apiKey)!, endpoint: '/v1/chat/completions', completion_window: '24h' })).id;
+  };
+  await make(one.url, 'a');
+  await until(() => one.engine.running.size === 1);
+  await make(one.url, 'b');
+  for (let i = 0; i < 50; i++) await Promise.all([make(one.url, 'a'), i > 0 ? make(one.url, 'b') : undefined]);
+  await t.rejects(make(one.url, 'c'), { status: 429, code: 'queue_full' });
+  const two = await startApp(t, { apiKeyFile: JSON.stringify([{ name: 'dan', key: 'd' }]) }, new FakeEngine(), { keepIn });
+  let made: unknown;
+  // It finds them soon after its start, then looks at each.
+  await wait(2_000);
+  for (let tries = 0; tries < 50 && typeof made !== 'string'; tries++) made = await make(two.url, 'd').catch((thrown: unknown) => thrown);
+  t.type(made, 'string');
 });
 
 t.test("a server leaves a batch alone whose key only another server has, and continues those of its own", async (t) => {
