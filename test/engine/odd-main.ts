@@ -1,5 +1,6 @@
 // Entry of an engine process over the fake addon, forked by odd-messages.test. If the file ODD_ONCE
 // exists, it is removed, and the message that the test asks for goes before the first events.
+import { spawn } from 'node:child_process';
 import { closeSync, existsSync, unlinkSync, writeSync } from 'node:fs';
 import { connect, runHost } from '#recua/engine/process/host.js';
 import { channelDescriptor } from '#recua/engine/channel.js';
@@ -30,8 +31,16 @@ const bytes: Record<string, Buffer> = {
 function sendOdd(send: (message: unknown) => void): void {
   const what = process.env.ODD!;
   if (what === 'the end of the channel') closeSync(channelDescriptor);
+  else if (what === 'its end, and leaves a process') leaveProcess(send);
   else if (bytes[what]) writeSync(channelDescriptor, bytes[what]);
   else send(odd[what]);
+}
+
+/** Dies, and leaves a process that keeps its output and its channel open. */
+function leaveProcess(send: (message: unknown) => void): void {
+  const left = spawn(process.execPath, ['-e', 'setTimeout(() => {}, 60_000)'], { stdio: ['ignore', 'inherit', 'inherit', channelDescriptor] });
+  send({ type: 'log', level: 'info', text: `left ${left.pid}` });
+  process.kill(process.pid, 'SIGKILL');
 }
 
 runHost(() => ({ addon: fakeAddon({}) }), (events) => {

@@ -25,7 +25,10 @@ interface Holdable {
 
 const longestLine = 8192;
 
-/** A process that has nothing more to say has this long to end by itself. */
+/**
+ * A process that has nothing more to say has this long to end by itself, and what it said this long
+ * to arrive after its end.
+ */
 const lastMs = 2_000;
 
 /** The engine processes of this program. One that is stuck does not notice the program's end. */
@@ -77,7 +80,11 @@ export class Child {
       if (child.pid === undefined) gone(`could not start: ${error.message}`, false);
     });
     // 'close' comes after the last message and the last line of output; 'exit' may come before
-    // them.
+    // them. Without the timer, 'close' never comes while a process that it left behind lives.
+    child.on('exit', () => {
+      clearTimeout(this.#endTimer);
+      if (!this.#gone) this.#endTimer = setTimeout(() => setImmediate(hearNoMore, child), lastMs).unref();
+    });
     child.on('close', (code, signal) => gone(signal ? `signal ${signal}` : `exit code ${code}`, code === 0));
     for (const stream of [child.stdout, child.stderr]) if (stream) forwardLines(stream, (line) => events.output(line));
   }
@@ -117,6 +124,11 @@ export class Child {
   #endSoon(): void {
     if (!this.#gone) this.#endTimer ??= setTimeout(() => this.kill(), lastMs).unref();
   }
+}
+
+/** Closes this end of a process's output and channel. */
+function hearNoMore({ stdio }: ChildProcess): void {
+  for (const stream of stdio) stream?.destroy();
 }
 
 function forwardLines(stream: Readable, give: (line: string) => void): void {

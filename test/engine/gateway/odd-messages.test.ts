@@ -6,8 +6,9 @@ import { startEngine } from '#recua/engine/gateway/client.js';
 import { until } from '../../cli/home.js';
 import { completion, options, say } from '../requests.js';
 
+const ends = ['the end of the channel', 'its end, and leaves a process'];
 const messages = ['no message', 'no events', 'no event', 'fewer than no tokens', 'tokens in no list', 'an error without a code', 'no model',
-  'no structured clone', 'a clone of another version', 'a longer message than any', 'no bytes at all', 'the end of the channel'];
+  'no structured clone', 'a clone of another version', 'a longer message than any', 'no bytes at all', ...ends];
 
 for (const message of messages) {
   t.test(`${message}: the process is ended, and the request goes on in the next one`, async (t) => {
@@ -16,13 +17,16 @@ for (const message of messages) {
     const log: string[] = [];
     const entry = new URL('../odd-main.js', import.meta.url);
     const engine = startEngine(options, { entry, log: (_, text) => log.push(text), restart: { delayMs: 1 } });
-    t.teardown(() => engine.close(0));
+    t.teardown(async () => {
+      await engine.close(0);
+      for (const line of log) if (line.startsWith('left ')) process.kill(Number(line.slice('left '.length)));
+    });
     await engine.ready();
     let content = '';
     for await (const delta of engine.complete(completion('x', { constraint: say('one two three') }))) content += delta.content ?? '';
     t.equal(content, 'one two three');
     t.equal(engine.crashes, 1);
-    const why = message === 'the end of the channel' ? '' : '.*could not be used: \\w*Error: ';
+    const why = ends.includes(message) ? '' : '.*could not be used: \\w*Error: ';
     t.ok(log.some((line) => new RegExp(`died \\(signal SIGKILL\\)${why}`).test(line)), log.join('\n'));
   });
 }
