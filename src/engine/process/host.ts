@@ -93,7 +93,8 @@ export function runHost(openNative: (options: EngineOptions) => OpenedNative | P
     // Nobody is left to answer. exit() would wait for the native step; the kernel frees everything.
     closed: () => process.kill(process.pid, 'SIGKILL'),
   });
-  // Ctrl-C reaches the whole group; the parent decides when the engine stops.
-  process.on('SIGINT', () => {});
+  // Ctrl-C and the end of the terminal reach the whole group; the parent decides when the engine
+  // stops.
+  for (const name of ['SIGINT', 'SIGHUP'] as const) process.on(name, () => {});
   process.on('SIGTERM', () => void close());
 }

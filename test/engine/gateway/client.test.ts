@@ -402,14 +402,16 @@ t.test('close() while loading ends the process', async (t) => {
   t.notOk(alive(pid));
 });
 
-t.test('the engine process ignores SIGINT and finishes its work on SIGTERM', async (t) => {
+t.test('the engine process ignores Ctrl-C and the end of the terminal, and finishes its work on SIGTERM', async (t) => {
   const { engine } = start(t, { stepMs: 1 });
   await engine.ready();
   const answer = engine.complete(completion('x', { constraint: say('not cut by a signal') }));
   await begun(engine.complete(completion('~', { maxTokens: 5 })));
   process.kill(engine.pid!, 'SIGINT');
+  process.kill(engine.pid!, 'SIGHUP');
   process.kill(engine.pid!, 'SIGTERM');
   t.equal(await read(answer), 'not cut by a signal');
+  t.equal(engine.crashes, 0);
 });
 
 /** A program with an engine that is in the middle of a step. */
