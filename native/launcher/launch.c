@@ -1,5 +1,5 @@
-/* Starts a program that can do nothing but compute: it reads and writes only the paths named, runs
-   no other program, has no network and no superuser powers. Linux only: Landlock for files and TCP,
+/* Starts a program that can do nothing but compute: it reads and writes only the paths named, starts
+   no other process, has no network and no superuser powers. Linux only: Landlock for files and TCP,
    seccomp for the rest. This holds for the program's whole life, whatever code runs in it.
 
      recua-launch [--need] [--read PATH]... [--write PATH]... [--device PATH]... [--run PATH]... -- PROGRAM [ARGUMENT]...
@@ -26,7 +26,7 @@
 
 #if defined(__x86_64__)
 #define ARCHITECTURE AUDIT_ARCH_X86_64
-enum { SYS_write = 1, SYS_close = 3, SYS_socket = 41, SYS_execve = 59, SYS_ptrace = 101, SYS_pivot_root = 155, SYS_prctl = 157,
+enum { SYS_write = 1, SYS_close = 3, SYS_socket = 41, SYS_clone = 56, SYS_fork = 57, SYS_vfork = 58, SYS_execve = 59, SYS_ptrace = 101, SYS_pivot_root = 155, SYS_prctl = 157,
        SYS_capget = 125, SYS_capset = 126, SYS_chroot = 161, SYS_mount = 165, SYS_umount2 = 166, SYS_swapon = 167, SYS_reboot = 169, SYS_init_module = 175,
        SYS_delete_module = 176, SYS_exit_group = 231, SYS_kexec_load = 246, SYS_add_key = 248, SYS_request_key = 249,
        SYS_keyctl = 250, SYS_openat = 257, SYS_unshare = 272, SYS_perf_event_open = 298, SYS_open_by_handle_at = 304,
@@ -37,14 +37,14 @@ enum { SYS_write = 1, SYS_close = 3, SYS_socket = 41, SYS_execve = 59, SYS_ptrac
 enum { SYS_umount2 = 39, SYS_mount = 40, SYS_pivot_root = 41, SYS_chroot = 51, SYS_openat = 56, SYS_close = 57, SYS_write = 64,
        SYS_exit_group = 94, SYS_capget = 90, SYS_capset = 91, SYS_unshare = 97, SYS_kexec_load = 104, SYS_init_module = 105, SYS_delete_module = 106,
        SYS_ptrace = 117, SYS_reboot = 142, SYS_prctl = 167, SYS_socket = 198, SYS_add_key = 217, SYS_request_key = 218,
-       SYS_keyctl = 219, SYS_execve = 221, SYS_swapon = 224, SYS_perf_event_open = 241, SYS_open_by_handle_at = 265,
+       SYS_keyctl = 219, SYS_clone = 220, SYS_execve = 221, SYS_swapon = 224, SYS_perf_event_open = 241, SYS_open_by_handle_at = 265,
        SYS_setns = 268, SYS_process_vm_readv = 270, SYS_process_vm_writev = 271, SYS_finit_module = 273, SYS_seccomp = 277,
        SYS_bpf = 280, SYS_execveat = 281, SYS_userfaultfd = 282, SYS_kexec_file_load = 294 };
 #else
 #error "recua-launch is for x86-64 and arm64."
 #endif
 /* Newer calls have the same number on all architectures. */
-enum { SYS_io_uring_setup = 425, SYS_landlock_create_ruleset = 444, SYS_landlock_add_rule = 445, SYS_landlock_restrict_self = 446 };
+enum { SYS_io_uring_setup = 425, SYS_clone3 = 435, SYS_landlock_create_ruleset = 444, SYS_landlock_add_rule = 445, SYS_landlock_restrict_self = 446 };
 
 static long call(long number, long a, long b, long c, long d, long e) {
 #if defined(__x86_64__)
@@ -171,6 +171,17 @@ static long filter_calls(void) {
     REFUSED(SYS_keyctl, E_PERM), REFUSED(SYS_add_key, E_PERM), REFUSED(SYS_request_key, E_PERM),
     REFUSED(SYS_init_module, E_PERM), REFUSED(SYS_finit_module, E_PERM), REFUSED(SYS_delete_module, E_PERM),
     REFUSED(SYS_kexec_load, E_PERM), REFUSED(SYS_kexec_file_load, E_PERM), REFUSED(SYS_reboot, E_PERM), REFUSED(SYS_swapon, E_PERM),
+    /* A process that it left behind would outlive it. Its flags are in memory, so that no filter can
+       read them; C libraries then use clone(). */
+    REFUSED(SYS_clone3, E_NOSYS),
+#if defined(__x86_64__)
+    REFUSED(SYS_fork, E_PERM), REFUSED(SYS_vfork, E_PERM),
+#endif
+    /* It makes threads, too. */
+    {BPF_JMP | BPF_JEQ | BPF_K, 0, 3, SYS_clone},
+    {BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, args)},
+    {BPF_JMP | BPF_JSET | BPF_K, 1, 0, 0x10000 /* CLONE_THREAD */},
+    {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | E_PERM},
     {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW},
   };
   struct sock_fprog filter = {sizeof steps / sizeof *steps, steps};

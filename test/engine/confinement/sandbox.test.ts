@@ -78,6 +78,7 @@ t.test('a confined process can read its model and write states, and every other 
   // Landlock blocks signals since version 6.
   if (landlock < 6) delete others['signalParent'];
   for (const [name, came] of Object.entries(others)) t.match(came, /^(EACCES|EPERM)$/, name);
+  t.equal(found['shell'], 'EPERM', 'there is not even a process for it, which could outlive this one');
 
   const free = await tried(process.execPath, []);
   const { becomeAnother, ...attempted } = free.found;
