@@ -18,6 +18,9 @@ const odd: Record<string, unknown> = {
   'tokens in no list': { type: 'events', status, events: [], generated: { length: 9 } },
   'an error without a code': { type: 'events', status, events: [{ id: 1, kind: 'error', error: { message: 'odd' } }] },
   'no model': { type: 'ready' },
+  'a model of another shape': { type: 'ready', model: { contextSize: 'long' } },
+  'counts that are no numbers': { type: 'events', status, events: [{ id: 1, kind: 'done', finishReason: 'stop', usage: { promptTokens: NaN, cachedTokens: 0, completionTokens: 0 }, timings: { queueMs: 0, promptMs: 0, generateMs: 0 }, seed: 1 }] },
+  'the end of another kind of request': { type: 'events', status, events: [{ id: 1, kind: 'result', value: 'odd' }] },
 };
 
 /** Bytes on the channel that are no message. */

@@ -3,6 +3,7 @@
 import type { ChildProcess } from 'node:child_process';
 import type { Readable } from 'node:stream';
 import { Channel } from '../channel.js';
+import { checkedMessage } from './checked-message.js';
 import { channelSocket, forkEngine, type Wanted } from './spare-process.js';
 import type { FromEngine, ToEngine } from '../protocol.js';
 
@@ -66,10 +67,11 @@ export class Child {
     };
     const socket = channelSocket(child);
     this.#channel = socket && new Channel(socket, {
-      message: (message) => {
-        if ((message as FromEngine | null)?.type === 'failed') this.#endSoon();
+      message: (received) => {
         try {
-          events.message(message as FromEngine);
+          const message = checkedMessage(received);
+          if (message.type === 'failed') this.#endSoon();
+          events.message(message);
         } catch (thrown) {
           breakOff(thrown as Error);
         }

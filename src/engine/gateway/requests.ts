@@ -5,6 +5,7 @@ import { randomInt } from 'node:crypto';
 import { RecuaError } from '../../errors.js';
 import { AnswerSoFar } from './answer-so-far.js';
 import { RunningAnswer } from './answer.js';
+import { checkEvent } from './checked-message.js';
 import { gaveWay, whoGivesWay } from '../give-way.js';
 import type { Answer, Embedded, Engine, EngineState, Released, Reranked } from '../api.js';
 import type {
@@ -203,6 +204,7 @@ export abstract class EngineRequests implements Engine {
     const call = this.requests.get(event.id);
     // It was cancelled here.
     if (!call) return;
+    checkEvent(call.type, event);
     if (event.kind === 'accepted') {
       call.accepted = true;
       call.soFar?.accepted(event.prompt);
