@@ -85,7 +85,7 @@ export const samplerSettings = {
   },
   /** Probability that XTC drops the likeliest tokens. Default 0: off. */
   xtcProbability: { kind: 'number', fallback: 0, min: 0, max: 1, fields: ['xtc_probability'] },
-  /** Probability above which a token counts for XTC. Default 0.1. */
+  /** Probability above which a token counts for XTC; above 0.5, XTC is off. Default 0.1. */
   xtcThreshold: { kind: 'number', fallback: 0.1, min: 0, max: 1, fields: ['xtc_threshold'] },
   /** The entropy that Mirostat aims at. Default 5. */
   mirostatTau: { kind: 'number', fallback: 5, min: 0, max: 100, fields: ['mirostat_tau'] },
@@ -101,7 +101,10 @@ export const samplerSettings = {
     kind: 'number', fallback: 1, min: -100, max: 100,
     fields: ['dynatemp_exponent'],
   },
-  /** Probability that the sampler `adaptive_p` aims at. Default −1: off. */
+  /**
+   * Probability that the sampler `adaptive_p` aims at, which runs only if `samplers` names it.
+   * Default −1: off.
+   */
   adaptiveTarget: { kind: 'number', fallback: -1, min: -1, max: 1, fields: ['adaptive_target'] },
   /** How slowly `adaptive_p` forgets, 0 to 0.99. Default 0.9. */
   adaptiveDecay: { kind: 'number', fallback: 0.9, min: 0, max: 0.99, fields: ['adaptive_decay'] },

@@ -177,27 +177,29 @@ export const engineSettings = {
   },
   /**
    * Memory in MiB for conversations that had to leave their context; 0 keeps none. Default −1: an
-   * eighth of the machine's memory, at most 8 GiB.
+   * eighth of the machine's memory, at most 8 GiB, which the models of a server or of `openModels`
+   * share.
    */
   cacheRamMib: {
     kind: 'integer', fallback: -1, min: -1, max: 1 << 24,
     flag: {
       names: ['--cache-ram', '-cram'], value: 'mib',
       help: 'Use this much memory to keep the KV cache of conversations that had to leave their '
-        + 'place to others; 0 keeps none, -1 means an eighth of the machine\'s memory, at most 8 GiB',
+        + 'place to others; 0 keeps none, -1 means an eighth of the machine\'s memory, at most 8 GiB, '
+        + 'which the models of a server share',
     },
   },
   /**
-   * `'ngram-simple'` guesses tokens ahead from text that the prompt and the answer repeat, and
-   * evaluates them together when that saves time. The answers stay the same, up to rounding, and
+   * `'ngram-simple'` guesses that text of the prompt or the answer comes again, and evaluates the
+   * guessed tokens together when that saves time. The answers stay the same, up to rounding, and
    * come faster where they quote or repeat. Default `'none'`.
    */
   specType: {
     kind: 'choice', fallback: 'none', choices: ['none', 'ngram-simple'],
     flag: {
       names: ['--spec-type'],
-      help: 'Guess tokens ahead; ngram-simple takes them from text that the prompt and the answer '
-        + 'repeat, and gives the same answers faster',
+      help: 'Guess tokens ahead; ngram-simple guesses that text of the prompt or the answer comes '
+        + 'again: the answers stay the same, and are faster where it does',
     },
   },
   /** Maximum tokens guessed ahead at a time. Default 16. */

@@ -29,13 +29,16 @@ export const poolSettings = {
       help: 'With several models: load at most this many at once; 0 means as many as memory holds',
     },
   },
-  /** Memory that loaded models may take together. Default 0: what the machine has free. */
+  /**
+   * Memory that loaded models may take together. Default 0: what the machine has free, except a
+   * tenth of it or 512 MiB, whichever is more.
+   */
   maxMemoryBytes: {
     kind: 'integer', fallback: 0, min: 0, max: 2 ** 30 * mebibyte,
     flag: {
       names: ['--max-memory'], value: 'MiB', key: 'maxMemoryMib', unit: mebibyte,
       help: 'With several models: use at most this much memory for all of them; 0 means what the '
-        + 'machine has free',
+        + 'machine has free, except a tenth of it or 512 MiB, whichever is more',
     },
   },
   /**
@@ -52,15 +55,15 @@ export const poolSettings = {
     },
   },
   /**
-   * Disk space, in bytes, for conversations that outlive the server, which continues them after a
-   * restart. Default 0: none are kept.
+   * Disk space, in bytes, for conversations that outlive the program: one that opens their models
+   * later continues them. It takes the place of `sleepCacheBytes`. Default 0: none outlive it.
    */
   cacheDiskBytes: {
     kind: 'integer', fallback: 0, min: 0, max: 2 ** 24 * mebibyte,
     flag: {
       names: ['--cache-disk'], value: 'MiB', key: 'cacheDiskMib', unit: mebibyte,
-      help: 'Keep conversations across restarts in this much disk space, so that their next turn '
-        + 'reads nothing twice; 0 keeps none',
+      help: 'Keep conversations across restarts in this much disk space, instead of --sleep-cache, '
+        + 'so that their next turn reads nothing twice; 0 keeps none',
     },
   },
 } as const satisfies Settings;
@@ -178,7 +181,8 @@ export const serverSettings = {
     flag: {
       names: ['--allowed-hosts'], value: 'names',
       help: 'Accept requests that address the server by these names, comma-separated, besides its '
-        + 'addresses and localhost; .example.com accepts all subdomains, * any name',
+        + 'addresses, localhost and the machine\'s name; .example.com accepts all subdomains, * any '
+        + 'name',
     },
   },
   /** Maximum size of a request body, in bytes. Default 32 MiB. */

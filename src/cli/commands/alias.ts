@@ -18,8 +18,8 @@ export const alias = command({
   aliases: [],
   operands: '[name] [model]',
   summary: 'Give models in the store names of your own, or list these names',
-  details: 'With a name and a model, it adds the name and copies nothing. Without arguments, it lists the aliases. All commands and requests accept an alias. '
-    + 'recua rm of such an alias removes only the name. A name that recua import gave stands for the model: recua rm of it removes the model and all its names.',
+  details: 'With a name and a model, it adds the name and copies nothing. Without arguments, it lists the aliases. Commands and requests take an alias wherever they take the name of a model in the store. '
+    + 'recua rm of such an alias removes only the name. A name that recua import gave stands for the model, unless the store had it before: recua rm of it removes the model and all its names.',
   examples: [
     ['recua alias chat owner/repo:Q4_K_M', 'Name a model chat; from now on: recua run chat'],
     ['recua alias', 'List all aliases with their models'],

@@ -25,10 +25,10 @@ export function makeConfigCommand(whole: () => Promise<readonly AnyCommand[]>): 
     aliases: [],
     operands: '[command]',
     summary: 'Show the values of flags, what set them, and where Recua keeps its files',
-    details: 'With a command, it shows each of its flags; with path, only where the config file is. recua help environment explains how to set flags.',
+    details: 'With a command, it shows all settings of that command; with path, only where the config file is. recua help environment explains how to set flags.',
     examples: [
       ['recua config', 'Show the folders, and everything set by the config file and by variables'],
-      ['recua config serve start', 'Show every flag of recua serve start, and where its value comes from'],
+      ['recua config serve start', 'Show every setting of recua serve start, and where its value comes from'],
       ['RECUA_THREADS=2 recua config', 'Show which flags a variable sets'],
     ],
     flags: { json: perCall(on(['--json'], 'Print one JSON object')) },

@@ -14,7 +14,7 @@ export function makeHelp(whole: () => Promise<readonly AnyCommand[]>): AnyComman
     aliases: ['--help', '-h'],
     operands: '[command]',
     summary: 'Explain Recua or one of its commands',
-    details: '`recua help environment` lists the files and variables that Recua reads.',
+    details: '`recua help environment` explains the config file and lists the variables that Recua reads.',
     flags: {},
     async run({ operands }) {
       const all = await whole();

@@ -18,7 +18,7 @@ export const load = command({
   aliases: [],
   operands: '<model>…',
   summary: 'Load models in a running server',
-  details: 'Shows the progress, and returns when the models are ready. Without --url, it asks your server that has the model and may load it; if there are several, the one of recua serve. '
+  details: 'Shows the progress, and returns when the models are ready. Without --url, it asks your server that has the model and may load it; if there are several, the one that has it loaded, else the one of recua serve. '
     + 'A server that was started with one model loads no other. Ctrl-C stops the waiting, not the loading.',
   examples: [
     ['recua load owner/repo:Q4_K_M', 'Load a model before the first request needs it'],
@@ -55,7 +55,7 @@ export const unload = command({
   aliases: ['stop'],
   operands: '<model>…',
   summary: 'Unload models of a running server',
-  details: 'Running answers finish first; when the command returns, their memory is free. It asks the same server as recua load. To stop the server itself: recua serve stop.',
+  details: 'Running answers finish first; when the command returns, their memory is free. It chooses the server as recua load does. To stop the server itself: recua serve stop.',
   examples: [['recua unload owner/repo:Q4_K_M', 'Unload a model; recua stop does the same']],
   flags: { url: serverUrl, apiKey: serverKey },
   async run({ values, operands }) {

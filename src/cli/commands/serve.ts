@@ -40,7 +40,7 @@ const start = command({
   details: 'Takes models as recua api does: one, several, those of --models, or by default all that recua list shows, each loaded when a request names it. '
     + 'A request has 2,048 tokens of context by default (4,096 with recua api); --ctx-size changes that. '
     + 'Returns when the server is ready; if it fails, prints the reason and the end of its log. '
-    + 'If a server already serves the same models (at that address, if you give one), says so and succeeds. Ctrl-C stops the server that is being started. The log is in the state folder; '
+    + 'If a server already serves the same models (at that address, if you give one), says so and succeeds. Ctrl-C stops the server that is being started. The log is in the state folder, unless --log-file names another place; '
     + 'it never contains prompts or answers.',
   examples: [
     ['recua serve start -m builtin', 'Serve the small built-in model on http://127.0.0.1:8080'],
@@ -145,7 +145,7 @@ const installCommand = command({
   operands: '[model...]',
   summary: 'Let the system start the server at each login, and again if it exits',
   details: 'Writes a systemd unit (Linux) or a launchd agent (macOS) for your user that runs recua api with these models and flags, and prints how to enable it. '
-    + 'It starts nothing itself. systemd sandboxes the server as far as it can here. Paths are stored as absolute paths; the config file still applies.',
+    + 'It starts nothing itself. systemd sandboxes the server as far as it can here. The server runs in the current folder, so that relative paths keep their meaning; the config file still applies.',
   examples: [
     ['recua serve install qwen3-4b --port 9000', 'Install a server of one model'],
     ['recua serve install --print', 'Show what would be written'],

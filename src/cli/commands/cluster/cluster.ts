@@ -26,7 +26,7 @@ const configFlags = {
   model: perCall(text(['--model', '-m'], 'model', 'kubernetes: serve this model on each replica')),
   secret: perCall(text(['--api-key-secret'], 'name', 'kubernetes: require the api-key of this Secret from clients')),
   out: perCall(text(['--out', '-o'], 'path', 'Write the configuration to this file instead of printing it')),
-  force: perCall(on(['--force', '-f'], 'Replace an --out file with different content')),
+  force: perCall(on(['--force', '-f'], 'Replace the --out file if it has different content')),
 } as const;
 
 type ConfigArguments = Arguments<typeof configFlags>;
@@ -43,10 +43,11 @@ const config = command({
   aliases: [],
   operands: 'haproxy|nginx|kubernetes',
   summary: 'Write a balancer\'s configuration that keeps each conversation on one server',
-  details: 'The balancer hashes what identifies a conversation (a session header, prompt_cache_key, user, else its beginning), so that the next turn finds the KV cache of the last one. '
-    + 'It never cuts a long stream, sends a request for an answer to another server if none began to answer it, and passes API keys on. HAProxy and Kubernetes check /health/ready. '
-    + 'No server gets more than its share while others are free. nginx does not check it, and reads no JSON: it hashes only headers, and the command says so. '
-    + 'If haproxy or nginx is installed, haproxy -c or nginx -t checks the text first.',
+  details: 'HAProxy recognizes a conversation by a session header, prompt_cache_key, metadata.user_id or user, else by its beginning, so that its next turn finds the KV cache of the last one. '
+    + 'nginx reads no JSON, so it knows only the headers. On Kubernetes, the endpoint picker of an inference gateway chooses the server. '
+    + 'HAProxy and nginx send a request for an answer to another server if one fails before it begins to answer, and give no server more than its share while others are free. '
+    + 'They never cut a long stream, and pass API keys on. HAProxy and Kubernetes check /health/ready; nginx does not. '
+    + 'If haproxy or nginx is installed, haproxy -c or nginx -t checks the configuration before it is written.',
   examples: [
     ['recua cluster config haproxy --replicas http://10.0.0.1:8080,http://10.0.0.2:8080 --listen :8000 --out haproxy.cfg', 'Put two servers behind HAProxy'],
     ['recua cluster config nginx --replicas http://10.0.0.1:8080,http://10.0.0.2:8080 --out recua.conf', 'Write a file for nginx\'s conf.d folder'],
