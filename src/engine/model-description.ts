@@ -39,14 +39,15 @@ export interface ModelDescription {
   pooling: Pooling;
   /** Whether the file or the settings have a chat template. */
   hasChatTemplate: boolean;
-  /** Its Jinja source, '' if there is none. */
+  /** Jinja source of the chat template, '' if there is none. */
   chatTemplate: string;
   /** It can chat and complete. */
   canGenerate: boolean;
   /** It can fill gaps in code. */
   canInfill: boolean;
-  /** Texts of the tokens that begin and end a text; '' if there are none. */
+  /** Text of the token that begins a text; '' if there is none. */
   bosText: string;
+  /** Text of the token that ends a text; '' if there is none. */
   eosText: string;
   /** It gives embedding vectors. */
   canEmbed: boolean;
@@ -54,9 +55,9 @@ export interface ModelDescription {
   canRerank: boolean;
   /** Available devices. */
   devices: Device[];
-  /** The devices in use. */
+  /** The devices in use besides the CPU, and how many layers they compute. */
   offload: Offload;
-  /** Memory that it takes on these together, as measured while it was loaded. */
+  /** Memory that it takes on these devices together, as measured while it was loaded. */
   deviceBytes: number;
   /** ggml's backends in this build. */
   backends: string[];

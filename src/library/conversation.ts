@@ -19,8 +19,8 @@ export interface ChatResult<Output = undefined> {
   reasoning: string;
   /**
    * Calls that the program has to answer. Empty if there were none, or if the library ran their
-   * tools. If `finishReason` is `'length'`, the last call may be cut: it is not run, and its
-   * arguments may be a text.
+   * tools. If `finishReason` is `'length'`, the library runs none of them, and the last one may be
+   * cut: its arguments may be a text.
    */
   toolCalls: ToolCall[];
   /** The parsed answer if a `schema` was given, else undefined. */
@@ -36,7 +36,10 @@ export interface ChatResult<Output = undefined> {
   usage: Usage;
   /** Milliseconds, summed over all tool rounds. */
   timings: Timings;
-  /** The seed that reproduces this answer. */
+  /**
+   * The seed that reproduces this answer; with tool calls in between, only its first round, unless
+   * the option `seed` was set.
+   */
   seed: number;
   /**
    * Problems the program should know about, as sentences, e.g. a tool call that could not be

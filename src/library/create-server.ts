@@ -14,7 +14,10 @@ import { openOptions } from './options.js';
 
 /** Options for serving several models. */
 export interface ModelsServerOptions extends Omit<ServerOptions, 'alias'> {
-  /** The models of {@link openModels}; a request that names none gets the first. */
+  /**
+   * The models of {@link openModels}; a request that names none gets the first of its option
+   * `models`, or an error if that was not given.
+   */
   models: Models;
 }
 

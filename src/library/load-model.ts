@@ -25,8 +25,8 @@ import { readLoadOptions, type LoadOptions } from './options.js';
  *   store), or `builtin`, the small model that comes with Recua
  * @throws RecuaError (as a rejection) `model_not_found`, `ambiguous_model`, `file_unreadable`,
  *   `invalid_gguf`, `model_unusable`, `model_too_large`, `addon_missing`, `backend_unusable`,
- *   `device_not_found`, `gpu_unavailable`, `cancelled`, and `invalid_type` or `invalid_value` for
- *   options
+ *   `device_not_found`, `gpu_unavailable`, `sandbox_unavailable`, `cancelled`, and `invalid_type`
+ *   or `invalid_value` for options
  */
 export async function loadModel(name: string, options: LoadOptions = {}): Promise<Model> {
   if (typeof name !== 'string') throw new RecuaError('invalid_type', `Expected the name of a model, got ${typeof name}.`, { param: 'name' });

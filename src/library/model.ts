@@ -31,9 +31,8 @@ export interface ModelEvents {
   /** The model is ready again after a crash. */
   ready: [info: ModelInfo];
   /**
-   * The engine process died and is restarting. Running answers continue where they stopped; after
-   * two deaths an answer runs alone, and if the process dies again, it rejects with
-   * `model_crashed`.
+   * The engine process died and is restarting. Running answers continue where they stopped; one
+   * that repeatedly kills the process rejects with `model_crashed`.
    */
   crashed: [error: RecuaError];
   /**
@@ -43,7 +42,7 @@ export interface ModelEvents {
   failed: [error: RecuaError];
   /** `dispose()` has finished. */
   closed: [];
-  /** A log line. The log never contains prompts or answers. */
+  /** A log line, never with prompts or answers. Those of leased models: {@link ModelsEvents}. */
   log: [level: 'debug' | 'info' | 'warn' | 'error', text: string];
 }
 
@@ -135,8 +134,9 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
    * @returns the answer: iterate it to stream, await it for the whole result
    * @throws RecuaError (as a rejection) `invalid_type`, `invalid_value`, `invalid_messages`,
    *   `invalid_schema`, `invalid_grammar`, `context_length_exceeded`, `chat_unsupported`,
-   *   `queue_full`, `cancelled`, `answer_incomplete`, `answer_invalid`, `generation_failed`,
-   *   `model_crashed`, `closed`
+   *   `queue_full`, `queue_timeout`, `cancelled`, `answer_incomplete`, `answer_invalid`,
+   *   `no_token_left`, `generation_failed`, `model_crashed`, `model_stuck`, `request_set_aside`,
+   *   `closed`
    */
   chat<const S extends Schema | undefined = undefined>(input: string | readonly Message[], options: ChatOptions<S> = {}): Reply<ChatResult<FromSchema<S>>> {
     return this.#reply(options?.signal, async (engine, work) => {
@@ -180,7 +180,8 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
    *   vectors is their cosine similarity
    * @throws RecuaError (as a rejection) `embeddings_unsupported`, `context_length_exceeded` (with
    *   `details.index`), `invalid_type`, `invalid_value` for an empty text, `queue_full`,
-   *   `model_crashed`, `cancelled`, `closed`
+   *   `generation_failed`, `model_crashed`, `model_stuck`, `request_set_aside`, `cancelled`,
+   *   `closed`
    */
   embed(text: string, options?: { signal?: AbortSignal | undefined }): Promise<Float32Array>;
   embed(texts: readonly string[], options?: { signal?: AbortSignal | undefined }): Promise<Float32Array[]>;
@@ -199,9 +200,7 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
    *
    * @param options `topN`: return only the best `topN` documents (default: all)
    * @returns the documents' indexes and scores, best first
-   * @throws RecuaError (as a rejection) `rerank_unsupported`, `context_length_exceeded` (with
-   *   `details.index`), `invalid_type`, `invalid_value` for an empty text, `queue_full`,
-   *   `model_crashed`, `cancelled`, `closed`
+   * @throws RecuaError (as a rejection) `rerank_unsupported`, and all other codes of `embed`
    */
   async rerank(query: string, documents: readonly string[], options: { topN?: number | undefined; signal?: AbortSignal | undefined } = {}): Promise<Ranked[]> {
     const fields = openOptions(options, ['topN', 'signal']);
@@ -246,11 +245,12 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
   }
 
   /**
-   * Saves the KV cache of the conversation that ran last to a file, so that a later process can
+   * Saves the KV cache of the conversation that ended last to a file, so that a later process can
    * continue it without prefill. The file has mode 0600 and is replaced atomically.
    *
    * @throws RecuaError (as a rejection) `store_unwritable` or `disk_full` if the file cannot be
-   *   written; `chat_unsupported` for a model that only embeds
+   *   written; `file_unreadable` if the first such call finds the model's file changed;
+   *   `chat_unsupported` for a model that only embeds
    */
   async saveState(path: string): Promise<SavedState> {
     return await this.#using((engine) => engine.saveState(readPath(path)));
@@ -259,10 +259,11 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
   /**
    * Restores the KV cache that `saveState` wrote: prompts that begin with its tokens reuse them.
    * Resolves with 0 tokens and a `reason` if the file comes from another model, other settings or
-   * another version, or is damaged, or if every sequence is busy.
+   * another version, is damaged or longer than the context, or if every sequence is busy.
    *
-   * @throws RecuaError (as a rejection) `file_unreadable` if the file is missing or cannot be read;
-   *   `chat_unsupported` for a model that only embeds
+   * @throws RecuaError (as a rejection) `file_unreadable` if the file is missing or cannot be read,
+   *   or if the first such call finds the model's file changed; `chat_unsupported` for a model that
+   *   only embeds
    */
   async restoreState(path: string): Promise<SavedState> {
     return await this.#using((engine) => engine.restoreState(readPath(path)));

@@ -40,8 +40,8 @@ export interface ModelOptions extends OptionsOf<typeof engineConfigSettings> {
 /** Which models to open, how to load them, and their limits. */
 export interface OpenOptions extends OptionsOf<typeof engineConfigSettings>, OptionsOf<typeof poolSettings> {
   /**
-   * The models by name. The first is the default model. Default: all models that `recua list`
-   * shows.
+   * The models by name. The first is the default model. Default: all complete models that `recua
+   * list` shows, and no default model.
    */
   models?: Readonly<Record<string, ModelOptions>> | undefined;
   /** Called with each log line from the start, as the `log` event is. */
@@ -72,9 +72,12 @@ export interface ModelStatus {
   state: ModelState['state'];
   /** While loading: the fraction that is loaded, 0 to 1. */
   fraction?: number;
-  /** Why loading failed. It is retried when something changes. */
+  /** Why loading failed. A request tries again if something has changed, or after a pause. */
   error?: RecuaError;
-  /** Its properties when it was last loaded; undefined if it never was. */
+  /**
+   * Its properties when it was last loaded; undefined if it never was, or if another file has its
+   * name now.
+   */
   info: Omit<ModelInfo, 'path'> | undefined;
   /**
    * Set if its file was replaced or removed since it was loaded. The loaded model stays in use; the
@@ -147,7 +150,7 @@ export class Models extends EventEmitter<ModelsEvents> implements AsyncDisposabl
    * await chat.dispose();
    * ```
    *
-   * @param name its name or an alias; default: the first model
+   * @param name its name or an alias; default: the first of the option `models`
    * @throws RecuaError (as a rejection) `model_not_found`, the codes of a failed load,
    *   `model_too_large` if it cannot fit, `queue_full`, `cancelled`, `closed`
    */
@@ -241,9 +244,9 @@ export class Models extends EventEmitter<ModelsEvents> implements AsyncDisposabl
  * await models.dispose();
  * ```
  *
- * @throws RecuaError (as a rejection) `model_not_found`, `ambiguous_model`, `invalid_gguf`, and
- *   `invalid_type` or `invalid_value` for options; for pinned models also the codes of a failed
- *   load
+ * @throws RecuaError (as a rejection) `model_not_found`, `ambiguous_model`, `file_unreadable`,
+ *   `invalid_gguf`, and `invalid_type` or `invalid_value` for options; for pinned models also the
+ *   codes of a failed load
  */
 export async function openModels(options: OpenOptions = {}): Promise<Models> {
   const fields = openOptions(options, ['models', 'onLog', ...Object.keys(engineConfigSettings), ...Object.keys(poolSettings)]);

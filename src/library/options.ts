@@ -22,9 +22,9 @@ import { readTools, type ToolChoice, type Tools } from './tools.js';
 export interface LoadOptions extends OptionsOf<typeof engineConfigSettings> {
   /**
    * `true` (the default) runs the model in its own process: if llama.cpp aborts, only that process
-   * dies. Recua restarts it, and running answers continue. `false` runs the model in this process:
-   * no process to start and no messages between processes, but an abort in llama.cpp ends the
-   * program.
+   * dies. Recua restarts it, and running answers continue. `false` runs the model in this process,
+   * always without a sandbox: no process to start and no messages between processes, but an abort
+   * in llama.cpp ends the program.
    */
   isolated?: boolean | undefined;
   /** Called while the model loads, with the fraction that is loaded, 0 to 1. */
@@ -41,12 +41,15 @@ export interface LoadOptions extends OptionsOf<typeof engineConfigSettings> {
 /** Options for generating text. */
 export interface GenerateOptions
   extends OptionsOf<typeof answerSettings>, OptionsOf<typeof samplerSettings> {
-  /** Mirostat 1 or 2, which replaces the other samplers. Default 0: off. */
+  /**
+   * Mirostat 1 or 2. It replaces all other samplers, also the penalties, but not the temperature;
+   * at temperature 0 it has no effect. Default 0: off.
+   */
   mirostat?: 0 | 1 | 2 | undefined;
   /**
    * Seed of the sampler. The same seed, request and build give the same answer, except where
    * rounding decides: cached tokens, or other requests in the same step, change the last digits.
-   * Only the low 32 bits of larger integers count. Default: random.
+   * Only the low 32 bits of larger integers count. Default −1: random.
    */
   seed?: number | undefined;
   /**

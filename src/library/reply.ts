@@ -39,7 +39,7 @@ export interface ReplyWork {
  * deltas are merged. Leaving the loop early cancels the answer, as does aborting the `signal`
  * option. Both ways of reading throw a `RecuaError`: `cancelled` after cancelling, `closed` after
  * `dispose()`, `model_crashed` if the answer repeatedly kills the engine process, or the reason why
- * the request cannot be answered.
+ * the request cannot be answered. An error that a tool threw is passed on unchanged.
  */
 export class Reply<Result> implements Promise<Result>, AsyncIterable<ReplyDelta> {
   readonly #result: Promise<Result>;
