@@ -12,7 +12,10 @@ import type { makeLog } from '../terminal/output.js';
 /** The versions that support Node 20; 3.x of some of these packages does not. */
 const packages = ['@opentelemetry/sdk-trace-node@2', '@opentelemetry/exporter-trace-otlp-http@0.223', '@opentelemetry/resources@2'];
 
-/** Time to send spans, also when the server stops. OTEL_EXPORTER_OTLP_TIMEOUT overrides it. */
+/**
+ * Time to send spans, which OTEL_EXPORTER_OTLP_TIMEOUT overrides. A stop waits so long for the last
+ * ones.
+ */
 const longestSendMs = 5_000;
 
 type Log = ReturnType<typeof makeLog>;

@@ -87,7 +87,7 @@ export async function proveNow(families: readonly string[], settings: ProveSetti
       return { refused, chosen: undefined };
     }
     if (result.kind === 'proved') {
-      if (!remember({ key: known.key, proved: [...proved, ...wanted], refused }, beside)) log('debug', 'the check of the CPU library could not be noted; the next process repeats it');
+      if (!remember({ key: known.key, proved: [...proved, ...wanted], refused }, beside)) log('debug', 'the check of the CPU library could not be noted; the next load repeats it');
       log('debug', `${basename(result.chosen.library)} passed its test: ${wanted.length} families of kernels, ${Math.round(performance.now() - startMs)} ms`);
       return { refused, chosen: result.chosen };
     }

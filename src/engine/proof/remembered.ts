@@ -39,7 +39,7 @@ export function remembered(beside = false): Proof | undefined {
   return { ...newest, proved: [...new Set(same.flatMap(({ proved }) => proved))] };
 }
 
-/** Returns false if it could not be written: the next process then proves it again. */
+/** Returns false if it could not be written: the next load then proves it again. */
 export function remember(found: Omit<Proof, 'timeMs'>, beside = false): boolean {
   const proof: Proof = { ...found, timeMs: Date.now() };
   const place = addonPlace();
