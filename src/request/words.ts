@@ -42,12 +42,12 @@ const samplers: Readonly<Record<keyof typeof samplerSettings, string>> = {
   dryAllowedLength: 'How many tokens a phrase may repeat before DRY penalizes it.',
   dryPenaltyLastN: 'How many tokens back DRY looks; -1 means the whole context.',
   xtcProbability: 'How often XTC drops the likeliest tokens; 0 is never.',
-  xtcThreshold: 'XTC drops the tokens above this probability, except the least likely of them.',
+  xtcThreshold: 'XTC drops the tokens above this probability, except the least likely of them; above 0.5, XTC is off.',
   mirostatTau: 'The entropy that Mirostat aims at.',
   mirostatEta: 'Learning rate of Mirostat.',
   dynatempRange: 'How far the temperature may move up and down; it is lower where the model is certain; 0 is off.',
   dynatempExponent: "How the dynamic temperature follows the distribution's entropy.",
-  adaptiveTarget: 'Probability that the sampler `adaptive_p` aims at; -1 is off.',
+  adaptiveTarget: 'Probability that the sampler `adaptive_p` aims at, if `samplers` lists it; -1 is off.',
   adaptiveDecay: 'How slowly `adaptive_p` forgets.',
   minKeep: 'Minimum number of tokens that each sampler keeps.',
   minTokens: 'Before this many tokens, neither an end-of-text token nor a stop string ends the answer; the end of a grammar still does.',
@@ -70,10 +70,10 @@ export const samplingWords: Words = {
     is: [{ type: 'object', additionalProperties: { anyOf: [{ type: 'number', minimum: -100, maximum: 100 }, { const: false }] } }, 'array'],
     default: {},
   },
-  ignore_eos: { text: 'The answer goes on until it reaches its maximum length.', default: false },
+  ignore_eos: { text: 'End-of-text tokens do not end the answer: it goes on until its maximum length or a stop string.', default: false },
   samplers: {
-    text: "llama.cpp's samplers in the order to apply them, by name (`penalties`, `dry`, `top_n_sigma`, `top_k`, `typ_p`, `top_p`, `min_p`, `xtc`, `temperature`, `infill`, `adaptive_p`) or as a string of letters (`edskypmxt`), each once. `infill` must come after `top_k`, with a `top_k` of at most 256. An empty list means the default ones.",
-    is: [{ type: 'string', maxLength: 32 }, 'array'],
+    text: "llama.cpp's samplers in the order to apply them, by name (`penalties`, `dry`, `top_n_sigma`, `top_k`, `typ_p`, `top_p`, `min_p`, `xtc`, `temperature`, `infill`, `adaptive_p`) or as a string of their letters (`edskypmxtia`, in this order), each once. `infill` must come after `top_k`, with a `top_k` from 1 to 256. An empty list means the default: the first nine in this order.",
+    is: [{ type: 'string', maxLength: 11 }, 'array'],
   },
   dry_sequence_breakers: { text: 'Texts at which DRY starts over; by default a line feed, `:`, `"` and `*`. Only read if `dry_multiplier` is above 0.' },
 };
@@ -146,7 +146,7 @@ export const tellingWords: Words = {
   return_tokens: { text: 'Include the token ids of the answer.', default: false },
   return_progress: { text: 'A stream reports prefill progress.', default: false },
   timings_per_token: { text: 'A stream reports timings with each piece.', default: false },
-  t_max_predict_ms: { text: 'Time limit for generation after the first token, in milliseconds; 0 and -1 mean no limit.', default: 0 },
+  t_max_predict_ms: { text: 'Time limit for generation after the first token, in milliseconds; the answer then ends at the next line feed. 0 and -1 mean no limit.', default: 0 },
 };
 
 /** Fields of `readTopLogprobs`. */
@@ -169,7 +169,7 @@ export const truncationWords: Words = {
 
 /** Field of `readPriority`. */
 export const priorityWords: Words = {
-  service_tier: { text: '`priority` goes before all queued requests, `flex` after them; any other value waits its turn. Running requests are not interrupted.', is: [{}], default: 'auto' },
+  service_tier: { text: '`priority` goes before all other queued requests, `flex` after them; any other value waits its turn. The `priority` of an API key limits this. Running requests are not interrupted.', is: [{}], default: 'auto' },
 };
 
 export const streamWords: Words = {

@@ -10,7 +10,7 @@ const health = named('Health', object({
   'model?': told(words('loading', 'loaded', 'failed', 'closed'), 'On a server with a single model.'),
   'models?': told(mapOf(object({ value: text, ...state })), 'On a server with several models: the state of each.'),
   'running?': told(integer, 'Running requests.'), 'waiting?': told(integer, 'Queued requests.'),
-  requests: told(integer, 'Requests to the model since the server started, including failed ones.'),
+  requests: told(integer, 'Requests that a model began to answer since the server started, including those that then failed.'),
   'crashes?': told(integer, 'Crashes of the engine process.'),
   'progress?': told(number, 'Progress of loading, 0 to 1.'),
   'error?': told(mapOf(anything), 'The reason, as in error replies.'),
@@ -37,7 +37,7 @@ export const operations = {
   },
   metrics: {
     id: 'getMetrics', topic: 'Server', summary: "The server's metrics, in Prometheus format.",
-    about: "Recua's own metrics start with `recua_`; the same numbers are also exported under the names of llama-server (`llamacpp:`) and vLLM (`vllm:`). [watching.md](watching.md) lists them all. Needs an API key if the server has keys.",
+    about: "Recua's own metrics start with `recua_`; many of the same numbers are also exported under the names of llama-server (`llamacpp:`) and vLLM (`vllm:`). [watching.md](watching.md) lists them all. Needs an API key if the server has keys.",
     reply: { schema: told(text, "Prometheus' text format 0.0.4."), type: 'text/plain' }, error, errors: [],
   },
   document: {

@@ -65,7 +65,7 @@ function readStops(body: Fields): string[] {
 
 const efforts = ['low', 'medium', 'high', 'xhigh', 'max'] as const;
 
-/** Without the field, the chat template decides. */
+/** Without the field, the model thinks if its chat template supports that. */
 function readThinking(body: Fields): Pick<ChatRequest, 'enableThinking' | 'templateKwargs' | 'thoughts'> {
   const given = body.fields('thinking');
   const type = given?.word('type', ['enabled', 'disabled', 'adaptive']);

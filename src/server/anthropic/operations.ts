@@ -30,7 +30,7 @@ const block: Words = {
 
 const format: Words = {
   type: '`json_schema`, or `text`.',
-  schema: { text: 'The JSON schema, enforced during generation; `true` allows any JSON.', is: [{ type: 'object' }, { const: true }] },
+  schema: { text: 'For `json_schema`: the JSON schema, enforced during generation; `true` allows any JSON. A keyword that cannot be enforced is a 400.', is: [{ type: 'object' }, { const: true }] },
 };
 
 const fields: Words = {
@@ -55,7 +55,7 @@ const fields: Words = {
   'tool_choice.type': '`auto`, `any`, `tool` or `none`.',
   'tool_choice.name': 'For `tool`: name of the tool.',
   'tool_choice.disable_parallel_tool_use': { text: 'Allow at most one call per answer.', default: false },
-  thinking: 'Whether the model thinks. If omitted, the chat template decides.',
+  thinking: 'Whether the model thinks, if its chat template supports that. If omitted, it does.',
   'thinking.type': '`enabled`, `disabled` or `adaptive`.',
   'thinking.budget_tokens': 'For `enabled`: most tokens of thinking.',
   output_config: 'Settings of the answer.',
@@ -94,13 +94,14 @@ const body: Body = {
     },
     { messages: hello, output_format: schema, thinking_budget_tokens: 1 },
     { messages: hello, output_format: { type: 'text' }, thinking_token_budget: 1 },
+    { messages: hello, output_config: { format: { type: 'text' } }, tool_choice: { type: 'auto' } },
     ...constraintExamples.map((part) => ({ messages: hello, ...part })),
   ],
   words: fields,
 };
 
 const usage = named('MessageUsage', object({
-  input_tokens: told(integer, 'Prompt tokens evaluated.'),
+  input_tokens: told(integer, 'Prompt tokens evaluated; in `message_start`, all of the prompt.'),
   cache_creation_input_tokens: integer,
   cache_read_input_tokens: told(integer, 'Prompt tokens reused from the cache.'),
   output_tokens: integer,

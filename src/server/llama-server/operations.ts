@@ -1,6 +1,6 @@
 // The reference entries of llama-server's routes: descriptions of fields, replies, examples.
 // Mounted with the routes by dialect.
-import { admissionWords, constraintExamples, constraintWords, refused, samplingWords, streamWords, tellingWords, type Words } from '../../request/words.js';
+import { admissionWords, constraintExamples, constraintWords, refused, samplingWords, streamWords, tellingWords, type FieldWords, type Words } from '../../request/words.js';
 import { anyContext, readAdmission } from '../exchange/admission.js';
 import { chatBody } from '../openai/operations.js';
 import { progress, timings } from '../openai/replies.js';
@@ -68,7 +68,7 @@ const infillBody: Body = {
 
 const slotBody: Body = {
   name: 'SlotRequest', read: readSlotBody, examples: [{ filename: 'story.bin' }],
-  words: { filename: 'Name of the file in the folder: letters, digits, spaces and `. _ -`. Not needed for `erase`.', ...admissionWords },
+  words: { filename: 'Name of the file in the folder: letters, digits, spaces and `. _ -`. Not needed for `erase`.', ...admissionWords, keep_alive: { ...admissionWords['keep_alive'] as FieldWords, text: 'No effect.' } },
 };
 
 const tokenizeBody: Body = {
@@ -107,7 +107,7 @@ const chunk = named('NativeCompletionChunk', oneOf(
 
 const nativeReply = named('NativeCompletionReply', oneOf(whole, told(list(whole), 'For several answers.'), told(mapOf(anything), 'With `response_fields`.')));
 const model = { model: told(text, 'Name of the model; omit it for the default model.') };
-const loadedErrors = ['model_not_found', 'model_loading', 'model_unusable'] as const;
+const loadedErrors = ['model_not_found', 'ambiguous_model', 'model_loading', 'model_unusable'] as const;
 const count = named('InputTokens', object({ object: 'response.input_tokens', input_tokens: integer, 'warnings?': warnings }));
 
 const props = named('Props', object({

@@ -1,5 +1,5 @@
 // The models in Ollama's format: GET /api/tags, /api/ps, /api/version, POST /api/show. The lists
-// only have the name of a model that was never loaded here; show reads its file.
+// only have the name of a model that was not loaded since the start; show reads its file.
 import { createHash } from 'node:crypto';
 import type { Request, RequestHandler, Response } from 'express';
 import type { PoolModel } from '../../engine/pool-api.js';

@@ -36,21 +36,23 @@ const detail = named('OllamaModelDetails', object({ parent_model: text, format: 
 const model = { name: text, model: text, modified_at: text, size: integer, digest: text, details: detail };
 
 const line = named('OllamaPullProgress', object({ status: text, 'digest?': text, 'total?': integer, 'completed?': integer }));
-const shelfErrors = ['model_fixed', 'model_not_found'] as const;
+const shelfErrors = ['unknown_parameter', 'model_fixed', 'model_not_found'] as const;
 const hubErrors = [
   'hub_unreachable', 'hub_offline', 'hub_broken', 'hub_rate_limited', 'hub_token_missing', 'hub_token_refused', 'license_not_accepted', 'repository_not_found', 'revision_not_found',
   'repository_file_not_found', 'download_failed', 'download_wrong_content', 'download_changed', 'download_corrupt', 'disk_full', 'store_unwritable', 'ambiguous_model', 'invalid_name', 'invalid_gguf',
 ] as const;
+/** Of copying and deleting, which ask the hub nothing. */
+const storeErrors = ['ambiguous_model', 'file_unreadable', 'store_unwritable', 'disk_full'] as const;
 const onMachine = "Only for clients on the server's own machine; if the server has API keys, only for keys with `admin`.";
 
 export const operations = {
   chat: {
     id: 'ollamaChat', topic, summary: 'Answer a conversation: as a stream of lines, unless `stream` is false.', body: chatBody,
-    reply: { schema: chat }, stream: { type: ndjson, event: oneOf(chat, error) }, error, errors: [...chatErrors, 'model_fixed'],
+    reply: { schema: chat }, stream: { type: ndjson, event: oneOf(chat, error) }, error, errors: chatErrors,
   },
   generate: {
     id: 'ollamaGenerate', topic, summary: 'Answer one prompt: as a stream of lines, unless `stream` is false.', body: generateBody,
-    reply: { schema: generate }, stream: { type: ndjson, event: oneOf(generate, error) }, error, errors: [...chatErrors, 'model_fixed'],
+    reply: { schema: generate }, stream: { type: ndjson, event: oneOf(generate, error) }, error, errors: chatErrors,
   },
   embed: {
     id: 'ollamaEmbed', topic, summary: 'Compute normalized embedding vectors for texts.', about: 'Texts are never truncated: a text longer than the context is an error.', body: embedBody,
@@ -66,16 +68,16 @@ export const operations = {
       modelfile: text, parameters: text, template: text, 'license?': text, details: detail, modified_at: text, model_info: mapOf(anything),
       capabilities: list(words('completion', 'tools', 'thinking', 'embedding')),
     }) },
-    error, errors: ['model_not_found'],
+    error, errors: ['unknown_parameter', 'model_not_found', 'ambiguous_model'],
   },
   pull: {
     id: 'ollamaPull', topic, summary: 'Download a model from the hub.', about: onMachine, body: pullBody, reply: { schema: line }, stream: { type: ndjson, event: oneOf(line, error) }, error,
     errors: [...shelfErrors, ...hubErrors, 'cancelled'],
   },
-  copy: { id: 'ollamaCopy', topic, summary: 'Give a model a second name; no file is copied.', about: onMachine, body: copyBody, reply: { schema: anything, empty: true }, error, errors: [...shelfErrors, ...hubErrors, 'alias_taken'] },
-  remove: { id: 'ollamaDelete', topic, summary: 'Remove a model, or a second name of one.', about: onMachine, body: deleteBody, reply: { schema: anything, empty: true }, error, errors: [...shelfErrors, ...hubErrors] },
+  copy: { id: 'ollamaCopy', topic, summary: 'Give a model a second name; no file is copied.', about: onMachine, body: copyBody, reply: { schema: anything, empty: true }, error, errors: [...shelfErrors, ...storeErrors, 'invalid_name', 'alias_taken'] },
+  remove: { id: 'ollamaDelete', topic, summary: 'Remove a model, or a second name of one.', about: onMachine, body: deleteBody, reply: { schema: anything, empty: true }, error, errors: [...shelfErrors, ...storeErrors, 'invalid_usage'] },
   tags: {
-    id: 'ollamaTags', topic, summary: 'List the models that requests can name.', about: 'A model that was never loaded here shows only its name.',
+    id: 'ollamaTags', topic, summary: 'List the models that requests can name.', about: 'Of a model that was not loaded since the server started, only the name and the time of its file are shown.',
     reply: { schema: object({ models: list(object(model)) }) }, error, errors: [],
   },
   ps: {

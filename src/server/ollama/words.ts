@@ -40,7 +40,8 @@ const thinking = [{ reasoning_budget_tokens: 1 }, { thinking_budget_tokens: 1 },
 
 export const chatBody: Body = {
   name: 'OllamaChatRequest',
-  read: (body) => [readAdmission(body), readChat(body, anyContext)],
+  // Without messages, the route loads or unloads the model.
+  read: (body) => [readAdmission(body), body.peek('messages') === undefined ? undefined : readChat(body, anyContext)],
   examples: [
     { model: 'default', messages: [{ role: 'user', content: 'Hello! Who are you?' }], stream: false, options: { num_predict: 40 } },
     {
@@ -52,7 +53,7 @@ export const chatBody: Body = {
     ...[...thinking, ...constrained].map((part) => ({ messages: [], ...part })),
   ],
   words: {
-    messages: 'The conversation. An empty list loads the model, or with `keep_alive: 0` unloads it.',
+    messages: 'The conversation. Without messages, the request loads the model, or with `keep_alive: 0` unloads it.',
     'messages[]': { text: '', name: 'OllamaMessage' },
     'messages[].role': 'Role of the speaker.',
     'messages[].content': { text: 'The text.', default: '' },
@@ -65,7 +66,7 @@ export const chatBody: Body = {
     'messages[].tool_calls[].function.arguments': { text: 'The arguments.', is: [{ type: 'object' }], default: {} },
     'messages[].tool_name': 'For a tool: its name.',
     'messages[].name': 'Another name of `tool_name`.',
-    'messages[].tool_call_id': 'For a tool: id of the call that this is the result of. If omitted, the first call without a result.',
+    'messages[].tool_call_id': 'For a tool: id of the call that this is the result of. If omitted, the first call without a result, of the tool `tool_name` if there is one.',
     ...common,
     truncate: { text: 'Drop the oldest turns of a conversation that does not fit the context, and say so in `warnings`.', default: false },
     tools: 'Tools that the model may call.',

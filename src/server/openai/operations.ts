@@ -64,7 +64,8 @@ const controlBody: Body = { name: 'ChatControlRequest', read: readControl, examp
 
 const error = errorResponse;
 const sse = 'text/event-stream';
-const shelfErrors = ['model_not_found', 'model_fixed', 'model_unusable', 'model_too_large', 'queue_full'] as const;
+const unloadErrors = ['unknown_parameter', 'model_not_found', 'ambiguous_model', 'model_fixed'] as const;
+const loadErrors = ['unknown_parameter', 'model_not_found', 'ambiguous_model', 'model_unusable', 'invalid_gguf', 'model_too_large', 'sandbox_unavailable', 'queue_full'] as const;
 
 export const operations = {
   chat: {
@@ -75,7 +76,7 @@ export const operations = {
   control: {
     id: 'controlChatCompletion', topic: 'Chat completions', summary: 'End the thinking of a running answer.',
     about: 'The answer must have been requested with `reasoning_control: true`. Ids of Responses and Messages work too.',
-    body: controlBody, reply: { schema: replies.controlReply }, error, errors: ['answer_not_found'],
+    body: controlBody, reply: { schema: replies.controlReply }, error, errors: ['unknown_parameter', 'answer_not_found'],
   },
   complete: {
     id: 'createCompletion', topic: 'Completions', summary: "Continue a text, in OpenAI's completions format.",
@@ -97,10 +98,10 @@ export const operations = {
     id: 'retrieveModel', topic: 'Models', summary: 'Get one model.', params: { id: 'Any name of the model; it may contain slashes.' }, reply: { schema: replies.model }, error, errors: ['model_not_found', 'ambiguous_model'],
   },
   load: {
-    id: 'loadModel', topic: 'Models', summary: 'Load a model, and reply when it is loaded.', about: 'A server that was started with one model has loaded it already.', body: loadBody, reply: { schema: replies.modelChanged }, error, errors: shelfErrors,
+    id: 'loadModel', topic: 'Models', summary: 'Load a model, and reply when it is loaded.', about: 'On a server with a single model, it waits until that is loaded.', body: loadBody, reply: { schema: replies.modelChanged }, error, errors: loadErrors,
   },
   unload: {
-    id: 'unloadModel', topic: 'Models', summary: 'Unload a model, after its running answers are complete.', about: 'A server that was started with one model refuses.', body: unloadBody, reply: { schema: replies.modelChanged }, error, errors: shelfErrors,
+    id: 'unloadModel', topic: 'Models', summary: 'Unload a model, after its running answers are complete.', about: 'A server with a single model refuses.', body: unloadBody, reply: { schema: replies.modelChanged }, error, errors: unloadErrors,
   },
   events: {
     id: 'watchModels', topic: 'Models', summary: 'Stream an event whenever a model changes state.', reply: { schema: replies.modelEvent, empty: true },

@@ -127,9 +127,9 @@ export const model = named('Model', object({
     'tokens_per_second?': told(number, 'Over the last seconds.'),
   }), 'State of the model. While it is `sleeping`, its conversations are on disk.'),
   memory_bytes: told(integer, 'Memory it uses, or used when it was loaded last; 0 if it was not loaded since the start.'),
-  requests: told(integer, 'Requests that are using the model.'),
+  requests: told(integer, 'Requests that use the model, or wait for it to be loaded.'),
   pinned: told(boolean, 'The model is never unloaded to make room.'), 'fixed?': told(boolean, 'Requests cannot unload the model.'),
-  expires_at: told(nullable(integer), 'When the model will be unloaded, in seconds since 1970; null if it stays loaded.'),
+  expires_at: told(nullable(integer), 'When the model will be unloaded, in seconds since 1970; null if it stays loaded, is in use or is not loaded.'),
   'file?': told(words('changed', 'gone'), 'The file on disk is no longer the one that was loaded. The server keeps serving the loaded model; the next load reads the new file.'),
   'max_model_len?': told(integer, 'Actual context size, known once the model was loaded, under the names that clients look for.'),
   'context_length?': integer, 'context_window?': integer,
@@ -137,7 +137,7 @@ export const model = named('Model', object({
   'meta?': object({
     vocab_type: integer, n_vocab: integer, n_ctx: integer, n_ctx_train: integer, n_embd: integer, n_params: integer, size: integer, ftype: text,
     devices: list(text), device_memory_bytes: told(integer, 'Memory that it takes on these devices together.'), n_gpu_layers: integer, n_layers: told(integer, 'Layers that can go to a GPU: those of the model and the output layer.'), description: text,
-    fingerprint: told(text, 'Identifies the file by its content, not its path.'),
+    fingerprint: told(text, 'Changes when another file has the name, or the file is changed; does not reveal the path.'),
   }),
 }));
 

@@ -88,7 +88,7 @@ export const chatWords: Words = {
   'prediction.content': { text: 'The text, or a list of its parts.', is: ['string', 'array'] },
   'prediction.content[].type': { text: '`text`.', default: 'text' },
   'prediction.content[].text': 'The text of the part.',
-  continue_final_message: { text: 'Continue the last message, which must be an assistant\'s. By default, the answer continues the last message whenever it is an assistant\'s.', is: ['boolean', { type: 'string', enum: ['content', 'reasoning_content'] }] },
+  continue_final_message: { text: 'Continue the last message, which must be an assistant\'s. By default, the answer continues the last message whenever it is an assistant\'s without tool calls; `false` prevents that only together with `add_generation_prompt: true`.', is: ['boolean', { type: 'string', enum: ['content', 'reasoning_content'] }] },
   add_generation_prompt: 'Whether the prompt ends with the start of an assistant turn.',
   ...truncationWords,
   ...foreignWords,

@@ -61,7 +61,7 @@ class Page {
     return [
       '# HTTP API', '', '<!-- Written by scripts/docs.mjs from the routes in src/server: change it there. -->', '',
       ...prose(info.description),
-      ...prose(`Any route with a JSON body may fail with ${codes(bodyErrors)}, and any route at all with ${codes(routeErrors)}. Each route lists its other codes; [errors.md](errors.md) explains them all. \`GET /openapi.json\` is this page for programs.`),
+      ...prose(`Any route with a body may fail with ${codes(bodyErrors)}, and any route at all with ${codes(routeErrors)}. Each route lists its other codes; [errors.md](errors.md) explains them all. \`GET /openapi.json\` is this page for programs.`),
       ...tags.flatMap(({ name }) => [`- [${name}](#${anchor(name)}): ${this.#of(name).map((told) => this.#link(told)).join(', ')}`]), '',
       ...topics,
       ...this.#groupLines(),
@@ -270,8 +270,8 @@ function curl({ method, path, operation }: Told): string {
   return `curl${asked} ${place} -H 'Content-Type: application/json' \\\n  -d '${JSON.stringify(example)}'`;
 }
 
-function errors({ responses }: PathOperation): string[] {
-  const usual: readonly ErrorCode[] = [...bodyErrors, ...routeErrors];
+function errors({ requestBody, responses }: PathOperation): string[] {
+  const usual: readonly ErrorCode[] = requestBody ? [...bodyErrors, ...routeErrors] : routeErrors;
   const own = Object.values(responses).flatMap((response) => response['x-error-codes'] ?? []).filter((code) => !usual.includes(code));
   return own.length === 0 ? [] : prose(`Fails with ${codes(own)}.`);
 }

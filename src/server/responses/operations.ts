@@ -80,15 +80,15 @@ export const operations = {
   },
   count: {
     id: 'countResponseTokens', topic, summary: 'Count the tokens of a prompt.', body,
-    reply: { schema: named('ResponseInputTokens', object({ object: 'response.input_tokens', input_tokens: integer, 'warnings?': warnings })) }, error, errors: [...chatErrors, 'response_not_found'],
+    reply: { schema: named('ResponseInputTokens', object({ object: 'response.input_tokens', input_tokens: integer, 'warnings?': warnings })) }, error, errors: [...chatErrors, 'response_not_found', 'disk_full', 'store_unwritable'],
   },
   items: {
     id: 'listInputItems', topic, summary: 'List the input items of a stored response.', params,
     query: { ...pageQuery(20, 100), order: { type: 'string', enum: ['asc', 'desc'], default: 'desc', description: 'Newest first (`desc`) or oldest first.' } },
-    reply: { schema: pageOf('InputItemList', mapOf(anything)) }, error, errors: ['response_not_found', 'invalid_value', 'invalid_type'],
+    reply: { schema: pageOf('InputItemList', mapOf(anything)) }, error, errors: ['response_not_found', 'invalid_value', 'invalid_type', 'disk_full', 'store_unwritable'],
   },
   cancel: {
-    id: 'cancelResponse', topic, summary: 'Cancel a background response.', params, reply: { schema: response }, error, errors: ['response_not_found', 'invalid_value'],
+    id: 'cancelResponse', topic, summary: 'Cancel a background response.', params, reply: { schema: response }, error, errors: ['response_not_found', 'invalid_value', 'disk_full', 'store_unwritable'],
   },
   show: {
     id: 'retrieveResponse', topic, summary: 'Get a stored response, or one in progress.', params,
@@ -96,7 +96,7 @@ export const operations = {
       stream: { type: 'boolean', default: false, description: 'Stream its events, starting with the first.' },
       starting_after: { type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description: 'For a stream: the `sequence_number` of the last event the client has seen.' },
     },
-    reply: { schema: response }, stream, error, errors: ['response_not_found', 'invalid_value', 'invalid_type'],
+    reply: { schema: response }, stream, error, errors: ['response_not_found', 'invalid_value', 'invalid_type', 'disk_full', 'store_unwritable'],
   },
   remove: {
     id: 'deleteResponse', topic, summary: 'Delete a stored response.', params,

@@ -9,7 +9,7 @@ import { readResponseRequest } from './response-request.js';
 const partType: FieldWords = { text: 'Only text is supported. Ignored for reasoning.', is: [{ type: 'string', enum: ['input_text', 'output_text', 'text', 'refusal', 'reasoning_text'] }] };
 
 const item: Words = {
-  type: '`message`, `reasoning`, `function_call`, `custom_tool_call` and their outputs, or `item_reference`, which has only the `id` of a stored item. If omitted, the item is a message.',
+  type: '`message`, `reasoning`, `function_call`, `custom_tool_call` and their outputs, or `item_reference`, which has only the `id` of a stored item. If omitted, an item with a `role` is a message, and one with only an `id` an `item_reference`.',
   role: 'For a message: role of the speaker; `developer` means `system`.',
   content: { text: 'For a message: the text, or a list of its parts. For reasoning: a list of parts.', is: ['string', 'array'] },
   'content[].type': partType,
@@ -43,7 +43,7 @@ const fields: Words = {
   'tools[]': { text: '', name: 'ResponseTool' },
   'tools[].type': '`function`, `custom` for a tool that takes text instead of JSON, or `namespace` for a group of both.',
   ...under('tools[]', { ...functionWords('parameters'), ...customToolWords }),
-  'tools[].tools': 'For a namespace: its tools. The model calls them by their own names.',
+  'tools[].tools': 'For a namespace: its tools. The model and `tool_choice` know them as `NAMESPACE__NAME`; calls in the response have both names apart.',
   'tools[].tools[].type': '`function` or `custom`.',
   ...under('tools[].tools[]', { ...functionWords('parameters'), ...customToolWords }),
   stream_options: 'Accepted, with no effect.',
