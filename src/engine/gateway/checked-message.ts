@@ -1,5 +1,5 @@
-// Checks what an engine process sends, before the gateway uses it: a model's file may have taken the
-// process over, and a number that is none would break the gateway later, far from here.
+// Checks what an engine process sends, before the gateway uses it: a model's file may have taken
+// over the process, and a wrong value would end the gateway later, far from here.
 import { errorTable } from '../../errors.js';
 import { logLevels, type EngineEvent, type FromEngine, type RequestMessage } from '../protocol.js';
 
