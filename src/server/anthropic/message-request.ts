@@ -6,6 +6,7 @@ import { readConstraint, refuseBesideTools } from '../../request/constraint-fiel
 import { checkName, describe, int32Max, isObject, wrongType, type Fields } from '../../request/fields.js';
 import { readPriority } from '../../request/priority.js';
 import { readSampling } from '../../request/sampling-fields.js';
+import { readThinking } from '../../request/thinking.js';
 import { readThoughts } from '../../request/thoughts-fields.js';
 import { readTruncation } from '../../request/truncation.js';
 import type { ChatContext } from '../exchange/dialect.js';
@@ -41,7 +42,7 @@ export function readMessageRequest(body: Fields, { defaults, model }: ChatContex
       sampling,
       maxTokens: body.integer('max_tokens', { min: 1, max: int32Max }) ?? defaults.maxTokens,
       stop: stops,
-      ...readThinking(body),
+      ...readThoughtFields(body),
       template: '',
       ...readPriority(body),
     },
@@ -66,18 +67,16 @@ function readStops(body: Fields): string[] {
 const efforts = ['low', 'medium', 'high', 'xhigh', 'max'] as const;
 
 /** Without the field, the model thinks if its chat template supports that. */
-function readThinking(body: Fields): Pick<ChatRequest, 'enableThinking' | 'templateKwargs' | 'thoughts'> {
+function readThoughtFields(body: Fields): Pick<ChatRequest, 'enableThinking' | 'templateKwargs' | 'thoughts'> {
   const given = body.fields('thinking');
   const type = given?.word('type', ['enabled', 'disabled', 'adaptive']);
   given?.allow('display');
   if (given && type === undefined) throw wrongType(given.param('type'), '"enabled", "disabled" or "adaptive"', undefined);
   const budget = given?.integer('budget_tokens', { min: 0, max: int32Max });
   const effort = body.fields('output_config')?.word('effort', efforts);
-  const kwargs = body.object('chat_template_kwargs') ?? {};
   const others = readThoughts(body);
   return {
-    enableThinking: type !== 'disabled',
-    templateKwargs: { ...(effort === undefined ? {} : { reasoning_effort: effort }), ...kwargs },
+    ...readThinking(body, { enabled: type === 'enabled' || (type === 'disabled' ? false : undefined), effort }),
     ...(budget === undefined || type !== 'enabled' ? others && { thoughts: others } : { thoughts: { ...others, budget, param: 'thinking.budget_tokens' } }),
   };
 }

@@ -10,6 +10,7 @@ import { checkAnswers } from '../../request/continuation.js';
 import { readFunctions } from '../../request/function-tools.js';
 import { readSampling } from '../../request/sampling-fields.js';
 import { boundTold, readTopLogprobs } from '../../request/telling-fields.js';
+import { thinkingOf } from '../../request/thinking.js';
 import { readThoughts } from '../../request/thoughts-fields.js';
 import { writeTools } from '../../request/tool-text.js';
 import type { ChatAsked, ChatContext } from '../exchange/dialect.js';
@@ -40,7 +41,7 @@ export function readChat(body: Fields, context: ChatContext): OllamaBody {
   refuseBesideTools(common.constraint, { ...tools, toolChoice: 'auto' });
   const request: ChatRequest = {
     messages: JSON.stringify(messages), ...(body.boolean('truncate') ? { truncation: 'auto' as const } : {}), ...tools, toolChoice: 'auto', parallelToolCalls: undefined,
-    ...common, ...readThinking(body), ...withThoughts(body), template: '',
+    ...common, ...readThink(body), ...withThoughts(body), template: '',
   };
   return { prompts: [[request]], stream: body.boolean('stream') ?? true, warnings, tells: common.tells ?? {} };
 }
@@ -61,7 +62,7 @@ export function readGenerate(body: Fields, context: ChatContext): OllamaBody {
   const messages: ChatMessage[] = [...(system ? [{ role: 'system' as const, content: system }] : []), { role: 'user', content: prompt }];
   const request: ChatRequest = {
     messages: JSON.stringify(messages), messageSources: system ? ['system', 'prompt'] : ['prompt'], tools: '', toolSources: [], toolChoice: 'none', parallelToolCalls: undefined,
-    ...common, ...readThinking(body), ...withThoughts(body), template: '',
+    ...common, ...readThink(body), ...withThoughts(body), template: '',
   };
   return { prompts: [[request]], stream, warnings, tells: common.tells ?? {} };
 }
@@ -118,12 +119,12 @@ function readFormat(body: Fields): Constraint {
 
 const efforts = ['low', 'medium', 'high', 'max'] as const;
 
-function readThinking(body: Fields): Pick<ChatRequest, 'enableThinking' | 'templateKwargs'> {
+function readThink(body: Fields): Pick<ChatRequest, 'enableThinking' | 'templateKwargs'> {
   const think = body.get('think');
-  if (think === undefined || typeof think === 'boolean') return { enableThinking: think ?? true, templateKwargs: {} };
+  if (think === undefined || typeof think === 'boolean') return thinkingOf({ enabled: think });
   const effort = efforts.find((word) => word === think);
   if (effort === undefined) throw wrongValue('think', `true, false or one of ${efforts.join(', ')}`, think);
-  return { enableThinking: true, templateKwargs: { reasoning_effort: effort } };
+  return thinkingOf({ effort });
 }
 
 function withThoughts(body: Fields): Pick<ChatRequest, 'thoughts'> {

@@ -25,7 +25,9 @@ function readMessage(fields: Fields, open: OpenCalls): ChatMessage {
   const content = fields.string('content') ?? '';
   if (role === 'tool') {
     const name = fields.string('tool_name') ?? fields.string('name');
-    const id = fields.string('tool_call_id') ?? open.take(name);
+    const given = fields.string('tool_call_id');
+    if (given !== undefined) open.answered(given);
+    const id = given ?? open.take(name);
     return { role, content, ...(name ? { name } : {}), ...(id ? { tool_call_id: id } : {}) };
   }
   if (role !== 'assistant') return { role, content };
@@ -68,6 +70,7 @@ class OpenCalls {
   #named = 0;
   readonly #all = new CallQueue();
   readonly #ofName = new Map<string, CallQueue>();
+  readonly #ofId = new Map<string, OpenCall>();
 
   /**
    * An id for the next call, by its position: a random one would change the prompt of every turn.
@@ -80,9 +83,16 @@ class OpenCalls {
   add(name: string, id: string): void {
     const call = { id, isAnswered: false };
     this.#all.calls.push(call);
+    this.#ofId.set(id, call);
     const own = this.#ofName.get(name) ?? new CallQueue();
     this.#ofName.set(name, own);
     own.calls.push(call);
+  }
+
+  /** A result names its call. */
+  answered(id: string): void {
+    const call = this.#ofId.get(id);
+    if (call) call.isAnswered = true;
   }
 
   /** Id of the oldest call of that tool, or else of any. */

@@ -28,7 +28,7 @@ const common: Words = {
   options: 'Sampling and other settings of the answer.',
   ...under('options', options),
   format: { text: '`json`, or a JSON schema, enforced during generation; `true` allows any JSON.', is: [{ type: 'string', enum: ['json', ''] }, { type: 'object' }, { const: true }] },
-  think: { text: 'Whether the model thinks, or how much.', is: [{ type: 'boolean' }, { type: 'string', enum: ['low', 'medium', 'high', 'max'] }], default: true },
+  think: { text: 'Whether the model thinks, or how much. If omitted, its chat template decides, and most think.', is: [{ type: 'boolean' }, { type: 'string', enum: ['low', 'medium', 'high', 'max'] }] },
   ...constraintWords,
   ...thoughtsWords,
   ...topLogprobsWords,

@@ -2,8 +2,7 @@
 // by the dialect's chat. Unsupported fields that would change the answer are refused by name.
 import type { ChatRequest } from '../../engine/protocol.js';
 import type { Telling } from '../../engine/telling.js';
-import { RecuaError } from '../../errors.js';
-import { wrongType, type Fields } from '../../request/fields.js';
+import type { Fields } from '../../request/fields.js';
 import { readMessages } from './messages.js';
 import { readConstraint, refuseBesideTools } from '../../request/constraint-fields.js';
 import { allowed, foreign, isEmptyArray, readCount, readMaxTokens, readSlot, readStop, readStreamOptions, refuseAll } from './answer-fields.js';
@@ -12,13 +11,11 @@ import { readTools } from '../../request/function-tools.js';
 import { readPriority } from '../../request/priority.js';
 import { readSampling } from '../../request/sampling-fields.js';
 import { boundTold, readGenerateMs, readPrediction, readTelling, readTopLogprobs } from '../../request/telling-fields.js';
+import { readThinking } from '../../request/thinking.js';
 import { readThoughts } from '../../request/thoughts-fields.js';
 import { readTruncation } from '../../request/truncation.js';
 import { readVerbosity } from '../../request/verbosity.js';
 import type { ChatContext } from '../exchange/dialect.js';
-
-/** Templates use a handful, and llama.cpp compares each name with all others. */
-const maxTemplateKwargs = 63;
 
 export interface ChatBody {
   request: ChatRequest;
@@ -74,7 +71,7 @@ export function readChatRequest(body: Fields, { defaults, model }: ChatContext):
   return {
     request: {
       messages: JSON.stringify(messages), ...readContinuation(body, messages), ...readTruncation(body), ...tools, constraint, sampling,
-      maxTokens, stop: readStop(body), ...readThinking(body), template: '',
+      maxTokens, stop: readStop(body), ...readThinking(body, { enabled: body.boolean('enable_thinking'), effort: body.word('reasoning_effort', efforts) }), template: '',
       ...readGenerateMs(body), ...readPriority(body), ...readPrediction(body), ...(Object.keys(tells).length > 0 ? { tells } : {}),
       ...(thoughts ? { thoughts } : {}),
     },
@@ -88,26 +85,3 @@ export function readChatRequest(body: Fields, { defaults, model }: ChatContext):
 }
 
 const efforts = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const;
-
-/**
- * The most specific field wins: chat_template_kwargs, then enable_thinking, then reasoning_effort.
- */
-function readThinking(body: Fields): Pick<ChatRequest, 'enableThinking' | 'templateKwargs'> {
-  const { enable_thinking: inKwargs, ...templateKwargs } = body.object('chat_template_kwargs') ?? {};
-  const names = Object.keys(templateKwargs).length;
-  if (names > maxTemplateKwargs) {
-    throw new RecuaError('invalid_value', `Expected at most ${maxTemplateKwargs} names in chat_template_kwargs, got ${names}.`, { param: 'chat_template_kwargs' });
-  }
-  if (inKwargs !== undefined && inKwargs !== null && typeof inKwargs !== 'boolean') {
-    throw wrongType('chat_template_kwargs.enable_thinking', 'true or false', inKwargs);
-  }
-  const effort = body.word('reasoning_effort', efforts);
-  if (effort !== undefined && effort !== 'none' && !Object.hasOwn(templateKwargs, 'reasoning_effort')) {
-    templateKwargs['reasoning_effort'] = effort;
-  }
-  const enabled = body.boolean('enable_thinking');
-  const named = inKwargs ?? enabled;
-  // Some templates only think if this variable is set.
-  if (named === true) templateKwargs['enable_thinking'] = true;
-  return { enableThinking: named ?? effort !== 'none', templateKwargs };
-}

@@ -8,6 +8,7 @@ import { describe, int32Max, wrongType, wrongValue, type Fields } from '../../re
 import { readPriority } from '../../request/priority.js';
 import { readSampling } from '../../request/sampling-fields.js';
 import { boundTold, maxTopLogprobs } from '../../request/telling-fields.js';
+import { readThinking } from '../../request/thinking.js';
 import { readThoughts } from '../../request/thoughts-fields.js';
 import { readTruncation } from '../../request/truncation.js';
 import { readVerbosity } from '../../request/verbosity.js';
@@ -84,8 +85,7 @@ export function readResponseRequest(body: Fields, { defaults, model }: ChatConte
   return {
     request: {
       messages: JSON.stringify(messages), messageSources: sources, ...truncation, ...tools.request, constraint, sampling, maxTokens: most ?? defaults.maxTokens, stop: [],
-      enableThinking: effort !== 'none', templateKwargs: { ...(effort === undefined || effort === 'none' ? {} : { reasoning_effort: effort }), ...body.object('chat_template_kwargs') },
-      template: '', ...readPriority(body), ...(Object.keys(asked).length > 0 ? { tells: asked } : {}),
+      ...readThinking(body, { effort }), template: '', ...readPriority(body), ...(Object.keys(asked).length > 0 ? { tells: asked } : {}),
       ...(thoughts ? { thoughts } : {}),
     },
     tells,

@@ -59,7 +59,7 @@ const fields: Words = {
   'reasoning.summary': 'Echoed in the response; thinking is always returned in full.',
   include: 'Additional output: `reasoning.encrypted_content`, `message.output_text.logprobs`.',
   top_logprobs: { text: 'Report this many of the likeliest tokens at each position.', default: 0 },
-  chat_template_kwargs: { text: 'Variables for the chat template.', default: {} },
+  chat_template_kwargs: { text: 'Variables for the chat template, at most 63; an `enable_thinking` in here wins over `reasoning.effort`.', default: {} },
   ...thoughtsWords,
   ...truncationWords,
   ...priorityWords,

@@ -194,7 +194,7 @@ t.test('thinking, its budget, effort and format reach the engine', async (t) => 
   await send({ thinking: { type: 'enabled', budget_tokens: 1_024 } });
   await send({ thinking: { type: 'disabled' }, output_config: { effort: 'low', format: { type: 'json_schema', schema: { type: 'object' } } } });
   t.match(app.engine.requests, [
-    { enableThinking: true, constraint: { kind: 'none' }, thoughts: { budget: 1_024, param: 'thinking.budget_tokens' } },
+    { enableThinking: true, templateKwargs: { enable_thinking: true }, constraint: { kind: 'none' }, thoughts: { budget: 1_024, param: 'thinking.budget_tokens' } },
     { enableThinking: false, templateKwargs: { reasoning_effort: 'low' }, constraint: { kind: 'schema', schema: '{"type":"object"}', strict: true, param: 'output_config.format.schema' } },
   ]);
 });

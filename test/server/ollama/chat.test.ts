@@ -44,7 +44,11 @@ t.test('a result belongs to the oldest open call of its tool, or else to the old
     ...['b', 'unknown', 'a', undefined, 'a'].map(result), { role: 'user', content: 'y' },
   ];
   t.equal((await post(`${app.url}/api/chat`, { messages, stream: false })).status, 200);
-  t.strictSame(messagesOf(app.engine.requests[0]!).slice(1, 6).map(({ tool_call_id: id }) => id), ['2', '1', '3', '4', undefined]);
+  const idsOf = (request: number): unknown[] => messagesOf(app.engine.requests[request]!).filter(({ role }) => role === 'tool').map(({ tool_call_id: id }) => id);
+  t.strictSame(idsOf(0), ['2', '1', '3', '4', undefined]);
+  messages.splice(1, 5, { ...result('a'), tool_call_id: '1' }, result('a'), result());
+  t.equal((await post(`${app.url}/api/chat`, { messages, stream: false })).status, 200);
+  t.strictSame(idsOf(1), ['1', '3', '2'], 'a call that a result names is answered');
 });
 
 t.test('thoughts, text and calls come whole and streamed alike', async (t) => {
@@ -99,6 +103,8 @@ t.test('options, format and think reach the engine; options that need a reload a
   await post(`${app.url}/api/generate`, { prompt: 'p', system: 's', stream: false, format: 'json', think: 'high', options: { num_predict: -1 } });
   t.match(app.engine.requests[1], { templateKwargs: { reasoning_effort: 'high' }, constraint: { kind: 'schema' }, maxTokens: 2_147_483_647 });
   t.strictSame(messagesOf(app.engine.requests[1]!), [{ role: 'system', content: 's' }, { role: 'user', content: 'p' }]);
+  await post(`${app.url}/api/chat`, { messages, stream: false, think: true });
+  t.match(app.engine.requests[2], { enableThinking: true, templateKwargs: { enable_thinking: true } }, 'some templates think only where they are asked by name');
 });
 
 const refusals: [path: string, body: object, param: string][] = [

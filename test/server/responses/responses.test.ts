@@ -113,11 +113,14 @@ t.test('tools and formats reach the engine; hosted tools are left out and named'
   t.match(await send({ tools: [tool, { type: 'web_search' }], tool_choice: { type: 'function', name: 'get_weather' } }), { warnings: [/"web_search" is left out/] });
   await send({ tools: [tool, patch], tool_choice: { type: 'allowed_tools', mode: 'required', tools: [{ type: 'function', name: 'get_weather' }] } });
   await send({ text: { format: { type: 'json_schema', name: 'n', schema: { type: 'object' }, strict: true } }, reasoning: { effort: 'none' } });
-  const [named, allowed, format] = app.engine.requests;
+  await send({ reasoning: { effort: 'high' }, chat_template_kwargs: { enable_thinking: false } });
+  t.match(await send({ chat_template_kwargs: Object.fromEntries(Array.from({ length: 64 }, (_, at) => [`n${at}`, at])) }), { error: { code: 'invalid_value', param: 'chat_template_kwargs' } });
+  const [named, allowed, format, thoughtless] = app.engine.requests;
   t.match(named, { toolChoice: 'required', toolSources: [{ name: 'get_weather' }] });
   t.match(allowed, { toolChoice: 'required' });
   t.strictSame(allowed!.toolSources.map(({ name }) => name), ['get_weather']);
   t.match(format, { enableThinking: false, constraint: { kind: 'schema', strict: true, param: 'text.format.schema' } });
+  t.match(thoughtless, { enableThinking: false, templateKwargs: { reasoning_effort: 'high' } });
 });
 
 t.test('the model sees a tool of a namespace as namespace__name, and the client gets both parts', async (t) => {
