@@ -40,9 +40,11 @@ export class LogFile {
   /** Of the open file; undefined while it is opened or rotated. */
   #inode: number | undefined;
   #lookAtMs = 0;
+  /** The last trouble told; empty once a line is written again. */
+  #told = '';
 
   /**
-   * Calls `trouble` each time the file becomes unwritable. Throws if its folder cannot be created.
+   * Calls `trouble` when the file becomes unwritable. Throws if its folder cannot be created.
    */
   constructor(path: string, trouble: (message: string) => void, limits: Partial<LogFileLimits> = {}, format: LogFormat = 'text') {
     this.#path = resolve(path);
@@ -86,6 +88,7 @@ export class LogFile {
     for (const one of lines) {
       stream.write(`${this.#isCut ? '\n' : ''}${one}\n`, (cause) => {
         if (cause) this.#lost += counts;
+        else this.#told = '';
       });
       this.#isCut = false;
     }
@@ -127,6 +130,8 @@ export class LogFile {
       if (this.#stream !== stream) return;
       this.#stream = undefined;
       this.#retryAtMs = performance.now() + this.#limits.retryMs;
+      if (this.#told === cause.message) return;
+      this.#told = cause.message;
       this.#trouble(`The log file ${this.#path} cannot be written: ${cause.message}.`);
     });
     return stream;
