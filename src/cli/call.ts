@@ -14,7 +14,7 @@ import { stopCode } from './terminal/signals.js';
 import { allCommands, loadCommand } from './table.js';
 
 /** Commands that run for long or compute: a variable without effect would be noticed late. */
-const warnsOfVariables = ['run', 'chat', 'api', 'serve start', 'serve restart'];
+const warnsOfVariables = ['run', 'chat', 'api', 'serve start'];
 
 /** Runs one command line (without node and script) and returns the exit code. */
 export async function call(argv: readonly string[]): Promise<number> {

@@ -67,14 +67,14 @@ export const pull = command({
     ['recua pull owner/repo:Q4_K_M --limit-rate 2M', 'Leave bandwidth for others'],
   ],
   flags,
-  async run({ values, operands, given }) {
+  async run({ values, operands, origins }) {
     const [name, ...surplus] = operands;
     if (name === undefined) throw misuse('Expected a repository: recua pull <owner/repo>, such as recua pull owner/repo:Q4_K_M.');
     if (surplus.length > 0) throw misuse(`Expected one repository, got also ${surplus.join(' ')}.`);
     const hub = await Hub.fromEnvironment(process.env, saySetback);
     const request = readRequest(name, values, hub);
     if (request.word === undefined) {
-      const useless = (['force', 'dryRun', 'limitRate', 'connections'] as const).find((key) => given.has(key));
+      const useless = (['force', 'dryRun', 'limitRate', 'connections'] as const).find((key) => origins[key].from === 'flag');
       if (useless) throw misuse(`Expected a file to download with ${flags[useless].names[0]}: recua pull ${name} --file <name>, or ${request.repo}:<quantization>.`);
     }
     const stop = watchSignals();

@@ -34,6 +34,8 @@ t.test('without a file the models of a repository are listed', async (t) => {
   const quiet = await pull(hub, folder, ['owner/model', '-q']);
   t.equal(quiet.stdout, result.stdout);
   t.equal(quiet.stderr, '');
+  const set = await recua(['pull', 'owner/model'], '', { cwd: folder, env: { ...hub.environment(folder), RECUA_CONNECTIONS: '2', RECUA_LIMIT_RATE: '1M' } });
+  t.equal(set.stdout, result.stdout, 'settings for downloads are no reason to refuse');
 });
 
 t.test('on a terminal of 80 columns the listing cuts nothing and breaks no line', async (t) => {
