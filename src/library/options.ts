@@ -170,8 +170,10 @@ interface LoadWish extends Pick<LoadOptions, 'onProgress' | 'onLog' | 'signal'> 
 
 export function readLoadOptions(options: LoadOptions): LoadWish {
   const fields = openOptions(options, loadNames);
+  const isolated = fields.boolean('isolated') ?? true;
+  if (!isolated && fields.get('sandbox') === 'on') throw new RecuaError('invalid_value', 'Expected "auto" or "off" for sandbox with isolated: false, got "on": there is no sandbox for the program\'s own process.', { param: 'sandbox' });
   return {
-    isolated: fields.boolean('isolated') ?? true,
+    isolated,
     onProgress: readFunction(fields, 'onProgress'),
     onLog: readFunction(fields, 'onLog'),
     signal: readSignal(fields),

@@ -276,6 +276,8 @@ inBothModes('wrong arguments are refused by name, before any work', async (t, lo
   await t.rejects(Promise.resolve(model.chat('x', { nothingLikeIt: 5 } as object)), { code: 'invalid_value', message: /^Unknown option nothingLikeIt; expected one of .*maxTokens, / });
   t.equal(await codeOf(model.complete(7 as unknown as string)), 'invalid_type');
   t.equal(await codeOf(model.tokenize(7 as unknown as string)), 'invalid_type');
+  const { loadModel } = await import('recua');
+  await t.rejects(loadModel('builtin', { isolated: false, sandbox: 'on' }), { code: 'invalid_value', param: 'sandbox' });
 });
 
 t.test('a reply that nobody reads does not crash the program', async (t) => {
