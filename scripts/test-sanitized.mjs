@@ -1,7 +1,7 @@
 // `npm run test:sanitized -- address|thread [PATTERN...]`: runs the tests of the native code and of
 // the engine with an addon built with clang's AddressSanitizer (and UndefinedBehaviorSanitizer) or
-// ThreadSanitizer. Any sanitizer report is a failure, whatever the test says. Takes about an hour
-// without a pattern; each file prints a line.
+// gcc's ThreadSanitizer. Any sanitizer report is a failure, whatever the test says. Takes about an
+// hour without a pattern; each file prints a line.
 import { mkdirSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { spawnSync } from 'node:child_process';
 import { basename, join } from 'node:path';

@@ -113,7 +113,7 @@ export async function examine(commands: readonly AnyCommand[]): Promise<Examinat
  */
 export function adviseGpu(survey: Survey | undefined, graphics: Graphics, installation: Installation): GpuAdvice | undefined {
   if (!survey || survey.devices.some(({ kind }) => kind === 'gpu' || kind === 'igpu')) return undefined;
-  const backend = fittingBackend(graphics, survey.machine.platform);
+  const backend = fittingBackend(graphics, survey.machine);
   if (backend === undefined || survey.optional.some((one) => one.backend === backend)) return undefined;
   const name = `@recua/${survey.machine.platform}-${survey.machine.arch}-${backend}`;
   const command = isClone(installation) ? `RECUA_CMAKE_ARGS="-DGGML_${backend.toUpperCase()}=ON" npm run setup` : installCommand(installation, `${name}@${installation.version}`);

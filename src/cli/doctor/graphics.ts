@@ -82,8 +82,9 @@ function may(path: string, mode: number): boolean {
 }
 
 /** The backend whose package fits this hardware; undefined if none does. */
-export function fittingBackend({ nvidiaDriver, makers: found, renderNodes }: Graphics, platform: string): 'cuda' | 'vulkan' | undefined {
+export function fittingBackend({ nvidiaDriver, makers: found, renderNodes }: Graphics, { platform, arch }: { platform: string; arch: string }): 'cuda' | 'vulkan' | undefined {
   if (platform !== 'linux') return undefined;
-  if (nvidiaDriver !== '') return 'cuda';
+  // There is no package with CUDA for others: see npm/targets.json.
+  if (nvidiaDriver !== '' && arch === 'x64') return 'cuda';
   return found.some((maker) => ['NVIDIA', 'AMD', 'Intel'].includes(maker)) && renderNodes.length > 0 ? 'vulkan' : undefined;
 }

@@ -1,6 +1,6 @@
 // The reference entries of llama-server's routes: descriptions of fields, replies, examples.
 // Mounted with the routes by dialect.
-import { admissionWords, constraintExamples, constraintWords, refused, samplingWords, streamWords, tellingWords, type FieldWords, type Words } from '../../request/words.js';
+import { admissionWords, constraintExamples, constraintWords, refused, samplingWords, streamWords, tellingWords, type Words } from '../../request/words.js';
 import { anyContext, readAdmission } from '../exchange/admission.js';
 import { chatBody } from '../openai/operations.js';
 import { progress, timings } from '../openai/replies.js';
@@ -68,7 +68,7 @@ const infillBody: Body = {
 
 const slotBody: Body = {
   name: 'SlotRequest', read: readSlotBody, examples: [{ filename: 'story.bin' }],
-  words: { filename: 'Name of the file in the folder: letters, digits, spaces and `. _ -`. Not needed for `erase`.', ...admissionWords, keep_alive: { ...admissionWords['keep_alive'] as FieldWords, text: 'No effect.' } },
+  words: { filename: 'Name of the file in the folder: letters, digits, spaces and `. _ -`. Not needed for `erase`.', ...admissionWords },
 };
 
 const tokenizeBody: Body = {

@@ -9,7 +9,7 @@ import type { Engine } from '../../engine/api.js';
 import type { SavedState } from '../../engine/protocol.js';
 import { RecuaError } from '../../errors.js';
 import { wrongValue, type Fields } from '../../request/fields.js';
-import { readAdmission, readAll } from '../exchange/admission.js';
+import { readAdmission, readAll, residence } from '../exchange/admission.js';
 import type { Gateway } from '../http/gateway.js';
 import { refusePages } from '../access/pages.js';
 import { Query } from '../http/query.js';
@@ -25,9 +25,10 @@ interface Asked {
   model: string | undefined;
   /** Undefined if not given; erasing needs none. */
   filename: string | undefined;
+  keepAliveMs: number | undefined;
 }
 
-export function slotFiles({ poolFor, config, traffic }: Gateway): RequestHandler {
+export function slotFiles({ poolFor, config, staysAnyway, traffic }: Gateway): RequestHandler {
   return async (req: Request, res: Response) => {
     refusePages(req, res, () => undefined);
     if (config.slotSavePath === '') {
@@ -35,14 +36,15 @@ export function slotFiles({ poolFor, config, traffic }: Gateway): RequestHandler
     }
     const action = new Query(req).word('action', actions);
     if (action === undefined) throw wrongValue('action', 'save, restore or erase', undefined);
-    const { asked: { model, filename }, told } = readAll(req, readSlotBody);
+    const { asked: { model, filename, keepAliveMs }, told } = readAll(req, readSlotBody);
     if (action !== 'erase' && filename === undefined) throw wrongValue('filename', 'the name of a file', undefined);
     const signal = traffic.enter(res);
     const id = Number(req.params['id']);
-    const lease = await poolFor(res).lease(model, { signal });
+    const { warnings: ofStay, ...stay } = residence(keepAliveMs, staysAnyway(res));
+    const lease = await poolFor(res).lease(model, { signal, ...stay });
     try {
       const startMs = performance.now();
-      const warnings = [...told.warnings ?? [], sayOf(action)];
+      const warnings = [...told.warnings ?? [], ...ofStay, sayOf(action)];
       if (action === 'erase') {
         await lease.engine.forget();
         return void res.json({ id_slot: id, warnings });
@@ -110,10 +112,10 @@ function sayOf(action: (typeof actions)[number]): string {
 }
 
 export function readSlotBody(body: Fields): Asked {
-  const { name } = readAdmission(body);
+  const { name, keepAliveMs } = readAdmission(body);
   const filename = body.string('filename');
   if (filename !== undefined && (filename.length > maxName || !/^[\w][\w .-]*$/.test(filename))) {
     throw wrongValue('filename', 'a name of letters, digits, spaces and . _ -, without a folder', filename);
   }
-  return { model: name, filename };
+  return { model: name, filename, keepAliveMs };
 }

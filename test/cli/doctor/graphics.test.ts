@@ -6,6 +6,8 @@ import { adviseGpu } from '#recua/cli/doctor/examination.js';
 import { findGraphics, fittingBackend } from '#recua/cli/doctor/graphics.js';
 import type { Survey } from '#recua/engine/gateway/survey.js';
 
+const x64 = { platform: 'linux', arch: 'x64' };
+
 /** The files of a machine; `class` 0x03… are display controllers. */
 function machine(t: Test, vendor: string, more: object = {}): string {
   return t.testdir({
@@ -22,8 +24,9 @@ t.test('an NVIDIA card with its driver needs the CUDA package', (t) => {
   chmodSync(join(root, 'bin', 'nvidia-smi'), 0o755);
   const graphics = findGraphics(root, { PATH: `/nowhere:${join(root, 'bin')}` });
   t.strictSame(graphics, { makers: ['NVIDIA'], nvidiaDriver: '550.54.15', nvidiaSmi: join(root, 'bin', 'nvidia-smi'), vulkanDrivers: [], renderNodes: [] });
-  t.equal(fittingBackend(graphics, 'linux'), 'cuda');
-  t.equal(fittingBackend(graphics, 'darwin'), undefined);
+  t.equal(fittingBackend(graphics, x64), 'cuda');
+  t.equal(fittingBackend({ ...graphics, renderNodes: [{ path: '/dev/dri/renderD128', usable: true }] }, { ...x64, arch: 'arm64' }), 'vulkan', 'which has a package there');
+  t.equal(fittingBackend(graphics, { ...x64, platform: 'darwin' }), undefined);
   t.equal(findGraphics(machine(t, '0x10de', { proc: { driver: { nvidia: { version: 'NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu\n' } } } }), {}).nvidiaDriver, '535.129.03');
   t.end();
 });
@@ -38,14 +41,14 @@ t.test('another card that programs can open needs the Vulkan package', (t) => {
     makers: ['AMD'], nvidiaDriver: '', nvidiaSmi: '', vulkanDrivers: [join(root, 'usr/share/vulkan/icd.d/radeon_icd.x86_64.json')],
     renderNodes: [{ path: join(root, 'dev/dri/renderD128'), usable: true }],
   });
-  t.equal(fittingBackend(graphics, 'linux'), 'vulkan');
+  t.equal(fittingBackend(graphics, x64), 'vulkan');
   t.strictSame(findGraphics(root, { VK_DRIVER_FILES: `${join(root, 'dev/dri/card0')}:/nowhere.json` }).vulkanDrivers, [join(root, 'dev/dri/card0')], 'what the loader is told');
   t.end();
 });
 
 t.test('a machine without a card, or with one whose maker has no driver, needs nothing', (t) => {
-  t.equal(fittingBackend(findGraphics(machine(t, '0x1234', { dev: { dri: { renderD128: '' } } }), {}), 'linux'), undefined);
-  t.equal(fittingBackend(findGraphics(machine(t, '0x8086'), {}), 'linux'), undefined);
+  t.equal(fittingBackend(findGraphics(machine(t, '0x1234', { dev: { dri: { renderD128: '' } } }), {}), x64), undefined);
+  t.equal(fittingBackend(findGraphics(machine(t, '0x8086'), {}), x64), undefined);
   t.match(findGraphics(t.testdir(), {}), { makers: [], nvidiaDriver: '', renderNodes: [] });
   t.end();
 });

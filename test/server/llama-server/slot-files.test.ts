@@ -36,6 +36,7 @@ t.test('a slot that one server saved and another restored is not evaluated again
   t.match(await other.act('?action=restore', { filename: 'story.bin' }), { status: 200, n_restored: saved.n_saved, n_read: saved.n_written });
   t.ok(await other.chat() > 20, 'the prompt is there');
   t.match(await other.act('?action=erase'), { status: 200, id_slot: 0, warnings: [/all idle conversations/] });
+  t.match(await other.act('?action=erase', { keep_alive: 5 }), { status: 200, warnings: [/keep_alive/, /all idle conversations/] });
   t.match(await other.act('?action=save', { filename: 'story.bin' }), { status: 200, n_saved: 0, warnings: [/slot/, /Nothing was saved.* is as it was/] });
   t.match(await other.act('?action=save', { filename: 'new.bin' }), { status: 200, n_saved: 0, warnings: [/slot/, /Nothing was saved.* no file/] });
   t.equal(await other.chat(), 0);
