@@ -18,7 +18,7 @@ export const poolSettings = {
     flag: {
       names: ['--keep-alive'], value: 'seconds', key: 'keepAliveSeconds', unit: secondMs,
       help: 'Unload a model this long after its last request; 0 means at once, -1 never. A single '
-        + 'model stays loaded unless this is set',
+        + 'model stays loaded unless this is changed',
     },
   },
   /** Maximum models loaded at once. Default 0: as many as memory holds. */
