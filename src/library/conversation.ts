@@ -93,7 +93,7 @@ export async function converse({ engine, request, allTools, tools, maxToolRounds
   const sum = <Key extends string>(all: Record<Key, number>[], keys: readonly Key[]) =>
     Object.fromEntries(keys.map((key) => [key, all.reduce((total, one) => total + one[key], 0)])) as Record<Key, number>;
   const usages = rounds.map(({ finish }) => finish.usage);
-  const thought = usages.flatMap(({ reasoningTokens }) => (reasoningTokens === undefined ? [] : [{ reasoningTokens }]));
+  const thoughts = usages.flatMap(({ reasoningTokens }) => (reasoningTokens === undefined ? [] : [{ reasoningTokens }]));
   const drafts = usages.flatMap(({ draftedTokens, acceptedTokens = 0 }) => (draftedTokens === undefined ? [] : [{ draftedTokens, acceptedTokens }]));
   return {
     content: rounds.length === 1 ? content : rounds.map(({ message }) => message.content).filter((text) => text !== '').join('\n\n'),
@@ -104,7 +104,7 @@ export async function converse({ engine, request, allTools, tools, maxToolRounds
     messages,
     usage: {
       ...sum(usages, ['promptTokens', 'cachedTokens', 'completionTokens']),
-      ...(thought.length > 0 ? sum(thought, ['reasoningTokens']) : {}),
+      ...(thoughts.length > 0 ? sum(thoughts, ['reasoningTokens']) : {}),
       ...(drafts.length > 0 ? sum(drafts, ['draftedTokens', 'acceptedTokens']) : {}),
     },
     timings: sum(rounds.map(({ finish }) => finish.timings), ['queueMs', 'promptMs', 'generateMs']),

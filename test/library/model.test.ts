@@ -23,6 +23,15 @@ inBothModes('a reply can be iterated and awaited', async (t, load) => {
   t.equal(await model.chat('Hello!', greedy).then(({ content }) => content), text);
 });
 
+inBothModes('the tokens of thoughts are counted', async (t, load) => {
+  const chatTemplate = '{% for m in messages %}{% if m.reasoning_content %}<think>\n{{ m.reasoning_content }}\n</think>\n{% endif %}{{ m.content }}\n{% endfor %}'
+    + '{% if add_generation_prompt %}<think>\n{% endif %}';
+  const model = await load(t, { chatTemplate });
+  const { reasoning, usage } = await model.chat('Tell me a story', { ...greedy, ...endless, maxTokens: 12 });
+  t.ok(reasoning.length > 0);
+  t.match(usage, { completionTokens: 12, reasoningTokens: 12 });
+});
+
 inBothModes('deltas that are read late are merged', async (t, load) => {
   const model = await load(t);
   const reply = model.chat('Count to 5.', greedy);
