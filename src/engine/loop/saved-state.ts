@@ -2,10 +2,10 @@
 // tokens, llama.cpp's bytes, and a SHA-256 of all of these, because llama.cpp trusts the counts
 // inside. The file is written and read in pieces while the engine computes, whatever its size.
 import { createHash, randomUUID } from 'node:crypto';
-import { open, rename, rm } from 'node:fs/promises';
+import { open, rename, rm, stat } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
 import { RecuaError } from '../../errors.js';
-import { openRegular } from '../../system/small-file.js';
+import { NotRegular, openRegular } from '../../system/small-file.js';
 import type { Fingerprint } from './fingerprint.js';
 
 const magic = Buffer.from('RECUAKV2');
@@ -33,6 +33,7 @@ export async function writeState(
   const header = Buffer.from(JSON.stringify({ fingerprint, tokens: tokens.length, stateBytes, chat }));
   const length = Buffer.alloc(4);
   length.writeUInt32LE(header.length);
+  await ensureReplaceable(path);
   const draft = `${path}.${randomUUID()}`;
   const file = await open(draft, 'wx', 0o600);
   try {
@@ -60,6 +61,12 @@ export async function writeState(
     await rm(draft, { force: true });
     throw error;
   }
+}
+
+/** Root's rename would put the file in the place of a device, such as /dev/null. */
+async function ensureReplaceable(path: string): Promise<void> {
+  const found = await stat(path).catch(() => undefined);
+  if (found && !found.isFile()) throw new NotRegular(`${path} is not a regular file`);
 }
 
 async function writeAll(file: FileHandle, bytes: Uint8Array): Promise<void> {

@@ -133,6 +133,15 @@ t.test('a file that claims billions of tokens, a pipe and a folder are refused a
   await t.rejects(readState(join(folder, 'pipe'), 'mine', () => 'never asked'), { code: 'file_unreadable', message: /regular file/ });
 });
 
+t.test('a state replaces no pipe or device', { skip: process.platform === 'win32' && 'Windows has no such files' }, async (t) => {
+  const folder = t.testdir();
+  const path = join(folder, 'pipe');
+  execFileSync('mkfifo', [path]);
+  await t.rejects(writeState(path, 'mine', new Int32Array(1), { sizeBytes: 10, read: () => {} }), { message: /regular file/ });
+  t.ok((await stat(path)).isFIFO());
+  t.strictSame(await readdir(folder), ['pipe']);
+});
+
 t.test('a state that cannot be written leaves the old one, and no draft', async (t) => {
   const folder = t.testdir();
   const path = join(folder, 'chat.kv');
