@@ -4,7 +4,7 @@ import { singleModel } from '../engine/gateway/single-model.js';
 import { makeConfig } from '../settings/config.js';
 import { createApp } from '../server/app.js';
 import { appSettings } from '../settings/server.js';
-import type { OptionsOf } from '../settings/kinds.js';
+import type { OptionsOf, ValuesOf } from '../settings/kinds.js';
 import { isServedName, servedNameRule } from '../models/names/served-name.js';
 import { isObject, wrongValue } from '../request/fields.js';
 import { readSettings } from '../request/setting-fields.js';
@@ -59,7 +59,7 @@ export function createServer(options: ModelsServerOptions): ServerApp;
 export function createServer(model: Model | ModelsServerOptions, options: ServerOptions = {}): ServerApp {
   if (!(model instanceof Model) && isObject(model) && 'models' in model) return serverOfSeveral(model);
   const { engine, served, path } = servingModelOf(model as Model);
-  const { alias = '', ...given } = readSettings(openOptions(options, Object.keys(appSettings)), appSettings);
+  const { alias = '', ...given } = readOptions(options, Object.keys(appSettings));
   if (alias !== '' && !isServedName(alias)) throw wrongValue('alias', servedNameRule, alias);
   const pool = singleModel(engine, alias === '' ? served : { ...served, id: alias, aliases: [...served.aliases, served.id] });
   changedWith(model as Model).add(pool);
@@ -68,6 +68,13 @@ export function createServer(model: Model | ModelsServerOptions, options: Server
     config: makeConfig({ ui: false, ...given, model: path }),
     log: (level, text) => void (model as Model).emit('log', level, text),
   });
+}
+
+/** An empty key, as of a variable that is not set, would leave the server open to everyone. */
+function readOptions(options: object, known: readonly string[]): Partial<ValuesOf<typeof appSettings>> {
+  const settings = readSettings(openOptions(options, known), appSettings);
+  if (settings.apiKey === '') throw wrongValue('apiKey', 'a key (leave it out if requests need none)', '');
+  return settings;
 }
 
 type SinglePool = ReturnType<typeof singleModel>;
@@ -90,7 +97,7 @@ function serverOfSeveral({ models, ...options }: ModelsServerOptions): ServerApp
   const pool = poolOf(models);
   const known = Object.keys(appSettings).filter((name) => name !== 'alias');
   return createApp({
-    pool, config: makeConfig({ ui: false, ...readSettings(openOptions(options, known), appSettings) }),
+    pool, config: makeConfig({ ui: false, ...readOptions(options, known) }),
     log: (level, text) => void models.emit('log', level, text),
   });
 }

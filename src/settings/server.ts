@@ -144,7 +144,7 @@ export const serverSettings = {
   },
   /**
    * The key that requests must carry (`Authorization: Bearer …` or `x-api-key`), or several,
-   * comma-separated. Default: none is required.
+   * comma-separated; an empty text is an error. Default: none is required.
    */
   apiKey: {
     kind: 'text', fallback: '', library: true,

@@ -86,6 +86,7 @@ inBothModes('only a loaded model and known options are accepted', async (t, load
   t.throws(() => createServer({} as Model), { code: 'invalid_type', param: 'model' });
   t.throws(() => createServer(model, { port: 8080 } as object), { code: 'invalid_value', param: 'port' });
   t.throws(() => createServer(model, { temperature: 101 }), { code: 'invalid_value', param: 'temperature' });
+  t.throws(() => createServer(model, { apiKey: '' }), { code: 'invalid_value', param: 'apiKey' }, 'not a server that is open to everyone');
   t.throws(() => createServer(model, { alias: 'a\nb' }), { code: 'invalid_value', param: 'alias' });
 });
 
