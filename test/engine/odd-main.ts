@@ -20,6 +20,8 @@ const odd: Record<string, unknown> = {
   'no model': { type: 'ready' },
   'a model of another shape': { type: 'ready', model: { contextSize: 'long' } },
   'counts that are no numbers': { type: 'events', status, events: [{ id: 1, kind: 'done', finishReason: 'stop', usage: { promptTokens: NaN, cachedTokens: 0, completionTokens: 0 }, timings: { queueMs: 0, promptMs: 0, generateMs: 0 }, seed: 1 }] },
+  'a list with a hole': { type: 'events', status, events: [{ id: 1, kind: 'delta', delta: { content: 'odd', tokens: new Array(1) } }] },
+  'endless lists of holes': { type: 'events', status, events: new Array(100).fill({ id: 1, kind: 'delta', delta: { tokens: new Array(2 ** 32 - 1) } }) },
   'the end of another kind of request': { type: 'events', status, events: [{ id: 1, kind: 'result', value: 'odd' }] },
 };
 

@@ -15,7 +15,8 @@ const bytes: Check = (value) => value instanceof Uint8Array;
 
 const maybe = (check: Check): Check => (value) => value === undefined || check(value);
 const among = (values: readonly unknown[]): Check => (value) => values.includes(value);
-const listOf = (check: Check): Check => (value) => Array.isArray(value) && value.every(check);
+/** every() would skip holes, of which a few bytes can hold four billion. */
+const listOf = (check: Check): Check => (value) => Array.isArray(value) && value.findIndex((one) => !check(one)) < 0;
 
 function shape(fields: Readonly<Record<string, Check>>): Check {
   const entries = Object.entries(fields);
