@@ -24,7 +24,7 @@ export interface ModelDescription {
   embeddingSize: number;
   /** Blocks of the network. */
   layers: number;
-  /** Context length in training, in tokens. */
+  /** Context length in training, in tokens; 0: the file states none that can be. */
   contextTrain: number;
   /** Effective tokens per request: the number that `context_length_exceeded` enforces. */
   contextSize: number;

@@ -122,7 +122,8 @@ async function open(
       vocabType: info.vocabType,
       embeddingSize: info.embeddingSize,
       layers: info.layers,
-      contextTrain: info.contextTrain,
+      // llama.cpp gives 2^31 and more as a negative number.
+      contextTrain: Math.max(0, info.contextTrain),
       contextSize: context?.contextSize ?? contextSize,
       leastContext: context && contextSize < smallContext ? await leastContext(model, options.chatTemplate) : 0,
       parallel: options.parallel,

@@ -80,3 +80,9 @@ t.test('a vocabulary that cannot write every text is refused', async (t) => {
   t.equal(await loadChanged(t, folder, path, '<0xF0>', () => {}), undefined);
   t.match(await loadChanged(t, folder, path, '<0xF0>', (bytes) => bytes.write('<0xf0>')), { code: 'model_unusable', message: /tokens for every character/ });
 });
+
+t.test('a context in training that llama.cpp reads as negative is unknown', async (t) => {
+  const length = 'llama.context_length';
+  const engine = startChanged(t, t.testdir(), builtinPath, length, (bytes) => bytes.writeUInt32LE(3_000_000_000, length.length + 4));
+  t.equal((await engine.ready()).contextTrain, 0);
+});
