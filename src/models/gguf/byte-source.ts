@@ -12,6 +12,8 @@ export interface ByteSource {
   readonly sizeBytes: number;
   /** For a file on disk: changes whenever its contents change. */
   readonly mark?: string;
+  /** For a file on disk: when it last changed, in seconds since 1970. */
+  readonly modifiedSeconds?: number;
   /**
    * Fills `target` from `offset`, as far as there are bytes; resolves to the number of bytes read.
    */
@@ -32,6 +34,7 @@ export async function fileSource(path: string): Promise<ByteSource> {
       name: path,
       sizeBytes: Number(stat.size),
       mark: markOf(stat),
+      modifiedSeconds: Number(stat.mtimeNs / 1_000_000_000n),
       read: async (target, offset) => (await file.read(target, 0, target.length, offset)).bytesRead,
       close: () => file.close(),
     };

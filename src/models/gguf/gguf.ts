@@ -37,6 +37,8 @@ export interface Gguf {
   sizeBytes: number;
   /** Mark of the file, if it is on disk: see ByteSource. */
   mark: string | undefined;
+  /** When the file last changed, in seconds since 1970, if it is on disk. */
+  modifiedSeconds: number | undefined;
   version: number;
   /** In file order. */
   metadata: ReadonlyMap<string, MetadataValue>;
@@ -89,15 +91,17 @@ class Reader {
   readonly #cursor: Cursor;
   readonly #path: string;
   readonly #mark: string | undefined;
+  readonly #modifiedSeconds: number | undefined;
   readonly #metadata = new Map<string, MetadataValue>();
   #keptBytes = 0;
   /** Indices of byte tokens, one bit per token. */
   #byteTokens: Uint8Array | undefined;
 
-  constructor(cursor: Cursor, { name, mark }: Pick<ByteSource, 'name' | 'mark'>) {
+  constructor(cursor: Cursor, { name, mark, modifiedSeconds }: Pick<ByteSource, 'name' | 'mark' | 'modifiedSeconds'>) {
     this.#cursor = cursor;
     this.#path = name;
     this.#mark = mark;
+    this.#modifiedSeconds = modifiedSeconds;
   }
 
   async read(): Promise<Gguf> {
@@ -117,7 +121,7 @@ class Reader {
     const dataOffset = Math.ceil(cursor.offset / alignment) * alignment;
     checkLayout(cursor, tensors, dataOffset);
     await this.#checkByteTokens();
-    return { path: this.#path, sizeBytes: cursor.sizeBytes, mark: this.#mark, version, metadata: this.#metadata, tensors, alignment, dataOffset };
+    return { path: this.#path, sizeBytes: cursor.sizeBytes, mark: this.#mark, modifiedSeconds: this.#modifiedSeconds, version, metadata: this.#metadata, tensors, alignment, dataOffset };
   }
 
   async #checkMagic(): Promise<void> {

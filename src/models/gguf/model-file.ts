@@ -1,7 +1,6 @@
 // A model: one GGUF file or the parts of a split model, on disk or on the hub, checked as a whole
 // and summarized.
 import { createHash } from 'node:crypto';
-import { stat } from 'node:fs/promises';
 import { basename, dirname, sep } from 'node:path';
 import { RecuaError } from '../../errors.js';
 import { fileSource, readMark } from './byte-source.js';
@@ -78,7 +77,7 @@ export async function readModelFile(model: string | PartOpener): Promise<ModelFi
     longestTokenBytes: longestOf(metadata.get('tokenizer.ggml.tokens')),
     chatTemplate: text(template),
     hasChatTemplate: template !== undefined && template !== '',
-    createdSeconds: typeof model === 'string' ? Math.floor((await stat(model)).mtimeMs / 1000) : 0,
+    createdSeconds: first.modifiedSeconds ?? 0,
   };
 }
 

@@ -40,10 +40,11 @@ t.test('readGguf() reads any source, even one that gives a few bytes at a time, 
     read: async (target, offset) => bytes.copy(target, 0, offset, offset + 7),
     close: async () => { closed++; },
   };
-  // The place of the file is marked; bytes from elsewhere are not.
-  const { mark, ...read } = await readGguf(path);
+  // The place of the file is marked and has a time; bytes from elsewhere have neither.
+  const { mark, modifiedSeconds, ...read } = await readGguf(path);
   t.ok(mark);
-  t.strictSame({ ...await readGguf(source), path }, { ...read, mark: undefined });
+  t.ok(modifiedSeconds);
+  t.strictSame({ ...await readGguf(source), path }, { ...read, mark: undefined, modifiedSeconds: undefined });
   t.equal(closed, 0);
   await t.rejects(readGguf({ ...source, read: async () => 0 }), { code: 'invalid_gguf', message: /owner\/repo\/a\.gguf is cut off/ });
 });

@@ -1,7 +1,8 @@
 import t from 'tap';
-import { rmSync, writeFileSync } from 'node:fs';
+import { rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { RecuaError } from '#recua/errors.js';
+import { fileSource } from '#recua/models/gguf/byte-source.js';
 import { readModelFile } from '#recua/models/gguf/model-file.js';
 import { gguf, sound, types } from '../gguf-bytes.js';
 import type { Meta, Spec } from '../gguf-bytes.js';
@@ -13,6 +14,18 @@ t.test('readModelFile() summarizes a model', async (t) => {
     tensorCount: 2, architecture: 'llama', name: 'Tiny', parameters: 128, quantization: 'Q8_0', contextTrain: 128, embeddingSize: 32, layers: 2,
     vocabSize: 3, hasChatTemplate: true, chatTemplate: '{{ messages }}',
   });
+});
+
+t.test('readModelFile() reads a file that is removed meanwhile', async (t) => {
+  const path = join(t.testdir(), 'tiny.gguf');
+  writeFileSync(path, gguf(sound));
+  utimesSync(path, 1_000, 1_000);
+  const open = async (file: string) => {
+    const source = await fileSource(file);
+    rmSync(file);
+    return source;
+  };
+  t.match(await readModelFile({ file: path, open }), { name: 'Tiny', createdSeconds: 1_000 });
 });
 
 t.test('readModelFile() names the most common type if the file names no quantization', async (t) => {
