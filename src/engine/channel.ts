@@ -78,8 +78,11 @@ export class Channel {
       if (length > longestMessage) throw new RangeError(`The message has ${length} bytes, and may have ${longestMessage}.`);
       const isComplete = bytes.length >= end;
       this.#wantedBytes = isComplete ? lengthBytes : end;
-      this.#received = [isComplete ? bytes.subarray(end) : bytes];
-      if (!isComplete) return undefined;
+      if (!isComplete) {
+        this.#received = [bytes];
+        return undefined;
+      }
+      this.#received = bytes.length > end ? [bytes.subarray(end)] : [];
       this.#receivedBytes -= end;
       return { message: deserialize(bytes.subarray(lengthBytes, end)) };
     } catch (thrown) {
