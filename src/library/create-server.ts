@@ -2,7 +2,8 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { singleModel } from '../engine/gateway/single-model.js';
 import { makeConfig } from '../settings/config.js';
-import { createApp } from '../server/app.js';
+import { createApp, type AppOptions } from '../server/app.js';
+import { Traffic } from '../server/http/traffic.js';
 import { appSettings } from '../settings/server.js';
 import type { OptionsOf, ValuesOf } from '../settings/kinds.js';
 import { isServedName, servedNameRule } from '../models/names/served-name.js';
@@ -33,6 +34,11 @@ export interface ServerApp {
   /** Starts a `node:http` server with only this app. */
   listen(port: number, host: string, listening?: () => void): Server;
   listen(port: number, listening?: () => void): Server;
+  /**
+   * Ends the app, not its models: it answers new requests with a 503, and running answers complete.
+   * Without this, an app stays in memory for as long as its models.
+   */
+  close(): void;
 }
 
 /**
@@ -62,12 +68,22 @@ export function createServer(model: Model | ModelsServerOptions, options: Server
   const { alias = '', ...given } = readOptions(options, Object.keys(appSettings));
   if (alias !== '' && !isServedName(alias)) throw wrongValue('alias', servedNameRule, alias);
   const pool = singleModel(engine, alias === '' ? served : { ...served, id: alias, aliases: [...served.aliases, served.id] });
-  changedWith(model as Model).add(pool);
-  return createApp({
+  const pools = changedWith(model as Model);
+  pools.add(pool);
+  return closable({
     pool,
     config: makeConfig({ ui: false, ...given, model: path }),
     log: (level, text) => void (model as Model).emit('log', level, text),
-  });
+  }, () => pools.delete(pool));
+}
+
+function closable(options: AppOptions, closed: () => void = () => {}): ServerApp {
+  const traffic = new Traffic();
+  const close = (): void => {
+    traffic.drain();
+    closed();
+  };
+  return Object.assign(createApp({ ...options, traffic }), { close });
 }
 
 /** An empty key, as of a variable that is not set, would leave the server open to everyone. */
@@ -96,7 +112,7 @@ function changedWith(model: Model): Set<SinglePool> {
 function serverOfSeveral({ models, ...options }: ModelsServerOptions): ServerApp {
   const pool = poolOf(models);
   const known = Object.keys(appSettings).filter((name) => name !== 'alias');
-  return createApp({
+  return closable({
     pool, config: makeConfig({ ui: false, ...readOptions(options, known) }),
     log: (level, text) => void models.emit('log', level, text),
   });

@@ -3,11 +3,14 @@ import { readFileSync } from 'node:fs';
 import { createServer as createHttpServer, type Server } from 'node:http';
 import { createServer as createHttpsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import express from 'express';
 import OpenAI from 'openai';
 import t, { type Test } from 'tap';
 import { createServer, RecuaError, type Model } from 'recua';
 import { getSecurely, makeCertificates } from '../server/access/certificates.js';
+import { until } from '../cli/home.js';
 import { inBothModes } from './modes.js';
 
 async function urlOf(t: Test, server: Server): Promise<string> {
@@ -35,6 +38,32 @@ inBothModes('the app can be mounted in an Express app of the program', async (t,
   t.equal((await client.chat.completions.create({ model: 'builtin', messages: [{ role: 'user', content: 'Hello!' }], max_tokens: 2 })).model, 'llama');
   await model.dispose();
   t.equal((await fetch(`${url}/llm/health`)).status, 503);
+});
+
+inBothModes('an app that is closed refuses new work, completes what runs, and leaves the memory', async (t, load) => {
+  setFlagsFromString('--expose-gc');
+  const gc = runInNewContext('gc') as () => void;
+  const model = await load(t);
+  const apps = await Promise.all(Array.from({ length: 3 }, async () => {
+    const app = createServer(model);
+    const server = createHttpServer(app).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const ask = async (): Promise<Response> => await fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}/v1/completions`, {
+      method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ prompt: 'x', max_tokens: 64, ignore_eos: true, stream: true }),
+    });
+    const running = await ask();
+    app.close();
+    t.match(await (await ask()).json(), { error: { code: 'shutting_down' } });
+    t.match(await running.text(), /data: \[DONE\]/);
+    server.closeAllConnections();
+    await new Promise((closed) => server.close(closed));
+    return new WeakRef(app);
+  }));
+  await until(() => {
+    gc();
+    return apps.every((app) => app.deref() === undefined);
+  });
+  t.equal((await model.complete('x', { maxTokens: 2 })).usage.completionTokens, 2, 'the model stays');
 });
 
 inBothModes('a body that the program has read before is an error', async (t, load) => {
