@@ -2,8 +2,7 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { singleModel } from '../engine/gateway/single-model.js';
 import { makeConfig } from '../settings/config.js';
-import { createApp, type AppOptions } from '../server/app.js';
-import { Traffic } from '../server/http/traffic.js';
+import { createMountedApp } from '../server/app.js';
 import { appSettings } from '../settings/server.js';
 import type { OptionsOf, ValuesOf } from '../settings/kinds.js';
 import { isServedName, servedNameRule } from '../models/names/served-name.js';
@@ -70,20 +69,11 @@ export function createServer(model: Model | ModelsServerOptions, options: Server
   const pool = singleModel(engine, alias === '' ? served : { ...served, id: alias, aliases: [...served.aliases, served.id] });
   const pools = changedWith(model as Model);
   pools.add(pool);
-  return closable({
+  return createMountedApp({
     pool,
     config: makeConfig({ ui: false, ...given, model: path }),
     log: (level, text) => void (model as Model).emit('log', level, text),
   }, () => pools.delete(pool));
-}
-
-function closable(options: AppOptions, closed: () => void = () => {}): ServerApp {
-  const traffic = new Traffic();
-  const close = (): void => {
-    traffic.drain();
-    closed();
-  };
-  return Object.assign(createApp({ ...options, traffic }), { close });
 }
 
 /** An empty key, as of a variable that is not set, would leave the server open to everyone. */
@@ -112,7 +102,7 @@ function changedWith(model: Model): Set<SinglePool> {
 function serverOfSeveral({ models, ...options }: ModelsServerOptions): ServerApp {
   const pool = poolOf(models);
   const known = Object.keys(appSettings).filter((name) => name !== 'alias');
-  return closable({
+  return createMountedApp({
     pool, config: makeConfig({ ui: false, ...readOptions(options, known) }),
     log: (level, text) => void models.emit('log', level, text),
   });

@@ -152,6 +152,19 @@ export function createApp(options: AppOptions): Express {
   return app;
 }
 
+/**
+ * An app for a server of somebody else. Its `close` refuses new work and ends its timers; `closed`
+ * is called then.
+ */
+export function createMountedApp(options: AppOptions, closed: () => void = () => {}): Express & { close(): void } {
+  const traffic = new Traffic();
+  const close = (): void => {
+    traffic.drain();
+    closed();
+  };
+  return Object.assign(createApp({ ...options, traffic }), { close });
+}
+
 /** All routes, with the middleware before them. */
 function routesOf(gateway: Gateway, metrics: RequestHandler): readonly (Pick<Dialect, 'before' | 'takesAnyType'> & { routes: readonly Route[] })[] {
   const own: Route[] = [

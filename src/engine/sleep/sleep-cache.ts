@@ -141,10 +141,13 @@ export class SleepCache {
     this.#asleep = new Set(ids.filter((_, i) => kept[i]));
   }
 
-  /** The model's file has changed: its conversations are invalid. */
+  /**
+   * The model's file has changed, so its conversations are invalid. In a lasting folder they stay:
+   * they may be of another server, whose model has the same name.
+   */
   drop(id: string): void {
     this.#asleep.delete(id);
-    if (this.#root === undefined) return;
+    if (this.#root === undefined || this.lasts) return;
     const folder = this.#folderOf(this.#root, id);
     try {
       // Not the folder: another server's engine may write there, and could not make it again.
