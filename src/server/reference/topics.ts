@@ -43,7 +43,7 @@ export const topics: Readonly<Record<Topic, string>> = {
   Ollama: '`name:latest` means `name`. A chat without messages loads a model; with `keep_alive: 0` it unloads it.',
   'Embeddings and reranking': 'Compute vectors of texts, or rank texts.',
   Tokens: 'See what a model reads.',
-  Models: 'The models and their state. Each loaded model runs in its own process. A server with a single model (started with one, and without `--keep-alive`, `--max-models` and `--max-memory`) keeps it loaded. Any other server unloads a model `--keep-alive` seconds after its last request (or the request\'s `keep_alive`), or when another model needs the '
+  Models: 'The models and their state. Each loaded model runs in its own process. A server with a single model (started with one, and with the defaults of `--keep-alive`, `--max-models` and `--max-memory`) keeps it loaded. Any other server unloads a model `--keep-alive` seconds after its last request (or the request\'s `keep_alive`), or when another model needs the '
     + 'memory and no request is using this one. With API keys, only keys with `admin` may set `keep_alive`; from others it has no effect, with a warning.',
   'Files and batches': 'The server keeps files until they are deleted or expire: at most 10,000 files and 16 GiB. A batch is a file of requests for chats, completions, embeddings or responses. `--parallel` of its requests run at '
     + 'once (at most 8), and only after the server has been free of other requests for a second. If other requests arrive and there are too few slots for all, batch requests are stopped and run again later. A batch may '
