@@ -32,7 +32,7 @@ const samplers: Readonly<Record<keyof typeof samplerSettings, string>> = {
   topK: 'Keep this many of the likeliest tokens; 0 and -1 are off.',
   minP: "Drop tokens below this fraction of the likeliest token's probability; 0 is off.",
   typicalP: 'Locally typical sampling; 1 is off.',
-  topNSigma: 'Keep tokens within this many standard deviations of the best logit; -1 is off.',
+  topNSigma: 'Keep tokens within this many standard deviations of the best logit; 0 and -1 are off.',
   repeatPenalty: 'Penalty on tokens that already occurred; 1 is off.',
   penaltyLastN: 'How many tokens back the penalties look; -1 means the whole context.',
   frequencyPenalty: 'Penalty for each occurrence of a token.',
@@ -49,7 +49,7 @@ const samplers: Readonly<Record<keyof typeof samplerSettings, string>> = {
   dynatempExponent: "How the dynamic temperature follows the distribution's entropy.",
   adaptiveTarget: 'Probability that the sampler `adaptive_p` aims at, if `samplers` lists it; -1 is off.',
   adaptiveDecay: 'How slowly `adaptive_p` forgets.',
-  minKeep: 'Minimum number of tokens that each sampler keeps.',
+  minKeep: 'Minimum number of tokens that `typ_p`, `top_p`, `min_p` and `xtc` each keep.',
   minTokens: 'Before this many tokens, neither an end-of-text token nor a stop string ends the answer; the end of a grammar still does.',
 };
 
@@ -63,8 +63,8 @@ const samplerFields = Object.entries(samplerSettings).flatMap(([key, setting]): 
 export const samplingWords: Words = {
   temperature: { text: '0 always takes the likeliest token. The default is the server\'s (`--temp`).', default: answerSettings.temperature.fallback },
   ...Object.fromEntries(samplerFields),
-  mirostat: { text: 'Version of Mirostat; 0 is off.', default: 0 },
-  seed: { text: 'The same request with the same seed gets the same answer, except where rounding decides: tokens that were cached, or other requests in the same step, change the last digits. Without a seed, or with -1, the server picks one at random. Only the low 32 bits count.', default: -1 },
+  mirostat: { text: 'Version of Mirostat; 0 is off. It replaces all other samplers, also the penalties and DRY, but not the temperature; at temperature 0 it has no effect.', default: 0 },
+  seed: { text: 'The same request with the same seed gets the same answer, except where rounding decides: tokens that were cached, or other requests in the same step, change the last digits. Without a seed, or with -1, the server picks one at random. A seed may have 53 bits and a sign; only its low 32 bits count.', default: -1 },
   logit_bias: {
     text: 'Bias to add to the logits of tokens, -100 to 100; `false` bans the token. Keys are token ids, or texts, whose tokens all get the bias. A list of `[key, bias]` pairs works too.',
     is: [{ type: 'object', additionalProperties: { anyOf: [{ type: 'number', minimum: -100, maximum: 100 }, { const: false }] } }, 'array'],
@@ -94,11 +94,11 @@ const expression = { type: 'string', minLength: 1 };
 const choices = { type: 'array', items: { type: 'string' }, minItems: 1 };
 
 const formatWords: Words = {
-  type: '`text`; `json_object`: any object; `json_schema`; `grammar`: a GBNF grammar; `regex`; `choice`: one of the given texts.',
+  type: '`text`; `json_object`: any object; `json_schema`; `grammar`: a grammar in GBNF or Lark; `regex`; `choice`: one of the given texts.',
   schema: { text: 'For `json_object` and `json_schema`: the JSON schema; `true` allows any JSON.', is: [schemaOrTrue] },
-  strict: { text: 'A schema keyword that cannot be enforced is a 400 instead of a warning.', default: false },
+  strict: { text: 'For `json_schema`: a schema keyword that cannot be enforced is a 400 instead of a warning.', default: false },
   name: 'A label with no effect on the answer.',
-  grammar: { text: 'For `grammar`: a grammar in GBNF.', is: [pattern] },
+  grammar: { text: 'For `grammar`: a grammar in GBNF or Lark.', is: [pattern] },
   regex: { text: 'For `regex`: the expression that the whole answer must match.', is: [pattern] },
   pattern: { text: 'Another name of `regex`.', is: [pattern] },
   choice: { text: 'For `choice`: the texts.', is: [choices] },

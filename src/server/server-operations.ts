@@ -9,7 +9,7 @@ const health = named('Health', object({
   status: words('ok', 'loading', 'stopping', 'error'),
   'model?': told(words('loading', 'loaded', 'failed', 'closed'), 'On a server with a single model.'),
   'models?': told(mapOf(object({ value: text, ...state })), 'On a server with several models: the state of each.'),
-  'running?': told(integer, 'Running requests.'), 'waiting?': told(integer, 'Queued requests.'),
+  'running?': told(integer, 'Running requests; without `waiting`, the queued ones are included.'), 'waiting?': told(integer, 'Queued requests.'),
   requests: told(integer, 'Requests that a model began to answer since the server started, including those that then failed.'),
   'crashes?': told(integer, 'Crashes of the engine process.'),
   'progress?': told(number, 'Progress of loading, 0 to 1.'),

@@ -50,7 +50,10 @@ export const samplerSettings = {
   },
   /** Locally typical sampling. Default 1: off. */
   typicalP: { kind: 'number', fallback: 1, min: 0, max: 1, fields: ['typical_p'] },
-  /** Keep tokens within this many standard deviations of the best logit. Default −1: off. */
+  /**
+   * Keep tokens within this many standard deviations of the best logit; 0 and −1 are off. Default
+   * −1.
+   */
   topNSigma: { kind: 'number', fallback: -1, min: -1, max: 100, fields: ['top_n_sigma'] },
   /** Penalty on tokens that already occurred. Default 1: off. */
   repeatPenalty: {
@@ -108,7 +111,7 @@ export const samplerSettings = {
   adaptiveTarget: { kind: 'number', fallback: -1, min: -1, max: 1, fields: ['adaptive_target'] },
   /** How slowly `adaptive_p` forgets, 0 to 0.99. Default 0.9. */
   adaptiveDecay: { kind: 'number', fallback: 0.9, min: 0, max: 0.99, fields: ['adaptive_decay'] },
-  /** Minimum number of tokens that each sampler keeps. Default 0. */
+  /** Minimum number of tokens that typical, top-p, min-p and XTC sampling each keep. Default 0. */
   minKeep: { kind: 'integer', fallback: 0, min: 0, max: maxCount, fields: ['min_keep'] },
   /**
    * Before this many tokens, neither an end-of-text token nor a stop string ends the answer; the

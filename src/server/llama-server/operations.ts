@@ -25,7 +25,7 @@ const common: Words = {
   ...samplingWords,
   ...constraintWords,
   ...tellingWords,
-  response_fields: 'Fields of the reply to return; `a/b` is the `b` in `a`. An empty list returns all.',
+  response_fields: 'Fields of the reply to return; `a/b` is the `b` in `a`. An empty list returns all. No effect on a stream.',
   n_indent: refused('indentation', { const: 0 }),
   grammar_lazy: refused('grammars apply from the first token', { const: false }),
   lora: 'Not supported: LoRA adapters. Only an empty list is accepted.',
@@ -105,7 +105,7 @@ const chunk = named('NativeCompletionChunk', oneOf(
   whole,
 ));
 
-const nativeReply = named('NativeCompletionReply', oneOf(whole, told(list(whole), 'For several answers.'), told(mapOf(anything), 'With `response_fields`.')));
+const nativeReply = named('NativeCompletionReply', oneOf(whole, told(list(whole), 'For several answers.'), told(mapOf(anything), 'With `response_fields`; for several answers, a list of these.')));
 const model = { model: told(text, 'Name of the model; omit it for the default model.') };
 const loadedErrors = ['model_not_found', 'ambiguous_model', 'model_loading', 'model_unusable'] as const;
 const count = named('InputTokens', object({ object: 'response.input_tokens', input_tokens: integer, 'warnings?': warnings }));
@@ -122,11 +122,11 @@ const refusedReply = { schema: error, empty: true } as const;
 
 export const operations = {
   complete: {
-    id: 'createNativeCompletion', topic: 'Completions', summary: "Continue a text, in llama-server's own format.", about: 'The last event of a stream has `stop: true` and every field of a complete answer, without its text.',
+    id: 'createNativeCompletion', topic: 'Completions', summary: "Continue a text, in llama-server's own format.", about: 'In a stream, the last event of each answer has `stop: true` and the fields of a complete answer, without its text, tokens and probabilities.',
     body: nativeBody, reply: { schema: nativeReply }, stream: { type: 'text/event-stream', event: oneOf(chunk, error) }, error, errors: [...inferenceErrors, 'unsupported_content', 'invalid_grammar', 'invalid_schema', 'chat_unsupported', 'no_token_left'],
   },
   infill: {
-    id: 'createInfill', topic: 'Completions', summary: 'Fill in code between a prefix and a suffix.', about: 'Needs a model with fill-in-the-middle tokens.',
+    id: 'createInfill', topic: 'Completions', summary: 'Fill in code between a prefix and a suffix.', about: 'Needs a model with fill-in-the-middle tokens. If the context has no room for all, other files are left out first; then the code around the gap is cut to the parts next to it, with a warning.',
     body: infillBody, reply: { schema: nativeReply }, stream: { type: 'text/event-stream', event: oneOf(chunk, error) }, error, errors: [...inferenceErrors, 'infill_unsupported', 'invalid_grammar', 'invalid_schema', 'chat_unsupported', 'no_token_left'],
   },
   props: {

@@ -20,7 +20,7 @@ const end = {
 };
 
 const answer = (said: Record<string, Schema>): Schema => object({
-  model: text, created_at: text, ...said, 'logprobs?': list(tokenLogprob), done: told(boolean, 'True in a complete answer and in the last line of a stream, which has all the fields below.'), ...end,
+  model: text, created_at: text, ...said, 'logprobs?': list(tokenLogprob), done: told(boolean, 'True in a complete answer and in the last line of a stream; only these have fields below.'), ...end,
 });
 
 const chat = named('OllamaChatResponse', answer({

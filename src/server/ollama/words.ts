@@ -19,7 +19,7 @@ const options: Words = {
   num_gpu: ofLoading('GPU offload'), main_gpu: ofLoading('the GPU'), num_thread: ofLoading('the number of threads'), num_batch: ofLoading('the batch size'),
   use_mmap: ofLoading('file mapping'), use_mlock: ofLoading('memory locking'), numa: ofLoading('the NUMA node'), low_vram: ofLoading('memory use'),
   ...constraintWords,
-  f16_kv: ofLoading('the KV cache type'), num_keep: ofLoading('the context'),
+  f16_kv: ofLoading('the KV cache type'), num_keep: { text: 'No effect, with a warning.', is: [{}] },
 };
 
 const common: Words = {
@@ -27,7 +27,7 @@ const common: Words = {
   stream: { text: 'Stream the answer.', default: true },
   options: 'Sampling and other settings of the answer.',
   ...under('options', options),
-  format: { text: '`json`, or a JSON schema, enforced during generation; `true` allows any JSON.', is: [{ type: 'string', enum: ['json', ''] }, { type: 'object' }, { const: true }] },
+  format: { text: '`json` (any object), or a JSON schema, enforced during generation; `true` allows any JSON.', is: [{ type: 'string', enum: ['json', ''] }, { type: 'object' }, { const: true }] },
   think: { text: 'Whether the model thinks, or how much. If omitted, its chat template decides, and most think.', is: [{ type: 'boolean' }, { type: 'string', enum: ['low', 'medium', 'high', 'max'] }] },
   ...constraintWords,
   ...thoughtsWords,
@@ -66,7 +66,7 @@ export const chatBody: Body = {
     'messages[].tool_calls[].function.arguments': { text: 'The arguments.', is: [{ type: 'object' }], default: {} },
     'messages[].tool_name': 'For a tool: its name.',
     'messages[].name': 'Another name of `tool_name`.',
-    'messages[].tool_call_id': 'For a tool: id of the call that this is the result of. If omitted, the first call without a result, of the tool `tool_name` if there is one.',
+    'messages[].tool_call_id': 'For a tool: id of the call that this is the result of. If omitted, the first call of `tool_name` that has no result yet, or else the first such call of any tool.',
     ...common,
     truncate: { text: 'Drop the oldest turns of a conversation that does not fit the context, and say so in `warnings`.', default: false },
     tools: 'Tools that the model may call.',
@@ -83,7 +83,7 @@ export const generateBody: Body = {
   words: {
     prompt: { text: 'The prompt. An empty one loads the model, or with `keep_alive: 0` unloads it.', default: '' },
     system: 'System message.',
-    raw: { text: 'Send the prompt to the model unchanged, without the chat template.', default: false },
+    raw: { text: 'Send the prompt to the model unchanged, without the chat template; `system` then has no effect.', default: false },
     ...common,
     suffix: refused('use `POST /infill`', { const: '' }),
     template: refused('the model brings its own template', { const: '' }),

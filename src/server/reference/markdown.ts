@@ -91,7 +91,7 @@ class Page {
 
   #parameters({ parameters = [] }: PathOperation): string[] {
     const rows = parameters.map(({ name, in: where, required, description, schema }): Row => (
-      { name: where === 'path' ? `{${name}}` : where === 'header' ? `${name}:` : `?${name}=`, type: this.#type(schema), text: `${required && where === 'query' ? '**Required.** ' : ''}${description}${defaultOf(schema)}` }
+      { name: where === 'path' ? `{${name}}` : where === 'header' ? `${name}:` : `?${name}=`, type: this.#type(schema), text: `${required && where !== 'path' ? '**Required.** ' : ''}${description}${defaultOf(schema)}` }
     ));
     return table('Parameter', rows);
   }

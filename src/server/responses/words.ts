@@ -8,6 +8,8 @@ import { readResponseRequest } from './response-request.js';
 
 const partType: FieldWords = { text: 'Only text is supported. Ignored for reasoning.', is: [{ type: 'string', enum: ['input_text', 'output_text', 'text', 'refusal', 'reasoning_text'] }] };
 
+const outputType: FieldWords = { text: 'Only text is supported.', is: [{ type: 'string', enum: ['input_text', 'output_text', 'text', 'refusal'] }] };
+
 const item: Words = {
   type: '`message`, `reasoning`, `function_call`, `custom_tool_call` and their outputs, or `item_reference`, which has only the `id` of a stored item. If omitted, an item with a `role` is a message, and one with only an `id` an `item_reference`.',
   role: 'For a message: role of the speaker; `developer` means `system`.',
@@ -22,7 +24,7 @@ const item: Words = {
   arguments: 'For a function call: the arguments, as JSON.',
   input: 'For a custom tool call: the text.',
   output: { text: 'For an output: the text, or a list of its parts.', is: ['string', 'array'] },
-  'output[].type': partType,
+  'output[].type': outputType,
   'output[].text': 'The text of the part.',
   'output[].refusal': 'The text, for type `refusal`.',
 };
