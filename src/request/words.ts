@@ -159,7 +159,7 @@ export const thoughtsWords: Words = {
   reasoning_budget_tokens: 'Maximum number of tokens of thinking; 0 allows none, -1 means no limit.',
   thinking_budget_tokens: 'Another name of `reasoning_budget_tokens`.',
   thinking_token_budget: 'Another name of `reasoning_budget_tokens`.',
-  reasoning_budget_message: 'Text to end the thinking with when the budget cuts it off; at most 4096 characters.',
+  reasoning_budget_message: 'Text to end the thinking with when the budget or a request (`reasoning_control`) cuts it off; at most 4096 characters.',
   reasoning_control: { text: 'Allow `POST /v1/chat/completions/control` to end the thinking of this answer.', default: false },
 };
 

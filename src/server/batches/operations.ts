@@ -13,7 +13,7 @@ const body: Body = {
   read: readBatch,
   examples: [{ input_file_id: 'file-0123', endpoint: '/v1/chat/completions', completion_window: '24h' }, { input_file_id: 'a', endpoint: '/v1/embeddings', completion_window: '1h', output_expires_after: {} }],
   words: {
-    input_file_id: 'An uploaded file with one request per line: `{"custom_id": "1", "method": "POST", "url": "/v1/chat/completions", "body": {…}}`.',
+    input_file_id: 'An uploaded file with one request per line, at most 50,000: `{"custom_id": "1", "method": "POST", "url": "/v1/chat/completions", "body": {…}}`.',
     endpoint: 'The route of all requests in the file.',
     completion_window: 'How long the batch may take, such as `24h`; at most `30d`.',
     metadata: 'Echoed in the batch: up to 16 pairs of strings.',

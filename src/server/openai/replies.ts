@@ -53,7 +53,7 @@ export const chatCompletion = named('ChatCompletion', object({
     'tokens?': tokens,
     finish_reason: finishReason,
   })),
-  usage, timings, 'warnings?': warnings,
+  usage, timings: told(timings, 'Those of the first answer.'), 'warnings?': warnings,
 }));
 
 export const chatCompletionChunk = named('ChatCompletionChunk', object({
@@ -89,7 +89,7 @@ const completionChoice = (reason: typeof finishReason) => object({ text, index: 
 export const completion = named('Completion', object({
   id: text, object: 'text_completion', created: integer, model: text, system_fingerprint: fingerprint,
   choices: list(completionChoice(finishReason)),
-  usage, timings, 'warnings?': warnings,
+  usage, timings: told(timings, 'Those of the first answer.'), 'warnings?': warnings,
 }));
 
 export const completionChunk = named('CompletionChunk', object({
