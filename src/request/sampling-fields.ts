@@ -88,11 +88,11 @@ function lookBack(tokens: number, contextSize: number): number {
 }
 
 /**
- * OpenAI's seeds have 64 bits, llama.cpp's have 32, so only the low bits count. -1, all ones in 32
- * bits, draws a random seed.
+ * OpenAI's seeds have 64 bits, llama.cpp's have 32, so only the low bits count: over 2^53, those of
+ * the nearest double. -1, all ones in 32 bits, draws a random seed.
  */
 function readSeed(fields: Fields): number | undefined {
-  const seed = fields.integer('seed', { min: Number.MIN_SAFE_INTEGER, max: Number.MAX_SAFE_INTEGER });
+  const seed = fields.integer('seed', { min: -(2 ** 63), max: 2 ** 64 });
   if (seed === undefined) return undefined;
   const low = seed >>> 0;
   return low === 0xffff_ffff ? undefined : low;

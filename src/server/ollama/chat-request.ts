@@ -68,13 +68,16 @@ export function readGenerate(body: Fields, context: ChatContext): OllamaBody {
 }
 
 /** Ollama's options that apply to a loaded model as a whole. */
-const ofLoading = ['num_gpu', 'main_gpu', 'num_thread', 'num_batch', 'use_mmap', 'use_mlock', 'numa', 'low_vram', 'f16_kv', 'num_keep'] as const;
+const ofLoading = ['num_gpu', 'main_gpu', 'num_thread', 'num_batch', 'use_mmap', 'use_mlock', 'numa', 'f16_kv'] as const;
+/** Those that no setting of the server replaces. */
+const without = ['low_vram', 'num_keep'] as const;
 
 function readCommon(body: Fields, { defaults, model }: ChatContext): { common: Common; warnings: string[] } {
   const options = body.fields('options') ?? Fields.of({}, 'options');
   const sampling = readSampling(options, { ...defaults, vocabSize: model.vocabSize, contextSize: model.contextSize });
   const warnings = ofLoading.filter((name) => options.get(name) !== undefined)
     .map((name) => `options.${name} has no effect: it is set when the server starts.`);
+  warnings.push(...without.filter((name) => options.get(name) !== undefined).map((name) => `options.${name} has no effect.`));
   const context = options.integer('num_ctx', { min: 1, max: int32Max });
   if (context !== undefined && context > model.contextSize) {
     warnings.push(`options.num_ctx is ${context}, but the context has ${model.contextSize} tokens: it is set when the server starts.`);

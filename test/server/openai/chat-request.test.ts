@@ -77,6 +77,7 @@ t.test('numbers that native code could choke on are made safe', async (t) => {
   t.equal(sampling({ penalty_last_n: -1 }).penaltyLastN, 1024);
   t.equal(sampling({ seed: -1 }).seed, undefined, 'random');
   t.equal(sampling({ seed: 2 ** 40 + 3 }).seed, 3, 'the low 32 bits');
+  t.equal(sampling({ seed: 2 ** 62 + 2 ** 20 }).seed, 2 ** 20, 'of 64');
 });
 
 t.test('both names of the token limit count, the newer one first', async (t) => {
