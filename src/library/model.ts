@@ -36,8 +36,9 @@ export interface ModelEvents {
    */
   crashed: [error: RecuaError];
   /**
-   * The model crashed repeatedly or no longer loads. The library retries after a pause; until then
-   * every call rejects with this error.
+   * The model crashed repeatedly or no longer loads. The library retries after a pause (not with
+   * `isolated: false`); until then every call rejects with this error. Calls of a leased model
+   * reject with `closed` from then on: lease it again.
    */
   failed: [error: RecuaError];
   /** `dispose()` has finished. */
@@ -92,9 +93,8 @@ export function servingModelOf(model: Model): ServingModel {
 /**
  * A loaded model. {@link loadModel} makes one.
  *
- * You can call any method at any time, and several at once: answers that run together share the
- * model's steps. After `dispose()` every method rejects with `closed`. A program that exits without
- * `dispose()` also exits cleanly.
+ * You can call any method at any time, several at once: answers that run together share the model's
+ * steps. After `dispose()` every method rejects with `closed`. A program may exit without it.
  *
  * `Model` is an `EventEmitter`; see {@link ModelEvents}.
  */

@@ -235,7 +235,7 @@ export const engineSettings = {
   },
   /**
    * How embeddings are pooled. `'auto'`, the default, follows the model file, or uses the mean if
-   * the file says nothing. `'rank'` is for rerankers.
+   * the file names no pooling. `'rank'` is for rerankers.
    */
   pooling: {
     kind: 'choice', fallback: 'auto', choices: ['auto', 'none', 'mean', 'cls', 'last', 'rank'],
