@@ -18,7 +18,7 @@ export const load = command({
   aliases: [],
   operands: '<model>…',
   summary: 'Load models in a running server',
-  details: 'Shows the progress, and returns when the models are ready. Without --url, it asks your server that has the model and may load it; if there are several, the one that has it loaded, else the one of recua serve. '
+  details: 'Shows the progress, and returns when the models are ready. Without --url, it asks your server that has the model and may load it; if there are several, the one that has it loaded, else the one of recua serve; if that leaves several, it wants --url. '
     + 'A server that was started with one model loads no other. Ctrl-C stops the waiting, not the loading.',
   examples: [
     ['recua load owner/repo:Q4_K_M', 'Load a model before the first request needs it'],

@@ -61,7 +61,7 @@ const stop = command({
   aliases: [],
   operands: '',
   summary: 'Stop the server',
-  details: 'Lets running answers finish, for as long as --drain-timeout of the start allows, and waits until the server has exited. Ctrl-C twice kills the server. It is not an error if no server runs.',
+  details: 'Lets running answers finish, for as long as --drain-timeout of the start allows, and waits until the server has exited; on Windows, the server ends at once. Ctrl-C twice kills the server. It is not an error if no server runs.',
   examples: [['recua serve stop --force', 'Stop at once']],
   flags: stopFlags,
   async run({ values, operands }) {
@@ -145,7 +145,8 @@ const installCommand = command({
   operands: '[model...]',
   summary: 'Let the system start the server at each login, and again if it exits',
   details: 'Writes a systemd unit (Linux) or a launchd agent (macOS) for your user that runs recua api with these models and flags, and prints how to enable it. '
-    + 'It starts nothing itself. systemd sandboxes the server as far as it can here. The server runs in the current folder, so that relative paths keep their meaning; the config file still applies.',
+    + 'It starts nothing itself. systemd sandboxes the server as far as it can here. The server runs in the current folder, so that relative paths keep their meaning. '
+    + 'Values of variables and of the config file are written into it, too; the server reads the config file only for the other flags.',
   examples: [
     ['recua serve install qwen3-4b --port 9000', 'Install a server of one model'],
     ['recua serve install --print', 'Show what would be written'],

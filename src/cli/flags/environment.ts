@@ -7,7 +7,7 @@ export const otherVariables: readonly (readonly [name: string, meaning: string])
   ['SERVICE_HOME', 'One folder for models, chats and state, instead of ~/.cache/huggingface for models and ~/.local/share/recua for the rest'],
   ['HUB_HOME', 'Folder of the models alone: the hub\'s cache (also HF_HUB_CACHE)'],
   ['HUB_TOKEN', 'Access token for private and gated models (also HF_TOKEN, or the file that HF_TOKEN_PATH names)'],
-  ['HF_HOME', 'Folder of the hub\'s cache and token, used for models if SERVICE_HOME is not set'],
+  ['HF_HOME', 'Folder of the hub\'s cache and token; for models, HUB_HOME and SERVICE_HOME count before it'],
   ['HF_ENDPOINT', 'Address of the hub, instead of https://huggingface.co'],
   ['HF_HUB_OFFLINE', '1 turns off all requests to the hub'],
   ['HTTPS_PROXY', 'Proxy for downloads (also HTTP_PROXY; NO_PROXY lists hosts that need none)'],
