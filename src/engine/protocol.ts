@@ -256,7 +256,7 @@ export interface Usage {
   completionTokens: number;
   /** Generated tokens of the reasoning; absent without reasoning. */
   reasoningTokens?: number;
-  /** Tokens that were guessed ahead; absent without guesses. */
+  /** Tokens that were guessed ahead; absent if there were none and no prediction was given. */
   draftedTokens?: number;
   /** Guessed tokens that were right. */
   acceptedTokens?: number;
