@@ -23,7 +23,10 @@ export interface ChatResult<Output = undefined> {
    * cut: its arguments may be a text.
    */
   toolCalls: ToolCall[];
-  /** The parsed answer if a `schema` was given, else undefined. */
+  /**
+   * The parsed answer if a `schema` was given; undefined without one, or while `toolCalls` wait for
+   * the program.
+   */
   object: Output;
   /**
    * `'stop'`: the answer is complete; `'length'`: it was cut off; `'tool_calls'`: it waits for tool
