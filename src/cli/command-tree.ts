@@ -17,6 +17,7 @@ export function findCommand(all: readonly AnyCommand[], name: string, within = '
   if (found) return found;
   const inside = all.find((one) => one.subcommands?.some((sub) => sub.name === name));
   const near = inside ? `${inside.name} ${name}` : nearest(name, all.flatMap((one) => [one.name, ...one.aliases]));
+  if (name.startsWith('-')) throw misuse(`Expected a command before ${name}, such as recua api ${name}. All of them: recua help`);
   const group = within === '' ? '' : `${within} `;
   throw misuse(`There is no command ${group}${name}.${near ? ` Did you mean ${group}${near}?` : ''} All of them: recua help${within === '' ? '' : ` ${within}`}`);
 }

@@ -32,6 +32,14 @@ export async function findRunningModel(file: ModelFile): Promise<RunningModel | 
   return found.find((model) => model !== undefined)?.model;
 }
 
+/** The model that one of the servers has loaded under this name. */
+export async function findServedAs(name: string): Promise<{ url: string; fingerprint: string } | undefined> {
+  const wanted = name.toLowerCase();
+  const found = await Promise.all((await runningServers()).map(async (server) => (await modelsOf(server)).find(({ names }) => names.includes(wanted))));
+  const one = found.find((model) => model !== undefined);
+  return one && { url: one.model.url, fingerprint: one.fingerprint };
+}
+
 /**
  * Makes a server load this file, if it serves a model of that name. Undefined if it has no such
  * model, or another file under that name. Throws why the model does not load.
@@ -54,7 +62,14 @@ interface Entry {
   meta?: { fingerprint?: unknown; description?: unknown; n_ctx?: unknown };
 }
 
-async function modelsOf(server: Address): Promise<{ fingerprint: string; model: RunningModel }[]> {
+interface LoadedEntry {
+  /** In lower case. */
+  names: readonly string[];
+  fingerprint: string;
+  model: RunningModel;
+}
+
+async function modelsOf(server: Address): Promise<LoadedEntry[]> {
   const list = await new ServerClient(server).getJson('/v1/models', answerMs).catch(() => undefined);
   return entriesOf(list).map((entry) => readEntry(server, entry)).filter((entry) => entry !== undefined);
 }
@@ -65,11 +80,12 @@ function entriesOf(list: unknown): Entry[] {
 }
 
 /** Undefined for a model that is not loaded or cannot chat, and if the server says too little. */
-function readEntry({ url, key, certificate }: Address, entry: unknown): { fingerprint: string; model: RunningModel } | undefined {
-  const { id, status, capabilities, meta = {} } = (entry ?? {}) as Entry;
+function readEntry({ url, key, certificate }: Address, entry: unknown): LoadedEntry | undefined {
+  const { id, aliases, status, capabilities, meta = {} } = (entry ?? {}) as Entry;
   const { fingerprint, description, n_ctx: contextSize } = meta;
   const chats = Array.isArray(capabilities) && capabilities.includes('completion');
   if (status?.value !== 'loaded' || !chats || typeof id !== 'string') return undefined;
   if (typeof fingerprint !== 'string' || typeof description !== 'string' || typeof contextSize !== 'number') return undefined;
-  return { fingerprint, model: { url, key, certificate, id, description, contextSize } };
+  const names = [id, ...(Array.isArray(aliases) ? aliases as unknown[] : [])].map((one) => String(one).toLowerCase());
+  return { names, fingerprint, model: { url, key, certificate, id, description, contextSize } };
 }

@@ -4,11 +4,11 @@
 import { makeConfig } from '../../settings/config.js';
 import type { Config } from '../../settings/config.js';
 import { RecuaError } from '../../errors.js';
-import { readModelFile } from '../../models/gguf/model-file.js';
 import { readInventory } from '../../models/lookup.js';
 import { findPlaces } from '../../models/places.js';
-import { findModel, markUsed, nameAnywhere, runnableModels } from '../../models/store.js';
+import { markUsed, nameAnywhere, runnableModels } from '../../models/store.js';
 import type { Answerer } from '../answering/answerer.js';
+import { findAndRead } from '../answering/find-model.js';
 import { openAnswerer } from '../answering/open.js';
 import type { OpenOptions, ReadModel } from '../answering/open.js';
 import { loadThere } from '../answering/running-models.js';
@@ -51,10 +51,9 @@ export class ChatModels {
   }
 
   /** Finds and reads a model, which shows that its name and its file are valid. */
-  async read(name: string): Promise<ChatModel> {
+  async read(asked: string): Promise<ChatModel> {
     const { config, choosesContext } = this.#settings;
-    const model = await findModel(name);
-    const file = await readModelFile(model.path);
+    const { name, model, file } = await findAndRead(asked);
     await markUsed(model);
     const whole = makeConfig({ ...config, parallel: 1, model: model.path });
     const context = choosesContext ? chooseContext(file, whole) : undefined;

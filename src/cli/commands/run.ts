@@ -2,8 +2,8 @@
 import { makeConfig } from '../../settings/config.js';
 import type { Answerer } from '../answering/answerer.js';
 import { asksForOwnEngine, localFlag, openAnswerer, sayServer } from '../answering/open.js';
-import { readModelFile } from '../../models/gguf/model-file.js';
-import { findModel, markUsed } from '../../models/store.js';
+import { markUsed } from '../../models/store.js';
+import { findAndRead } from '../answering/find-model.js';
 import { answerFlags, makeRequest, readConstraint } from '../flags/answer-flags.js';
 import { command } from '../command.js';
 import { deviceListing, listDevices } from '../devices.js';
@@ -42,8 +42,7 @@ export const run = command({
     if (words.length > 0 && values.prompt !== '') throw misuse('Expected the prompt after the model or with -p, got both.');
     const asked = words.length > 0 ? words.join(' ') : values.prompt;
     const constraint = await readConstraint(values);
-    const model = await findModel(name);
-    const file = await readModelFile(model.path);
+    const { model, file } = await findAndRead(name);
     await markUsed(model);
     const config = makeConfig({ ...await engineConfig(values), parallel: 1, model: model.path });
     const stop = watchSignals();

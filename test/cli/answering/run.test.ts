@@ -35,6 +35,18 @@ t.test('a running server answers like a local engine', async (t) => {
   }
 });
 
+t.test('a model is found by the name that a server gives it', async (t) => {
+  const home = await serveHome(t, ['builtin', '--alias', 'local', '--parallel', '1']);
+  const before = await home.requests();
+  for (const args of [['run', 'local'], ['run', 'LOCAL'], ['chat', 'local']]) t.match(await home.recua([...args, ...story, '-n', '2']), { code: 0 });
+  t.equal(await home.requests(), before + 3);
+  t.match(await home.recua(['run', 'other', ...story]), { code: 1, stderr: /There is no model other/ });
+  const path = join(home.folder, 'own.gguf');
+  copyFileSync(builtinPath, path);
+  await serveHome(t, [path, '--alias', 'mine', '--parallel', '1'], home);
+  t.match(await home.recua(['run', 'mine', ...story]), { code: 1, stderr: /The server http\S+ has a model of that name, mine, but .*name the file/ });
+});
+
 t.test('--json, cut answers and refusals are the same', async (t) => {
   const home = await serveHome(t, ['builtin', '--parallel', '1', '-c', '512']);
   const json = async (...args: string[]) => JSON.parse((await home.recua(['run', 'builtin', ...story, '--json', '--temp', '0', ...args])).stdout);
