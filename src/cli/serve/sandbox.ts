@@ -19,6 +19,9 @@ const longestTryMs = 30_000;
 /** Folders that PrivateTmp replaces with private ones. */
 const temporary = ['/tmp', '/var/tmp'];
 
+/** Variables that name a file. */
+const fileVariables = ['NODE_EXTRA_CA_CERTS', 'RECUA_CONFIG', 'HF_TOKEN_PATH'];
+
 /** A line of the unit: its name and its values, which may contain any characters. */
 export type Bound = readonly [name: string, ...words: string[]];
 
@@ -55,7 +58,8 @@ export function fileBounds(names: readonly string[], values: ServerValues, folde
     ...['.nv', join('.cache', 'mesa_shader_cache'), join('.cache', 'nvidia')].map((name) => join(homeFolder(), name)),
   ];
   const writable = [...new Set([...own, ...others.filter((path) => path !== '').map((path) => resolve(path)).filter((path) => existsSync(path))])];
-  const read = [folder, ...names.map((name) => resolve(name)).filter((path) => existsSync(path)), ...[values.apiKeyFile, values.tlsCert, values.tlsKey, values.models].filter((path) => path !== '').map((path) => resolve(path))];
+  const files = [values.apiKeyFile, values.tlsCert, values.tlsKey, values.models, values.chatTemplateFile, ...fileVariables.map((name) => process.env[name] ?? '')];
+  const read = [folder, ...names.map((name) => resolve(name)).filter((path) => existsSync(path)), ...files.filter((path) => path !== '').map((path) => resolve(path))];
   const isShared = [...writable, ...read].some((path) => temporary.some((one) => `${path}${sep}`.startsWith(`${one}${sep}`)));
   return [
     ['ProtectSystem', 'strict'],
