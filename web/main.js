@@ -3,7 +3,7 @@ import { html, render, useEffect, useState } from './app/html.js';
 import { Dialogs } from './app/dialog.js';
 import { Icon, IconButton } from './app/icons.js';
 import { closes } from './app/keys.js';
-import { NoticeLine, unnotify } from './app/notice.js';
+import { NoticeLine } from './app/notice.js';
 import { inBrowser } from './app/stored.js';
 import { ChatView } from './chat/chat-view.js';
 import { ConversationList } from './chat/conversation-list.js';
@@ -39,11 +39,8 @@ function App() {
   const [theme, setTheme] = useState(inBrowser.get('theme') ?? 'auto');
   useEffect(() => applyTheme(theme), [theme]);
   useEffect(() => {
-    /** @param {HashChangeEvent} event */
-    const moved = ({ oldURL }) => {
-      const next = placeOf(location.hash);
-      if (placeOf(new URL(oldURL).hash).view !== next.view) unnotify();
-      setPlace(next);
+    const moved = () => {
+      setPlace(placeOf(location.hash));
       setMenuOpen(false);
     };
     addEventListener('hashchange', moved);

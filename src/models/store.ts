@@ -194,6 +194,8 @@ function describeCached(model: CachedModel, inventory: Inventory, id: string): S
   const other = model.revision !== undefined && !inventory.models.some((one) => one.parts[0]?.path === path);
   const names = new Set([...(other ? [] : namesOf(model, inventory)), model.name]);
   names.delete(id);
+  // That is always the built-in model.
+  names.delete('builtin');
   return { path, id, aliases: [...names], unlisted: [path], createdSeconds: Math.floor(model.changedMs / 1000), repo: model.repo, file: model.file, ...(model.revision === undefined ? {} : { isFixed: true }) };
 }
 

@@ -181,7 +181,11 @@ function Spoken({ busy }) {
   const was = useRef(false);
   useEffect(() => {
     if (busy) setText('The model is answering.');
-    else if (was.current) setText(`The answer is complete. ${(session.path.at(-1)?.content ?? '').slice(0, 500)}`);
+    else if (was.current) {
+      const { error, content = '' } = session.path.at(-1) ?? {};
+      // An error is an alert of its own.
+      setText(error ? '' : `The answer is complete. ${content.slice(0, 500)}`);
+    }
     was.current = busy;
   }, [busy]);
   return html`<p class="hidden" aria-live="polite">${text}</p>`;
