@@ -103,6 +103,7 @@ async function open(
     // A GPU does not poll, and may compile its kernels for minutes first.
     if (offload.devices.length === 0) trial.context = context;
     await tryOut(model, context).finally(() => (trial.context = undefined));
+    if (context && options.chatTemplate !== '') await ensureCompiles(model, options.chatTemplate);
     if (!canRemoveParts(info)) {
       const why = info.recurrent ? 'This architecture keeps one state per sequence' : 'Sliding-window attention forgets old positions';
       notes.push(`${why}: a prompt can reuse an earlier conversation only as a whole, or up to a checkpoint near the end of its prompt.`);
@@ -194,14 +195,28 @@ function textOf(model: NativeModel, token: number): string {
   return token < 0 ? '' : Buffer.from(model.piece(token, true)).toString();
 }
 
-/** Tokens of the shortest chat with the model's template, or with ChatML if it has none. */
-async function leastContext(model: NativeModel, template: string): Promise<number> {
-  const shortest: ChatInput = {
+function shortestChat(template: string): ChatInput {
+  return {
     messages: JSON.stringify([{ role: 'user', content: 'a' }]), tools: '', toolChoice: 'none', jsonSchema: '', grammar: '',
     addGenerationPrompt: true, enableThinking: true, templateKwargs: {}, template,
   };
+}
+
+/** With a template that was given for the model, every chat would fail, though all seems well. */
+async function ensureCompiles(model: NativeModel, template: string): Promise<void> {
   try {
-    const { prompt } = await model.applyChatTemplate(shortest);
+    await model.applyChatTemplate(shortestChat(template));
+  } catch (error) {
+    const { code, message } = RecuaError.from(error);
+    // A template that refuses this chat may accept another.
+    if (code === 'chat_unsupported') throw new RecuaError('model_unusable', message, { cause: error });
+  }
+}
+
+/** Tokens of the shortest chat with the model's template, or with ChatML if it has none. */
+async function leastContext(model: NativeModel, template: string): Promise<number> {
+  try {
+    const { prompt } = await model.applyChatTemplate(shortestChat(template));
     return (await model.tokenize(prompt, true, true)).length + 1;
   } catch {
     // A template that refuses this chat may accept another.

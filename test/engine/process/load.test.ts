@@ -61,6 +61,16 @@ t.test('a model that ends the process with its first token does not count as loa
   t.match(error, { code: 'model_unusable', message: /died while loading/ });
 });
 
+t.test('a chat template that was given and does not compile is refused', async (t) => {
+  const start = (chatTemplate: string) => {
+    const engine = startEngine({ ...options, chatTemplate });
+    t.teardown(() => engine.close());
+    return engine.ready();
+  };
+  await t.rejects(start('{{ messages'), { code: 'model_unusable', message: /^The chat template does not compile: / });
+  await t.resolves(start('{{ raise_exception("Not this chat.") }}'), 'it may accept another');
+});
+
 t.test('a model without memory only embeds, even if its file says that it generates', async (t) => {
   const folder = t.testdir();
   const path = join(folder, 'bert.gguf');
