@@ -2,15 +2,15 @@
    no other process, has no network and no superuser powers. Linux only: Landlock for files and TCP,
    seccomp for the rest. This holds for the program's whole life, whatever code runs in it.
 
-     recua-launch [--need] [--read PATH]... [--write PATH]... [--device PATH]... [--run PATH]... -- PROGRAM [ARGUMENT]...
+     recua-launch [--need] [--read PATH]... [--write PATH]... [--share PATH]... [--device PATH]... [--run PATH]... -- PROGRAM [ARGUMENT]...
 
    A path includes everything below it; paths that do not exist or cannot be opened for lack of
-   permission are skipped. --device also allows ioctl(). The environment tells the program what is in
-   force: RECUA_CONFINED=landlock:7,seccomp. NODE_OPTIONS is removed: the modules and debuggers that
-   it loads need files and ports. With --need the program is not started if the kernel has no
-   Landlock. Exit codes: 125 for wrong arguments, 126 if the program could not be confined, 127 if it
-   does not start. The program is killed when the thread that started it ends, even if it is stuck or
-   stopped.
+   permission are skipped. --share allows to write, but not to remove or shorten what others have in
+   their memory; --device also allows ioctl(). The environment tells the program what is in force:
+   RECUA_CONFINED=landlock:7,seccomp. NODE_OPTIONS is removed: the modules and debuggers that it loads
+   need files and ports. With --need the program is not started if the kernel has no Landlock. Exit
+   codes: 125 for wrong arguments, 126 if the program could not be confined, 127 if it does not start.
+   The program is killed when the thread that started it ends, even if it is stuck or stopped.
 
    Freestanding: without a C library, so that one file runs beside any of them. */
 
@@ -29,15 +29,15 @@
 enum { SYS_write = 1, SYS_close = 3, SYS_socket = 41, SYS_clone = 56, SYS_fork = 57, SYS_vfork = 58, SYS_execve = 59, SYS_ptrace = 101, SYS_pivot_root = 155, SYS_prctl = 157,
        SYS_capget = 125, SYS_capset = 126, SYS_chroot = 161, SYS_mount = 165, SYS_umount2 = 166, SYS_swapon = 167, SYS_reboot = 169, SYS_init_module = 175,
        SYS_delete_module = 176, SYS_exit_group = 231, SYS_kexec_load = 246, SYS_add_key = 248, SYS_request_key = 249,
-       SYS_keyctl = 250, SYS_openat = 257, SYS_unshare = 272, SYS_perf_event_open = 298, SYS_open_by_handle_at = 304,
-       SYS_setns = 308, SYS_process_vm_readv = 310, SYS_process_vm_writev = 311, SYS_finit_module = 313, SYS_seccomp = 317,
+       SYS_keyctl = 250, SYS_openat = 257, SYS_unshare = 272, SYS_fallocate = 285, SYS_perf_event_open = 298, SYS_open_by_handle_at = 304,
+       SYS_setns = 308, SYS_prlimit64 = 302, SYS_process_vm_readv = 310, SYS_process_vm_writev = 311, SYS_finit_module = 313, SYS_seccomp = 317,
        SYS_kexec_file_load = 320, SYS_bpf = 321, SYS_execveat = 322, SYS_userfaultfd = 323 };
 #elif defined(__aarch64__)
 #define ARCHITECTURE AUDIT_ARCH_AARCH64
-enum { SYS_umount2 = 39, SYS_mount = 40, SYS_pivot_root = 41, SYS_chroot = 51, SYS_openat = 56, SYS_close = 57, SYS_write = 64,
+enum { SYS_umount2 = 39, SYS_mount = 40, SYS_pivot_root = 41, SYS_fallocate = 47, SYS_chroot = 51, SYS_openat = 56, SYS_close = 57, SYS_write = 64,
        SYS_exit_group = 94, SYS_capget = 90, SYS_capset = 91, SYS_unshare = 97, SYS_kexec_load = 104, SYS_init_module = 105, SYS_delete_module = 106,
        SYS_ptrace = 117, SYS_reboot = 142, SYS_prctl = 167, SYS_socket = 198, SYS_add_key = 217, SYS_request_key = 218,
-       SYS_keyctl = 219, SYS_clone = 220, SYS_execve = 221, SYS_swapon = 224, SYS_perf_event_open = 241, SYS_open_by_handle_at = 265,
+       SYS_keyctl = 219, SYS_clone = 220, SYS_execve = 221, SYS_swapon = 224, SYS_perf_event_open = 241, SYS_prlimit64 = 261, SYS_open_by_handle_at = 265,
        SYS_setns = 268, SYS_process_vm_readv = 270, SYS_process_vm_writev = 271, SYS_finit_module = 273, SYS_seccomp = 277,
        SYS_bpf = 280, SYS_execveat = 281, SYS_userfaultfd = 282, SYS_kexec_file_load = 294 };
 #else
@@ -100,6 +100,7 @@ enum {
   MAKE_DIR = 1 << 7, MAKE_FILE = 1 << 8, RENAME = 1 << 13, TRUNCATE = 1 << 14, IOCTL_DEV = 1 << 15,
   OF_A_FILE = RUN | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV,
   READS = READ_FILE | READ_DIR,
+  SHARES = READS | WRITE_FILE | MAKE_FILE,
   WRITES = READS | WRITE_FILE | REMOVE_DIR | REMOVE_FILE | MAKE_DIR | MAKE_FILE | RENAME | TRUNCATE,
 };
 
@@ -151,12 +152,20 @@ static void allow(const struct landlock *all, const char *path, uint64_t rights)
 #define REFUSED(number, error) \
   {BPF_JMP | BPF_JEQ | BPF_K, 0, 1, number}, {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | (error)}
 
+#define CALL_NUMBER {BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, nr)}
+
+/* Unless this argument, an int, is 0. */
+#define REFUSED_UNLESS_0(number, argument, error) \
+  {BPF_JMP | BPF_JEQ | BPF_K, 0, 4, number}, \
+  {BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, args) + 8 * (argument)}, \
+  {BPF_JMP | BPF_JEQ | BPF_K, 1, 0, 0}, {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | (error)}, CALL_NUMBER
+
 static long filter_calls(void) {
   static struct sock_filter steps[] = {
     {BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, arch)},
     {BPF_JMP | BPF_JEQ | BPF_K, 1, 0, ARCHITECTURE},
     {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | E_PERM},
-    {BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, nr)},
+    CALL_NUMBER,
 #if defined(__x86_64__)
     {BPF_JMP | BPF_JGE | BPF_K, 0, 1, 0x40000000}, /* x32 calls, which have their own numbers */
     {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | E_PERM},
@@ -171,6 +180,8 @@ static long filter_calls(void) {
     REFUSED(SYS_keyctl, E_PERM), REFUSED(SYS_add_key, E_PERM), REFUSED(SYS_request_key, E_PERM),
     REFUSED(SYS_init_module, E_PERM), REFUSED(SYS_finit_module, E_PERM), REFUSED(SYS_delete_module, E_PERM),
     REFUSED(SYS_kexec_load, E_PERM), REFUSED(SYS_kexec_file_load, E_PERM), REFUSED(SYS_reboot, E_PERM), REFUSED(SYS_swapon, E_PERM),
+    REFUSED_UNLESS_0(SYS_prlimit64, 0, E_PERM), /* another process, which a limit can kill */
+    REFUSED_UNLESS_0(SYS_fallocate, 1, E_PERM), /* it can shorten a file */
     /* A process that it left behind would outlive it. Its flags are in memory, so that no filter can
        read them; C libraries then use clone(). */
     REFUSED(SYS_clone3, E_NOSYS),
@@ -216,6 +227,7 @@ static void drop_capabilities(void) {
 static uint64_t rights_of(const char *option) {
   if (is(option, "--read")) return READS;
   if (is(option, "--write")) return WRITES;
+  if (is(option, "--share")) return SHARES;
   if (is(option, "--device")) return READS | WRITE_FILE | IOCTL_DEV;
   return is(option, "--run") ? RUN | READS : 0;
 }
@@ -243,7 +255,7 @@ __attribute__((used, noreturn)) void launch(long *stack) {
       continue;
     }
     const uint64_t rights = rights_of(arguments[at]);
-    if (rights == 0) fail(125, "expected --need, --read, --write, --device, --run or --, got ", arguments[at]);
+    if (rights == 0) fail(125, "expected --need, --read, --write, --share, --device, --run or --, got ", arguments[at]);
     if (at + 1 >= count) fail(125, "expected a path after ", arguments[at]);
     allow(&all, arguments[++at], rights);
   }

@@ -24,6 +24,8 @@ export interface Needs {
 export interface Rules {
   read: string[];
   write: string[];
+  /** They may be written, but not shortened: other processes have their files in memory. */
+  share: string[];
   device: string[];
   run: string[];
 }
@@ -53,7 +55,8 @@ export function rulesOf({ reads, writes, gpu }: Needs, environment: Environment 
       ...(addon ? [dirname(addon)] : []), ...namedByVariables.flatMap((name) => (environment[name] ?? '').split(delimiter)),
       ...reads.flatMap(withTargets),
     ].filter((path) => isAbsolute(path) && existsSync(path)),
-    write: ['/dev/null', '/dev/zero', ...(cores === '' ? [] : [dirname(cores)]), ...(gpu ? driverCaches(environment) : []), ...writes].filter((path) => existsSync(path)),
+    write: ['/dev/null', '/dev/zero', ...(gpu ? driverCaches(environment) : []), ...writes].filter((path) => existsSync(path)),
+    share: cores === '' ? [] : [dirname(cores)],
     device: gpu ? inside('/dev', (name) => gpuDevices.test(name)) : ['/dev/urandom', '/dev/random'],
     run: [process.execPath, ...loaders()],
   };
@@ -65,9 +68,9 @@ export function suffices(rules: Rules, { reads, writes, gpu }: Needs): boolean {
   return !gpu && reads.flatMap(withTargets).every((path) => holds(rules.read, path)) && writes.every((path) => holds(rules.write, path));
 }
 
-export function launchArguments({ read, write, device, run }: Rules): string[] {
+export function launchArguments({ read, write, share, device, run }: Rules): string[] {
   const each = (option: string, paths: readonly string[]): string[] => [...new Set(paths)].flatMap((path) => [option, path]);
-  return [...each('--read', read), ...each('--write', write), ...each('--device', device), ...each('--run', run)];
+  return [...each('--read', read), ...each('--write', write), ...each('--share', share), ...each('--device', device), ...each('--run', run)];
 }
 
 function isWithin(path: string, folder: string): boolean {

@@ -9,8 +9,9 @@ import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { confine } from '#recua/engine/confinement/launch.js';
-import { rulesOf, suffices } from '#recua/engine/confinement/rules.js';
+import { launchArguments, rulesOf, suffices } from '#recua/engine/confinement/rules.js';
 import { ownInstallation } from '#recua/system/installation.js';
+import { turnFile } from '#recua/system/turn-file.js';
 import { startEngine, type ClientSettings } from '#recua/engine/gateway/client.js';
 import type { EngineOptions } from '#recua/engine/protocol.js';
 import { builtinPath } from '#recua/models/store.js';
@@ -84,6 +85,32 @@ t.test('a confined process can read its model and write states, and every other 
   const { becomeAnother, ...attempted } = free.found;
   t.strictSame([...new Set(Object.values(attempted))], ['done'], 'without it all of these succeed');
   t.match(becomeAnother, /^(done|EPERM)$/);
+});
+
+const tools = ['/usr/bin/prlimit', '/usr/bin/fallocate'];
+
+t.test('a confined process can end no other by limits, nor by shortening the file that all engines map', { skip: skip || (!tools.every(existsSync) && 'this system lacks prlimit or fallocate') }, (t) => {
+  const before = process.env['XDG_RUNTIME_DIR'];
+  t.teardown(() => {
+    if (before === undefined) delete process.env['XDG_RUNTIME_DIR'];
+    else process.env['XDG_RUNTIME_DIR'] = before;
+  });
+  process.env['XDG_RUNTIME_DIR'] = home(t);
+  const file = turnFile();
+  writeFileSync(file, 'text');
+  const { program, rules } = confine({ reads: [], writes: [], gpu: false }, true)!;
+  const run = (...words: string[]): string => {
+    const { stdout, stderr } = spawnSync(program, [...launchArguments({ ...rules, run: [...rules.run, ...tools] }), '--', ...words], { encoding: 'utf8' });
+    return stdout + stderr;
+  };
+  const attempt = (code: string): string => run(process.execPath, '-e', `try { fs.${code}; } catch ({ code }) { console.log(code); }`);
+  t.match(run('/usr/bin/prlimit', '--pid', String(process.pid), '--core=0'), /not permitted/, 'a limit of processor time would kill it');
+  t.equal(attempt(`appendFileSync(${JSON.stringify(file)}, ' more')`), '');
+  t.equal(attempt(`truncateSync(${JSON.stringify(file)})`), 'EACCES\n');
+  t.equal(attempt(`unlinkSync(${JSON.stringify(file)})`), 'EACCES\n');
+  t.match(run('/usr/bin/fallocate', '--collapse-range', '--length', '4096', file), /not permitted/);
+  t.equal(readFileSync(file, 'utf8'), 'text more');
+  t.end();
 });
 
 t.test('a real engine answers in the sandbox, and saves its states in its folder and nowhere else', { skip }, async (t) => {
