@@ -52,7 +52,7 @@ const lastLines = 5;
  * Lines that a process prints when it crashes. Other lines may quote a request, which is private to
  * its client (llama.cpp's grammar parser prints a grammar that it refuses), so they are not logged.
  */
-const crashWords = /GGML_|\bggml[-_]|^llama_|CUDA|terminate called|what\(\):|Assertion|\.(?:c|h|cc|cpp|cu|cuh|m|mjs|js):\d+|^\s+at |FATAL|out of memory|Segmentation/;
+const crashWords = /GGML_|\bggml[-_]|^llama_|CUDA|^libgomp:|terminate called|what\(\):|Assertion|\.(?:c|h|cc|cpp|cu|cuh|m|mjs|js):\d+|^\s+at |FATAL|out of memory|Segmentation/;
 
 /** Starts the engine process and returns at once; `ready()` and `state` show the progress. */
 export function startEngine(options: EngineOptions, settings: ClientSettings = {}): Engine {

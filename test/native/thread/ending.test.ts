@@ -1,6 +1,7 @@
 // Threads of a program that end while the addon works for them. What is used after its end shows
 // for certain only with an addon for it: npm run test:sanitized -- address test/native/thread.
 import t from 'tap';
+import { spawnSync } from 'node:child_process';
 import { Worker } from 'node:worker_threads';
 
 const setup = JSON.stringify(new URL('../setup.js', import.meta.url).href);
@@ -36,4 +37,16 @@ t.test('a thread may end at any moment of its loads', async (t) => {
       }`, 5 + (round * 13) % 40);
   }
   t.pass('the program goes on');
+});
+
+t.test('a process to which the system gives too few threads ends, and says why', (t) => {
+  const code = `const { loadBuiltin, contextOptions, step } = await import(${setup});
+    const model = await loadBuiltin();
+    const context = await model.createContext(contextOptions({ threads: 4, threadsBatch: 4 }));
+    await step(context, [{ sequence: 0, from: 0, tokens: Array.from({ length: 64 }, (_, i) => i + 5), sampler: null }]);
+    await model.close();`;
+  // No thread can have a stack of a petabyte. Other runtimes than GNU's do not read it so.
+  const { status, signal, stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', code], { encoding: 'utf8', env: { ...process.env, OMP_STACKSIZE: '1000000G' }, timeout: 60_000 });
+  if (status !== 0) t.match({ status, signal, stderr }, { status: 1, signal: null, stderr: /libgomp: Thread creation failed/ });
+  t.end();
 });
