@@ -1,16 +1,18 @@
-/* Starts a program that can do nothing but compute: it reads and writes only the paths named, starts
-   no other process, has no network and no superuser powers. Linux only: Landlock for files and TCP,
-   seccomp for the rest. This holds for the program's whole life, whatever code runs in it.
+/* Starts a program that can do nothing but compute: it reads and writes only the paths named,
+   starts no other process, has no network and no superuser powers. Linux only: Landlock for files
+   and TCP, seccomp for the rest. This holds for the program's whole life, whatever code runs in it.
 
-     recua-launch [--need] [--read PATH]... [--write PATH]... [--share PATH]... [--device PATH]... [--run PATH]... -- PROGRAM [ARGUMENT]...
+     recua-launch [--need] [--read PATH]... [--write PATH]... [--share PATH]... [--device PATH]...
+                  [--run PATH]... -- PROGRAM [ARGUMENT]...
 
    A path includes everything below it; paths that do not exist or cannot be opened for lack of
    permission are skipped. --share allows to write, but not to remove or shorten what others have in
    their memory; --device also allows ioctl(). The environment tells the program what is in force:
-   RECUA_CONFINED=landlock:7,seccomp. NODE_OPTIONS is removed: the modules and debuggers that it loads
-   need files and ports. With --need the program is not started if the kernel has no Landlock. Exit
-   codes: 125 for wrong arguments, 126 if the program could not be confined, 127 if it does not start.
-   The program is killed when the thread that started it ends, even if it is stuck or stopped.
+   RECUA_CONFINED=landlock:7,seccomp. NODE_OPTIONS is removed: the modules and debuggers that it
+   loads need files and ports. With --need the program is not started if the kernel has no Landlock.
+   Exit codes: 125 for wrong arguments, 126 if the program could not be confined, 127 if it does not
+   start. The program is killed when the thread that started it ends, even if it is stuck or
+   stopped.
 
    Freestanding: without a C library, so that one file runs beside any of them. */
 

@@ -90,8 +90,8 @@ struct Thread {
   // process.exit() runs no cleanup hooks, but destroys objects that the compute thread still uses.
   static void halt_all() {
     Thread &all = the();
-    // OpenMP calls exit() in the compute thread if the system gives it no more threads, and a thread
-    // cannot wait for its own end.
+    // OpenMP calls exit() in the compute thread if the system gives it no more threads, and a
+    // thread cannot wait for its own end.
     if (all.thread.get_id() == std::this_thread::get_id()) std::_Exit(EXIT_FAILURE);
     const std::lock_guard<std::mutex> guard(all.lifecycle);
     {

@@ -8,7 +8,7 @@ import { createServer, type AddressInfo } from 'node:net';
 import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { confine } from '#recua/engine/confinement/launch.js';
+import { confine, whatHolds } from '#recua/engine/confinement/launch.js';
 import { launchArguments, rulesOf, suffices } from '#recua/engine/confinement/rules.js';
 import { ownInstallation } from '#recua/system/installation.js';
 import { turnFile } from '#recua/system/turn-file.js';
@@ -106,6 +106,8 @@ t.test('a confined process can end no other by limits, nor by shortening the fil
   const attempt = (code: string): string => run(process.execPath, '-e', `try { fs.${code}; } catch ({ code }) { console.log(code); }`);
   t.match(run('/usr/bin/prlimit', '--pid', String(process.pid), '--core=0'), /not permitted/, 'a limit of processor time would kill it');
   t.equal(attempt(`appendFileSync(${JSON.stringify(file)}, ' more')`), '');
+  // Landlock blocks this since version 3.
+  if (Number(/landlock:(\d+)/.exec(whatHolds())?.[1]) < 3) return t.end();
   t.equal(attempt(`truncateSync(${JSON.stringify(file)})`), 'EACCES\n');
   t.equal(attempt(`unlinkSync(${JSON.stringify(file)})`), 'EACCES\n');
   t.match(run('/usr/bin/fallocate', '--collapse-range', '--length', '4096', file), /not permitted/);
