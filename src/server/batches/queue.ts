@@ -171,7 +171,8 @@ export class BatchQueue {
       this.#picked = picking.catch(() => undefined);
       try {
         const lock = await picking;
-        if (lock && this.#work) await this.#turn(this.#work, next, lock);
+        // A drain that came meanwhile has had no work to stop.
+        if (lock && this.#work && !this.#places.gateway.traffic.draining) await this.#turn(this.#work, next, lock);
         else await lock?.release();
       } catch (thrown) {
         this.#logError(next.id, thrown);

@@ -21,6 +21,7 @@ import { Traffic } from '#recua/server/http/traffic.js';
 import { KeptFolder } from '#recua/server/kept/kept-folder.js';
 import { everyone, ownerWith } from '#recua/server/kept/owner.js';
 import { makeConfig } from '#recua/settings/config.js';
+import { tryLock } from '#recua/system/lock-file.js';
 import { ownFolder, post, startApp, until, type AppUnderTest } from '../app-under-test.js';
 import { echo, FakeEngine, hang, messagesOf } from '../fake-engine.js';
 import { FakePool } from '../fake-pool.js';
@@ -443,8 +444,28 @@ function ownQueue(t: Test, Store: typeof BatchStore, times: ConstructorParameter
   const completed = async (): Promise<void> => {
     while (!(await store.list()).every(({ batch }) => batch.status === 'completed')) await new Promise((resolve) => setTimeout(resolve, 5));
   };
-  return { kept, store, files, order, queue, add, completed };
+  return { kept, store, files, order, queue, traffic, add, completed };
 }
+
+t.test('a stop while a batch is picked leaves it to the next start', async (t) => {
+  let picked = (): void => {};
+  class Picking extends BatchStore {
+    override async get(...args: Parameters<BatchStore['get']>): Promise<BatchRecord> {
+      const record = await super.get(...args);
+      picked();
+      return record;
+    }
+  }
+  const { store, order, traffic, add } = ownQueue(t, Picking, {});
+  picked = () => traffic.drain();
+  const id = await add('ann', 1);
+  await until(() => traffic.draining);
+  await traffic.idle(10_000);
+  const lock = await tryLock(await store.lockOf(id));
+  t.ok(lock, 'the batch is free');
+  await lock?.release();
+  t.strictSame(order, []);
+});
 
 t.test('keys take turns', async (t) => {
   const { kept, store, order, add, completed } = ownQueue(t, BatchStore, { turnMs: 25 });
