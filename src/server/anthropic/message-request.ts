@@ -6,8 +6,7 @@ import { readConstraint, refuseBesideTools } from '../../request/constraint-fiel
 import { checkName, describe, int32Max, isObject, wrongType, type Fields } from '../../request/fields.js';
 import { readPriority } from '../../request/priority.js';
 import { readSampling } from '../../request/sampling-fields.js';
-import { readThinking } from '../../request/thinking.js';
-import { readThoughts } from '../../request/thoughts-fields.js';
+import { readThinking, readThoughts } from '../../request/thinking-fields.js';
 import { readTruncation } from '../../request/truncation.js';
 import type { ChatContext } from '../exchange/dialect.js';
 import { readMessages } from './messages.js';

@@ -8,8 +8,7 @@ import { describe, int32Max, wrongType, wrongValue, type Fields } from '../../re
 import { readPriority } from '../../request/priority.js';
 import { readSampling } from '../../request/sampling-fields.js';
 import { boundTold, maxTopLogprobs } from '../../request/telling-fields.js';
-import { readThinking } from '../../request/thinking.js';
-import { readThoughts } from '../../request/thoughts-fields.js';
+import { readThinking, readThoughts } from '../../request/thinking-fields.js';
 import { readTruncation } from '../../request/truncation.js';
 import { readVerbosity } from '../../request/verbosity.js';
 import type { ChatContext } from '../exchange/dialect.js';

@@ -1,13 +1,13 @@
-// Whether the model thinks, and the variables of its chat template. Each dialect has fields of its
-// own for this, beside `chat_template_kwargs`. Pure.
-import type { ChatRequest } from '../engine/protocol.js';
+// Whether the model thinks, the variables of its chat template, and limits on thinking, by the
+// field names of llama-server and vLLM. Pure. Called by the readers of chats.
+import type { ChatRequest, ThoughtsRequest } from '../engine/protocol.js';
 import { RecuaError } from '../errors.js';
-import { wrongType, type Fields } from './fields.js';
+import { int32Max, wrongType, wrongValue, type Fields } from './fields.js';
 
 /** Templates use a handful, and llama.cpp compares each name with all others. */
 const mostVariables = 63;
 
-/** What a request says in the fields of its dialect. */
+/** What a request says in its dialect's own fields, beside `chat_template_kwargs`. */
 interface Said {
   /** Undefined: nothing. */
   enabled?: boolean | undefined;
@@ -42,4 +42,26 @@ export function thinkingOf({ enabled, effort }: Said, variables: Record<string, 
       ...(enabled === true ? { enable_thinking: true } : {}),
     },
   };
+}
+
+const budgetFields = ['reasoning_budget_tokens', 'thinking_budget_tokens', 'thinking_token_budget'] as const;
+const maxMessage = 4_096;
+
+/** Undefined if only the model ends its thinking. -1 means no budget. */
+export function readThoughts(body: Fields): ThoughtsRequest | undefined {
+  const param = budgetFields.find((name) => body.get(name) !== undefined);
+  const budget = param === undefined ? undefined : body.integer(param, { min: -1, max: int32Max });
+  const message = body.string('reasoning_budget_message');
+  if (message !== undefined && message.length > maxMessage) {
+    throw wrongValue('reasoning_budget_message', `at most ${maxMessage} characters`, message);
+  }
+  return thoughtsOf({
+    ...(param === undefined || budget === undefined || budget < 0 ? {} : { budget, param }),
+    ...(message ? { message } : {}),
+    ...(body.boolean('reasoning_control') ? { control: true } : {}),
+  });
+}
+
+function thoughtsOf(thoughts: ThoughtsRequest): ThoughtsRequest | undefined {
+  return thoughts.budget === undefined && !thoughts.control ? undefined : thoughts;
 }
