@@ -5,7 +5,8 @@ import type { EngineConfig } from '../settings/config.js';
 import type { PlainError } from '../errors.js';
 import type { BegunAnswer } from './begun-answer.js';
 import type { ModelDescription } from './model-description.js';
-import type { Progress, Telling, ToldToken } from './telling.js';
+import type { PackedTokens } from './packed-tokens.js';
+import type { Progress, Telling } from './telling.js';
 import type { ToolSource } from './tools.js';
 
 export type { BegunAnswer } from './begun-answer.js';
@@ -278,10 +279,10 @@ export interface Delta {
   reasoning?: string;
   toolCalls?: { index: number; id?: string; name?: string; arguments?: string }[];
   /** The tokens of the text, if the request wants them. */
-  tokens?: ToldToken[];
+  tokens?: PackedTokens;
   /** Text of the prompt's tokens, and the tokens; with the first delta. */
   echo?: string;
-  promptTokens?: ToldToken[];
+  promptTokens?: PackedTokens[];
   progress?: Progress;
   soFar?: { usage: Usage; timings: Timings };
 }

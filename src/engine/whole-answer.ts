@@ -1,7 +1,7 @@
 // All deltas of an answer, concatenated: for clients of server/ that do not stream, and for
 // library/.
 import type { Delta } from './protocol.js';
-import type { ToldToken } from './telling.js';
+import { ToldList } from './packed-tokens.js';
 import { newToolCallId } from './tool-call-id.js';
 
 export interface WholeCall {
@@ -15,17 +15,17 @@ export class WholeAnswer {
   content = '';
   reasoning = '';
   /** Empty unless the request asked for them. */
-  readonly tokens: ToldToken[] = [];
-  promptTokens: ToldToken[] = [];
+  readonly tokens = new ToldList();
+  readonly promptTokens = new ToldList();
   echo = '';
   readonly #calls = new Map<number, WholeCall>();
 
   add(delta: Delta): void {
     this.content += delta.content ?? '';
     this.reasoning += delta.reasoning ?? '';
-    for (const token of delta.tokens ?? []) this.tokens.push(token);
+    if (delta.tokens) this.tokens.add(delta.tokens);
     this.echo += delta.echo ?? '';
-    if (delta.promptTokens) this.promptTokens = delta.promptTokens;
+    if (delta.promptTokens) this.promptTokens.addAll(delta.promptTokens);
     for (const part of delta.toolCalls ?? []) {
       const call = this.#calls.get(part.index) ?? { id: part.id || newToolCallId(), name: part.name ?? '', arguments: '' };
       call.arguments += part.arguments ?? '';

@@ -66,7 +66,7 @@ export interface Conversation {
 interface Round {
   message: Extract<Message, { role: 'assistant' }>;
   finish: Finish;
-  tokens: readonly ToldToken[];
+  tokens: Iterable<ToldToken>;
 }
 
 export async function converse({ engine, request, allTools, tools, maxToolRounds, schema }: Conversation, work: ReplyWork): Promise<ChatResult<unknown>> {

@@ -19,8 +19,8 @@ export interface AnswerLogprob extends TokenLogprob {
 
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
 
-export function logprobsOf(tokens: readonly ToldToken[]): AnswerLogprob[] {
-  return tokens.map(({ value = 0, top, ...token }) => ({ ...read({ ...token, value }), top: top.map(read) }));
+export function logprobsOf(tokens: Iterable<ToldToken>): AnswerLogprob[] {
+  return Array.from(tokens, ({ value = 0, top, ...token }) => ({ ...read({ ...token, value }), top: top.map(read) }));
 }
 
 function read({ id, bytes, value }: TokenChance): TokenLogprob {

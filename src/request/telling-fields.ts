@@ -47,19 +47,34 @@ export function readTelling(body: Fields, logprobs: number | undefined, vocabSiz
   return tells;
 }
 
-/** Each takes about a hundred bytes until the answer is sent. */
+/** Each takes some 20 bytes until the answer is complete, and 75 in the reply. */
 const maxChances = 2_000_000;
+/** Responses keep theirs as objects, which are stored and repeated in events. */
+export const maxChancesOfResponse = 200_000;
+
+/** Answers with log probabilities: how many, and what the engine reads for them. */
+interface Tellers {
+  answers?: number;
+  promptTokens?: number;
+  /** Most log probabilities of all answers and prompts together. */
+  most?: number;
+}
 
 /**
- * Limits the memory that log probabilities of all answers take together: of `answers` answers of at
- * most `maxTokens`, and of `promptTokens`. Does nothing while the model is not known yet.
+ * The most tokens of an answer: those that the request asks for, else the usual ones, as far as
+ * their log probabilities do not take too much memory. While the model is not known yet, nothing
+ * takes too much.
+ * @throws RecuaError `invalid_value` if what the request asks for does
  */
-export function boundTold({ logprobs }: Telling, answers: number, maxTokens: number, contextSize: number, promptTokens = 0): void {
-  if (logprobs === undefined || contextSize === int32Max) return;
-  const chances = (answers * Math.min(maxTokens, contextSize) + promptTokens) * (1 + logprobs);
-  if (chances <= maxChances) return;
+export function boundTold({ logprobs }: Telling, asked: number | undefined, usual: number, contextSize: number, { answers = 1, promptTokens = 0, most = maxChances }: Tellers = {}): number {
+  const maxTokens = asked ?? usual;
+  if (logprobs === undefined || contextSize === int32Max) return maxTokens;
+  const fit = Math.floor((most / (1 + logprobs) - promptTokens) / answers);
+  if (Math.min(maxTokens, contextSize) <= fit) return maxTokens;
+  if ((asked === undefined || asked === int32Max) && fit > 0) return fit;
+  const wanted = (answers * Math.min(maxTokens, contextSize) + promptTokens) * (1 + logprobs);
   throw new RecuaError('invalid_value',
-    `Expected at most ${maxChances} log probabilities in all answers together, got a request for up to ${chances}; ask for fewer tokens, answers or likeliest tokens.`,
+    `Expected at most ${most} log probabilities in all answers together, got a request for up to ${wanted}; ask for fewer tokens, answers or likeliest tokens.`,
     { param: 'logprobs' });
 }
 

@@ -60,6 +60,9 @@ const samplerFields = Object.entries(samplerSettings).flatMap(([key, setting]): 
 });
 
 /** Fields of `readSampling`. */
+/** `telling-fields` limits them. */
+export const mostChances = 'All answers of a request together can have 2,000,000 log probabilities; answers without a limit on tokens end there.';
+
 export const samplingWords: Words = {
   temperature: { text: '0 always takes the likeliest token. The default is the server\'s (`--temp`).', default: answerSettings.temperature.fallback },
   ...Object.fromEntries(samplerFields),
@@ -141,7 +144,7 @@ export const constraintWords: Words = {
 
 /** Fields of `readTelling` and its neighbors. */
 export const tellingWords: Words = {
-  n_probs: { text: "llama-server's name: report this many of the likeliest tokens at each position; 0 reports none.", default: 0 },
+  n_probs: { text: `llama-server's name: report this many of the likeliest tokens at each position; 0 reports none. ${mostChances}`, default: 0 },
   post_sampling_probs: { text: 'Report probabilities after all samplers instead of before.', default: false },
   return_tokens: { text: 'Include the token ids of the answer.', default: false },
   return_progress: { text: 'A stream reports prefill progress.', default: false },
@@ -152,7 +155,7 @@ export const tellingWords: Words = {
 /** Fields of `readTopLogprobs`. */
 export const topLogprobsWords: Words = {
   logprobs: { text: 'Log probabilities of the answer\'s tokens.', default: false },
-  top_logprobs: 'Report this many of the likeliest tokens at each position. Requires `logprobs: true`.',
+  top_logprobs: `Report this many of the likeliest tokens at each position. Requires \`logprobs: true\`. ${mostChances}`,
 };
 
 export const thoughtsWords: Words = {

@@ -13,6 +13,7 @@ import { root } from '../cli/recua.js';
 import { gpuLayers } from '../device.js';
 import { startLlamaServer } from './llama-server.js';
 import { post } from './service.js';
+import { unpack } from '#recua/engine/packed-tokens.js';
 
 const built = join(root, 'build', 'Release');
 const source = join(root, 'vendor', 'llama.cpp');
@@ -52,7 +53,7 @@ interface Told {
 
 async function told(answer: Answer): Promise<Told> {
   const all = [];
-  for await (const { tokens = [] } of answer) all.push(...tokens);
+  for await (const { tokens } of answer) all.push(...tokens ? unpack(tokens) : []);
   return { ids: all.map(({ id }) => id), values: all.map(({ value }) => value!), cached: (await answer.finished).usage.cachedTokens };
 }
 

@@ -1,6 +1,7 @@
 // The gateway's record of a running answer. If the engine process dies, another one continues from
 // it, and the record shows which of its text was delivered before. Used by engine/gateway/requests;
 // docs/design/resuming.md explains the idea.
+import { behindFirst } from '../packed-tokens.js';
 import type { BegunAnswer, ChatRequest, CompletionRequest, Delta } from '../protocol.js';
 
 /**
@@ -134,7 +135,7 @@ function note(delta: Delta, given: Given): void {
     const known = given.calls.get(index);
     given.calls.set(index, { ...(id === undefined ? {} : { id }), ...(name === undefined ? {} : { name }), ...known, arguments: (known?.arguments ?? '') + text });
   }
-  given.tokens += delta.tokens?.length ?? 0;
+  given.tokens += delta.tokens?.count ?? 0;
   if (delta.echo !== undefined || delta.promptTokens) given.echoed = true;
 }
 
@@ -176,9 +177,9 @@ function without(delta: Delta, repeated: Given): Delta | 'differs' | undefined {
     else delete fresh.toolCalls;
   }
   if (delta.tokens && repeated.tokens > 0) {
-    const told = delta.tokens.slice(repeated.tokens);
-    repeated.tokens -= delta.tokens.length - told.length;
-    if (told.length > 0) fresh.tokens = told;
+    const told = behindFirst(delta.tokens, repeated.tokens);
+    repeated.tokens -= delta.tokens.count - (told?.count ?? 0);
+    if (told) fresh.tokens = told;
     else delete fresh.tokens;
   }
   if (repeated.echoed) {

@@ -1,8 +1,9 @@
 // One running answer on the caller's side: engine events in, an async iterable of deltas out.
 // Deltas are merged while nobody reads, so a slow reader costs at most the answer's own length in
-// memory.
+// memory, but not so many tokens that one delta would take long to write.
 import type { RecuaError } from '../../errors.js';
 import type { Answer, Finish } from '../api.js';
+import { join, piece } from '../packed-tokens.js';
 import type { Delta } from '../protocol.js';
 
 interface Settle<T> {
@@ -13,7 +14,7 @@ interface Settle<T> {
 /** Deltas on their way to one reader. */
 export class DeltaQueue implements AsyncIterable<Delta> {
   readonly #abandon: () => void;
-  #unread: Delta | undefined;
+  readonly #unread: Delta[] = [];
   #over = false;
   #error: { thrown: unknown } | undefined;
   /** A second reader gets what the first one leaves, and must not wait for ever. */
@@ -25,7 +26,9 @@ export class DeltaQueue implements AsyncIterable<Delta> {
   }
 
   push(delta: Delta): void {
-    this.#unread = this.#unread ? merge(this.#unread, delta) : delta;
+    const last = this.#unread.at(-1);
+    if (last && (last.tokens?.count ?? 0) + (delta.tokens?.count ?? 0) <= piece) this.#unread[this.#unread.length - 1] = merge(last, delta);
+    else this.#unread.push(delta);
     this.#wake();
   }
 
@@ -59,11 +62,9 @@ export class DeltaQueue implements AsyncIterable<Delta> {
   async *#deltas(): AsyncGenerator<Delta, void, undefined> {
     try {
       for (;;) {
-        if (this.#unread) {
-          const delta = this.#unread;
-          this.#unread = undefined;
-          yield delta;
-        } else if (this.#error) throw this.#error.thrown;
+        const delta = this.#unread.shift();
+        if (delta) yield delta;
+        else if (this.#error) throw this.#error.thrown;
         else if (this.#over) return;
         else {
           await new Promise<void>((resolve) => this.#waiting.push(resolve));
@@ -138,7 +139,7 @@ export function merge(a: Delta, b: Delta): Delta {
     }
     merged.toolCalls = calls;
   }
-  if (b.tokens) merged.tokens = a.tokens ? [...a.tokens, ...b.tokens] : b.tokens;
+  if (b.tokens) merged.tokens = a.tokens ? join(a.tokens, b.tokens) : b.tokens;
   if (b.echo !== undefined) merged.echo = b.echo;
   if (b.promptTokens) merged.promptTokens = b.promptTokens;
   if (b.progress) merged.progress = b.progress;

@@ -1,6 +1,7 @@
 // Checks what an engine process sends, before the gateway uses it: a model's file may have taken
 // over the process, and a wrong value would end the gateway later, far from here.
 import { errorTable } from '../../errors.js';
+import { isPacked, type PackedTokens } from '../packed-tokens.js';
 import { logLevels, type EngineEvent, type FromEngine, type RequestMessage } from '../protocol.js';
 
 type Check = (value: unknown) => boolean;
@@ -35,12 +36,9 @@ const error = shape({
 });
 const usage = shape({ promptTokens: count, cachedTokens: count, completionTokens: count, reasoningTokens: maybe(count), draftedTokens: maybe(count), acceptedTokens: maybe(count) });
 const timings = shape({ queueMs: number, promptMs: number, generateMs: number });
-const chance = { id: number, bytes: listOf(number) };
-const told = listOf(shape({
-  ...chance, value: maybe(number), part: maybe(among(['reasoning', 'call'])), top: listOf(shape({ ...chance, value: number })),
-}));
+const packed: Check = (value) => shape({ count, bytes })(value) && isPacked(value as PackedTokens);
 const delta = shape({
-  content: maybe(text), reasoning: maybe(text), tokens: maybe(told), echo: maybe(text), promptTokens: maybe(told),
+  content: maybe(text), reasoning: maybe(text), tokens: maybe(packed), echo: maybe(text), promptTokens: maybe(listOf(packed)),
   toolCalls: maybe(listOf(shape({ index: count, id: maybe(text), name: maybe(text), arguments: maybe(text) }))),
   progress: maybe(shape({ total: count, cached: count, processed: count, elapsedMs: number })),
   soFar: maybe(shape({ usage, timings })),

@@ -3,6 +3,7 @@
 import type { NativeSampler, Pieces } from '../../addon/addon.js';
 import type { PreparedPrompt } from '../prompts/chat.js';
 import type { Asker, BegunAnswer, Delta, EngineEvent, FinishReason, Timings, Usage } from '../protocol.js';
+import { pack, piece } from '../packed-tokens.js';
 import type { ToldToken } from '../telling.js';
 import type { Sequence } from '../planning/sequence.js';
 import { Text } from '../text/text.js';
@@ -258,6 +259,7 @@ export class Generation {
     if (delta) this.#part = delta.toolCalls ? 'call' : delta.content ? undefined : 'reasoning';
     if (this.#told && delta?.content) this.#contentEnd = this.#contentStart(delta.content) + delta.content.length;
     const soFar = this.#prepared.tells.timings ? { soFar: { usage: this.#usage(), timings: this.#timings() } } : {};
-    events.push({ id: this.id, kind: 'delta', delta: { ...delta, ...(tokens.length > 0 ? { tokens } : {}), ...soFar } });
+    events.push({ id: this.id, kind: 'delta', delta: { ...delta, ...(tokens.length > 0 ? { tokens: pack(tokens.slice(0, piece)) } : {}), ...soFar } });
+    for (let at = piece; at < tokens.length; at += piece) events.push({ id: this.id, kind: 'delta', delta: { tokens: pack(tokens.slice(at, at + piece)) } });
   }
 }

@@ -2,6 +2,7 @@
 // the delta that carries each. Text held back (a possible stop string, an incomplete character)
 // holds its tokens back, too. Pure; one ToldTokens per answer.
 import type { Pieces } from '../../addon/addon.js';
+import { pack, piece, type PackedTokens } from '../packed-tokens.js';
 import type { TokenChance, ToldToken } from '../telling.js';
 
 /** Stands for -Infinity and NaN. */
@@ -50,11 +51,15 @@ export class ToldTokens {
    * The prompt's tokens. The first has no value; the notes of the others come before those of the
    * answer.
    */
-  ofPrompt(tokens: Int32Array, spelled?: SpelledPrompt): ToldToken[] {
+  ofPrompt(tokens: Int32Array, spelled?: SpelledPrompt): PackedTokens[] {
     const bytes = spelled && bytesInText(tokens, spelled, (id) => this.#bytesOf(id));
-    return Array.from(tokens, (id, index) => ({
-      ...(index === 0 ? { id, bytes: this.#bytesOf(id), top: [] } : this.#tell(id)), ...(bytes ? { bytes: bytes[index]! } : {}),
-    }));
+    const pieces: PackedTokens[] = [];
+    for (let at = 0; at < tokens.length; at += piece) {
+      pieces.push(pack(Array.from(tokens.subarray(at, at + piece), (id, index) => ({
+        ...(at + index === 0 ? { id, bytes: this.#bytesOf(id), top: [] } : this.#tell(id)), ...(bytes ? { bytes: bytes[at + index]! } : {}),
+      }))));
+    }
+    return pieces;
   }
 
   /** Adds the answer's next token; `textLength`: characters of all text including this token. */

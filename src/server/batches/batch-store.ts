@@ -9,7 +9,7 @@ import { readSmallFile } from '../../system/small-file.js';
 import { isFileId } from '../files/file-store.js';
 import { DamagedFiles, isDamage } from '../kept/damaged-files.js';
 import { keepingError, type KeptFolder } from '../kept/kept-folder.js';
-import { keyIn, withKeyFirst } from '../kept/key-in.js';
+import { keyFirst, keyIn } from '../kept/key-in.js';
 import { everyone, type Owner } from '../kept/owner.js';
 
 export interface BatchProblem {
@@ -76,7 +76,7 @@ export class BatchStore {
 
   async put(record: BatchRecord): Promise<void> {
     const path = await this.#pathOf(record.batch.id, described);
-    await writeFileAtomic(path, withKeyFirst(record), { mode: 0o600, fsync: false }).catch((thrown: unknown) => {
+    await writeFileAtomic(path, JSON.stringify(keyFirst(record)), { mode: 0o600, fsync: false }).catch((thrown: unknown) => {
       throw keepingError(thrown);
     });
   }

@@ -10,6 +10,7 @@ import { factsOf, type ModelOperation } from '../http/facts.js';
 import type { Gateway } from '../http/gateway.js';
 import { anyModel, inference, type Exchange } from './admission.js';
 import type { ChatContext } from './dialect.js';
+import { sendJson } from './send-json.js';
 
 /**
  * Hands the memory of the question to the engine, which calls the result once the text is freed.
@@ -68,7 +69,7 @@ export function askRoute<Question>(
         const more = warnings.length === 0 ? {} : { warnings };
         if (answer instanceof Written) res.type('json').send(answer.with(more));
         // An array has no place for warnings.
-        else res.json(Array.isArray(answer) ? answer : { ...answer, ...more });
+        else await sendJson(res, Array.isArray(answer) ? answer : { ...answer, ...more });
       },
     };
   });

@@ -19,8 +19,9 @@ import { logError } from '../http/error-reply.js';
 import type { Gateway } from '../http/gateway.js';
 import { factsOf, noteAsked, noteFinishes } from '../http/facts.js';
 import { IdleWork, reasonOf } from '../http/inner.js';
-import { Stream } from '../http/stream.js';
+import { Stream, type Frame } from '../http/stream.js';
 import { anyModel, inference, type Exchange } from './admission.js';
+import { sendJson } from './send-json.js';
 import type { AnswerWriter, AskedRest, ChatAsked, ChatContext, ChatDialect, EngineRequest } from './dialect.js';
 
 export function chatRoute<Asked extends ChatAsked>(gateway: Gateway, dialect: ChatDialect<Asked>): RequestHandler {
@@ -199,28 +200,34 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
     const said: WholeAnswer[] = [];
     const finishes = await this.#all((delta, index) => (said[index] ??= new WholeAnswer()).add(delta));
     noteFinishes(this.#res, finishes);
-    this.#res.json(await writer.whole(finishes.map((_, index) => said[index] ?? new WholeAnswer()), finishes));
+    await sendJson(this.#res, await writer.whole(finishes.map((_, index) => said[index] ?? new WholeAnswer()), finishes));
   }
 
   async #write(writer: AnswerWriter, promptTokens: number): Promise<void> {
     const opened = (): Stream => this.#stream ?? this.#open(writer, promptTokens);
+    const send = (frames: Frame[] | Generator<Frame>): Promise<void> | undefined => {
+      if (!Array.isArray(frames)) return opened().sendInTurns(frames);
+      opened().send(...frames);
+      return opened().writable();
+    };
     if (!this.#isHeld) opened();
     const finishes = await this.#all(
       (delta, index) => {
-        const stream = opened();
-        stream.send(...writer.deltas(delta, index));
-        return stream.writable();
+        opened();
+        return send(writer.deltas(delta, index));
       },
-      (finish, index) => opened().send(...writer.ended?.(finish, index) ?? []),
+      (finish, index) => send(writer.ended?.(finish, index) ?? []),
     );
     noteFinishes(this.#res, finishes);
     const ending = await writer.ending(finishes);
-    opened().send(...ending);
+    // They may repeat all log probabilities of the answer.
+    if (this.#tells.logprobs === undefined) opened().send(...ending);
+    else await opened().sendInTurns(ending);
     opened().end();
   }
 
   /** Runs all answers to the end. Results are in the order of their indices. */
-  async #all(sink: Sink, ended?: (finish: Finish, index: number) => void): Promise<Finish[]> {
+  async #all(sink: Sink, ended?: (finish: Finish, index: number) => Promise<void> | undefined): Promise<Finish[]> {
     const { meter } = factsOf(this.#res);
     const { begunMs = [] } = factsOf(this.#res);
     const { stream, intervalMs: asked = 0 } = this.#asked!;
@@ -263,7 +270,7 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
         followed.leave();
       }
       const finish = index === 0 && this.#warnings.length > 0 ? { ...end, warnings: [...end.warnings, ...this.#warnings] } : end;
-      ended?.(finish, index);
+      await ended?.(finish, index);
       return finish;
     };
     const groups = this.#groups.map(async ({ first, index, rest }) => {

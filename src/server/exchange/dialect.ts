@@ -98,9 +98,9 @@ export interface AnswerWriter {
   /** A frame to keep a silent stream alive. */
   ping(): Frame;
   /** `index`: number of the answer. */
-  deltas(delta: Delta, index: number): Frame[];
+  deltas(delta: Delta, index: number): Frame[] | Generator<Frame>;
   /** One of the answers is complete. */
-  ended?(finish: Finish, index: number): Frame[];
+  ended?(finish: Finish, index: number): Frame[] | Generator<Frame>;
   /** All answers are complete. */
   ending(finishes: readonly Finish[]): Frame[] | Promise<Frame[]>;
   /** The last frames of a stream that failed. */

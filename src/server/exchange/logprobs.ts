@@ -1,5 +1,6 @@
 // Log probabilities of tokens, in OpenAI's format for chats and responses, with llama-server's
 // additional fields. Pure. Called by the dialects that write them.
+import { LongList } from '../http/long-json.js';
 import type { Telling, TokenChance, ToldToken } from '../../engine/telling.js';
 
 /** With llama-server's `id`, and its names for probabilities after sampling. */
@@ -17,19 +18,23 @@ export interface WireTold extends WireChance {
 }
 
 export interface ChatLogprobs {
-  content: WireTold[];
+  content: LongList<WireTold>;
   refusal: null;
 }
 
-export function chatLogprobs(tokens: readonly ToldToken[], tells: Telling): ChatLogprobs {
+export function chatLogprobs(tokens: Iterable<ToldToken>, tells: Telling): ChatLogprobs {
   return { content: toldTokens(tokens, tells), refusal: null };
 }
 
-export function toldTokens(tokens: readonly ToldToken[], { afterSampling }: Telling): WireTold[] {
-  return tokens.map(({ top, value = 0, ...token }) => {
-    if (afterSampling) return { ...read(token), prob: value, top_probs: top.map((one) => ({ ...read(one), prob: one.value })) };
-    return { ...read(token), logprob: value, top_logprobs: top.map((one) => ({ ...read(one), logprob: one.value })) };
+export function toldTokens(tokens: Iterable<ToldToken>, tells: Telling): LongList<WireTold> {
+  return new LongList(function* entries() {
+    for (const token of tokens) yield toldToken(token, tells);
   });
+}
+
+function toldToken({ top, value = 0, ...token }: ToldToken, { afterSampling }: Telling): WireTold {
+  if (afterSampling) return { ...read(token), prob: value, top_probs: top.map((one) => ({ ...read(one), prob: one.value })) };
+  return { ...read(token), logprob: value, top_logprobs: top.map((one) => ({ ...read(one), logprob: one.value })) };
 }
 
 function read({ id, bytes }: Pick<TokenChance, 'id' | 'bytes'>): WireChance {

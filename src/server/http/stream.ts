@@ -1,7 +1,9 @@
 // A stream of messages over one HTTP response: headers, framing, backpressure and keep-alive pings.
 // Independent of the payload. Used by the streaming routes. A full socket makes the writer wait, so
 // that deltas merge in the engine's answer instead of piling up in this process.
+import { setImmediate } from 'node:timers/promises';
 import type { Response } from 'express';
+import { jsonText } from './long-json.js';
 
 /** One message of a stream. */
 export interface Frame {
@@ -78,26 +80,39 @@ export class Stream {
     this.#timer?.refresh();
   }
 
+  /** Sends frames that take long to make, with turns for other work between them. */
+  async sendInTurns(frames: Iterable<Frame>): Promise<void> {
+    for (const { event, data } of frames) {
+      const text = typeof data === 'string' ? data : await jsonText(data as object);
+      this.send(event === undefined ? { data: text } : { event, data: text });
+      await (this.writable() ?? setImmediate());
+    }
+  }
+
   /**
    * Resolves when the socket takes more data, or is gone; traffic closes sockets that stall.
    * Undefined if there is nothing to wait for.
    */
   writable(): Promise<void> | undefined {
-    const res = this.#res;
-    if (!this.#clogged || res.destroyed) return undefined;
-    return new Promise<void>((resolve) => {
-      const done = (): void => {
-        res.off('drain', done);
-        res.off('close', done);
-        resolve();
-      };
-      res.on('drain', done);
-      res.on('close', done);
-    });
+    return this.#clogged && !this.#res.destroyed ? drained(this.#res) : undefined;
   }
 
   end(): void {
     clearTimeout(this.#timer);
     this.#res.end();
   }
+}
+
+/** Resolves when the client has taken what was written, or is gone. */
+export function drained(res: Response): Promise<void> {
+  return new Promise<void>((resolve) => {
+    const done = (): void => {
+      res.off('drain', done);
+      res.off('close', done);
+      resolve();
+    };
+    res.on('drain', done);
+    res.on('close', done);
+    if (res.destroyed) done();
+  });
 }

@@ -5,9 +5,9 @@ import { isDamage } from './damaged-files.js';
 /** Longer than `{"by":"` and the name of any key. */
 const mostBytes = 128;
 
-/** The JSON text of an object, with the key that owns it first. */
-export function withKeyFirst(value: { by?: string | undefined }): string {
-  return JSON.stringify({ by: value.by, ...value });
+/** The object, with the key that owns it first. */
+export function keyFirst<Value extends { by?: string | undefined }>(value: Value): Value {
+  return { by: value.by, ...value };
 }
 
 /**

@@ -2,7 +2,7 @@
 // of completion-request.
 import type { Finish } from '../../engine/api.js';
 import type { Delta, ModelDescription } from '../../engine/protocol.js';
-import type { ToldToken } from '../../engine/telling.js';
+import { idsOf, unpack } from '../../engine/packed-tokens.js';
 import type { WholeAnswer } from '../../engine/whole-answer.js';
 import type { RecuaError } from '../../errors.js';
 import type { AnswerWriter, AskedRest } from '../exchange/dialect.js';
@@ -53,7 +53,7 @@ export class NativeWriter implements AnswerWriter {
     const told = this.#toldOf(index);
     told.prompt += delta.echo ?? '';
     told.text += delta.content ?? '';
-    told.tokens += delta.tokens?.length ?? 0;
+    told.tokens += delta.tokens?.count ?? 0;
     return !delta.content && !delta.tokens && !delta.progress ? [] : [this.#chunk(delta, index)];
   }
 
@@ -76,7 +76,7 @@ export class NativeWriter implements AnswerWriter {
       const { content, tokens, echo } = said[index]!;
       return this.#wanted({
         ...this.#final(finish, index, echo, content),
-        ...(returnTokens ? { tokens: tokens.map(({ id }) => id) } : {}),
+        ...(returnTokens ? { tokens: idsOf(tokens) } : {}),
         ...(tells.logprobs === undefined || tokens.length === 0 ? {} : { completion_probabilities: toldTokens(tokens, tells) }),
       });
     });
@@ -87,11 +87,12 @@ export class NativeWriter implements AnswerWriter {
     return (this.#told[index] ??= { prompt: '', text: '', tokens: 0 });
   }
 
-  #chunk({ content = '', tokens = [], progress, soFar }: Delta, index: number): Frame {
+  #chunk({ content = '', tokens: packed, progress, soFar }: Delta, index: number): Frame {
     const { tells } = this.#asked;
+    const tokens = packed ? unpack(packed) : [];
     return {
       data: {
-        index, content, tokens: tokens.map(({ id }: ToldToken) => id), stop: false, id_slot: noSlot, tokens_predicted: this.#toldOf(index).tokens, tokens_evaluated: this.#promptTokens,
+        index, content, tokens: idsOf(tokens), stop: false, id_slot: noSlot, tokens_predicted: this.#toldOf(index).tokens, tokens_evaluated: this.#promptTokens,
         ...(soFar ? { timings: timingsToWire(soFar.usage, soFar.timings) } : {}),
         ...(progress ? { prompt_progress: progressToWire(progress) } : {}),
         ...(tells.logprobs === undefined || tokens.length === 0 ? {} : { completion_probabilities: toldTokens(tokens, tells) }),

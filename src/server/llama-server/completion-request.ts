@@ -64,11 +64,10 @@ function readAround(body: Fields, { defaults, model }: ChatContext, prompts: Pic
   const asked: Telling = stream ? { ...tells, tokens: true } : tells;
   const constraint = readConstraint(body);
   const sampling = readSampling(body, { ...defaults, vocabSize: model.vocabSize, contextSize: model.contextSize });
-  const maxTokens = readMaxTokens(body, 0) ?? defaults.maxTokens;
   const stop = readStop(body);
   const count = readCount(body);
   boundAnswers(prompts.length, count);
-  boundTold(tells, prompts.length * count, maxTokens, model.contextSize);
+  const maxTokens = boundTold(tells, readMaxTokens(body, 0), defaults.maxTokens, model.contextSize, { answers: prompts.length * count });
   const common = { constraint, sampling, maxTokens, stop, ...readGenerateMs(body), ...readPriority(body), ...(Object.keys(asked).length > 0 ? { tells: asked } : {}) };
   const settings = { sampling, maxTokens, stop, stream, probs: tells.logprobs ?? 0, grammar: constraint.kind === 'grammar' ? constraint.grammar : '' };
   const responseFields = (body.array('response_fields', maxFields) ?? []).map((name, index) => checkName(name, `response_fields[${index}]`, 100));

@@ -2,6 +2,7 @@
 import { askRoute, renderRoute } from '../exchange/ask-exchange.js';
 import { chatRoute } from '../exchange/chat-exchange.js';
 import type { ChatDialect, Dialect } from '../exchange/dialect.js';
+import { LongList } from '../http/long-json.js';
 import { sse } from '../http/stream.js';
 import { readChatRequest } from '../openai/chat-request.js';
 import { NativeWriter } from './completion-answer.js';
@@ -34,7 +35,7 @@ export const llamaServer: Dialect = {
       method: 'post', paths: ['/tokenize'], about: about.tokenize,
       handler: askRoute(gateway, readTokenize, async ({ text, addSpecial, parseSpecial, withPieces }, { engine }, signal) => {
         const tokens = await engine.tokenize(text, addSpecial, parseSpecial, signal);
-        if (!withPieces) return { tokens: Array.from(tokens) };
+        if (!withPieces) return { tokens: new LongList(() => tokens) };
         checkListed(tokens);
         const distinct = Int32Array.from(new Set(tokens));
         return { tokens: piecesOf(tokens, distinct, await engine.pieces(distinct)) };

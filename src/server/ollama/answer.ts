@@ -2,12 +2,14 @@
 // Called by server/exchange. The counterpart of chat-request.
 import type { Finish } from '../../engine/api.js';
 import type { Delta } from '../../engine/protocol.js';
+import { unpack } from '../../engine/packed-tokens.js';
 import type { ToldToken } from '../../engine/telling.js';
 import { WholeAnswer } from '../../engine/whole-answer.js';
 import type { RecuaError } from '../../errors.js';
 import { argumentsOf } from '../exchange/cut-json.js';
 import type { AnswerWriter, AskedRest } from '../exchange/dialect.js';
 import { toldTokens, type WireTold } from '../exchange/logprobs.js';
+import type { LongList } from '../http/long-json.js';
 import type { Frame } from '../http/stream.js';
 import type { OllamaBody } from './chat-request.js';
 import { errorBody } from './error-body.js';
@@ -47,12 +49,12 @@ abstract class Writer implements AnswerWriter {
     return this.#frame({ content: '' });
   }
 
-  deltas({ reasoning, content, toolCalls, tokens = [] }: Delta): Frame[] {
+  deltas({ reasoning, content, toolCalls, tokens }: Delta): Frame[] {
     if (toolCalls) this.#said.add({ toolCalls });
-    const logprobs = this.#logprobs(tokens);
+    const logprobs = this.#logprobs(tokens ? unpack(tokens) : []);
     const parts: Part[] = [...(reasoning ? [{ content: '', thinking: reasoning }] : []), ...(content ? [{ content }] : [])];
     // Tokens without text, such as the end of the answer.
-    if (parts.length === 0 && tokens.length > 0) parts.push({ content: '' });
+    if (parts.length === 0 && tokens) parts.push({ content: '' });
     return parts.map((part, index) => this.#frame(part, index === parts.length - 1 ? logprobs : {}));
   }
 
@@ -78,7 +80,7 @@ abstract class Writer implements AnswerWriter {
     return { data: { ...this.#head(), ...this.part(part), ...logprobs, done: false } };
   }
 
-  #logprobs(tokens: readonly ToldToken[]): { logprobs?: WireTold[] } {
+  #logprobs(tokens: Iterable<ToldToken>): { logprobs?: LongList<WireTold> } {
     const { tells } = this.#asked;
     return tells.logprobs === undefined ? {} : { logprobs: toldTokens(tokens, tells) };
   }

@@ -81,10 +81,9 @@ function readCommon(body: Fields, { defaults, model }: ChatContext): { common: C
   if (context !== undefined && context > model.contextSize) {
     warnings.push(`options.num_ctx is ${context}, but the context has ${model.contextSize} tokens: it is set when the server starts.`);
   }
-  const maxTokens = readMaxTokens(options) ?? defaults.maxTokens;
   const top = readTopLogprobs(body);
   const tells: Telling = top === undefined ? {} : { logprobs: Math.min(top, model.vocabSize) };
-  boundTold(tells, 1, maxTokens, model.contextSize);
+  const maxTokens = boundTold(tells, readMaxTokens(options), defaults.maxTokens, model.contextSize);
   return {
     common: { sampling, maxTokens, stop: readStop(options), constraint: readAnyConstraint(body, options), ...(top === undefined ? {} : { tells }) }, warnings,
   };

@@ -4,6 +4,7 @@ import { randomBytes } from 'node:crypto';
 import { newToolCallId } from '../../engine/tool-call-id.js';
 import type { Finish } from '../../engine/api.js';
 import type { WholeAnswer } from '../../engine/whole-answer.js';
+import { idsOf, unpack, type ToldList } from '../../engine/packed-tokens.js';
 import { thousandths } from '../../engine/rounding.js';
 import type { Delta, FinishReason, ModelDescription, Timings, Usage } from '../../engine/protocol.js';
 import type { Progress, Telling, ToldToken } from '../../engine/telling.js';
@@ -208,7 +209,7 @@ export class ChatWriter implements AnswerWriter {
     const chunk: ChatCompletionChunk = {
       ...this.#head,
       object: 'chat.completion.chunk',
-      choices: [{ index, delta, logprobs: null, ...(tokens ? this.#told(tokens) : {}), finish_reason: finish?.finishReason ?? null }],
+      choices: [{ index, delta, logprobs: null, ...(tokens ? this.#told(unpack(tokens)) : {}), finish_reason: finish?.finishReason ?? null }],
       ...(this.#asked.includeUsage ? { usage: null } : {}),
       ...(soFar ? { timings: timingsToWire(soFar.usage, soFar.timings) } : {}),
       ...(progress ? { prompt_progress: progressToWire(progress) } : {}),
@@ -217,11 +218,11 @@ export class ChatWriter implements AnswerWriter {
     return { data: chunk };
   }
 
-  #told(tokens: readonly ToldToken[]): { logprobs?: ChatLogprobs; tokens?: number[] } {
+  #told(tokens: readonly ToldToken[] | ToldList): { logprobs?: ChatLogprobs; tokens?: number[] } {
     const { tells } = this.#asked;
     return {
       ...(tells.logprobs === undefined ? {} : { logprobs: chatLogprobs(tokens, tells) }),
-      ...(tells.tokens ? { tokens: tokens.map(({ id }) => id) } : {}),
+      ...(tells.tokens ? { tokens: idsOf(tokens) } : {}),
     };
   }
 }

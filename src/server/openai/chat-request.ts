@@ -60,13 +60,12 @@ export function readChatRequest(body: Fields, { defaults, model }: ChatContext):
   const thoughts = readThoughts(body);
   const stream = body.boolean('stream') ?? false;
   const tells = readTelling(body, readTopLogprobs(body), model.vocabSize, stream);
-  const maxTokens = readMaxTokens(body) ?? defaults.maxTokens;
   const count = readCount(body);
+  const maxTokens = boundTold(tells, readMaxTokens(body), defaults.maxTokens, model.contextSize, { answers: count });
   const warnings = [...readVerbosity(body), ...readSlot(body)];
   const streamed = readStreamOptions(body);
   body.allow(...allowed);
   body.boolean('store');
-  boundTold(tells, count, maxTokens, model.contextSize);
   return {
     request: {
       messages: JSON.stringify(messages), ...readContinuation(body, messages), ...readTruncation(body), ...tools, constraint, sampling,

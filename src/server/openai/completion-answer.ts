@@ -3,6 +3,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Finish } from '../../engine/api.js';
 import type { Delta, FinishReason, ModelDescription } from '../../engine/protocol.js';
+import { idsOf, unpack, type PackedTokens, type ToldList } from '../../engine/packed-tokens.js';
 import type { ToldToken } from '../../engine/telling.js';
 import type { WholeAnswer } from '../../engine/whole-answer.js';
 import type { RecuaError } from '../../errors.js';
@@ -11,13 +12,19 @@ import { errorBody } from '../http/error-reply.js';
 import type { Frame } from '../http/stream.js';
 import { ending, progressToWire, sumOf, timingsToWire, usageToWire } from './answer.js';
 import type { CompletionBody } from './completion-request.js';
-import { LegacyWriter, type LegacyLogprobs } from './legacy-logprobs.js';
+import { legacyLists, LegacyWriter } from './legacy-logprobs.js';
+
+/** What an answer with `echo` begins with. */
+interface Begun {
+  text: string;
+  tokens: readonly PackedTokens[];
+}
 
 export class CompletionWriter implements AnswerWriter {
   readonly #head: { id: string; object: 'text_completion'; created: number; model: string; system_fingerprint?: string };
   readonly #asked: AskedRest<CompletionBody>;
   /** Tokens of prompts, by prompt. */
-  readonly #prompts: (readonly ToldToken[])[] = [];
+  readonly #prompts: (readonly PackedTokens[])[] = [];
   readonly #begun = new Set<number>();
   readonly #writers: LegacyWriter[] = [];
 
@@ -40,16 +47,18 @@ export class CompletionWriter implements AnswerWriter {
     return this.#chunk('', 0);
   }
 
-  deltas(delta: Delta, index: number): Frame[] {
-    const { echo = '', content = '', tokens = [], promptTokens, progress, soFar } = delta;
+  deltas(delta: Delta, index: number): Frame[] | Generator<Frame> {
+    const { echo = '', content = '', tokens, promptTokens, progress, soFar } = delta;
     const begun = this.#begin(index, promptTokens);
-    if (!begun && echo + content === '' && tokens.length === 0 && !progress && !soFar) return [];
-    return [this.#chunk((begun?.text ?? '') + echo + content, index, { ...delta, tokens: [...begun?.tokens ?? [], ...tokens] })];
+    const isEmpty = echo + content === '' && !tokens && !progress && !soFar;
+    const rest = (): Frame[] => (isEmpty ? [] : [this.#chunk(echo + content, index, delta)]);
+    return begun ? this.#beginning(begun, index, rest) : rest();
   }
 
-  ended(finish: Finish, index: number): Frame[] {
+  ended(finish: Finish, index: number): Frame[] | Generator<Frame> {
     const begun = this.#begin(index, undefined);
-    return [this.#chunk(begun?.text ?? '', index, { tokens: [...begun?.tokens ?? []] }, finish)];
+    const rest = (): Frame[] => [this.#chunk('', index, {}, finish)];
+    return begun ? this.#beginning(begun, index, rest) : rest();
   }
 
   ending(finishes: readonly Finish[]): Frame[] {
@@ -70,7 +79,7 @@ export class CompletionWriter implements AnswerWriter {
       choices: chosen.map((at, index) => {
         const prompt = Math.floor(at / count);
         const { echo, content, tokens } = said[at]!;
-        const told = this.#told([...said[prompt * count]!.promptTokens, ...tokens], new LegacyWriter());
+        const told = this.#told(both(said[prompt * count]!.promptTokens, tokens), legacyLists);
         return choice((echoes?.[prompt] ?? echo) + content, index, finishes[at]!.finishReason, told);
       }),
       usage: usageToWire(sumOf(finishes, count)),
@@ -82,7 +91,7 @@ export class CompletionWriter implements AnswerWriter {
    * The beginning of an answer with `echo` and log probabilities, once. The first answer supplies
    * it.
    */
-  #begin(index: number, promptTokens: readonly ToldToken[] | undefined): { text: string; tokens: readonly ToldToken[] } | undefined {
+  #begin(index: number, promptTokens: readonly PackedTokens[] | undefined): Begun | undefined {
     const { echoes, count, tells } = this.#asked;
     const prompt = Math.floor(index / count);
     if (promptTokens) this.#prompts[prompt] = promptTokens;
@@ -92,16 +101,22 @@ export class CompletionWriter implements AnswerWriter {
     return { text: echoes[prompt] ?? '', tokens };
   }
 
-  #told(tokens: readonly ToldToken[], writer: LegacyWriter): { logprobs?: LegacyLogprobs; tokens?: number[] } {
+  /** A prompt may have so many log probabilities that they come in several chunks. */
+  * #beginning({ text, tokens }: Begun, index: number, rest: () => Frame[]): Generator<Frame> {
+    for (const [at, piece] of tokens.entries()) yield this.#chunk(at === 0 ? text : '', index, { tokens: piece });
+    yield* rest();
+  }
+
+  #told(tokens: Iterable<ToldToken>, write: (tokens: Iterable<ToldToken>) => object): { logprobs?: object; tokens?: number[] } {
     const { tells } = this.#asked;
     return {
-      ...(tells.logprobs === undefined ? {} : { logprobs: writer.write(tokens) }),
-      ...(tells.tokens ? { tokens: tokens.map(({ id }) => id) } : {}),
+      ...(tells.logprobs === undefined ? {} : { logprobs: write(tokens) }),
+      ...(tells.tokens ? { tokens: idsOf(tokens) } : {}),
     };
   }
 
-  #chunk(text: string, index: number, { tokens = [], progress, soFar }: Delta = {}, finish?: Finish): Frame {
-    const told = tokens.length === 0 ? {} : this.#told(tokens, (this.#writers[index] ??= new LegacyWriter()));
+  #chunk(text: string, index: number, { tokens, progress, soFar }: Delta = {}, finish?: Finish): Frame {
+    const told = tokens ? this.#told(unpack(tokens), (these) => (this.#writers[index] ??= new LegacyWriter()).write(these)) : {};
     return {
       data: {
         ...this.#head,
@@ -115,14 +130,24 @@ export class CompletionWriter implements AnswerWriter {
   }
 }
 
-function choice(text: string, index: number, finishReason: FinishReason | null, told: { logprobs?: LegacyLogprobs; tokens?: number[] }): object {
+function choice(text: string, index: number, finishReason: FinishReason | null, told: { logprobs?: object; tokens?: number[] }): object {
   return { text, index, logprobs: null, ...told, finish_reason: finishReason };
+}
+
+/** The tokens of both, as often as somebody reads them. */
+function both(first: ToldList, second: ToldList): Iterable<ToldToken> {
+  return {
+    * [Symbol.iterator]() {
+      yield* first;
+      yield* second;
+    },
+  };
 }
 
 /** Indices of the `wanted` likeliest by mean log probability; in order if all are wanted. */
 function best(said: readonly WholeAnswer[], wanted: number): number[] {
   const all = [...said.keys()];
   if (wanted === said.length) return all;
-  const likelihood = ({ tokens }: WholeAnswer): number => tokens.reduce((sum, { value = 0 }) => sum + value, 0) / Math.max(1, tokens.length);
-  return all.sort((a, b) => likelihood(said[b]!) - likelihood(said[a]!)).slice(0, wanted);
+  const likelihoods = said.map(({ tokens }) => tokens.meanValue());
+  return all.sort((a, b) => likelihoods[b]! - likelihoods[a]!).slice(0, wanted);
 }

@@ -41,17 +41,16 @@ export function readCompletionRequest(body: Fields, { defaults, model }: ChatCon
   const suffix = body.string('suffix') ?? '';
   const tells = readTelling(body, readLogprobs(body), model.vocabSize, stream);
   const asked: Telling = count > wanted ? { logprobs: 0, ...tells } : tells;
+  const readings = echo ? prompts.reduce((sum, { length }) => sum + Math.min(length, model.contextSize), 0) : 0;
   const common = {
     constraint: readConstraint(body),
     sampling: readSampling(body, { ...defaults, vocabSize: model.vocabSize, contextSize: model.contextSize }),
-    maxTokens: readMaxTokens(body, 0) ?? defaults.maxTokens,
+    maxTokens: boundTold(asked, readMaxTokens(body, 0), defaults.maxTokens, model.contextSize, { answers: prompts.length * count, promptTokens: readings }),
     stop: readStop(body),
     ...readGenerateMs(body), ...readPriority(body),
   };
   const streamed = readStreamOptions(body);
   body.allow(...allowed);
-  const readings = echo ? prompts.reduce((sum, { length }) => sum + Math.min(length, model.contextSize), 0) : 0;
-  boundTold(asked, prompts.length * count, common.maxTokens, model.contextSize, readings);
   return {
     prompts: prompts.map((prompt) => {
       const request: CompletionRequest = { ...around(prompt, suffix), ...common, ...(Object.keys(asked).length > 0 ? { tells: asked } : {}) };

@@ -1,5 +1,6 @@
 // Log probabilities in the format of OpenAI's completions, which is older than that of its chats.
 // Pure. Called by completion-answer.
+import { LongList } from '../http/long-json.js';
 import type { TokenChance, ToldToken } from '../../engine/telling.js';
 
 const strict = new TextDecoder('utf-8', { ignoreBOM: true, fatal: true });
@@ -12,24 +13,52 @@ export interface LegacyLogprobs {
   text_offset: number[];
 }
 
-/** Writes the tokens of one answer, with the offset of each in the text, in characters. */
+/** Writes the tokens of one answer, a piece at a time. */
 export class LegacyWriter {
+  readonly #offsets = new Offsets();
+
+  write(tokens: Iterable<ToldToken>): LegacyLogprobs {
+    const all = [...tokens];
+    return {
+      tokens: all.map(({ bytes }) => nameOf(bytes)),
+      token_logprobs: all.map(({ value }) => value ?? null),
+      top_logprobs: all.map(topOf),
+      text_offset: all.map(({ bytes }) => this.#offsets.next(bytes)),
+    };
+  }
+}
+
+/** All tokens of an answer, which are read once for each list. */
+export function legacyLists(tokens: Iterable<ToldToken>): { [List in keyof LegacyLogprobs]: LongList<LegacyLogprobs[List][number]> } {
+  const list = <Entry>(entry: (token: ToldToken) => Entry): LongList<Entry> => new LongList(function* entries() {
+    for (const token of tokens) yield entry(token);
+  });
+  return {
+    tokens: list(({ bytes }) => nameOf(bytes)),
+    token_logprobs: list(({ value }) => value ?? null),
+    top_logprobs: list(topOf),
+    text_offset: new LongList(function* entries() {
+      const offsets = new Offsets();
+      for (const { bytes } of tokens) yield offsets.next(bytes);
+    }),
+  };
+}
+
+/** The offset of each token in the text, in characters. */
+class Offsets {
   readonly #decoder = new TextDecoder('utf-8', { ignoreBOM: true });
   #offset = 0;
 
-  write(tokens: readonly ToldToken[]): LegacyLogprobs {
-    const written: LegacyLogprobs = { tokens: [], token_logprobs: [], top_logprobs: [], text_offset: [] };
-    for (const { bytes, value, top } of tokens) {
-      const text = nameOf(bytes);
-      written.tokens.push(text);
-      written.token_logprobs.push(value ?? null);
-      // As in OpenAI's API, the token itself is always included, so there may be one more.
-      written.top_logprobs.push(value === undefined ? null : byName([...top, { bytes, value }]));
-      written.text_offset.push(this.#offset);
-      this.#offset += Array.from(this.#decoder.decode(Uint8Array.from(bytes), { stream: true })).length;
-    }
-    return written;
+  next(bytes: readonly number[]): number {
+    const offset = this.#offset;
+    this.#offset += Array.from(this.#decoder.decode(Uint8Array.from(bytes), { stream: true })).length;
+    return offset;
   }
+}
+
+/** As in OpenAI's API, the token itself is always included, so there may be one more. */
+function topOf({ bytes, value, top }: ToldToken): Record<string, number> | null {
+  return value === undefined ? null : byName([...top, { bytes, value }]);
 }
 
 /** Of tokens with the same text, such as control tokens, keeps the likeliest. */

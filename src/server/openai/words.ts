@@ -1,6 +1,6 @@
 // Descriptions of the fields of OpenAI's bodies, for the API reference. Types and bounds come from
 // the readers.
-import { admissionWords, constraintWords, customToolWords, functionWords, priorityWords, refused, samplingWords, streamWords, tellingWords, thoughtsWords, toolChoiceWords, topLogprobsWords, truncationWords, under, type Words } from '../../request/words.js';
+import { admissionWords, constraintWords, customToolWords, functionWords, mostChances, priorityWords, refused, samplingWords, streamWords, tellingWords, thoughtsWords, toolChoiceWords, topLogprobsWords, truncationWords, under, type Words } from '../../request/words.js';
 
 const none = { type: 'array', maxItems: 0 };
 
@@ -123,7 +123,7 @@ export const completionWords: Words = {
   best_of: 'Generate this many answers and return the `n` likeliest; not for streams.',
   echo: { text: 'Start the answer with the prompt.', default: false },
   suffix: { text: 'Text after the answer, for models with fill-in-the-middle tokens.', default: '' },
-  logprobs: { text: 'Report this many of the likeliest tokens at each position; with `echo`, also for the prompt.', is: ['integer', { const: false }] },
+  logprobs: { text: `Report this many of the likeliest tokens at each position; with \`echo\`, also for the prompt. ${mostChances}`, is: ['integer', { const: false }] },
   ...samplingWords,
   ...constraintWords,
   ...tellingWords,

@@ -1,7 +1,9 @@
 // Writes answers in the format of Responses, from the engine's deltas and numbers: items, complete
 // or as events. Called by server/exchange. The counterpart of response-request.
+import { setImmediate } from 'node:timers/promises';
 import type { Finish } from '../../engine/api.js';
 import type { Delta, Usage } from '../../engine/protocol.js';
+import { unpack, type ToldList } from '../../engine/packed-tokens.js';
 import type { ToldToken } from '../../engine/telling.js';
 import { newToolCallId } from '../../engine/tool-call-id.js';
 import type { WholeAnswer } from '../../engine/whole-answer.js';
@@ -83,12 +85,13 @@ export class ResponseWriter implements AnswerWriter {
     return this.#event('response.in_progress', { response: this.#response('in_progress', this.#output) });
   }
 
-  deltas({ reasoning, content, toolCalls, tokens = [], soFar }: Delta): Frame[] {
+  deltas({ reasoning, content, toolCalls, tokens, soFar }: Delta): Frame[] {
     this.#usage = soFar?.usage ?? this.#usage;
+    const logprobs = tokens ? this.#logprobs(unpack(tokens)) : [];
     const frames: Frame[] = [];
     if (reasoning) frames.push(...this.#enter('reasoning', () => reasoningItem(this.#itemId('rs'), '', 'in_progress')), ...this.#text('reasoning_text', reasoning));
-    if (content) frames.push(...this.#enter('message', () => messageItem(this.#itemId('msg'), '', 'in_progress')), ...this.#text('output_text', content, this.#logprobs(tokens)));
-    else this.#textless.push(...this.#logprobs(tokens));
+    if (content) frames.push(...this.#enter('message', () => messageItem(this.#itemId('msg'), '', 'in_progress')), ...this.#text('output_text', content, logprobs));
+    else this.#textless.push(...logprobs);
     for (const call of toolCalls ?? []) {
       const name = call.name ?? '';
       const isCustom = this.#asked.customTools.includes(name);
@@ -129,7 +132,7 @@ export class ResponseWriter implements AnswerWriter {
 
   async whole([{ content, reasoning, toolCalls, tokens }]: readonly [WholeAnswer], [finish]: readonly [Finish]): Promise<object> {
     if (reasoning !== '') this.#complete(reasoningItem(this.#itemId('rs'), reasoning, 'completed'));
-    if (content !== '' || toolCalls.length === 0) this.#complete(messageItem(this.#itemId('msg'), content, 'completed', this.#logprobs(tokens)));
+    if (content !== '' || toolCalls.length === 0) this.#complete(messageItem(this.#itemId('msg'), content, 'completed', await this.#allLogprobs(tokens)));
     for (const { id, name, arguments: text } of toolCalls) {
       const isCustom = this.#asked.customTools.includes(name);
       this.#complete(callItem(this.#itemId(isCustom ? 'ctc' : 'fc'), id, this.#toolOf(name), text, 'completed', isCustom));
@@ -223,7 +226,17 @@ export class ResponseWriter implements AnswerWriter {
 
   #logprobs(tokens: readonly ToldToken[]): WireTold[] {
     const { tells } = this.#asked;
-    return tells.logprobs === undefined ? [] : toldTokens(tokens.filter(({ part }) => part === undefined), tells);
+    return tells.logprobs === undefined ? [] : [...toldTokens(tokens.filter(({ part }) => part === undefined), tells)];
+  }
+
+  /** With turns for other work: they may be many. */
+  async #allLogprobs(tokens: ToldList): Promise<WireTold[]> {
+    const all: WireTold[] = [];
+    for (const packed of tokens.pieces) {
+      for (const one of this.#logprobs(unpack(packed))) all.push(one);
+      await setImmediate();
+    }
+    return all;
   }
 
   #leave(status: 'completed' | 'incomplete'): Frame[] {

@@ -7,7 +7,7 @@ import { readConstraint, readFormat, refuseBesideTools } from '../../request/con
 import { describe, int32Max, wrongType, wrongValue, type Fields } from '../../request/fields.js';
 import { readPriority } from '../../request/priority.js';
 import { readSampling } from '../../request/sampling-fields.js';
-import { boundTold, maxTopLogprobs } from '../../request/telling-fields.js';
+import { boundTold, maxChancesOfResponse, maxTopLogprobs } from '../../request/telling-fields.js';
 import { readThinking, readThoughts } from '../../request/thinking-fields.js';
 import { readTruncation } from '../../request/truncation.js';
 import { readVerbosity } from '../../request/verbosity.js';
@@ -68,7 +68,7 @@ export function readResponseRequest(body: Fields, { defaults, model }: ChatConte
   const unkept = body.get('store') === true && !keeps ? ['store has no effect: the server stores no responses (--response-days 0).'] : [];
   const include = (body.array('include', maxIncluded) ?? []).map(readIncluded);
   const tells = readTells(body, include, model.vocabSize);
-  boundTold(tells, 1, most ?? defaults.maxTokens, model.contextSize);
+  const maxTokens = boundTold(tells, most, defaults.maxTokens, model.contextSize, { most: maxChancesOfResponse });
   // A cancelled background response also reports its token counts.
   const asked: Telling = { ...tells, ...(background ? { timings: true } : {}) };
   const thoughts = readThoughts(body);
@@ -83,7 +83,7 @@ export function readResponseRequest(body: Fields, { defaults, model }: ChatConte
   body.allow('client_metadata', 'prompt_cache_retention');
   return {
     request: {
-      messages: JSON.stringify(messages), messageSources: sources, ...truncation, ...tools.request, constraint, sampling, maxTokens: most ?? defaults.maxTokens, stop: [],
+      messages: JSON.stringify(messages), messageSources: sources, ...truncation, ...tools.request, constraint, sampling, maxTokens, stop: [],
       ...readThinking(body, { effort }), template: '', ...readPriority(body), ...(Object.keys(asked).length > 0 ? { tells: asked } : {}),
       ...(thoughts ? { thoughts } : {}),
     },

@@ -10,7 +10,8 @@ import { RecuaError } from '../../errors.js';
 import { lockHolder, tryLock, type Lock } from '../../system/lock-file.js';
 import { NotRegular, readFirstLine, readSmallFile } from '../../system/small-file.js';
 import { keepingError, type KeptFolder } from '../kept/kept-folder.js';
-import { keyIn, withKeyFirst } from '../kept/key-in.js';
+import { jsonText } from '../http/long-json.js';
+import { keyFirst, keyIn } from '../kept/key-in.js';
 import type { Owner } from '../kept/owner.js';
 import { Readers, type Reader } from './readers.js';
 
@@ -91,7 +92,7 @@ export class ResponseStore {
   async put({ input, ...head }: StoredResponse): Promise<void> {
     const folder = await this.#kept.of('responses');
     const path = join(folder, head.response.id + ending);
-    const text = `${withKeyFirst(head)}\n${JSON.stringify(input)}`;
+    const text = `${await jsonText(keyFirst(head))}\n${JSON.stringify(input)}`;
     try {
       // The file is atomic. Losing it in a power failure is not worth waiting for a sync.
       await writeFileAtomic(path, text, { mode: 0o600, fsync: false });

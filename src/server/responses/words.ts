@@ -60,7 +60,7 @@ const fields: Words = {
   'reasoning.effort': 'How much the model thinks, if its chat template supports that; `none` turns thinking off.',
   'reasoning.summary': 'Echoed in the response; thinking is always returned in full.',
   include: 'Additional output: `reasoning.encrypted_content`, `message.output_text.logprobs`.',
-  top_logprobs: { text: 'Report this many of the likeliest tokens at each position.', default: 0 },
+  top_logprobs: { text: 'Report this many of the likeliest tokens at each position. A response can have 200,000 log probabilities; one without `max_output_tokens` ends there.', default: 0 },
   chat_template_kwargs: { text: 'Variables for the chat template, at most 63; an `enable_thinking` in here wins over `reasoning.effort`.', default: {} },
   ...thoughtsWords,
   ...truncationWords,

@@ -3,6 +3,7 @@ import { AnswerSoFar } from '#recua/engine/gateway/answer-so-far.js';
 import { merge } from '#recua/engine/gateway/answer.js';
 import type { Delta } from '#recua/engine/protocol.js';
 import { chat } from '../requests.js';
+import { pack } from '#recua/engine/packed-tokens.js';
 
 const prompt = Int32Array.of(1, 2);
 const begun = (tells = {}) => {
@@ -66,7 +67,7 @@ t.test('however an answer is cut into deltas before and after, its reader gets i
         t.not(fresh, 'differs');
         if (fresh) read.push(fresh as Delta);
       };
-      answer.slice(0, cut).forEach((delta, i) => take({ ...delta, tokens: [token(i)] }));
+      answer.slice(0, cut).forEach((delta, i) => take({ ...delta, tokens: pack([token(i)]) }));
       soFar.resume();
       // The id of a tool call is drawn again.
       pieces.forEach((delta) => take({ ...delta, ...(delta.toolCalls ? { toolCalls: delta.toolCalls.map((call) => (call.id === undefined ? call : { ...call, id: `${call.id}2` })) } : {}) }));
@@ -101,5 +102,5 @@ t.test('an answer that comes out differently is noticed', async (t) => {
   t.notOk(ended.isShorter);
   t.same(again({ echo: 'p', content: 'a' }).take({ echo: 'p' }), undefined);
   const tokens = [1, 2, 3].map((id) => ({ id, bytes: [], top: [] }));
-  t.same(again({ content: 'ab', tokens: tokens.slice(0, 2) }).take({ content: 'abc', tokens }), { content: 'c', tokens: tokens.slice(2) });
+  t.same(again({ content: 'ab', tokens: pack(tokens.slice(0, 2)) }).take({ content: 'abc', tokens: pack(tokens) }), { content: 'c', tokens: pack(tokens.slice(2)) });
 });

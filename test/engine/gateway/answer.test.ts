@@ -4,6 +4,8 @@ import t from 'tap';
 import { RecuaError } from '#recua/errors.js';
 import { merge, RunningAnswer } from '#recua/engine/gateway/answer.js';
 import type { Finish } from '#recua/engine/api.js';
+import type { Delta } from '#recua/engine/protocol.js';
+import { idsOf, pack, piece, unpack } from '#recua/engine/packed-tokens.js';
 
 const finish: Finish = { finishReason: 'stop', usage: { promptTokens: 1, cachedTokens: 0, completionTokens: 1 }, timings: { queueMs: 0, promptMs: 0, generateMs: 0 }, seed: 1, warnings: [] };
 
@@ -31,6 +33,19 @@ t.test('a waiting reader gets each delta, and the end', async (t) => {
   await reading;
   t.strictSame(read, ['a', 'b']);
   t.equal(await answer.finished, finish);
+});
+
+t.test('what waits for a reader is joined, but not so many tokens that they take long to write', async (t) => {
+  const answer = new RunningAnswer(() => {});
+  const token = (id: number): Delta => ({ content: 'x', tokens: pack([{ id, bytes: [120], value: -1, top: [] }]) });
+  for (let id = 0; id < 3 * piece; id++) answer.push(token(id));
+  for (let id = 0; id < 100; id++) answer.push({ content: 'y' });
+  answer.end(finish);
+  const read: Delta[] = [];
+  for await (const delta of answer) read.push(delta);
+  t.strictSame(read.map(({ tokens }) => tokens?.count), [piece, piece, piece]);
+  t.strictSame(read.flatMap(({ tokens }) => idsOf(unpack(tokens!))), Array.from({ length: 3 * piece }, (_, id) => id));
+  t.equal(read.map(({ content }) => content).join(''), 'x'.repeat(3 * piece) + 'y'.repeat(100));
 });
 
 t.test('of two readers that wait, neither waits beyond the end', async (t) => {

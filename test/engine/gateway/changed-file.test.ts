@@ -5,6 +5,7 @@ import t from 'tap';
 import { startEngine } from '#recua/engine/gateway/client.js';
 import { builtinPath } from '#recua/models/store.js';
 import { completion, options, say } from '../requests.js';
+import { idsOf, unpack } from '#recua/engine/packed-tokens.js';
 
 t.test('after a crash, no tokens of the file that was loaded go to the one that is there now', async (t) => {
   const modelPath = join(t.testdir(), 'model.gguf');
@@ -38,7 +39,7 @@ t.test('after a crash, an answer that the changed file ends sooner fails', async
   await engine.ready();
   const request = completion('Once upon a time', { maxTokens: 300, tells: { tokens: true } });
   const tokens: number[] = [];
-  for await (const delta of engine.complete(request)) tokens.push(...(delta.tokens ?? []).map(({ id }) => id));
+  for await (const delta of engine.complete(request)) tokens.push(...delta.tokens ? idsOf(unpack(delta.tokens)) : []);
 
   const bytes = readFileSync(modelPath);
   const key = 'tokenizer.ggml.eos_token_id';
@@ -49,7 +50,7 @@ t.test('after a crash, an answer that the changed file ends sooner fails', async
   const read = (async () => {
     for await (const delta of answer) {
       const before = length;
-      length += delta.tokens?.length ?? 0;
+      length += delta.tokens?.count ?? 0;
       if (before > 9 || length < 10) continue;
       renameSync(`${modelPath}.new`, modelPath);
       process.kill(engine.pid!, 'SIGKILL');

@@ -5,6 +5,7 @@ import type { EngineEvent } from '#recua/engine/protocol.js';
 import { Generation } from '#recua/engine/loop/generation.js';
 import { Sequence } from '#recua/engine/planning/sequence.js';
 import { chat, openEngine } from '../requests.js';
+import { unpack } from '#recua/engine/packed-tokens.js';
 
 /** An answer whose tokens arrive at times that the test chooses. */
 async function answering(generateMs: number | undefined, parser?: AnswerParser, tells: PreparedPrompt['tells'] = {}) {
@@ -91,7 +92,7 @@ t.test('each token belongs to the delta that contains its text, however many arr
     };
     const { give, events, engine } = await answering(1_000, parser, { tokens: true });
     give('<t>abc</t> yes', 500, atOnce);
-    const tokens = events.flatMap((event) => (event.kind === 'delta' ? event.delta.tokens ?? [] : []));
+    const tokens = events.flatMap((event) => (event.kind === 'delta' && event.delta.tokens ? unpack(event.delta.tokens) : []));
     found.push(tokens.filter(({ part }) => part === undefined).map(({ bytes }) => String.fromCharCode(...bytes)));
     await engine.close();
   }

@@ -1,5 +1,6 @@
 import t from 'tap';
 import { ToldTokens } from '#recua/engine/text/told-tokens.js';
+import { unpack } from '#recua/engine/packed-tokens.js';
 
 /** Pieces of a vocabulary with a space before each text's first word, and two control tokens. */
 const texts = [' Hi', ' you', '!', '', '', ' '];
@@ -10,7 +11,7 @@ const offsets = Uint32Array.from([0, ...texts.map((_, i) => texts.slice(0, i + 1
 const told = (text: string, ...tokens: number[]) => (
   new ToldTokens({ bytes, offsets, flags: new Uint8Array(texts.length) }, new Map(), undefined)
     .ofPrompt(Int32Array.from(tokens), { text, spellingOf: (token) => [...Buffer.from(controls[token]!)] })
-    .map((token) => Buffer.from(token.bytes).toString())
+    .flatMap(unpack).map((token) => Buffer.from(token.bytes).toString())
 );
 
 t.test('the tokens of a prompt have the bytes of its text', async (t) => {

@@ -202,6 +202,29 @@ async function textsOf(url: string, body: object): Promise<string> {
   return choices[0]!.message!.content!;
 }
 
+t.test('very many log probabilities come in parts, the same as in a stream', async (t) => {
+  const { url } = await startRealApp(t);
+  const shared = { temperature: 0, seed: 1, max_tokens: 150, ignore_eos: true };
+  const chat = { ...shared, messages, logprobs: true, top_logprobs: 20 };
+  const reply = await post(`${url}/v1/chat/completions`, chat);
+  t.equal(reply.headers.get('content-length'), null, 'sent while it is made');
+  t.match(reply.headers.get('content-type'), /^application\/json/);
+  const whole = (await reply.json() as { choices: Choice[] }).choices[0]!.logprobs!.content;
+  t.equal(whole.length, 150);
+  t.strictSame(whole, (await stream(url, chat)).flatMap(({ choices }) => choices[0]?.logprobs?.content ?? []));
+
+  // A prompt of several pieces, whose log probabilities come in several chunks of a stream.
+  const prompt = 'Once upon a time there was a llama. '.repeat(20);
+  const completion = { ...shared, prompt, echo: true, logprobs: 3 };
+  const [one] = (await ask(url, completion, '/v1/completions')).choices as unknown as { text: string; logprobs: Legacy }[];
+  const chunks = (await stream(url, completion, '/v1/completions')).flatMap(({ choices }) => choices as unknown as { text: string; logprobs: Legacy | null }[]);
+  t.equal(chunks.map(({ text }) => text).join(''), one!.text);
+  t.ok(chunks.every(({ logprobs }) => (logprobs?.tokens.length ?? 0) <= 64));
+  for (const list of ['tokens', 'token_logprobs', 'top_logprobs', 'text_offset'] as const) {
+    t.strictSame(chunks.flatMap(({ logprobs }) => (logprobs?.[list] ?? []) as unknown[]), one!.logprobs[list]);
+  }
+});
+
 t.test('sampling fields take effect', async (t) => {
   const { url } = await startRealApp(t);
   const plain = await textsOf(url, {});
@@ -222,7 +245,7 @@ t.test('hostile requests for probabilities get an answer or a 400, and cancelled
     { samplers: Array.from({ length: 100_000 }, () => 'top_k') }, { samplers: [['top_k']] }, { samplers: 'k'.repeat(5_000) }, { samplers: { 0: 'top_k' } },
     { logit_bias: Array.from({ length: 100_000 }, () => ['a', 1]) }, { logit_bias: [['x'.repeat(5_000), 1]] }, { logit_bias: [[null, 1]] }, { logit_bias: [[2 ** 31, 1]] }, { logit_bias: { '-1': null } },
     { prediction: 5 }, { prediction: [] }, { prediction: { type: 'content', content: [null] } }, { prediction: { type: 'content', content: {} } },
-    { logprobs: true, top_logprobs: 20, n: 128, max_tokens: -1 }, { n_probs: 100, n: 100, max_tokens: 2_048 },
+    { logprobs: true, top_logprobs: 20, n: 128, max_tokens: 1_000 }, { n_probs: 100, n: 100, max_tokens: 2_048 },
     { dynatemp_range: 1e300 }, { dynatemp_exponent: '1' }, { min_keep: 2 ** 40 }, { min_tokens: -1 }, { adaptive_decay: 1 }, { dry_multiplier: 1, dry_sequence_breakers: [5] },
   ];
   for (const body of bodies) {

@@ -1,0 +1,78 @@
+// JSON with long lists, made a slice at a time: a reply may have millions of log probabilities, and
+// nothing else runs while a text is made of them. Used by the exchanges and by stream.
+import { randomUUID } from 'node:crypto';
+import { setImmediate } from 'node:timers/promises';
+
+/** A longer list is converted a part at a time. */
+const shortList = 64;
+/** Letters of a part: they take a few milliseconds. */
+const partLetters = 64 * 1024;
+
+/** Set while jsonParts looks for long lists. */
+let found: { lists: Iterable<unknown>[]; mark: string } | undefined;
+
+/** A list whose entries are made only when they are written. */
+export class LongList<Entry> implements Iterable<Entry> {
+  readonly #entries: () => Iterable<Entry>;
+
+  constructor(entries: () => Iterable<Entry>) {
+    this.#entries = entries;
+  }
+
+  [Symbol.iterator](): Iterator<Entry> {
+    return this.#entries()[Symbol.iterator]();
+  }
+
+  toJSON(): Entry[] | string {
+    if (!found) return [...this];
+    found.lists.push(this);
+    return found.mark;
+  }
+}
+
+/** The JSON of an object, in parts that take a few milliseconds each. */
+export function* jsonParts(value: object): Generator<string, void, undefined> {
+  const mark = randomUUID();
+  const lists: Iterable<unknown>[] = [];
+  found = { lists, mark };
+  let text: string;
+  try {
+    text = JSON.stringify(value, (_, one: unknown) => {
+      if (!Array.isArray(one) || one.length <= shortList) return one;
+      lists.push(one);
+      return mark;
+    });
+  } finally {
+    found = undefined;
+  }
+  const [first, ...rest] = text.split(`"${mark}"`);
+  yield first!;
+  for (const [index, after] of rest.entries()) {
+    yield* listParts(lists[index]!);
+    yield after;
+  }
+}
+
+function* listParts(list: Iterable<unknown>): Generator<string, void, undefined> {
+  let part = '[';
+  let isFirst = true;
+  for (const entry of list) {
+    // In lists, what has no JSON is null.
+    part += `${isFirst ? '' : ','}${(JSON.stringify(entry) as string | undefined) ?? 'null'}`;
+    isFirst = false;
+    if (part.length < partLetters) continue;
+    yield part;
+    part = '';
+  }
+  yield `${part}]`;
+}
+
+/** The JSON of an object, made with turns for other work. */
+export async function jsonText(value: object): Promise<string> {
+  let text = '';
+  for (const part of jsonParts(value)) {
+    if (text !== '') await setImmediate();
+    text += part;
+  }
+  return text;
+}
