@@ -20,26 +20,50 @@ const parts = [undefined, 'reasoning', 'call'] as const;
 const tokenBytes = 2;
 const chanceBytes = 12;
 
-export function pack(tokens: readonly ToldToken[]): PackedTokens {
-  const sizeOf = ({ bytes }: { bytes: readonly number[] }): number => chanceBytes + bytes.length;
-  let size = 0;
-  for (const token of tokens) size += token.top.reduce((sum, one) => sum + sizeOf(one), tokenBytes + sizeOf(token));
-  const packed = Buffer.allocUnsafeSlow(size);
-  let at = 0;
-  const put = ({ id, bytes }: Omit<TokenChance, 'value'>, value: number): void => {
-    packed.writeInt32LE(id, at);
-    packed.writeFloatLE(value, at + 4);
-    packed.writeUInt32LE(bytes.length, at + 8);
-    at += chanceBytes;
-    for (const byte of bytes) packed[at++] = byte;
-  };
-  for (const { part, top, value = NaN, ...token } of tokens) {
-    packed[at++] = parts.indexOf(part);
-    packed[at++] = top.length;
-    put(token, value);
-    for (const one of top) put(one, one.value);
+/** Packs tokens one by one. */
+export class Packer {
+  #packed = Buffer.allocUnsafeSlow(2_048);
+  #at = 0;
+  #count = 0;
+
+  /** The next token. It is added first, and then so many of the likeliest. */
+  begin(likeliest: number, part?: ToldToken['part']): void {
+    this.#makeRoom(tokenBytes);
+    this.#packed[this.#at++] = parts.indexOf(part);
+    this.#packed[this.#at++] = likeliest;
+    this.#count++;
   }
-  return { count: tokens.length, bytes: packed };
+
+  /** Its bytes are those of `source` between `from` and `to`. */
+  add(id: number, value: number, source: ArrayLike<number>, from = 0, to = source.length): void {
+    this.#makeRoom(chanceBytes + to - from);
+    this.#packed.writeInt32LE(id, this.#at);
+    this.#packed.writeFloatLE(value, this.#at + 4);
+    this.#packed.writeUInt32LE(to - from, this.#at + 8);
+    this.#at += chanceBytes;
+    for (let index = from; index < to; index++) this.#packed[this.#at++] = source[index]!;
+  }
+
+  take(): PackedTokens {
+    return { count: this.#count, bytes: new Uint8Array(this.#packed.subarray(0, this.#at)) };
+  }
+
+  #makeRoom(bytes: number): void {
+    if (this.#at + bytes <= this.#packed.length) return;
+    const larger = Buffer.allocUnsafeSlow(2 * (this.#at + bytes));
+    larger.set(this.#packed.subarray(0, this.#at));
+    this.#packed = larger;
+  }
+}
+
+export function pack(tokens: readonly ToldToken[]): PackedTokens {
+  const packer = new Packer();
+  for (const { id, bytes, value = NaN, part, top } of tokens) {
+    packer.begin(top.length, part);
+    packer.add(id, value, bytes);
+    for (const one of top) packer.add(one.id, one.value, one.bytes);
+  }
+  return packer.take();
 }
 
 export function unpack({ count, bytes }: PackedTokens): ToldToken[] {

@@ -2,7 +2,7 @@
 // the delta that carries each. Text held back (a possible stop string, an incomplete character)
 // holds its tokens back, too. Pure; one ToldTokens per answer.
 import type { Pieces } from '../../addon/addon.js';
-import { pack, piece, type PackedTokens } from '../packed-tokens.js';
+import { Packer, piece, type PackedTokens } from '../packed-tokens.js';
 import type { TokenChance, ToldToken } from '../telling.js';
 
 /** Stands for -Infinity and NaN. */
@@ -52,14 +52,26 @@ export class ToldTokens {
    * answer.
    */
   ofPrompt(tokens: Int32Array, spelled?: SpelledPrompt): PackedTokens[] {
-    const bytes = spelled && bytesInText(tokens, spelled, (id) => this.#bytesOf(id));
+    const inText = spelled && bytesInText(tokens, spelled, (id) => this.#bytesOf(id));
     const pieces: PackedTokens[] = [];
     for (let at = 0; at < tokens.length; at += piece) {
-      pieces.push(pack(Array.from(tokens.subarray(at, at + piece), (id, index) => ({
-        ...(at + index === 0 ? { id, bytes: this.#bytesOf(id), top: [] } : this.#tell(id)), ...(bytes ? { bytes: bytes[at + index]! } : {}),
-      }))));
+      const packer = new Packer();
+      for (const [index, id] of tokens.subarray(at, at + piece).entries()) this.#pack(packer, id, inText?.[at + index], at + index === 0);
+      pieces.push(packer.take());
     }
     return pieces;
+  }
+
+  /** Packs a token of a prompt without making objects, since a prompt may have millions of them. */
+  #pack(packer: Packer, id: number, inText: readonly number[] | undefined, isFirst: boolean): void {
+    const { bytes, offsets } = this.#pieces;
+    const noted = isFirst ? undefined : this.#nextNoted();
+    packer.begin(noted ? noted.likeliest.filter((other) => other >= 0).length : 0);
+    packer.add(id, noted ? sound(noted.values[0]!) : NaN, inText ?? this.#bytesOf(id));
+    for (const [index, other] of noted?.likeliest.entries() ?? []) {
+      const shown = this.#shown.get(other);
+      if (other >= 0) packer.add(other, sound(noted!.values[1 + index]!), shown ?? bytes, shown ? 0 : offsets[other], shown ? shown.length : offsets[other + 1]);
+    }
   }
 
   /** Adds the answer's next token; `textLength`: characters of all text including this token. */
@@ -85,8 +97,20 @@ export class ToldTokens {
 
   #tell(id: number): ToldToken {
     const told = { id, bytes: this.#bytesOf(id) };
+    const noted = this.#nextNoted();
+    if (!noted) return { ...told, top: [] };
+    const { values, likeliest } = noted;
+    const top: TokenChance[] = [];
+    for (const [index, other] of likeliest.entries()) {
+      if (other >= 0) top.push({ id: other, bytes: this.#bytesOf(other), value: sound(values[1 + index]!) });
+    }
+    return { ...told, value: sound(values[0]!), top };
+  }
+
+  /** The sampler's notes on the next token; undefined if the request wants no values. */
+  #nextNoted(): { values: Float32Array; likeliest: Int32Array } | undefined {
     const noted = this.#noted[0];
-    if (this.#top === undefined || !noted) return { ...told, top: [] };
+    if (this.#top === undefined || !noted) return undefined;
     const at = this.#used++;
     const values = noted.values.subarray(at * (1 + this.#top), (at + 1) * (1 + this.#top));
     const likeliest = noted.tokens.subarray(at * this.#top, (at + 1) * this.#top);
@@ -94,11 +118,7 @@ export class ToldTokens {
       this.#noted.shift();
       this.#used = 0;
     }
-    const top: TokenChance[] = [];
-    for (const [index, other] of likeliest.entries()) {
-      if (other >= 0) top.push({ id: other, bytes: this.#bytesOf(other), value: sound(values[1 + index]!) });
-    }
-    return { ...told, value: sound(values[0]!), top };
+    return { values, likeliest };
   }
 
   #bytesOf(id: number): number[] {

@@ -84,9 +84,12 @@ export class LineFile {
     return this.#size;
   }
 
-  /** @throws StoreFull if there is no room for the line */
-  async add(value: object): Promise<void> {
-    const bytes = Buffer.from(`${JSON.stringify(value)}\n`);
+  /**
+   * `line`: in parts, without its line feed.
+   * @throws StoreFull if there is no room for the line
+   */
+  async add(...line: (string | Buffer)[]): Promise<void> {
+    const bytes = Buffer.concat([...line, '\n'].map((part) => (typeof part === 'string' ? Buffer.from(part) : part)));
     const added = this.#last.then(async () => {
       await this.#room.take(bytes.length);
       try {

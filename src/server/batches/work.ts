@@ -32,7 +32,8 @@ const longestPauseMs = 30_000;
 /** Temporary errors, such as a loading model, mostly end soon, and retrying is cheap. */
 const longestAskPauseMs = 2_000;
 
-type Line = { customId: string; response: object } | { customId: string; error: { code: string; message: string } };
+/** `body` is JSON, which may be long, and is written as it came. */
+type Line = { customId: string; response: Pick<InnerReply, 'status' | 'requestId' | 'body'> } | { customId: string; error: { code: string; message: string } };
 
 export class BatchWork {
   readonly record: BatchRecord;
@@ -205,7 +206,7 @@ export class BatchWork {
       }
       const { status, requestId, retryAfterSeconds = 0, body } = reply instanceof Error ? { status: 503, requestId: '', body: Buffer.alloc(0) } : reply;
       if (!passing.has(status) && !(status === 500 && isCrash(body) && ++crashes < mostCrashes)) {
-        return await this.#write({ customId, response: { status_code: status, request_id: requestId, body: JSON.parse(body.toString()) as unknown } }, status !== 200);
+        return await this.#write({ customId, response: { status, requestId, body } }, status !== 200);
       }
       // The key has no tokens left for today.
       if (isOutOfTokens(body)) return this.leave(Math.min(Date.now() + retryAfterSeconds * 1_000, expiresMs));
@@ -223,12 +224,11 @@ export class BatchWork {
   }
 
   async #write(line: Line, failed = true): Promise<void> {
-    const { customId, ...rest } = line;
     const { request_counts: counts } = this.record.batch;
-    const value = { id: `batch_req_${randomBytes(24).toString('hex')}`, custom_id: customId, response: null, error: null, ...rest };
+    const parts = partsOf(line);
     for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(2 * pauseMs, longestPauseMs)) {
       try {
-        await (failed ? this.#errors : this.#output)!.add(value);
+        await (failed ? this.#errors : this.#output)!.add(...parts);
         break;
       } catch (thrown) {
         if (thrown instanceof StoreFull) {
@@ -314,6 +314,13 @@ async function openLines(path: string, done: Set<string>, room: GrowingRoom): Pr
     if (cause.code !== 'ENOENT') throw cause;
   });
   return await LineFile.open(path, size, room);
+}
+
+function partsOf(line: Line): (string | Buffer)[] {
+  const head = JSON.stringify({ id: `batch_req_${randomBytes(24).toString('hex')}`, custom_id: line.customId }).slice(0, -1);
+  if ('error' in line) return [`${head},"response":null,"error":${JSON.stringify(line.error)}}`];
+  const { status, requestId, body } = line.response;
+  return [`${head},"response":{"status_code":${status},"request_id":${JSON.stringify(requestId)},"body":`, body, '},"error":null}'];
 }
 
 function isOutOfTokens(body: Buffer): boolean {
