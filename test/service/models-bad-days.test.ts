@@ -69,12 +69,12 @@ t.test('two clients ask for 20 models at once with room for two: all are answere
   t.ok(most >= 1 && most <= 2, `${most} processes at once`);
 });
 
-t.test('a client that does not read its answer keeps no other model from loading', async (t) => {
+for (const stream of [true, false]) t.test(`a client that does not read its ${stream ? 'stream' : 'answer'} keeps no other model from loading`, async (t) => {
   const folder = t.testdir();
   for (const name of ['a', 'b']) symlinkSync(builtinPath, join(folder, `${name}.gguf`));
   const { url, ask, state } = await serve(t, folder, { a: { model: 'a.gguf' }, b: { model: 'b.gguf' } }, '--max-models', '1');
   // More than the sockets hold: log probabilities of 20 tokens beside each token.
-  const body = JSON.stringify({ model: 'a', messages: [{ role: 'user', content: 'Hello!' }], stream: true, ignore_eos: true, max_tokens: 200, n: 64, logprobs: true, top_logprobs: 20 });
+  const body = JSON.stringify({ model: 'a', messages: [{ role: 'user', content: 'Hello!' }], stream, ignore_eos: true, max_tokens: 200, n: 64, logprobs: true, top_logprobs: 20 });
   const socket = connect(Number(new URL(url).port), '127.0.0.1');
   t.teardown(() => socket.destroy());
   socket.pause();
