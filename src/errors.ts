@@ -75,7 +75,7 @@ export const errorTable = {
   closed: { status: 500, type: 'server_error', meaning: 'A model, context or sampler was used after it was closed or disposed of.' },
   invalid_argument: { status: 500, type: 'server_error', meaning: 'A native call got an argument that it does not accept (a bug in Recua).' },
   invalid_usage: { status: 400, type: 'invalid_request_error', meaning: 'The command line has an unknown command or flag, or a flag lacks its value.' },
-  invalid_config: { status: 400, type: 'invalid_request_error', meaning: 'The config file or a `RECUA_*` variable has a setting that cannot be read.' },
+  invalid_config: { status: 400, type: 'invalid_request_error', meaning: 'The config file, the file of `--models` or a `RECUA_*` variable has a setting that cannot be read.' },
   file_unreadable: { status: 400, type: 'invalid_request_error', meaning: 'A file named on the command line cannot be read.' },
   ambiguous_model: { status: 400, type: 'invalid_request_error', meaning: 'The name matches several models in the store; the message lists them.' },
   invalid_name: { status: 400, type: 'invalid_request_error', meaning: 'The model store cannot use this name for a repository, file or alias.' },
