@@ -2,7 +2,8 @@
 //
 //   npm test                    the short form: all but the files of test/long.txt
 //   npm run test:all            every test, as CI runs them
-//   npm test -- --changed       tests affected by the changes since origin/main, by imports
+//   npm test -- --changed       tests affected by the changes since origin/main, by imports,
+//                               without the files of test/long.txt (with --all: these, too)
 //   npm test -- PATTERN...      files by path or a part of it: test/cli, gguf
 //
 // Other options are those of tap-run.mjs: `--jobs=1`, `--reporter=tap` (the raw result), `--bail`.
@@ -28,15 +29,18 @@ const runningPath = join(root, '.tap', 'running.pid');
 async function choose(args) {
   const options = args.filter((argument) => argument.startsWith('-') && argument !== '--all' && argument !== '--changed');
   const patterns = args.filter((argument) => !argument.startsWith('-'));
+  const long = new Set(longTests());
   if (args.includes('--changed')) {
     const { base, paths } = changedFiles();
-    const tests = await testsConcerning(paths);
-    say(`${paths.length} files differ from ${base.slice(0, 9)}; ${tests.length} test files are affected.`);
+    const affected = await testsConcerning(paths);
+    const tests = args.includes('--all') ? affected : affected.filter((path) => !long.has(path) || paths.includes(path));
+    const skipped = affected.length - tests.length;
+    say(`${paths.length} files differ from ${base.slice(0, 9)}; ${affected.length} test files are affected.`);
+    if (skipped > 0) say(`${skipped} of them take long and are not run. To run them, too: npm test -- --changed --all`);
     return { tests, left: 'npm test', changed: paths, options };
   }
   if (patterns.length > 0) return { tests: testsOf(patterns), changed: changedFiles().paths, options };
   if (args.includes('--all')) return { tests: allTests(), options };
-  const long = new Set(longTests());
   return { tests: allTests().filter((path) => !long.has(path)), left: 'npm run test:all', options };
 }
 

@@ -20,7 +20,7 @@ interface ErrorRow {
 /** Codes are lower_snake, as OpenAI writes them. */
 export const errorTable = {
   invalid_json: { status: 400, type: 'invalid_request_error', meaning: 'The request body is not valid JSON.' },
-  invalid_type: { status: 400, type: 'invalid_request_error', meaning: 'A field has the wrong type, or a required one is missing.' },
+  invalid_type: { status: 400, type: 'invalid_request_error', meaning: 'A field has the wrong type, or a required one is missing. A server without a default model requires `model`.' },
   invalid_value: { status: 400, type: 'invalid_request_error', meaning: 'A field has a value outside its range or list.' },
   unsupported_parameter: { status: 400, type: 'invalid_request_error', meaning: 'A field that would change the answer is known but not supported.' },
   unknown_parameter: { status: 400, type: 'invalid_request_error', meaning: 'A field does not exist in this request, and its name is close to one that does; the message says which.' },

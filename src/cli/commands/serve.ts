@@ -88,7 +88,7 @@ const logs = command({
   name: 'logs',
   aliases: [],
   operands: '',
-  summary: 'Print the log of the running server, or of the last one',
+  summary: 'Print the log of the background server, with the lines of earlier ones',
   details: 'With --follow, it continues until Ctrl-C (exit code 130), even if the server restarts.',
   examples: [['recua serve logs --follow -n 20', 'Print the last 20 lines, and new ones as they come'], ['recua serve logs --request req_4f0c', 'Print the lines about one request, by its x-request-id']],
   flags: {

@@ -37,6 +37,11 @@ export function linesAbout(request: string): (lines: readonly string[]) => strin
   });
 }
 
+/** The message of a line, without its time and level. */
+export function messageOf(line: string): string {
+  return fieldOf(line, 'msg') ?? line.replace(/^\S+ \S+ +/, '');
+}
+
 /** A string field of a line of JSON; undefined if there is none, or if the line is not JSON. */
 export function fieldOf(line: string, name: string): string | undefined {
   try {

@@ -30,7 +30,7 @@ import { reachable } from '../servers/connection.js';
 import { recuaVersion } from '../commands/version.js';
 import { askHealth } from './health.js';
 import { curlLine, servingOf } from './serving.js';
-import { endOf, fieldOf } from './log-lines.js';
+import { endOf, messageOf } from './log-lines.js';
 import type { LogEnd } from './log-lines.js';
 import { readRecord } from './state-file.js';
 import type { ServePlaces, ServerRecord } from './state-file.js';
@@ -246,6 +246,7 @@ async function becomeReady(child: ChildProcess, places: ServePlaces, wanted: Wan
         if (health?.status === 'ok' && record.state === 'running') {
           line?.end();
           say(`Recua serves ${record.model.id} at ${record.url} (pid ${child.pid})`);
+          for (const text of (await freshLines(logOf(places, wanted), before)).map(messageOf)) if (/^(\S+: )?(Note|Warning): /.test(text)) say(text);
           if (wanted.values.ui && record.port !== 0) say(`In a browser: ${reachable(record.url)}/`);
           say(`Try: ${record.model.path === '' ? `recua ps --all, recua load <model>` : curlLine(record.url, wanted.values.apiKey !== '' || wanted.values.apiKeyFile !== '', wanted.values.tlsCert)}`);
           say('To stop it: recua serve stop');
@@ -275,15 +276,19 @@ async function failure(child: ChildProcess, places: ServePlaces, wanted: Wanted,
   const reason = words.findLast((line) => line.startsWith('recua: '))?.slice('recua: '.length);
   const how = child.signalCode ? `by ${child.signalCode}` : `with exit code ${child.exitCode}`;
   const log = logOf(places, wanted);
-  const bytes = await readFile(log).catch(() => Buffer.alloc(0));
-  const now = await endOf(log);
-  const fresh = bytes.subarray(before && before.inode === now?.inode ? before.offset : 0).toString('utf8').split('\n');
-  const lines = fresh.filter((line) => line !== '' && !(reason !== undefined && (fieldOf(line, 'msg') ?? line).endsWith(reason))).slice(-quotedLines);
+  const lines = (await freshLines(log, before)).filter((line) => !(reason !== undefined && messageOf(line).endsWith(reason))).slice(-quotedLines);
   return new RecuaError('server_failed', [
     `The server did not start: ${reason ?? `it ended ${how}.`}`,
     ...(reason === undefined && words.length > 0 ? ['Its last words:', ...words.slice(-quotedLines).map((line) => `  ${line}`)] : []),
     ...(lines.length > 0 ? [`The end of its log, ${log}:`, ...lines.map((line) => `  ${line}`)] : []),
   ].join('\n'));
+}
+
+/** The lines of the log since `before`. */
+async function freshLines(log: string, before: LogEnd | undefined): Promise<string[]> {
+  const bytes = await readFile(log).catch(() => Buffer.alloc(0));
+  const now = await endOf(log);
+  return bytes.subarray(before && before.inode === now?.inode ? before.offset : 0).toString('utf8').split('\n').filter((line) => line !== '');
 }
 
 function logOf(places: ServePlaces, { values }: StartRequest): string {
