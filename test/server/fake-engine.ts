@@ -4,6 +4,7 @@
 import type { Answer, Embedded, Engine, EngineState, Finish, Released, Reranked } from '#recua/engine/api.js';
 import type { ChatMessage, ChatRequest, CompletionRequest, Delta, EmbedRequest, ModelDescription, Rendered, RerankRequest } from '#recua/engine/protocol.js';
 import { notGenerating, notPooled } from '#recua/engine/capabilities.js';
+import { join } from '#recua/engine/packed-tokens.js';
 import { RecuaError } from '#recua/errors.js';
 
 /** The text of an answer; throwing ends it with that error. */
@@ -260,6 +261,7 @@ function merge(a: Delta, b: Delta): Delta {
   const merged: Delta = {};
   if (a.content !== undefined || b.content !== undefined) merged.content = (a.content ?? '') + (b.content ?? '');
   if (a.reasoning !== undefined || b.reasoning !== undefined) merged.reasoning = (a.reasoning ?? '') + (b.reasoning ?? '');
+  if (a.tokens || b.tokens) merged.tokens = a.tokens && b.tokens ? join(a.tokens, b.tokens) : (a.tokens ?? b.tokens)!;
   if (a.toolCalls || b.toolCalls) merged.toolCalls = [...(a.toolCalls ?? []), ...(b.toolCalls ?? [])];
   return merged;
 }

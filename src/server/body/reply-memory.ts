@@ -3,6 +3,7 @@
 // middleware charges every reply; http/upgrades charges messages of WebSockets. Gateway process.
 import type { NextFunction, Request, RequestHandler, Response } from 'express';
 import { RecuaError } from '../../errors.js';
+import { notesOf } from '../notes/notes.js';
 
 /** Replies up to this size are not charged: the kernel takes most of them at once. */
 const smallBytes = 64 * 1024;
@@ -79,16 +80,26 @@ export class ReplyMemory {
 }
 
 /**
+ * A reply that is made while its client reads it: until its end, it holds at least the bytes that
+ * it is made of.
+ */
+export function madeOf(res: Response, bytes: number): void {
+  notesOf(res)['madeOfBytes'] = bytes;
+}
+
+/**
  * Express middleware: charges what each response holds. Without room, a reply becomes an error, and
  * a stream ends. `partOf`: the larger reply that it belongs to.
  */
 export function holdReplies(memory: ReplyMemory, clientOf: (res: Response) => string, partOf: (req: Request) => object | undefined): RequestHandler {
   return (req: Request, res: Response, next: NextFunction) => {
-    const passes = (chunk: unknown): boolean => {
+    const passes = (chunk: unknown, isLast: boolean): boolean => {
       // Node drops what is written from here on.
       if (res.destroyed) return true;
       try {
-        memory.hold(res, clientOf(res), res.writableLength + sizeOf(chunk), partOf(req));
+        const unread = res.writableLength + sizeOf(chunk);
+        const source = isLast ? 0 : (notesOf(res)['madeOfBytes'] as number | undefined) ?? 0;
+        memory.hold(res, clientOf(res), Math.max(unread, source), partOf(req));
         return true;
       } catch (thrown) {
         if (res.headersSent) {
@@ -103,8 +114,8 @@ export function holdReplies(memory: ReplyMemory, clientOf: (res: Response) => st
     };
     const write = res.write.bind(res) as (...given: unknown[]) => boolean;
     const end = res.end.bind(res) as (...given: unknown[]) => Response;
-    res.write = (...given: unknown[]) => passes(given[0]) && write(...given);
-    res.end = (...given: unknown[]) => (passes(given[0]) ? end(...given) : res);
+    res.write = (...given: unknown[]) => passes(given[0], false) && write(...given);
+    res.end = (...given: unknown[]) => (passes(given[0], true) ? end(...given) : res);
     next();
   };
 }

@@ -6,6 +6,7 @@
 import { setMaxListeners } from 'node:events';
 import type { RequestHandler, Response } from 'express';
 import type { Answer, Engine, Finish, Released } from '../../engine/api.js';
+import { unpackedTimes } from '../../engine/packed-tokens.js';
 import type { Lease } from '../../engine/pool-api.js';
 import type { Delta } from '../../engine/protocol.js';
 import type { Telling } from '../../engine/telling.js';
@@ -15,6 +16,7 @@ import type { Fields } from '../../request/fields.js';
 import { idlePriority } from '../../request/priority.js';
 import { checkUnknown, readNear } from '../../request/unknown-fields.js';
 import { lendBody } from '../body/json-body.js';
+import { madeOf } from '../body/reply-memory.js';
 import { logError } from '../http/error-reply.js';
 import type { Gateway } from '../http/gateway.js';
 import { factsOf, noteAsked, noteFinishes } from '../http/facts.js';
@@ -200,6 +202,8 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
     const said: WholeAnswer[] = [];
     const finishes = await this.#all((delta, index) => (said[index] ??= new WholeAnswer()).add(delta));
     noteFinishes(this.#res, finishes);
+    const toldBytes = said.reduce((sum, one) => sum + one.toldBytes, 0);
+    madeOf(this.#res, writer.unpacks ? unpackedTimes * toldBytes : toldBytes);
     await sendJson(this.#res, await writer.whole(finishes.map((_, index) => said[index] ?? new WholeAnswer()), finishes));
   }
 

@@ -2,6 +2,7 @@ import { EventEmitter, once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import type { Response } from 'express';
 import t from 'tap';
+import { pack } from '#recua/engine/packed-tokens.js';
 import { ReplyMemory } from '#recua/server/body/reply-memory.js';
 import { FakeEngine } from '../fake-engine.js';
 import { ownFolder, post, startApp } from '../app-under-test.js';
@@ -96,4 +97,31 @@ t.test('a client that asks for large replies and reads none gets 503 in the end,
     ({ status } = next);
   }
   t.equal(status, 200);
+});
+
+t.test('log probabilities of which the client reads nothing count, whole', async (t) => {
+  const engine = new FakeEngine();
+  const token = { id: 1, bytes: [0x78], value: -1, top: Array.from({ length: 100 }, (_, id) => ({ id, bytes: [0x78], value: -1 })) };
+  const tokens = pack(Array.from({ length: 64 }, () => token));
+  engine.script = async function* many() {
+    for (let at = 0; at < 40; at++) {
+      await new Promise(setImmediate);
+      yield { content: 'x', tokens };
+    }
+  };
+  const replyBytes = 40 * tokens.bytes.length;
+  const { port, url } = await startApp(t, { bodyMemoryBytes: 5 * replyBytes }, engine);
+  const body = JSON.stringify({ prompt: 'x', n_probs: 100, n_predict: 900 });
+  const ask = async (): Promise<string> => {
+    const socket = connect(port, '127.0.0.1').on('error', () => undefined);
+    t.teardown(() => socket.destroy());
+    socket.write(`POST /completion HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`);
+    const [first] = await once(socket, 'data') as [Buffer];
+    socket.pause();
+    return first.toString('latin1', 0, 12);
+  };
+  const heads: string[] = [];
+  for (let at = 0; at < 4; at++) heads.push(await ask());
+  t.strictSame(heads, ['HTTP/1.1 200', 'HTTP/1.1 200', 'HTTP/1.1 503', 'HTTP/1.1 503']);
+  t.equal((await fetch(`${url}/v1/models`)).status, 200, 'small replies');
 });
