@@ -20,6 +20,14 @@ export function lendBody(res: Response): () => void {
 }
 
 /**
+ * Frees the memory of a body that is answered, and returns how much that was: parts of its text may
+ * be in the reply.
+ */
+export function freeBody(res: Response): number {
+  return (notesOf(res)['body'] as BodyShare | undefined)?.release() ?? 0;
+}
+
+/**
  * Charges `bytes` of JSON that is read in addition to the body. Throws if there is no memory for
  * it.
  */

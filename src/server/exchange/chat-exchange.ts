@@ -15,7 +15,7 @@ import { RecuaError } from '../../errors.js';
 import type { Fields } from '../../request/fields.js';
 import { idlePriority } from '../../request/priority.js';
 import { checkUnknown, readNear } from '../../request/unknown-fields.js';
-import { lendBody } from '../body/json-body.js';
+import { freeBody, lendBody } from '../body/json-body.js';
 import { madeOf } from '../body/reply-memory.js';
 import { logError } from '../http/error-reply.js';
 import type { Gateway } from '../http/gateway.js';
@@ -203,8 +203,9 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
     const finishes = await this.#all((delta, index) => (said[index] ??= new WholeAnswer()).add(delta));
     noteFinishes(this.#res, finishes);
     const toldBytes = said.reduce((sum, one) => sum + one.toldBytes, 0);
-    madeOf(this.#res, writer.unpacks ? unpackedTimes * toldBytes : toldBytes);
-    await sendJson(this.#res, await writer.whole(finishes.map((_, index) => said[index] ?? new WholeAnswer()), finishes));
+    const reply = await writer.whole(finishes.map((_, index) => said[index] ?? new WholeAnswer()), finishes);
+    madeOf(this.#res, (writer.unpacks ? unpackedTimes * toldBytes : toldBytes) + freeBody(this.#res));
+    await sendJson(this.#res, reply);
   }
 
   async #write(writer: AnswerWriter, promptTokens: number): Promise<void> {

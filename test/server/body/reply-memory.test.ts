@@ -125,3 +125,27 @@ t.test('log probabilities of which the client reads nothing count, whole', async
   t.strictSame(heads, ['HTTP/1.1 200', 'HTTP/1.1 200', 'HTTP/1.1 503', 'HTTP/1.1 503']);
   t.equal((await fetch(`${url}/v1/models`)).status, 200, 'small replies');
 });
+
+t.test('a body whose reply is read slowly keeps no other body out', async (t) => {
+  const engine = new FakeEngine();
+  engine.script = async function* many() {
+    yield { content: 'x', tokens: pack(Array.from({ length: 64 * 100 }, () => ({ id: 1, bytes: [0x78], value: -1, top: [] }))) };
+  };
+  const size = 4 * kib * kib;
+  const { port, url } = await startApp(t, { bodyMemoryBytes: 4.5 * size }, engine);
+  const content = 'x'.repeat(size - 64);
+  for (const [path, body] of [['/tokenize', { content }], ['/completion', { prompt: content, n_probs: 1 }]] as const) {
+    const text = JSON.stringify(body);
+    const socket = connect(port, '127.0.0.1').on('error', () => undefined);
+    t.teardown(() => socket.destroy());
+    socket.write(`POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${text.length}\r\n\r\n${text}`);
+    const [first] = await once(socket, 'data') as [Buffer];
+    socket.pause();
+    t.equal(first.toString('latin1', 0, 12), 'HTTP/1.1 200', path);
+    const next = await post(`${url}/tokenize`, JSON.stringify({ content: 'y' }) + ' '.repeat(size));
+    t.strictSame([next.status, await next.text()], [200, '{"tokens":[1]}'], path);
+    const closed = once(socket, 'close');
+    socket.destroy();
+    await closed;
+  }
+});
