@@ -41,3 +41,12 @@ t.test('a long list keeps its tokens in pieces', async (t) => {
   t.strictSame([...withFirst], [...tokens, ...tokens]);
   t.equal(withFirst.meanValue(), (0 - 0.5 + 1) / 3, 'a prompt’s first token has no value, which counts as 0');
 });
+
+t.test('ids and own values are read without the likeliest tokens', async (t) => {
+  const list = new ToldList();
+  list.addAll([pack(tokens), pack(tokens)]);
+  t.strictSame([...list.withoutTop()], [...tokens, ...tokens].map(({ id, bytes, value }) => ({ id, bytes, ...(value === undefined ? {} : { value }), top: [] })));
+  t.strictSame([...new ToldList().withoutTop()], []);
+  list[Symbol.iterator] = () => { throw new Error('unpacked'); };
+  t.strictSame(idsOf(list), [...tokens, ...tokens].map(({ id }) => id));
+});

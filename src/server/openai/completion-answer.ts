@@ -3,7 +3,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Finish } from '../../engine/api.js';
 import type { Delta, FinishReason, ModelDescription } from '../../engine/protocol.js';
-import { idsOf, unpack, type PackedTokens, type ToldList } from '../../engine/packed-tokens.js';
+import { idsOf, ToldList, unpack, type PackedTokens } from '../../engine/packed-tokens.js';
 import type { ToldToken } from '../../engine/telling.js';
 import type { WholeAnswer } from '../../engine/whole-answer.js';
 import type { RecuaError } from '../../errors.js';
@@ -107,7 +107,7 @@ export class CompletionWriter implements AnswerWriter {
     yield* rest();
   }
 
-  #told(tokens: Iterable<ToldToken>, write: (tokens: Iterable<ToldToken>) => object): { logprobs?: object; tokens?: number[] } {
+  #told<Tokens extends readonly ToldToken[] | ToldList>(tokens: Tokens, write: (tokens: Tokens) => object): { logprobs?: object; tokens?: number[] } {
     const { tells } = this.#asked;
     return {
       ...(tells.logprobs === undefined ? {} : { logprobs: write(tokens) }),
@@ -134,14 +134,11 @@ function choice(text: string, index: number, finishReason: FinishReason | null, 
   return { text, index, logprobs: null, ...told, finish_reason: finishReason };
 }
 
-/** The tokens of both, as often as somebody reads them. */
-function both(first: ToldList, second: ToldList): Iterable<ToldToken> {
-  return {
-    * [Symbol.iterator]() {
-      yield* first;
-      yield* second;
-    },
-  };
+/** The tokens of both. */
+function both(first: ToldList, second: ToldList): ToldList {
+  const all = new ToldList();
+  for (const { pieces } of [first, second]) all.addAll(pieces);
+  return all;
 }
 
 /** Indices of the `wanted` likeliest by mean log probability; in order if all are wanted. */

@@ -1,6 +1,7 @@
 // Log probabilities in the format of OpenAI's completions, which is older than that of its chats.
 // Pure. Called by completion-answer.
 import { LongList } from '../http/long-json.js';
+import type { ToldList } from '../../engine/packed-tokens.js';
 import type { TokenChance, ToldToken } from '../../engine/telling.js';
 
 const strict = new TextDecoder('utf-8', { ignoreBOM: true, fatal: true });
@@ -28,18 +29,21 @@ export class LegacyWriter {
   }
 }
 
-/** All tokens of an answer, which are read once for each list. */
-export function legacyLists(tokens: Iterable<ToldToken>): { [List in keyof LegacyLogprobs]: LongList<LegacyLogprobs[List][number]> } {
-  const list = <Entry>(entry: (token: ToldToken) => Entry): LongList<Entry> => new LongList(function* entries() {
-    for (const token of tokens) yield entry(token);
+/**
+ * All tokens of an answer, which are read once for each list: with their likeliest ones only for
+ * the list of those.
+ */
+export function legacyLists(tokens: ToldList): { [List in keyof LegacyLogprobs]: LongList<LegacyLogprobs[List][number]> } {
+  const list = <Entry>(entry: (token: ToldToken) => Entry, from = (): Iterable<ToldToken> => tokens.withoutTop()): LongList<Entry> => new LongList(function* entries() {
+    for (const token of from()) yield entry(token);
   });
   return {
     tokens: list(({ bytes }) => nameOf(bytes)),
     token_logprobs: list(({ value }) => value ?? null),
-    top_logprobs: list(topOf),
+    top_logprobs: list(topOf, () => tokens),
     text_offset: new LongList(function* entries() {
       const offsets = new Offsets();
-      for (const { bytes } of tokens) yield offsets.next(bytes);
+      for (const { bytes } of tokens.withoutTop()) yield offsets.next(bytes);
     }),
   };
 }
