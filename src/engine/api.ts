@@ -49,6 +49,8 @@ export interface Answer extends AsyncIterable<Delta> {
    * `tells.timings`, those of the answer are counted only at its end.
    */
   readonly used: Pick<Usage, 'promptTokens' | 'completionTokens'> | undefined;
+  /** Memory of the tokens in deltas that nobody has read yet. */
+  readonly unreadBytes: number;
   /**
    * If the request has `thoughts.control`, thinking ends with the next token, or as soon as it
    * begins.

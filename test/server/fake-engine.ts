@@ -4,7 +4,6 @@
 import type { Answer, Embedded, Engine, EngineState, Finish, Released, Reranked } from '#recua/engine/api.js';
 import type { ChatMessage, ChatRequest, CompletionRequest, Delta, EmbedRequest, ModelDescription, Rendered, RerankRequest } from '#recua/engine/protocol.js';
 import { notGenerating, notPooled } from '#recua/engine/capabilities.js';
-import { join } from '#recua/engine/packed-tokens.js';
 import { RecuaError } from '#recua/errors.js';
 
 /** The text of an answer; throwing ends it with that error. */
@@ -191,7 +190,7 @@ class FakeAnswer implements Answer {
   readonly #accept = deferred<{ promptTokens: number; position: number }>();
   readonly #finish = deferred<Finish>();
   #promptTokens = 0;
-  #pending: Delta | undefined;
+  readonly #pending: Delta[] = [];
   #ended = false;
   #error: RecuaError | undefined;
   #wake: () => void = () => undefined;
@@ -202,6 +201,10 @@ class FakeAnswer implements Answer {
     this.finished = this.#finish.promise;
     // Only the code under test may be blamed for unhandled promises.
     this.accepted.catch(() => undefined);
+  }
+
+  get unreadBytes(): number {
+    return this.#pending.reduce((sum, { tokens }) => sum + (tokens?.bytes.length ?? 0), 0);
   }
 
   endThinking(): void {}
@@ -215,7 +218,9 @@ class FakeAnswer implements Answer {
   push(delta: Delta): void {
     if (this.#ended) return;
     if (delta.soFar) this.used = delta.soFar.usage;
-    this.#pending = this.#pending === undefined ? delta : merge(this.#pending, delta);
+    const last = this.#pending.at(-1);
+    if (last && !(last.tokens && delta.tokens)) this.#pending[this.#pending.length - 1] = merge(last, delta);
+    else this.#pending.push(delta);
     this.#wake();
   }
 
@@ -242,9 +247,8 @@ class FakeAnswer implements Answer {
 
   async *[Symbol.asyncIterator](): AsyncGenerator<Delta> {
     for (;;) {
-      if (this.#pending !== undefined) {
-        const delta = this.#pending;
-        this.#pending = undefined;
+      const delta = this.#pending.shift();
+      if (delta) {
         this.#engine.delivered++;
         yield delta;
       } else if (this.#ended) {
@@ -261,7 +265,7 @@ function merge(a: Delta, b: Delta): Delta {
   const merged: Delta = {};
   if (a.content !== undefined || b.content !== undefined) merged.content = (a.content ?? '') + (b.content ?? '');
   if (a.reasoning !== undefined || b.reasoning !== undefined) merged.reasoning = (a.reasoning ?? '') + (b.reasoning ?? '');
-  if (a.tokens || b.tokens) merged.tokens = a.tokens && b.tokens ? join(a.tokens, b.tokens) : (a.tokens ?? b.tokens)!;
+  if (a.tokens ?? b.tokens) merged.tokens = (a.tokens ?? b.tokens)!;
   if (a.toolCalls || b.toolCalls) merged.toolCalls = [...(a.toolCalls ?? []), ...(b.toolCalls ?? [])];
   return merged;
 }

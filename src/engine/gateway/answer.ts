@@ -32,6 +32,11 @@ export class DeltaQueue implements AsyncIterable<Delta> {
     this.#wake();
   }
 
+  /** Memory of the tokens in deltas that nobody has read yet. */
+  get unreadBytes(): number {
+    return this.#unread.reduce((sum, { tokens, promptTokens = [] }) => [tokens, ...promptTokens].reduce((all, one) => all + (one?.bytes.length ?? 0), sum), 0);
+  }
+
   /**
    * Ends the queue. The reader gets what is unread, and then the error, if any. False if it had
    * ended already.

@@ -87,17 +87,22 @@ export function madeOf(res: Response, bytes: number): void {
   notesOf(res)['madeOfBytes'] = bytes;
 }
 
+/** Charges bytes that wait to be written, besides those that the response holds. */
+export function holdMore(res: Response, bytes: number): void {
+  (notesOf(res)['holdMore'] as ((bytes: number) => void) | undefined)?.(bytes);
+}
+
 /**
  * Express middleware: charges what each response holds. Without room, a reply becomes an error, and
  * a stream ends. `partOf`: the larger reply that it belongs to.
  */
 export function holdReplies(memory: ReplyMemory, clientOf: (res: Response) => string, partOf: (req: Request) => object | undefined): RequestHandler {
   return (req: Request, res: Response, next: NextFunction) => {
-    const passes = (chunk: unknown, isLast: boolean): boolean => {
+    const passes = (bytes: number, isLast: boolean): boolean => {
       // Node drops what is written from here on.
       if (res.destroyed) return true;
       try {
-        const unread = res.writableLength + sizeOf(chunk);
+        const unread = res.writableLength + bytes;
         const source = isLast ? 0 : (notesOf(res)['madeOfBytes'] as number | undefined) ?? 0;
         memory.hold(res, clientOf(res), Math.max(unread, source), partOf(req));
         return true;
@@ -112,10 +117,11 @@ export function holdReplies(memory: ReplyMemory, clientOf: (res: Response) => st
         throw thrown;
       }
     };
+    notesOf(res)['holdMore'] = (bytes: number): void => void passes(bytes, false);
     const write = res.write.bind(res) as (...given: unknown[]) => boolean;
     const end = res.end.bind(res) as (...given: unknown[]) => Response;
-    res.write = (...given: unknown[]) => passes(given[0], false) && write(...given);
-    res.end = (...given: unknown[]) => (passes(given[0], true) ? end(...given) : res);
+    res.write = (...given: unknown[]) => passes(sizeOf(given[0]), false) && write(...given);
+    res.end = (...given: unknown[]) => (passes(sizeOf(given[0]), true) ? end(...given) : res);
     next();
   };
 }

@@ -16,7 +16,7 @@ import type { Fields } from '../../request/fields.js';
 import { idlePriority } from '../../request/priority.js';
 import { checkUnknown, readNear } from '../../request/unknown-fields.js';
 import { freeBody, lendBody } from '../body/json-body.js';
-import { madeOf } from '../body/reply-memory.js';
+import { holdMore, madeOf } from '../body/reply-memory.js';
 import { logError } from '../http/error-reply.js';
 import type { Gateway } from '../http/gateway.js';
 import { factsOf, noteAsked, noteFinishes } from '../http/facts.js';
@@ -38,6 +38,8 @@ interface Group {
   rest: readonly EngineRequest[];
 }
 
+/** How often unread log probabilities are charged. */
+const chargeMs = 500;
 /** A piece that took longer than this to send was waiting for the client. */
 const slowReaderMs = 5;
 
@@ -216,19 +218,32 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
       return opened().writable();
     };
     if (!this.#isHeld) opened();
-    const finishes = await this.#all(
+    const finishes = await this.#charging(() => this.#all(
       (delta, index) => {
         opened();
         return send(writer.deltas(delta, index));
       },
       (finish, index) => send(writer.ended?.(finish, index) ?? []),
-    );
+    ));
     noteFinishes(this.#res, finishes);
     const ending = await writer.ending(finishes);
     // They may repeat all log probabilities of the answer.
     if (this.#tells.logprobs === undefined) opened().send(...ending);
     else await opened().sendInTurns(ending);
     opened().end();
+  }
+
+  /** Meanwhile, log probabilities that the client does not read count as part of the reply. */
+  async #charging<Result>(work: () => Promise<Result>): Promise<Result> {
+    if (this.#tells.logprobs === undefined) return await work();
+    const timer = setInterval(() => {
+      holdMore(this.#res, (factsOf(this.#res).answers ?? []).reduce((sum, { unreadBytes }) => sum + unreadBytes, 0));
+    }, chargeMs);
+    try {
+      return await work();
+    } finally {
+      clearInterval(timer);
+    }
   }
 
   /** Runs all answers to the end. Results are in the order of their indices. */

@@ -51,7 +51,7 @@ export interface Facts {
   /** Milliseconds until the first piece of an answer. */
   firstMs?: number;
   /** Each answer, which knows how many tokens it and its prompt took, read or not. */
-  answers?: Pick<Answer, 'used'>[];
+  answers?: Pick<Answer, 'used' | 'unreadBytes'>[];
   /** Of these, those whose prompt another one has evaluated for them. */
   sharing?: Pick<Answer, 'used'>[];
   promptTokens?: number;

@@ -149,3 +149,34 @@ t.test('a body whose reply is read slowly keeps no other body out', async (t) =>
     await closed;
   }
 });
+
+t.test('streams of log probabilities that nobody reads end for want of memory', async (t) => {
+  const engine = new FakeEngine();
+  const token = { id: 1, bytes: [0x78], value: -1, top: Array.from({ length: 100 }, (_, id) => ({ id, bytes: [0x78], value: -1 })) };
+  const tokens = pack(Array.from({ length: 64 }, () => token));
+  const pieces = 200;
+  engine.script = async function* many() {
+    for (let at = 0; at < pieces; at++) {
+      await new Promise(setImmediate);
+      yield { content: 'x', tokens };
+    }
+  };
+  const { port } = await startApp(t, { bodyMemoryBytes: 5 * pieces * tokens.bytes.length }, engine);
+  const body = JSON.stringify({ prompt: 'x', n_probs: 100, n_predict: 900, stream: true });
+  const sockets = Array.from({ length: 4 }, () => {
+    const socket = connect(port, '127.0.0.1').on('error', () => undefined);
+    t.teardown(() => socket.destroy());
+    socket.pause().write(`POST /completion HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`);
+    return socket;
+  });
+  while (engine.cancelled < 2) await new Promise((resolve) => setTimeout(resolve, 10));
+  const ends = await Promise.all(sockets.map(async (socket) => {
+    let last = '';
+    for await (const chunk of socket as AsyncIterable<Buffer>) {
+      last = (last + chunk.toString('latin1')).slice(-100);
+      if (last.endsWith('0\r\n\r\n')) break;
+    }
+    return last.endsWith('0\r\n\r\n');
+  }));
+  t.strictSame(ends.sort(), [false, false, true, true]);
+});
