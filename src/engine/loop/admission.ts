@@ -134,3 +134,10 @@ export class Admission {
     this.#log(`this model's memory cannot ${what}; prompts are shared less from here on`);
   }
 }
+
+/** Removes what steps evaluated beyond its end; all of it, if the model's memory cannot be cut. */
+export async function cutBack(context: NativeContext, sequence: Sequence): Promise<void> {
+  if (await context.removeSequence(sequence.slot, sequence.evaluated, -1)) return;
+  await context.removeSequence(sequence.slot, 0, -1);
+  sequence.evaluated = 0;
+}

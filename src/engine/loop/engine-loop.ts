@@ -4,7 +4,7 @@
 // Everything here runs on the engine process's JavaScript thread.
 import type { NativeAddon, NativeContext, StepResult } from '../../addon/addon.js';
 import { RecuaError } from '../../errors.js';
-import { Admission } from './admission.js';
+import { Admission, cutBack } from './admission.js';
 import { stashBudget } from '../stash-budget.js';
 import { ActiveRequests } from './active-requests.js';
 import { Arrivals } from './arrivals.js';
@@ -255,7 +255,7 @@ export class EngineLoop {
         this.#running[kept++] = sequence;
         continue;
       }
-      if (sequence.overrun) await context.removeSequence(sequence.slot, sequence.evaluated, -1);
+      if (sequence.overrun) await cutBack(context, sequence);
       this.#cache.release(sequence);
       this.#drop(this.#requests.get(sequence)!);
     }

@@ -533,6 +533,20 @@ for (const fake of [{ recurrent: true }, { slidingWindow: 128 }]) {
   });
 }
 
+t.test('an answer that a stop string ended as its engine died leaves nothing behind its end, even if the KV cannot be cut', async (t) => {
+  const open = await openEngine({ recurrent: true }, { parallel: 1 });
+  const request = completion('beginning', { maxTokens: 30, constraint: say('one two three') });
+  const prompt = (await open.loaded.model.tokenize('beginning', true, false));
+  const said = Int32Array.from(Buffer.from('one two'));
+  // The gateway knew the tokens of "two", and none of the text.
+  const begun = { prompt, tokens: said, draws: said.length, exactly: true, endsThinking: false, arrivedMs: 3, startedMs: 2, firstMs: 1 };
+  const resumed = await open.complete({ ...request, stop: ['two'] }, begun).done;
+  t.match(resumed, { content: 'one ', end: { kind: 'done', finishReason: 'stop' } });
+  const next = await open.complete(completion('beginningone two and more', { constraint: say('ok') })).done;
+  t.match(next, { content: 'ok', end: { kind: 'done' } });
+  await closeClean(t, open);
+});
+
 t.test('no request starves while others keep arriving', async (t) => {
   const open = await openEngine({}, { parallel: 2, batchSize: 32 });
   const long = open.complete(completion('L'.repeat(1500), { maxTokens: 2 }));
