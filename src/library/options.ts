@@ -220,8 +220,21 @@ function readTemplateOptions(fields: Fields): Record<string, unknown> {
     const param = fields.param(`templateOptions.${name}`);
     const json = toJson(value, param);
     refuseHalves(json, undefined, param);
-    return [name, JSON.parse(json)];
+    const plain: unknown = JSON.parse(json);
+    if (isDeeper(plain, mostLevels)) throw wrongValue(param, `a value of at most ${mostLevels} levels`, plain);
+    return [name, plain];
   }));
+}
+
+/**
+ * The engine's limit is 128, with the object around all options. A message of thousands of levels
+ * could not even be sent there.
+ */
+const mostLevels = 127;
+
+/** Whether objects and arrays are nested over so many levels. */
+function isDeeper(value: unknown, levels: number): boolean {
+  return typeof value === 'object' && value !== null && (levels === 0 || Object.values(value).some((one) => isDeeper(one, levels - 1)));
 }
 
 function readPrediction(fields: Fields): { prediction?: string } {

@@ -272,6 +272,7 @@ inBothModes('wrong arguments are refused by name, before any work', async (t, lo
     ['x', { schema: { const: 7n } }, 'invalid_type', 'schema'],
     ['x', { templateOptions: { size: 7n } }, 'invalid_type', 'templateOptions.size'],
     ['x', { templateOptions: { name: '\ud83e' } }, 'invalid_value', 'templateOptions.name'],
+    ['x', { templateOptions: { deep: JSON.parse('['.repeat(3_500) + ']'.repeat(3_500)) as unknown } }, 'invalid_value', 'templateOptions.deep'],
     ['x', { schema: {}, grammar: 'root ::= "x"' }, 'invalid_value', 'grammar'],
     ['x', { tools: { a: {} }, toolChoice: { name: 'b' } }, 'invalid_value', 'toolChoice.name'],
     ['x', { tools: { a: { execute: 1 } } }, 'invalid_type', 'tools.a.execute'],
