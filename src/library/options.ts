@@ -291,8 +291,14 @@ export function readPath(value: unknown): string {
 /** Non-empty texts, for embedding and reranking. */
 export function readTexts(value: unknown, param: string): string[] {
   if (!Array.isArray(value)) throw wrongType(param, 'an array of texts', value);
-  return Array.from(value as unknown[], (text, index) => readText(text, `${param}[${index}]`));
+  const texts = Array.from(value as unknown[], (text, index) => readText(text, `${param}[${index}]`));
+  const characters = texts.reduce((sum, { length }) => sum + length, 0);
+  if (characters > mostCharacters) throw wrongValue(param, `texts of at most ${mostCharacters} characters together (pass them in several calls)`, value);
+  return texts;
 }
+
+/** With two bytes each, half of what one message to an engine process may have. */
+const mostCharacters = 2 ** 28;
 
 export function readText(text: unknown, param: string): string {
   if (typeof text !== 'string') throw wrongType(param, 'a text', text);

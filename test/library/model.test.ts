@@ -286,6 +286,9 @@ inBothModes('wrong arguments are refused by name, before any work', async (t, lo
   await t.rejects(Promise.resolve(model.chat('x', { nothingLikeIt: 5 } as object)), { code: 'invalid_value', message: /^Unknown option nothingLikeIt; expected one of .*maxTokens, / });
   t.equal(await codeOf(model.complete(7 as unknown as string)), 'invalid_type');
   t.equal(await codeOf(model.tokenize(7 as unknown as string)), 'invalid_type');
+  // An engine process ends if a message is larger than any that it expects.
+  await t.rejects(model.embed(Array<string>(30).fill('x'.repeat(40_000_000))), { code: 'invalid_value', param: 'texts' });
+  await t.rejects(model.rerank('x', Array<string>(30).fill('x'.repeat(40_000_000))), { code: 'invalid_value', param: 'documents' });
   const { loadModel } = await import('recua');
   await t.rejects(loadModel('builtin', { isolated: false, sandbox: 'on' }), { code: 'invalid_value', param: 'sandbox' });
 });
