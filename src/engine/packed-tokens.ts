@@ -97,6 +97,15 @@ export function join(a: PackedTokens, b: PackedTokens): PackedTokens {
   return { count: a.count + b.count, bytes: Buffer.concat([a.bytes, b.bytes]) };
 }
 
+/**
+ * The pieces, apart from the message that they came in if most of it is of others: a view of a few
+ * bytes keeps all of it in memory.
+ */
+export function apart(pieces: readonly PackedTokens[]): PackedTokens[] {
+  const used = pieces.reduce((sum, { bytes }) => sum + bytes.length, 0);
+  return pieces.map((one) => (2 * used < one.bytes.buffer.byteLength ? { ...one, bytes: new Uint8Array(one.bytes) } : one));
+}
+
 /** Without the first `count` tokens; undefined if none are left. */
 export function behindFirst(packed: PackedTokens, count: number): PackedTokens | undefined {
   if (count >= packed.count) return undefined;

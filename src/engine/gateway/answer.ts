@@ -3,7 +3,7 @@
 // memory, but not so many tokens that one delta would take long to write.
 import type { RecuaError } from '../../errors.js';
 import type { Answer, Finish } from '../api.js';
-import { join, piece } from '../packed-tokens.js';
+import { apart, join, piece } from '../packed-tokens.js';
 import type { Delta } from '../protocol.js';
 
 interface Settle<T> {
@@ -110,7 +110,8 @@ export class RunningAnswer extends DeltaQueue implements Answer {
 
   override push(delta: Delta): void {
     if (delta.soFar) this.used = delta.soFar.usage;
-    super.push(delta);
+    const { tokens, promptTokens } = delta;
+    super.push({ ...delta, ...(tokens && { tokens: apart([tokens])[0]! }), ...(promptTokens && { promptTokens: apart(promptTokens) }) });
   }
 
   end(finish: Finish): void {

@@ -48,6 +48,22 @@ t.test('what waits for a reader is joined, but not so many tokens that they take
   t.equal(read.map(({ content }) => content).join(''), 'x'.repeat(3 * piece) + 'y'.repeat(100));
 });
 
+t.test('tokens do not keep the message in memory in which they came with those of others', async (t) => {
+  const answer = new RunningAnswer(() => {});
+  const view = (id: number) => {
+    const { count, bytes } = pack([{ id, bytes: [120], value: -1, top: [] }]);
+    const message = new Uint8Array(1_000_000);
+    message.set(bytes, 500);
+    return { count, bytes: message.subarray(500, 500 + bytes.length) };
+  };
+  answer.push({ tokens: view(1), promptTokens: [view(2), view(3)] });
+  answer.end(finish);
+  for await (const { tokens, promptTokens } of answer) {
+    t.strictSame([tokens!, ...promptTokens!].map((one) => idsOf(unpack(one))), [[1], [2], [3]]);
+    for (const { bytes } of [tokens!, ...promptTokens!]) t.ok(bytes.buffer.byteLength < 1_000, `${bytes.buffer.byteLength} bytes are held`);
+  }
+});
+
 t.test('of two readers that wait, neither waits beyond the end', async (t) => {
   const answer = new RunningAnswer(() => {});
   const read: string[] = [];
