@@ -205,6 +205,11 @@ export abstract class EngineRequests implements Engine {
     // It was cancelled here.
     if (!call) return;
     checkEvent(call.type, event);
+    if (event.kind === 'error' && event.error.code === 'shutting_down' && this.refusal()?.code !== 'shutting_down') {
+      // Somebody else ends the process, by SIGTERM. The next one gets the request.
+      call.sent = call.accepted = false;
+      return;
+    }
     if (event.kind === 'accepted') {
       call.accepted = true;
       call.soFar?.accepted(event.prompt);

@@ -1,0 +1,18 @@
+// Somebody else, such as earlyoom, ends an engine process by SIGTERM: it finishes what it has.
+import t from 'tap';
+import { startEngine } from '#recua/engine/gateway/client.js';
+import { chat, options, sampling } from '../requests.js';
+
+t.test('requests that come while the process ends run in the next one', { skip: process.platform === 'win32' }, async (t) => {
+  const engine = startEngine({ ...options, parallel: 2 }, { restart: { delayMs: 0 } });
+  t.teardown(() => engine.close(0));
+  await engine.ready();
+  const long = engine.chat(chat('Hello', { maxTokens: 1_500, sampling: { ...sampling, ignoreEos: true } }));
+  await long[Symbol.asyncIterator]().next();
+  process.kill(engine.pid!, 'SIGTERM');
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  const late = engine.chat(chat('Hello', { maxTokens: 4 }));
+  t.equal((await late.finished).usage.completionTokens, 4);
+  t.equal((await long.finished).usage.completionTokens, 1_500);
+  t.equal(engine.crashes, 1);
+});
