@@ -179,9 +179,9 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
    * @returns vectors of `info.embeddingSize` numbers and length 1, so the dot product of two
    *   vectors is their cosine similarity
    * @throws RecuaError (as a rejection) `embeddings_unsupported`, `context_length_exceeded` (with
-   *   `details.index`), `invalid_type`, `invalid_value` for an empty text, `queue_full`,
-   *   `generation_failed`, `model_crashed`, `model_stuck`, `request_set_aside`, `cancelled`,
-   *   `closed`
+   *   `details.index`), `invalid_type`, `invalid_value` for an empty text or too long ones,
+   *   `queue_full`, `generation_failed`, `model_crashed`, `model_stuck`, `request_set_aside`,
+   *   `cancelled`, `closed`
    */
   embed(text: string, options?: { signal?: AbortSignal | undefined }): Promise<Float32Array>;
   embed(texts: readonly string[], options?: { signal?: AbortSignal | undefined }): Promise<Float32Array[]>;

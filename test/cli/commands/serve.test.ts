@@ -62,6 +62,15 @@ t.test('serve start -m returns when the server is ready; status reports everythi
   t.match(await home.serve('status'), { code: 3 });
 });
 
+for (const format of ['text', 'json']) t.test(`serve start prints the notes about the model that the ${format} log has`, async (t) => {
+  const home = makeHome(t);
+  const started = await home.serve('start', 'builtin', ...small, '--ctx-size', '16384', '--log-format', format);
+  t.match(started, { code: 0, stderr: /^Recua serves builtin .*\nNote: The context is 4096 tokens, which the model was trained on, not the 16384 asked for\.\n/m });
+  t.equal((await home.serve('stop')).code, 0);
+  const again = await home.serve('start', 'builtin', ...small);
+  t.notMatch(again.stderr, /Note:/, 'those of an earlier server are not repeated');
+});
+
 t.test('serve start has the defaults of the specification and every flag of api', async (t) => {
   const { stdout } = await recua(['help', 'serve', 'start']);
   for (const row of [/-m, --model <model>/, /--port <n> .*default 8080/, /--host <address> .*default 127\.0\.0\.1/, /--ctx-size.*<n> .*default 2048/, /--n-gpu-layers <n\|auto\|all>\n? .*default 0/]) t.match(stdout, row);
