@@ -16,9 +16,6 @@ export interface PackedTokens {
 /** Tokens per piece of a long list: writing a piece as JSON takes a few milliseconds. */
 export const piece = 64;
 
-/** Memory of tokens as objects, compared with packed ones. */
-export const unpackedTimes = 10;
-
 const parts = [undefined, 'reasoning', 'call'] as const;
 const tokenBytes = 2;
 const chanceBytes = 12;
@@ -122,10 +119,6 @@ export class ToldList implements Iterable<ToldToken> {
 
   get length(): number {
     return this.#pieces.reduce((sum, { count }) => sum + count, 0);
-  }
-
-  get sizeBytes(): number {
-    return this.#pieces.reduce((sum, { bytes }) => sum + bytes.length, 0);
   }
 
   add(packed: PackedTokens): void {

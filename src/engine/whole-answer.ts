@@ -33,11 +33,6 @@ export class WholeAnswer {
     }
   }
 
-  /** Memory of the tokens. */
-  get toldBytes(): number {
-    return this.tokens.sizeBytes + this.promptTokens.sizeBytes;
-  }
-
   idOf(index: number): string {
     return this.#calls.get(index)?.id ?? '';
   }

@@ -59,10 +59,10 @@ const samplerFields = Object.entries(samplerSettings).flatMap(([key, setting]): 
   return [[first, { text, default: setting.fallback }], ...others.map((name): [string, FieldWords] => [name, { text: `Another name of \`${first}\`.` }])];
 });
 
-/** Fields of `readSampling`. */
 /** `telling-fields` limits them. */
 export const mostChances = 'All answers of a request together can have 2,000,000 log probabilities; answers without a limit on tokens end there.';
 
+/** Fields of `readSampling`. */
 export const samplingWords: Words = {
   temperature: { text: '0 always takes the likeliest token. The default is the server\'s (`--temp`).', default: answerSettings.temperature.fallback },
   ...Object.fromEntries(samplerFields),

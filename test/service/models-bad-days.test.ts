@@ -69,16 +69,20 @@ t.test('two clients ask for 20 models at once with room for two: all are answere
   t.ok(most >= 1 && most <= 2, `${most} processes at once`);
 });
 
-for (const stream of [true, false]) t.test(`a client that does not read its ${stream ? 'stream' : 'answer'} keeps no other model from loading`, async (t) => {
+for (const [what, path, asked] of [
+  ['stream', '/v1/chat/completions', { messages: [{ role: 'user', content: 'Hello!' }], stream: true, ignore_eos: true, max_tokens: 200, n: 64, logprobs: true, top_logprobs: 20 }],
+  ['answer', '/v1/chat/completions', { messages: [{ role: 'user', content: 'Hello!' }], ignore_eos: true, max_tokens: 200, n: 64, logprobs: true, top_logprobs: 20 }],
+  ['list of tokens', '/tokenize', { content: '$~'.repeat(2_000_000) }],
+] as const) t.test(`a client that does not read its ${what} keeps no other model from loading`, async (t) => {
   const folder = t.testdir();
   for (const name of ['a', 'b']) symlinkSync(builtinPath, join(folder, `${name}.gguf`));
   const { url, ask, state } = await serve(t, folder, { a: { model: 'a.gguf' }, b: { model: 'b.gguf' } }, '--max-models', '1');
   // More than the sockets hold: log probabilities of 20 tokens beside each token.
-  const body = JSON.stringify({ model: 'a', messages: [{ role: 'user', content: 'Hello!' }], stream, ignore_eos: true, max_tokens: 200, n: 64, logprobs: true, top_logprobs: 20 });
+  const body = JSON.stringify({ model: 'a', ...asked });
   const socket = connect(Number(new URL(url).port), '127.0.0.1');
   t.teardown(() => socket.destroy());
   socket.pause();
-  socket.write(`POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`);
+  socket.write(`POST ${path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`);
   while ((await state('a')).status.value !== 'loaded') await pause();
   t.equal((await ask('b')).model, 'b');
   let read = 0;

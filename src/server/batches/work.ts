@@ -200,7 +200,7 @@ export class BatchWork {
       // The line gave way, the time of the batch is over, or the batch was stopped.
       if (reply instanceof Error && reply.name === 'AbortError') continue;
       // The line itself is at fault, now and later.
-      if (reply instanceof RangeError || reply instanceof RecuaError) {
+      if (reply instanceof RangeError || (reply instanceof RecuaError && !passing.has(reply.status))) {
         const { code, message } = RecuaError.from(reply);
         return await this.#write({ customId, error: { code, message } });
       }
@@ -316,10 +316,13 @@ async function openLines(path: string, done: Set<string>, room: GrowingRoom): Pr
   return await LineFile.open(path, size, room);
 }
 
-function partsOf(line: Line): (string | Buffer)[] {
+/** A line of the results, in parts. */
+export function partsOf(line: Line): (string | Buffer)[] {
   const head = JSON.stringify({ id: `batch_req_${randomBytes(24).toString('hex')}`, custom_id: line.customId }).slice(0, -1);
   if ('error' in line) return [`${head},"response":null,"error":${JSON.stringify(line.error)}}`];
-  const { status, requestId, body } = line.response;
+  const { status, requestId, body: given } = line.response;
+  // A program that embeds the server may have set Express to write JSON over several lines.
+  const body = given.includes('\n') ? JSON.stringify(JSON.parse(given.toString())) : given;
   return [`${head},"response":{"status_code":${status},"request_id":${JSON.stringify(requestId)},"body":`, body, '},"error":null}'];
 }
 

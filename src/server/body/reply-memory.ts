@@ -79,14 +79,6 @@ export class ReplyMemory {
   }
 }
 
-/**
- * A reply that is made while its client reads it: until its end, it holds at least the bytes that
- * it is made of.
- */
-export function madeOf(res: Response, bytes: number): void {
-  notesOf(res)['madeOfBytes'] = bytes;
-}
-
 /** Charges bytes that wait to be written, besides those that the response holds. */
 export function holdMore(res: Response, bytes: number): void {
   (notesOf(res)['holdMore'] as ((bytes: number) => void) | undefined)?.(bytes);
@@ -98,13 +90,11 @@ export function holdMore(res: Response, bytes: number): void {
  */
 export function holdReplies(memory: ReplyMemory, clientOf: (res: Response) => string, partOf: (req: Request) => object | undefined): RequestHandler {
   return (req: Request, res: Response, next: NextFunction) => {
-    const passes = (bytes: number, isLast: boolean): boolean => {
+    const passes = (bytes: number): boolean => {
       // Node drops what is written from here on.
       if (res.destroyed) return true;
       try {
-        const unread = res.writableLength + bytes;
-        const source = isLast ? 0 : (notesOf(res)['madeOfBytes'] as number | undefined) ?? 0;
-        memory.hold(res, clientOf(res), Math.max(unread, source), partOf(req));
+        memory.hold(res, clientOf(res), res.writableLength + bytes, partOf(req));
         return true;
       } catch (thrown) {
         if (res.headersSent) {
@@ -117,11 +107,11 @@ export function holdReplies(memory: ReplyMemory, clientOf: (res: Response) => st
         throw thrown;
       }
     };
-    notesOf(res)['holdMore'] = (bytes: number): void => void passes(bytes, false);
+    notesOf(res)['holdMore'] = (bytes: number): void => void passes(bytes);
     const write = res.write.bind(res) as (...given: unknown[]) => boolean;
     const end = res.end.bind(res) as (...given: unknown[]) => Response;
-    res.write = (...given: unknown[]) => passes(sizeOf(given[0]), false) && write(...given);
-    res.end = (...given: unknown[]) => (passes(sizeOf(given[0]), true) ? end(...given) : res);
+    res.write = (...given: unknown[]) => passes(sizeOf(given[0])) && write(...given);
+    res.end = (...given: unknown[]) => (passes(sizeOf(given[0])) ? end(...given) : res);
     next();
   };
 }

@@ -6,7 +6,6 @@ import type { Asker, ChatRequest, ModelDescription, Rendered } from '../../engin
 import type { Fields } from '../../request/fields.js';
 import { checkUnknown, readNear } from '../../request/unknown-fields.js';
 import { freeBody, lendBody } from '../body/json-body.js';
-import { madeOf } from '../body/reply-memory.js';
 import { factsOf, type ModelOperation } from '../http/facts.js';
 import type { Gateway } from '../http/gateway.js';
 import { anyModel, inference, type Exchange } from './admission.js';
@@ -42,7 +41,7 @@ type AskContext = ChatContext & { model: Pick<ModelDescription, 'embeddingSize'>
 /**
  * `read` checks the body; `ask` gets its result and makes the body of the reply. It must call the
  * engine in the same turn. If it does not call `lend`, the memory of the body counts until it has
- * answered, and then as the reply's.
+ * answered.
  */
 export function askRoute<Question>(
   gateway: Gateway, read: (body: Fields, context: AskContext) => Question,
@@ -68,7 +67,7 @@ export function askRoute<Question>(
       async answer() {
         const answer = await asking!;
         // However slowly the client reads: memory for bodies keeps others out while it is full.
-        madeOf(res, freeBody(res));
+        freeBody(res);
         const more = warnings.length === 0 ? {} : { warnings };
         if (answer instanceof Written) res.type('json').send(answer.with(more));
         // An array has no place for warnings.

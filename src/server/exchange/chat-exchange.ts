@@ -6,7 +6,6 @@
 import { setMaxListeners } from 'node:events';
 import type { RequestHandler, Response } from 'express';
 import type { Answer, Engine, Finish, Released } from '../../engine/api.js';
-import { unpackedTimes } from '../../engine/packed-tokens.js';
 import type { Lease } from '../../engine/pool-api.js';
 import type { Delta } from '../../engine/protocol.js';
 import type { Telling } from '../../engine/telling.js';
@@ -16,7 +15,7 @@ import type { Fields } from '../../request/fields.js';
 import { idlePriority } from '../../request/priority.js';
 import { checkUnknown, readNear } from '../../request/unknown-fields.js';
 import { freeBody, lendBody } from '../body/json-body.js';
-import { holdMore, madeOf } from '../body/reply-memory.js';
+import { holdMore } from '../body/reply-memory.js';
 import { logError } from '../http/error-reply.js';
 import type { Gateway } from '../http/gateway.js';
 import { factsOf, noteAsked, noteFinishes } from '../http/facts.js';
@@ -175,9 +174,19 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
     this.#startNoMore();
     if (!this.#stream) return false;
     logError(this.#gateway.log, this.#res, error);
-    this.#stream.send(...this.#writer!.failure(error));
-    this.#stream.end();
+    const stream = this.#stream;
+    stream.quiet();
+    const sending = this.#sendLast(stream, this.#writer!.failure(error));
+    if (sending) void sending.then(() => stream.end());
+    else stream.end();
     return true;
+  }
+
+  /** The last frames of a response repeat all log probabilities. */
+  #sendLast(stream: Stream, frames: readonly Frame[]): Promise<void> | undefined {
+    if (this.#tells.logprobs !== undefined) return stream.sendInTurns(frames);
+    stream.send(...frames);
+    return undefined;
   }
 
   #read(body: Fields, id: string, model: ChatContext['model']): ChatAsked['prompts'] {
@@ -204,16 +213,16 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
     const said: WholeAnswer[] = [];
     const finishes = await this.#all((delta, index) => (said[index] ??= new WholeAnswer()).add(delta));
     noteFinishes(this.#res, finishes);
-    const toldBytes = said.reduce((sum, one) => sum + one.toldBytes, 0);
     const reply = await writer.whole(finishes.map((_, index) => said[index] ?? new WholeAnswer()), finishes);
-    madeOf(this.#res, (writer.unpacks ? unpackedTimes * toldBytes : toldBytes) + freeBody(this.#res));
+    freeBody(this.#res);
     await sendJson(this.#res, reply);
   }
 
   async #write(writer: AnswerWriter, promptTokens: number): Promise<void> {
     const opened = (): Stream => this.#stream ?? this.#open(writer, promptTokens);
     const send = (frames: Frame[] | Generator<Frame>): Promise<void> | undefined => {
-      if (!Array.isArray(frames)) return opened().sendInTurns(frames);
+      // Several frames may each repeat all log probabilities.
+      if (!Array.isArray(frames) || (this.#tells.logprobs !== undefined && frames.length > 1)) return opened().sendInTurns(frames);
       opened().send(...frames);
       return opened().writable();
     };
@@ -226,10 +235,9 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
       (finish, index) => send(writer.ended?.(finish, index) ?? []),
     ));
     noteFinishes(this.#res, finishes);
-    const ending = await writer.ending(finishes);
-    // They may repeat all log probabilities of the answer.
-    if (this.#tells.logprobs === undefined) opened().send(...ending);
-    else await opened().sendInTurns(ending);
+    // A ping would come between the last frames.
+    opened().quiet();
+    await this.#sendLast(opened(), await writer.ending(finishes));
     opened().end();
   }
 

@@ -91,8 +91,6 @@ export interface ChatDialect<Asked extends ChatAsked> {
 export interface AnswerWriter {
   /** Id of the answer, as clients see it. */
   readonly id?: string;
-  /** The objects that `whole` returns hold tokens as objects. */
-  readonly unpacks?: boolean;
   /** The model is loaded, and the request is valid. Called once, before the other methods. */
   computedBy?(model: ModelDescription): void;
   /** The first frames of a stream. `promptTokens` is undefined if it is not known yet. */

@@ -2,25 +2,25 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Response } from 'express';
 import { jsonParts } from '../http/long-json.js';
-import { drained } from '../http/stream.js';
 
-/** A reply up to this size is sent as a whole, with its length. */
-const smallLetters = 64 * 1024;
-
-/** Makes a long reply while the client reads it. */
+/**
+ * Makes a long reply with turns for other work, then sends it as a whole: so it has a length, it
+ * counts as memory of replies, or is a 503, and nothing waits for its client.
+ */
 export async function sendJson(res: Response, value: object): Promise<void> {
-  let text = '';
-  let isFirst = true;
+  const [first, ...rest] = await partsOf(value);
+  res.type('json');
+  if (rest.length === 0) return void res.send(first);
+  const bytes = Buffer.concat([first!, ...rest]);
+  // Express would hash all of it for an ETag.
+  res.set('Content-Length', String(bytes.length)).end(bytes);
+}
+
+async function partsOf(value: object): Promise<Buffer[]> {
+  const parts: Buffer[] = [];
   for (const part of jsonParts(value)) {
-    if (!isFirst) await setImmediate();
-    isFirst = false;
-    if (res.destroyed) return;
-    text += part;
-    if (text.length < smallLetters) continue;
-    if (!res.headersSent) res.type('json');
-    if (!res.write(text)) await drained(res);
-    text = '';
+    if (parts.length > 0) await setImmediate();
+    parts.push(Buffer.from(part));
   }
-  if (res.headersSent) res.end(text);
-  else res.type('json').send(text);
+  return parts;
 }

@@ -83,6 +83,7 @@ export class Stream {
   /** Sends frames that take long to make, with turns for other work between them. */
   async sendInTurns(frames: Iterable<Frame>): Promise<void> {
     for (const { event, data } of frames) {
+      if (this.#res.destroyed || this.#res.writableEnded) return;
       const text = typeof data === 'string' ? data : await jsonText(data as object);
       this.send(event === undefined ? { data: text } : { event, data: text });
       await (this.writable() ?? setImmediate());
@@ -95,6 +96,12 @@ export class Stream {
    */
   writable(): Promise<void> | undefined {
     return this.#clogged && !this.#res.destroyed ? drained(this.#res) : undefined;
+  }
+
+  /** No pings from here on. */
+  quiet(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
   }
 
   end(): void {

@@ -40,7 +40,6 @@ type Save = (stored: StoredResponse) => Promise<void>;
 type Hear = (stored: StoredResponse) => void;
 
 export class ResponseWriter implements AnswerWriter {
-  readonly unpacks = true;
   readonly #id: string;
   readonly #created: number;
   readonly #asked: AskedRest<ResponseAsked>;

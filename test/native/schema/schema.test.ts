@@ -22,6 +22,25 @@ const tree = (next: unknown) => ({ $ref: '#/$defs/node', $defs: { node: { type: 
 
 const int64 = { min: -(2n ** 63n), max: 2n ** 63n - 1n };
 
+t.test('dates are days of the calendar, leap years included', async (t) => {
+  const { language, unenforced } = await compile({ type: 'string', format: 'date' });
+  t.strictSame(unenforced, []);
+  const two = (number: number): string => String(number).padStart(2, '0');
+  for (const year of [0, 4, 96, 100, 400, 1900, 2000, 2023, 2024, 2026, 2100, 9996, 9999]) {
+    for (let month = 0; month <= 13; month++) {
+      for (let day = 0; day <= 32; day++) {
+        const text = `${String(year).padStart(4, '0')}-${two(month)}-${two(day)}`;
+        const date = new Date(`${text}T00:00:00Z`);
+        const isDay = !Number.isNaN(date.getTime()) && date.toISOString().startsWith(text);
+        if (language.matches(JSON.stringify(text)) !== isDay) t.fail(text);
+      }
+    }
+  }
+  const { language: times } = await compile({ type: 'string', format: 'date-time' });
+  t.ok(times.matches('"2024-02-29T10:20:30Z"'));
+  t.notOk(times.matches('"2023-02-29T10:20:30Z"'));
+});
+
 t.test('integers keep to their bounds, over all of int64', async (t) => {
   const bounds = [int64.min, -4294967296n, -1000n, -999n, -17n, -1n, 0n, 1n, 9n, 10n, 99n, 255n, 1000n, 4711n, 2n ** 53n, 9999999999999999n, int64.max];
   for (const min of bounds) {

@@ -12,6 +12,7 @@ import { BatchStore, type BatchRecord } from '#recua/server/batches/batch-store.
 import { Idle } from '#recua/server/batches/idle.js';
 import { BatchQueue } from '#recua/server/batches/queue.js';
 import { linesOf } from '#recua/server/batches/lines.js';
+import { partsOf } from '#recua/server/batches/work.js';
 import { checkRequests } from '#recua/server/batches/requests.js';
 import { FileStore } from '#recua/server/files/file-store.js';
 import { GrowingRoom } from '#recua/server/files/growing-room.js';
@@ -80,6 +81,15 @@ t.test('a batch is answered line by line, with errors apart', async (t) => {
   t.match(await answers(client, done.error_file_id), [{ custom_id: 'b', response: { status_code: 400, body: { error: { param: 'top_p' } } } }]);
   t.match(await client.files.retrieve(done.output_file_id!), { purpose: 'batch_output', filename: `${batch.id}_output.jsonl` });
   t.strictSame((await client.batches.list()).data, [done]);
+});
+
+t.test('a result is one line, also if Express writes JSON over several', async (t) => {
+  const error = { error: { code: 'x', message: 'a\nb' } };
+  for (const body of [JSON.stringify(error), JSON.stringify(error, null, 2)]) {
+    const text = Buffer.concat(partsOf({ customId: 'a "b"', response: { status: 400, requestId: 'req_1', body: Buffer.from(body) } }).map((part) => Buffer.from(part))).toString();
+    t.notMatch(text, /\n/);
+    t.match(JSON.parse(text), { custom_id: 'a "b"', response: { status_code: 400, request_id: 'req_1', body: error }, error: null });
+  }
 });
 
 t.test('a batch takes all four endpoints', async (t) => {

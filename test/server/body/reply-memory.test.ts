@@ -104,14 +104,15 @@ t.test('log probabilities of which the client reads nothing count, whole', async
   const token = { id: 1, bytes: [0x78], value: -1, top: Array.from({ length: 100 }, (_, id) => ({ id, bytes: [0x78], value: -1 })) };
   const tokens = pack(Array.from({ length: 64 }, () => token));
   engine.script = async function* many() {
-    for (let at = 0; at < 40; at++) {
+    for (let at = 0; at < 30; at++) {
       await new Promise(setImmediate);
       yield { content: 'x', tokens };
     }
   };
-  const replyBytes = 40 * tokens.bytes.length;
-  const { port, url } = await startApp(t, { bodyMemoryBytes: 5 * replyBytes }, engine);
   const body = JSON.stringify({ prompt: 'x', n_probs: 100, n_predict: 900 });
+  const { url: first } = await startApp(t, {}, engine);
+  const { length: replyBytes } = await (await post(`${first}/completion`, body)).text();
+  const { port, url } = await startApp(t, { bodyMemoryBytes: 5 * replyBytes }, engine);
   const ask = async (): Promise<string> => {
     const socket = connect(port, '127.0.0.1').on('error', () => undefined);
     t.teardown(() => socket.destroy());
@@ -154,7 +155,7 @@ t.test('streams of log probabilities that nobody reads end for want of memory', 
   const engine = new FakeEngine();
   const token = { id: 1, bytes: [0x78], value: -1, top: Array.from({ length: 100 }, (_, id) => ({ id, bytes: [0x78], value: -1 })) };
   const tokens = pack(Array.from({ length: 64 }, () => token));
-  const pieces = 200;
+  const pieces = 150;
   engine.script = async function* many() {
     for (let at = 0; at < pieces; at++) {
       await new Promise(setImmediate);

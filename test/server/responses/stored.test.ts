@@ -10,6 +10,7 @@ import { BackgroundRun, BackgroundRuns } from '#recua/server/responses/backgroun
 import { ResponseStore, type WireResponse } from '#recua/server/responses/store.js';
 import type { Config } from '#recua/settings/config.js';
 import { ownFolder, post, startApp, until, type AppUnderTest } from '../app-under-test.js';
+import { pack } from '#recua/engine/packed-tokens.js';
 import { echo, FakeEngine, hang, messagesOf } from '../fake-engine.js';
 
 type Stored = OpenAI.Responses.Response;
@@ -230,6 +231,19 @@ t.test('the number and size of waiting background responses are limited', async 
   t.ok(await begin('a', 2 ** 20, 0));
   await t.rejects(begin('b', 2 ** 26, 0), { code: 'queue_full' }, 'by size');
   await t.rejects(begin('b', 1, 2 ** 26), { code: 'queue_full' }, 'by the size of the items that they refer to');
+});
+
+t.test('no ping comes between the last events, however long they take to make', async (t) => {
+  const { app } = await start(t, ownFolder(t), { pingIntervalMs: 1 });
+  const token = { id: 1, bytes: [0x78], value: -1, top: Array.from({ length: 20 }, (_, id) => ({ id, bytes: [0x78], value: -1 })) };
+  const tokens = pack(Array.from({ length: 64 }, () => token));
+  app.engine.script = async function* many() {
+    for (let at = 0; at < 60; at++) yield { content: 'x', tokens };
+  };
+  const reply = await post(`${app.url}/v1/responses`, { input: 'x', stream: true, include: ['message.output_text.logprobs'], top_logprobs: 20, max_output_tokens: 900 });
+  const events = (await reply.text()).split('\n\n').filter(Boolean).map((event) => JSON.parse(event.slice(event.indexOf('data: ') + 6)) as { type: string; sequence_number: number });
+  t.strictSame(events.map(({ sequence_number: number }) => number), events.map((_, index) => index));
+  t.match(events.at(-1), { type: /^response\.(completed|incomplete)$/ });
 });
 
 t.test('log probabilities in events count as what they take', (t) => {
