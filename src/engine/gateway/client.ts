@@ -4,7 +4,7 @@
 import { RecuaError } from '../../errors.js';
 import type { Engine, EngineSettings, EngineState } from '../api.js';
 import { ProofGate } from '../proof/gate.js';
-import { EngineRequests, type PendingRequest } from './requests.js';
+import { EngineRequests, isAboutKv, type PendingRequest } from './requests.js';
 import { Child } from './child.js';
 import { engineEntry, entryPath, wantedOf, type Wanted } from './spare-process.js';
 import { Suspects } from './suspects.js';
@@ -138,9 +138,12 @@ class EngineClient extends EngineRequests {
     const refusal = this.#suspects.refusal(call);
     if (refusal) this.settle(call.id)!.fail(refusal);
     else if (this.#state.state === 'ready' && !this.#suspects.onTrial) this.#send(call);
-    else if (this.requests.size > this.#options.parallel + this.#options.queueSize && !this.makeRoom(call)) {
-      this.settle(call.id)!.fail(new RecuaError('queue_full', 'Too many requests wait for the engine to come back; try again in a moment.'));
-    }
+    else this.keep(call);
+  }
+
+  protected override keep(call: PendingRequest): void {
+    if (this.requests.size <= this.#options.parallel + this.#options.queueSize || this.makeRoom(call)) return;
+    this.settle(call.id)!.fail(new RecuaError('queue_full', 'Too many requests wait for the engine to come back; try again in a moment.'));
   }
 
   #send(call: PendingRequest): void {
@@ -392,9 +395,4 @@ class EngineClient extends EngineRequests {
     clearTimeout(cancelTimer);
     clearTimeout(killTimer);
   }
-}
-
-/** Whether a request is about the KV of the process that it was sent to. */
-function isAboutKv(type: PendingRequest['type']): boolean {
-  return type === 'save' || type === 'restore' || type === 'forget';
 }

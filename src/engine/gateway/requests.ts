@@ -125,6 +125,8 @@ export abstract class EngineRequests implements Engine {
   protected abstract refusal(): RecuaError | undefined;
   /** Sends a new call to the engine, or settles it if that is impossible. */
   protected abstract submit(call: PendingRequest): void;
+  /** Keeps a call for the next process, as far as the queue has room. */
+  protected keep(_call: PendingRequest): void {}
   /** Cancels the request in the engine. */
   protected abstract withdraw(id: number): void;
   protected abstract endThinking(id: number): void;
@@ -208,7 +210,7 @@ export abstract class EngineRequests implements Engine {
     if (event.kind === 'error' && event.error.code === 'shutting_down' && this.refusal()?.code !== 'shutting_down') {
       // Somebody else ends the process, by SIGTERM. The next one gets the request.
       call.sent = call.accepted = false;
-      return;
+      return this.keep(call);
     }
     if (event.kind === 'accepted') {
       call.accepted = true;
@@ -354,6 +356,11 @@ function lengthOf(message: RequestMessage): number {
     case 'rerank': return message.request.documents.reduce((sum, { length }) => sum + length, 0);
     default: return 0;
   }
+}
+
+/** Whether a request is about the KV of the process that it was sent to. */
+export function isAboutKv(type: PendingRequest['type']): boolean {
+  return type === 'save' || type === 'restore' || type === 'forget';
 }
 
 function cancelled(): RecuaError {

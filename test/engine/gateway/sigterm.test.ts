@@ -16,3 +16,17 @@ t.test('requests that come while the process ends run in the next one', { skip: 
   t.equal((await long.finished).usage.completionTokens, 1_500);
   t.equal(engine.crashes, 1);
 });
+
+t.test('no more of them wait than the queue holds', { skip: process.platform === 'win32' }, async (t) => {
+  const engine = startEngine({ ...options, parallel: 1, queueSize: 2 }, { restart: { delayMs: 0 } });
+  t.teardown(() => engine.close(0));
+  await engine.ready();
+  const long = engine.chat(chat('Hello', { maxTokens: 1_500, sampling: { ...sampling, ignoreEos: true } }));
+  await long[Symbol.asyncIterator]().next();
+  process.kill(engine.pid!, 'SIGTERM');
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  const late = await Promise.allSettled(Array.from({ length: 6 }, async () => await engine.chat(chat('Hello', { maxTokens: 4 })).finished));
+  const refused = late.filter((one) => one.status === 'rejected').map(({ reason }) => (reason as { code: string }).code);
+  t.strictSame(refused, ['queue_full', 'queue_full', 'queue_full', 'queue_full']);
+  t.equal((await long.finished).usage.completionTokens, 1_500);
+});
