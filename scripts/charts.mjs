@@ -77,12 +77,12 @@ function bars(title, groups, series) {
 export function charts() {
   const page = readFileSync(join(root, 'docs', 'performance.md'), 'utf8');
   const depth = table(page, 'load', 'Recua', 'llama-server', 'ratio');
-  const clients = table(page, 'clients', 'Recua', 'llama-server', 'engine alone (generating only)');
+  const clients = table(page, 'clients', 'Recua', 'llama-server', "`llama-batched-bench` (no server, none of Recua's kernels)");
   const column = (rows, index) => rows.map((row) => number(row[index]));
   return {
     'bench-beside-llama-server.svg': besideLlamaServer(page),
     'bench-clients.svg': bars('Tokens/s of all clients together, nano', clients.map(([count]) => count === '1' ? '1 client' : `${count} clients`), [
-      { name: 'Recua', kind: 'a', values: column(clients, 1) }, { name: 'llama-server', kind: 'b', values: column(clients, 2) }, { name: 'the engine alone, generating', kind: 'c', values: column(clients, 3) },
+      { name: 'Recua', kind: 'a', values: column(clients, 1) }, { name: 'llama-server', kind: 'b', values: column(clients, 2) }, { name: 'llama-batched-bench', kind: 'c', values: column(clients, 3) },
     ]),
     'bench-depth.svg': bars('Tokens/s of answers behind a prompt of so many words, 135m', depth.map(([load]) => load), [
       { name: 'Recua', kind: 'a', values: column(depth, 1) }, { name: 'llama-server', kind: 'b', values: column(depth, 2) },
