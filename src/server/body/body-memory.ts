@@ -122,14 +122,9 @@ export class BodyShare {
     return () => this.#end();
   }
 
-  /**
-   * The response is over, or counts from here on. Frees the memory, of which it returns the bytes,
-   * unless the engine has the text.
-   */
-  release(): number {
-    if (this.#lent || this.#over) return 0;
-    this.#end();
-    return this.#bytes;
+  /** The request is answered, or over. Frees the memory unless the engine has the text. */
+  release(): void {
+    if (!this.#lent) this.#end();
   }
 
   giveWay(): void {

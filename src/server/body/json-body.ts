@@ -19,12 +19,9 @@ export function lendBody(res: Response): () => void {
   return share ? share.lend() : () => undefined;
 }
 
-/**
- * Frees the memory of a body that is answered, and returns how much that was: parts of its text may
- * be in the reply.
- */
-export function freeBody(res: Response): number {
-  return (notesOf(res)['body'] as BodyShare | undefined)?.release() ?? 0;
+/** Frees the memory of a body that is answered, before its reply is read. */
+export function freeBody(res: Response): void {
+  (notesOf(res)['body'] as BodyShare | undefined)?.release();
 }
 
 /**
