@@ -7,7 +7,7 @@ import { refuseHalves } from '../../request/half-characters.js';
 import { weighJson } from '../../request/json-weight.js';
 import { bytesPerByte, type BodyMemory, type BodyShare } from './body-memory.js';
 import { readBody } from './body-reader.js';
-import { Rounds } from './rounds.js';
+import { rounds } from './rounds.js';
 import { notesOf } from '../notes/notes.js';
 
 /**
@@ -17,6 +17,18 @@ import { notesOf } from '../notes/notes.js';
 export function lendBody(res: Response): () => void {
   const share = notesOf(res)['body'] as BodyShare | undefined;
   return share ? share.lend() : () => undefined;
+}
+
+/**
+ * Each step of the work on a body of at least so many bytes gets a turn of the event loop, so that
+ * others wait for one step and not for all. A step takes some 2 ms for a MiB.
+ */
+const largeBytes = 2 ** 20;
+
+/** Waits for a turn of the event loop if the body of this request is large. */
+export function turnForBody(res: Response): Promise<void> | undefined {
+  const share = notesOf(res)['body'] as BodyShare | undefined;
+  return share && share.bytes >= largeBytes * bytesPerByte ? rounds.next() : undefined;
 }
 
 /** Frees the memory of a body that is answered, before its reply is read. */
@@ -42,7 +54,6 @@ export function takeBody(req: Request): unknown {
 /** `takesAnyType`: whether this request's body may lack the JSON media type. */
 export function jsonBody(limitBytes: number, memory: BodyMemory, takesAnyType: (req: Request) => boolean = () => false): RequestHandler[] {
   const most = Math.min(limitBytes, memory.largestBody);
-  const rounds = new Rounds();
   const typed: RequestHandler = (req, res, next) => (takesAnyType(req) ? next() : requireJson(req, res, next));
   return [typed, async (req: Request, res: Response, next: NextFunction) => {
     const share = memory.open();
@@ -52,7 +63,7 @@ export function jsonBody(limitBytes: number, memory: BodyMemory, takesAnyType: (
       const bytes = await readBody(req, res, most, share);
       await rounds.next();
       share.arrived();
-      req.body = parse(bytes, share);
+      req.body = await parse(bytes, share, () => (bytes.length >= largeBytes ? rounds.next() : undefined));
     } catch (thrown) {
       share.release();
       throw thrown;
@@ -87,17 +98,21 @@ export function hasBody({ headers }: Pick<Request, 'headers'>): boolean {
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
 }
 
-function parse(bytes: Buffer, share: BodyShare): unknown {
+/** `turn` is awaited before each step. */
+async function parse(bytes: Buffer, share: BodyShare, turn: () => Promise<void> | undefined): Promise<unknown> {
   if (bytes.length === 0) {
     throw new RecuaError('invalid_json', 'Expected a JSON object as the request body, got an empty body.');
   }
+  await turn();
   share.add(weighJson(bytes, 'The request body'));
+  await turn();
   let text: string;
   try {
     text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
   } catch (cause) {
     throw new RecuaError('invalid_json', 'The request body is not valid UTF-8.', { cause });
   }
+  await turn();
   let body: unknown;
   try {
     body = JSON.parse(text) as unknown;

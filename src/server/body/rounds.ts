@@ -6,7 +6,10 @@ export class Rounds {
   readonly #waiting: (() => void)[] = [];
   #isTaken = false;
 
-  /** Undefined if this turn is still free. */
+  /**
+   * Waits for a turn of its own. Undefined if this one is still free; a second call in the same
+   * turn gets a later one.
+   */
   next(): Promise<void> | undefined {
     if (this.#isTaken) return new Promise((resolve) => void this.#waiting.push(resolve));
     this.#isTaken = true;
@@ -22,3 +25,6 @@ export class Rounds {
     setImmediate(this.#pass);
   };
 }
+
+/** Of the only event loop of this process. */
+export const rounds = new Rounds();

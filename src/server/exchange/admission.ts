@@ -7,7 +7,7 @@ import { answerSettings } from '../../settings/answer.js';
 import type { ChatContext } from './dialect.js';
 import { Fields, int32Max, wrongValue } from '../../request/fields.js';
 import { checkUnknown, readNear } from '../../request/unknown-fields.js';
-import { takeBody } from '../body/json-body.js';
+import { takeBody, turnForBody } from '../body/json-body.js';
 import type { Gateway } from '../http/gateway.js';
 import { factsOf } from '../http/facts.js';
 import { failureOf } from '../http/traffic.js';
@@ -83,6 +83,7 @@ async function admit({ clientOf, poolFor, staysAnyway, traffic }: Gateway, req: 
   waits = false;
   Object.assign(facts, { model: lease.id, loadMs: performance.now() - askedMs });
   try {
+    await turnForBody(res);
     signal.throwIfAborted();
     exchange.begin(body, lease, signal, warnings);
     traffic.count();

@@ -1,4 +1,5 @@
 import t from 'tap';
+import { Fields } from '#recua/request/fields.js';
 import { post, startApp } from '../app-under-test.js';
 
 const body = (more: string): string => `{"messages":[{"role":"user","content":"\\ud83c\\udf89"}],"extra":${more}}`;
@@ -14,4 +15,37 @@ t.test('half a character is refused with its place, and whole texts are not sear
   ] as const) {
     t.match(await ask(more), { error: { code: 'invalid_value', param, message: new RegExp(`at character ${at}, which is half of a character`) } }, more);
   }
+});
+
+t.test('the steps of a large body share no turn of the event loop', async (t) => {
+  const { url } = await startApp(t);
+  let turn = 0;
+  let over = false;
+  const count = (): void => {
+    turn++;
+    if (!over) setImmediate(count);
+  };
+  t.teardown(() => (over = true));
+  const large = body(JSON.stringify('x'.repeat(2 ** 21)));
+  const steps: number[] = [];
+  const note = (isStep: boolean): void => {
+    if (isStep) steps.push(turn);
+  };
+  const [{ decode }, { fields }, { parse }] = [TextDecoder.prototype, Fields.prototype, JSON];
+  t.capture(TextDecoder.prototype, 'decode', function (this: TextDecoder, ...args: Parameters<typeof decode>) {
+    note(args[0]?.byteLength === large.length);
+    return decode.apply(this, args);
+  });
+  t.capture(JSON, 'parse', (...args: Parameters<typeof parse>) => {
+    note(args[0] === large);
+    return parse(...args) as unknown;
+  });
+  t.capture(Fields.prototype, 'fields', function (this: Fields, name: string) {
+    note(name === 'response_format');
+    return fields.call(this, name);
+  });
+  count();
+  t.match(await (await post(`${url}/v1/chat/completions`, large)).json(), { object: 'chat.completion' });
+  t.equal(steps.length, 3, 'decoded, parsed, read');
+  t.equal(new Set(steps).size, 3);
 });
