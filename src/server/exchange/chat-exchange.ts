@@ -23,6 +23,7 @@ import { IdleWork, reasonOf } from '../http/inner.js';
 import { Stream, type Frame } from '../http/stream.js';
 import { anyModel, inference, type Exchange } from './admission.js';
 import { sendJson } from './send-json.js';
+import { Siblings } from './siblings.js';
 import type { AnswerWriter, AskedRest, ChatAsked, ChatContext, ChatDialect, EngineRequest } from './dialect.js';
 
 export function chatRoute<Asked extends ChatAsked>(gateway: Gateway, dialect: ChatDialect<Asked>): RequestHandler {
@@ -109,24 +110,22 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
     const { id, engine, model } = lease;
     const prompts = this.#read(body, id, model);
     // The model is free once it has computed all answers, however slowly the client reads them.
-    const ended = afterAll(() => lease.release(), prompts.flat().length);
+    const count = prompts.flat().length;
+    const ended = afterAll(() => lease.release(), count);
     this.#warnings = [...this.#asked?.warnings ?? [], ...this.#unknown, ...warnings];
     this.#writerOf(id).computedBy?.(model);
-    const released = this.#dialect.keepsBody ? () => undefined : afterAll(lendBody(this.#res), prompts.flat().length);
-    let unstarted = prompts.flat().length;
-    this.#startNoMore = () => {
-      for (; unstarted > 0; unstarted--) released();
-    };
     const either = AbortSignal.any([signal, this.#failed.signal]);
     // Each of its answers listens.
     setMaxListeners(0, either);
     if (prompts.some(([request]) => request && 'thoughts' in request && request.thoughts?.control)) this.#controlled = [];
+    const released = this.#dialect.keepsBody ? () => undefined : lendBody(this.#res);
+    const siblings = new Siblings(count, (request, stop, gone) => start(engine, request, stop, gone), either, released);
+    this.#startNoMore = () => siblings.close();
     const salt = this.#gateway.saltOf(this.#res);
     this.#start = (request) => {
-      unstarted--;
       const priority = isIdleWork(this.#res) ? idlePriority : Math.min(request.asker?.priority ?? 0, this.#gateway.mostPriority(this.#res));
       const asked = { ...request, asker: { client: this.#client, priority, ...(salt === undefined ? {} : { salt }) } };
-      const answer = start(engine, this.#gateway.running.isWatched || this.#gateway.countsTokens(this.#res) ? watched(asked) : asked, either, released);
+      const answer = siblings.begin(this.#gateway.running.isWatched || this.#gateway.countsTokens(this.#res) ? watched(asked) : asked);
       answer.finished.then(ended, ended);
       this.#controlled?.push(answer);
       return answer;
@@ -134,7 +133,7 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
     const writer = this.#writer!;
     const begunMs: number[] = [];
     Object.assign(factsOf(this.#res), { generates: true, answerId: writer.id, begunMs });
-    noteAsked(this.#res, prompts[0]![0]!, { stream: this.#asked!.stream, choices: prompts.flat().length });
+    noteAsked(this.#res, prompts[0]![0]!, { stream: this.#asked!.stream, choices: count });
     this.#tells = prompts[0]?.[0]?.tells ?? {};
     this.#model = id;
     if (writer.id !== undefined) this.#leave = this.#gateway.live.add(writer.id, { answers: this.#controlled ?? [], hasControl: this.#controlled !== undefined });
