@@ -17,25 +17,6 @@ import { sendJson } from './send-json.js';
  */
 export type Lend = () => Released;
 
-/** A reply of which one field is JSON already, because it took long to make. */
-export class Written {
-  readonly #field: string;
-  readonly #json: string;
-  readonly #rest: object;
-
-  constructor(field: string, json: string, rest: object) {
-    this.#field = field;
-    this.#json = json;
-    this.#rest = rest;
-  }
-
-  /** The whole reply as JSON, with `more` fields. */
-  with(more: object): string {
-    const rest = JSON.stringify({ ...this.#rest, ...more });
-    return `{"${this.#field}":${this.#json}${rest === '{}' ? '' : ','}${rest.slice(1)}`;
-  }
-}
-
 type AskContext = ChatContext & { model: Pick<ModelDescription, 'embeddingSize'> };
 
 /**
@@ -45,12 +26,12 @@ type AskContext = ChatContext & { model: Pick<ModelDescription, 'embeddingSize'>
  */
 export function askRoute<Question>(
   gateway: Gateway, read: (body: Fields, context: AskContext) => Question,
-  ask: (question: Question, lease: Lease, signal: AbortSignal, lend: Lend, res: Response) => Promise<object | Written>,
+  ask: (question: Question, lease: Lease, signal: AbortSignal, lend: Lend, res: Response) => Promise<object>,
   operation?: ModelOperation,
 ): RequestHandler {
   return inference(gateway, (res): Exchange => {
     if (operation) factsOf(res).operation = operation;
-    let asking: Promise<object | Written> | undefined;
+    let asking: Promise<object> | undefined;
     let warnings: readonly string[] = [];
     return {
       check(body) {
@@ -69,9 +50,8 @@ export function askRoute<Question>(
         // However slowly the client reads: memory for bodies keeps others out while it is full.
         freeBody(res);
         const more = warnings.length === 0 ? {} : { warnings };
-        if (answer instanceof Written) res.type('json').send(answer.with(more));
         // An array has no place for warnings.
-        else await sendJson(res, Array.isArray(answer) ? answer : { ...answer, ...more });
+        await sendJson(res, Array.isArray(answer) ? answer : { ...answer, ...more });
       },
     };
   });

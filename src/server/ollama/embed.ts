@@ -4,8 +4,8 @@ import type { RequestHandler } from 'express';
 import type { ModelDescription } from '../../engine/protocol.js';
 import { wrongType, wrongValue, type Fields } from '../../request/fields.js';
 import { anyModel } from '../exchange/admission.js';
-import { askerOf, askRoute, Written } from '../exchange/ask-exchange.js';
-import { rowsOf } from '../exchange/vectors.js';
+import { askerOf, askRoute } from '../exchange/ask-exchange.js';
+import { entriesOf, shorten } from '../exchange/vectors.js';
 import type { Gateway } from '../http/gateway.js';
 import { noteTokens } from '../http/facts.js';
 
@@ -18,9 +18,9 @@ export function embed(gateway: Gateway): RequestHandler {
     const tokens = tokenCounts.reduce((sum, count) => sum + count, 0);
     noteTokens(res, tokens);
     const nanoseconds = Math.round((performance.now() - startMs) * 1e6);
-    const rows = await rowsOf(vectors, dimensions);
-    if (old) return new Written('embedding', rows[0]!, {});
-    return new Written('embeddings', `[${rows.join(',')}]`, { model: id, total_duration: nanoseconds, load_duration: 0, prompt_eval_count: tokens });
+    if (old) return { embedding: Array.from(shorten(vectors[0]!, dimensions)) };
+    const embeddings = entriesOf(vectors, dimensions, (vector) => Array.from(vector));
+    return { model: id, embeddings, total_duration: nanoseconds, load_duration: 0, prompt_eval_count: tokens };
   }, 'embeddings');
 }
 

@@ -4,11 +4,11 @@ import { endianness } from 'node:os';
 import type { RequestHandler } from 'express';
 import type { ModelDescription } from '../../engine/protocol.js';
 import { anyModel } from '../exchange/admission.js';
-import { askerOf, askRoute, Written } from '../exchange/ask-exchange.js';
+import { askerOf, askRoute } from '../exchange/ask-exchange.js';
 import { wrongType, wrongValue, type Fields } from '../../request/fields.js';
 import { readTokens } from '../../request/tokens.js';
 import type { Gateway } from '../http/gateway.js';
-import { rowsOf } from '../exchange/vectors.js';
+import { entriesOf } from '../exchange/vectors.js';
 import { noteTokens } from '../http/facts.js';
 
 const maxInputs = 2_048;
@@ -18,9 +18,9 @@ export function embeddings(gateway: Gateway): RequestHandler {
     const { vectors, tokenCounts } = await engine.embed({ inputs, asker: askerOf(gateway, res) }, signal, lend());
     const tokens = tokenCounts.reduce((sum, count) => sum + count, 0);
     noteTokens(res, tokens);
-    const rows = await rowsOf(vectors, dimensions, encoding === 'base64' ? toBase64 : undefined);
-    const entries = rows.map((row, index) => `{"object":"embedding","index":${index},"embedding":${row}}`);
-    return new Written('data', `[${entries.join(',')}]`, { object: 'list', model: id, usage: { prompt_tokens: tokens, total_tokens: tokens } });
+    const jsonOf = encoding === 'base64' ? toBase64 : (vector: Float32Array) => Array.from(vector);
+    const data = entriesOf(vectors, dimensions, (vector, index) => ({ object: 'embedding', index, embedding: jsonOf(vector) }));
+    return { object: 'list', data, model: id, usage: { prompt_tokens: tokens, total_tokens: tokens } };
   }, 'embeddings');
 }
 
@@ -66,5 +66,5 @@ function readText(text: string, param: string): string {
 
 function toBase64(vector: Float32Array): string {
   const bytes = Buffer.from(vector.buffer, vector.byteOffset, vector.byteLength);
-  return `"${(endianness() === 'LE' ? bytes : Buffer.from(bytes).swap32()).toString('base64')}"`;
+  return (endianness() === 'LE' ? bytes : Buffer.from(bytes).swap32()).toString('base64');
 }
