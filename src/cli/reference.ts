@@ -52,7 +52,7 @@ export function markdown(all: readonly AnyCommand[]): string {
     '|---|---|',
     ...exitCodes.map(([number, meaning]) => `| ${number} | ${cell(meaning)} |`),
     '',
-    '`recua api`, `recua ps` and `recua serve status` have exit codes of their own, listed above.',
+    'The commands that have further exit codes list them above.',
   ].join('\n')}\n`;
 }
 

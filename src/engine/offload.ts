@@ -161,7 +161,7 @@ function whyNone({ gpuLayers, device }: Wanted, chosen: readonly Device[], skipp
   else if (gpuLayers === 0) {
     const packages = skipped.filter((one) => one.package !== '').map((one) => one.package);
     if (packages.length > 0) notes.push(`${packages.join(' and ')} is installed but not used, since --gpu-layers is 0; auto uses it.`);
-  } else if (gpuLayers !== 'auto' && chosen.length === 0) notes.push(`Layers were to go to a GPU (${gpuLayers}), but no GPU can be used; all run on the CPU. recua doctor tells why.`);
+  } else if (gpuLayers !== 'auto' && chosen.length === 0) notes.push(`Layers were to go to a GPU (${gpuLayers < 0 ? 'all' : gpuLayers}), but no GPU can be used; all run on the CPU. recua doctor tells why.`);
   return notes;
 }
 

@@ -30,7 +30,7 @@ const patienceMs = 20_000;
 export function checkAlias(name: string): string {
   const refuse = (why: string) => new RecuaError('invalid_name',
     `Expected 1 to 64 letters, digits, ".", "_" or "-" for the alias, beginning with a letter or digit, got ${JSON.stringify(name.slice(0, 80))}${why}.`);
-  if (reserved.has(name.toLowerCase())) throw refuse(', which Recua uses itself');
+  if (reserved.has(name.toLowerCase())) throw new RecuaError('invalid_name', `Recua uses the name ${name} itself; choose another alias.`);
   if (!/^[\p{L}\p{N}][\p{L}\p{M}\p{N}._-]{0,63}$/u.test(name)) throw refuse('');
   if (/\.gguf$/i.test(name)) throw refuse(', which looks like a file');
   return name;

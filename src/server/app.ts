@@ -145,11 +145,21 @@ export function createApp(options: AppOptions): Express {
   }
 
   app.use(needsKey, (req) => {
-    const near = req.path.length <= longestPath ? nearest(req.path, known) : undefined;
+    const near = req.path.length <= longestPath ? nearestPath(req.path, known) : undefined;
     throw new RecuaError('route_not_found', `No route ${req.method} ${req.path.slice(0, 200)} in this API.${near === undefined ? '' : ` Did you mean ${near}?`}`);
   });
   app.use(errorHandler(log));
   return app;
+}
+
+/** Another name in the same place has to resemble the last one; else the paths as a whole. */
+function nearestPath(path: string, known: readonly string[]): string | undefined {
+  const [first, ...longer] = known.filter((other) => other.startsWith(`${path}/`)).sort();
+  if (first !== undefined && longer.every((other) => other.startsWith(first))) return first;
+  const place = path.slice(0, path.lastIndexOf('/') + 1);
+  const beside = known.filter((other) => other.startsWith(place) && !other.slice(place.length).includes('/'));
+  const near = nearest(path.slice(place.length), beside.map((other) => other.slice(place.length)));
+  return near === undefined ? nearest(path, known.filter((other) => !beside.includes(other))) : place + near;
 }
 
 /**

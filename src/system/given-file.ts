@@ -34,7 +34,8 @@ export async function readTextFile(path: string): Promise<string> {
   try {
     return await readGivenFile(path);
   } catch (cause) {
-    throw new RecuaError('file_unreadable', `${path} cannot be read: ${(cause as Error).message}`, { cause });
+    const why = (cause as NodeJS.ErrnoException).code === 'ENOENT' ? 'there is no such file.' : (cause as Error).message;
+    throw new RecuaError('file_unreadable', `${path} cannot be read: ${why}`, { cause });
   }
 }
 

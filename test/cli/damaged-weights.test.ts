@@ -35,6 +35,17 @@ t.test('a file that llama.cpp gives up on is refused with its reason, without a 
   t.notMatch(stderr, /\[0x|^#\d/m);
 });
 
+t.test('a file without a key that llama.cpp needs is refused with the name of the key', async (t) => {
+  const folder = t.testdir();
+  for (const [key, missing] of [['general.architecture', 'general.architecture'], ['llama.block_count', 'llama.block_count, llama.attention']] as const) {
+    const path = join(folder, `${key}.gguf`);
+    writeFileSync(path, gguf({ ...sound, metadata: sound.metadata!.filter((one) => Buffer.isBuffer(one) || one[0] !== key) }));
+    const { code, stderr } = await recua(['run', path, '-p', 'Hello']);
+    t.equal(code, 1);
+    t.match(stderr, new RegExp(`The file lacks ${missing}.*: get it again, or convert the model again\\.$`, 'm'));
+  }
+});
+
 t.test('damaged weights end with an error that names the file, with any sampler', async (t) => {
   const path = join(t.testdir(), 'broken.gguf');
   copyFileSync(builtinPath, path);

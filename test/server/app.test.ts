@@ -10,9 +10,11 @@ t.test('an unknown route is a 404 in the shape of OpenAI', async (t) => {
   const res = await fetch(`${url}/v1/nothing`);
   t.equal(res.status, 404);
   t.match(await res.json(), { error: { code: 'route_not_found', type: 'not_found_error', param: null, message: /GET \/v1\/nothing in this API\.$/ } });
-  for (const [path, meant] of [['/v1/chat/completion', '/v1/chat/completions'], ['/v1/v1/chat/completions', '/v1/chat/completions'], ['/v1/embedings', '/v1/embeddings']]) {
-    const { error } = await (await fetch(url + path!, { method: 'POST' })).json() as { error: { message: string } };
-    t.match(error.message, `No route POST ${path} in this API. Did you mean ${meant}?`);
+  for (const [path, meant] of [['/v1/chat/completion', '/v1/chat/completions'], ['/v1/v1/chat/completions', '/v1/chat/completions'], ['/v1/embedings', '/v1/embeddings'], ['/v1/chat', '/v1/chat/completions'],
+    ['/api/create', undefined], ['/api/push', undefined], ['/api/pul', '/api/pull'], ['/v1', undefined]]) {
+    const res = await fetch(url + path!, { method: 'POST' });
+    const { error } = await res.json() as { error: { message: string } | string };
+    t.equal(typeof error === 'string' ? error : error.message, `No route POST ${path} in this API.${meant === undefined ? '' : ` Did you mean ${meant}?`}`);
   }
 });
 

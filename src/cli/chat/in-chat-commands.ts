@@ -95,7 +95,7 @@ const commands: readonly InChatCommand[] = [
     names: ['/load'], operand: '<name>', does: 'Continue a saved chat',
     async run(chat, operand) {
       if (operand === '') throw misuse('Expected the name of a saved chat: /load <name>. /sessions lists them.');
-      const model = await chat.open(await findSession(chat.keeper.folder, operand));
+      const model = await chat.open(await findSession(chat.keeper.folder, operand, '/sessions'));
       const count = chat.conversation.exchanges.length;
       chat.input.say(`Loaded ${chat.keeper.name ?? operand}: ${count} ${count === 1 ? 'exchange' : 'exchanges'}.${model === chat.modelName ? '' : ` It was with ${model}; ${chat.modelName} answers now.`}`);
     },

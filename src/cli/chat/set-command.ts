@@ -29,10 +29,10 @@ const things: readonly Thing[] = [
   { name: 'history', operand: '', does: 'Keep what you type for the Up key', set: (chat) => keeps(chat, true) },
   { name: 'nohistory', operand: '', does: 'Do not keep it', set: (chat) => keeps(chat, false) },
   {
-    name: 'wordwrap', operand: '', does: 'Wrap lines between words, which is always on',
+    name: 'wordwrap', operand: '', does: 'No effect: lines are always wrapped between words',
     set: (chat) => chat.input.say('On a terminal, lines are always wrapped between words; recua chat --raw leaves them as they are.'),
   },
-  { name: 'nowordwrap', operand: '', does: 'Not available inside a chat: recua chat --raw', set: () => { throw misuse('A running chat cannot turn off wrapping. Leave it and continue it with: recua chat --continue --raw'); } },
+  { name: 'nowordwrap', operand: '', does: 'Not possible here: recua chat --continue --raw', set: () => { throw misuse('A running chat cannot turn off wrapping. Leave it and continue it with: recua chat --continue --raw'); } },
 ];
 
 export async function set(chat: Dialogue, operand: string): Promise<void> {
@@ -64,7 +64,7 @@ export function show(chat: Dialogue, operand: string): void {
   switch (operand) {
     case '': return input.say(`/show ${showChoices.join(', /show ')}`);
     case 'info':
-    case 'model': return input.say(table([['Model', id], ['What it is', description], ['Context', `${contextSize} tokens`], ['Answers', url === undefined ? 'in this process\'s own engine' : `on ${url}`]], input.columns));
+    case 'model': return input.say(table([['Model', id], ['What it is', description], ['Context', `${contextSize} tokens`], ['Runs', url === undefined ? 'in this chat, without a server' : `on the server at ${url}`]], input.columns));
     case 'parameters': return listParameters(chat);
     case 'system': return input.say(conversation.system === '' ? 'There is no system prompt.' : conversation.system);
     case 'template': return input.say(`The template is ${chat.template}${chat.template === 'auto' ? ', the model\'s own' : ''}.`);

@@ -137,7 +137,7 @@ async function resumedPath(places: Places, { resume, continue: newest }: { resum
   if (resume !== '') return await findSession(places.sessions, resume);
   if (!newest) return undefined;
   const [first] = await listSessions(places.sessions);
-  if (!first) throw new RecuaError('session_not_found', `There is no saved chat to continue in ${places.sessions}.`);
+  if (!first) throw new RecuaError('session_not_found', `There is no saved chat to continue in ${places.sessions}. Begin one: recua chat`);
   return first.path;
 }
 

@@ -69,7 +69,7 @@ export const pull = command({
   flags,
   async run({ values, operands, origins }) {
     const [name, ...surplus] = operands;
-    if (name === undefined) throw misuse('Expected a repository: recua pull <owner/repo>, such as recua pull owner/repo:Q4_K_M.');
+    if (name === undefined) throw misuse('Expected a repository: recua pull <owner/repo>, such as recua pull bartowski/Llama-3.2-1B-Instruct-GGUF:Q4_K_M.');
     if (surplus.length > 0) throw misuse(`Expected one repository, got also ${surplus.join(' ')}.`);
     const hub = await Hub.fromEnvironment(process.env, saySetback);
     const request = readRequest(name, values, hub);

@@ -31,7 +31,7 @@ export const show = command({
   aliases: [],
   operands: '<model>',
   summary: 'Show what a model holds and how much memory it needs',
-  details: 'It also checks the file, and reports where a damaged or incomplete file is broken. If the model is not in the store, it is read on the hub without downloading it. Memory is what the model adds to a process; Recua itself takes about 100 MiB.',
+  details: 'It also checks the file, and reports where a damaged or incomplete file is broken. An owner/repo that is not in the store is read on the hub, without downloading it. Memory is what the model adds to a process; Recua itself takes about 100 MiB.',
   examples: [
     ['recua show model.gguf', 'Show architecture, parameters, quantization, context and memory'],
     ['recua show owner/repo:Q4_K_M --ctx-size 32768', 'Show the memory for a context of that size'],

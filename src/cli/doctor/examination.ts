@@ -94,7 +94,13 @@ export async function examine(commands: readonly AnyCommand[]): Promise<Examinat
   else if (store.freeBytes !== undefined && store.freeBytes < leastFreeBytes) warn(`The disk of the model store has ${sizeText(store.freeBytes)} free, too little for most models. Make room with recua list and recua rm.`);
 
   const config = { path: configPath(), exists: existsSync(configPath()), error: '' };
-  await FlagSettings.read(() => Promise.resolve(commands)).then((settings) => settings.strayVariables(commands).forEach(warn), (thrown: unknown) => {
+  await FlagSettings.read(() => Promise.resolve(commands)).then((settings) => {
+    settings.strayVariables(commands).forEach(warn);
+    for (const problem of settings.problems(commands)) {
+      if (problem.includes(config.path)) config.error = problem;
+      fatal(problem);
+    }
+  }, (thrown: unknown) => {
     config.error = RecuaError.from(thrown).message;
     fatal(config.error);
   });

@@ -104,6 +104,21 @@ export class FlagSettings {
       ?? this.#fromSection('', this.#general, flag);
   }
 
+  /** What is wrong with the values in the file and the variables, each once. */
+  problems(commands: readonly AnyCommand[]): string[] {
+    const found = new Set<string>();
+    for (const { command, path } of allPlaces(commands)) {
+      for (const flag of Object.values(command.flags)) {
+        try {
+          this.find(path, flag);
+        } catch (thrown) {
+          found.add(RecuaError.from(thrown).message);
+        }
+      }
+    }
+    return [...found];
+  }
+
   /** Variables with our prefix that set nothing, each with the reason. */
   strayVariables(commands: readonly AnyCommand[]): string[] {
     const known = this.#knownVariables();

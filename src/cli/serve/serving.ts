@@ -119,7 +119,7 @@ function stateFolder({ slotSavePath }: Config): string | undefined {
 function severalServing(models: SeveralModels, config: Config): Serving {
   const { maxModels, maxMemoryBytes } = config;
   const { catalogue, defaultsOf, files, preload, only, names, devices, onWarning } = models;
-  const title = preload.length > 0 ? preload.join(', ') : 'models as they are asked for';
+  const title = preload.length > 0 ? preload.join(', ') : 'models on demand';
   return {
     record: { name: only?.unlisted[0] ?? only?.id ?? '', path: only?.path ?? '', id: only?.id ?? title, names },
     title,

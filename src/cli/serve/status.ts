@@ -143,7 +143,7 @@ function asJson({ state, record, alive, health, problem }: Status, places: Serve
 function loadedText({ models }: Health): string {
   const there = models.filter(({ state }) => state !== 'unloaded');
   const others = models.length - there.length;
-  return [...there.map(({ id, state }) => `${id} (${state})`), ...(others > 0 || there.length === 0 ? [`${others} not loaded`] : [])].join(', ');
+  return [...there.map(({ id, state }) => `${id} (${state})`), ...(others > 0 ? [there.length === 0 ? `none of ${others}` : `${others} not loaded`] : []), ...(models.length === 0 ? ['none'] : [])].join(', ');
 }
 
 function offloadText({ devices, layers, totalLayers }: Offload): string {

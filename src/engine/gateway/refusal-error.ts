@@ -14,16 +14,17 @@ export function refusalError(id: string, why: Refusal): RecuaError {
   }
   const { need, budget, pinned, left = {}, maxModels, pinnedModels } = why;
   const over = (there: Bytes, place: string): boolean => (need[place] ?? 0) > there[place]! - (there === budget ? pinned[place] ?? 0 : 0);
+  const needs = (place: string): string => `it needs ${memoryText(need[place]!)} of ${place}`;
   const rows = Object.keys(budget).filter((place) => over(budget, place)).map((place) => {
-    if (place.startsWith(groupPlace(''))) return `${place}: one model at a time, and a pinned model is in it`;
+    if (place.startsWith(groupPlace(''))) return `${place} has one model at a time, and a pinned model is in it`;
     const kept = (pinned[place] ?? 0) > 0 ? `, of which ${memoryText(pinned[place]!)} are taken by pinned models` : '';
-    return `${place}: ${memoryText(need[place]!)} needed, ${memoryText(budget[place]!)} there for models${kept}`;
+    return `${needs(place)}, and models may have ${memoryText(budget[place]!)}${kept}`;
   });
   for (const place of Object.keys(left).filter((one) => over(left, one))) {
-    rows.push(`${place}: ${memoryText(need[place]!)} needed, ${memoryText(Math.max(0, left[place]!))} left on this machine now; other programs have the rest`);
+    rows.push(`${needs(place)}, and this machine has ${memoryText(Math.max(0, left[place]!))} left now; other programs have the rest`);
   }
-  if (maxModels > 0 && pinnedModels >= maxModels) rows.push(`models at once: ${maxModels}, all of them pinned`);
-  return new RecuaError('model_too_large', `${id} cannot be loaded here. ${rows.join('; ')}. Use a smaller model, quantization or context, or raise the limit.`, {
+  if (maxModels > 0 && pinnedModels >= maxModels) rows.push(`${maxModels} ${maxModels === 1 ? 'model' : 'models'} may be loaded at once, and as many are pinned`);
+  return new RecuaError('model_too_large', `${id} cannot be loaded here: ${rows.join('; ')}. Use a smaller model, quantization or context, or raise the limit (recua api --help: --max-memory, --max-models).`, {
     param: 'model',
     details: { needed_bytes: need['memory'] ?? 0, available_bytes: Math.max(0, left['memory'] ?? (budget['memory'] ?? 0) - (pinned['memory'] ?? 0)) },
   });

@@ -105,7 +105,7 @@ class SingleModel implements SingleModelPool {
     if (listed.some((known) => known.toLowerCase() === name.toLowerCase())) return;
     const told = name.length > 40 ? `a string of ${name.length} characters` : JSON.stringify(name);
     const names = listed.map((known) => JSON.stringify(known)).join(', ');
-    throw new RecuaError('model_not_found', `The model ${told} does not exist here. This server has ${names}.`, { param: 'model' });
+    throw new RecuaError('model_not_found', `The model ${told} does not exist here. This server has only ${names}.`, { param: 'model' });
   }
 
   /** Counts loads. Also called when the model is listed, for callers without `stateChanged`. */

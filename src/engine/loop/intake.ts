@@ -113,7 +113,7 @@ export class Intake {
     if (refusal || !context) return this.#hooks.fail(id, refusal ?? new RecuaError('closed', 'The model is closed.'));
     if (this.#active.size >= context.sequences + options.queueSize && !this.#makeRoom(request.asker)) {
       const waiting = this.#active.size - context.sequences;
-      return this.#hooks.fail(id, new RecuaError('queue_full', `The queue is full: ${context.sequences} requests run and ${waiting} wait; try again in a moment.`));
+      return this.#hooks.fail(id, new RecuaError('queue_full', `The queue is full (${context.sequences} running, ${waiting} waiting); try again in a moment.`));
     }
     const cancelled = newCancelFlag();
     const { client, priority } = request.asker ?? anyone;

@@ -3,7 +3,8 @@
 import { availableParallelism } from 'node:os';
 import type { ChatInput, ContextOptions, Device, EmbedderOptions, NativeModelInfo, ModelLoad, NativeAddon, NativeContext, NativeModel, Pooling } from '../../addon/addon.js';
 import { RecuaError } from '../../errors.js';
-import { ensureChecked, fingerprintOf, withoutFolders, type CheckedFile } from '../../models/gguf/model-file.js';
+import { ensureChecked, fingerprintOf, readModelFile, withoutFolders, type CheckedFile } from '../../models/gguf/model-file.js';
+import { missingKeys } from '../../models/gguf/required-keys.js';
 import { turnFile } from '../../system/turn-file.js';
 import { chooseOffload, settleOffload } from '../offload.js';
 import type { OffloadChoice, SkippedBackend } from '../offload.js';
@@ -50,7 +51,9 @@ export function load(
     if (cancelled) loading.cancel();
     const { progress, promise } = loading;
     const watch = setInterval(() => onProgress(progress()), progressMs);
-    const model = await promise.finally(() => clearInterval(watch));
+    const model = await promise.finally(() => clearInterval(watch)).catch(async (error: unknown) => {
+      throw await withMissing(RecuaError.from(error), path);
+    });
     return await open(addon, model, options, offload, files, before, trial);
   };
   const all = async (): Promise<LoadedModel> => {
@@ -74,6 +77,14 @@ export function load(
     pool: { busy: false, done: 0 },
   });
   return { promise: all(), cancel, look };
+}
+
+/** Adds what the file lacks to llama.cpp's reason. */
+async function withMissing(error: RecuaError, path: string): Promise<RecuaError> {
+  if (error.code !== 'model_unusable') return error;
+  const missing = await readModelFile(path).then(missingKeys, () => []);
+  if (missing.length === 0) return error;
+  return new RecuaError('model_unusable', `${error.message}. The file lacks ${missing.join(', ')}: get it again, or convert the model again.`, { cause: error });
 }
 
 async function open(

@@ -1,6 +1,11 @@
 // The known word that a mistyped one most likely means.
 
+/** A word that is unfinished, with two letters missing at most, counts as nearest. */
+const mostMissing = 2;
+
 export function nearest(word: string, known: readonly string[]): string | undefined {
+  const begun = known.filter((other) => word.length >= 4 && other.length <= word.length + mostMissing && other.startsWith(word));
+  if (begun.length === 1) return begun[0];
   const ranked = known.map((other) => ({ other, distance: distance(word, other) })).sort((a, b) => a.distance - b.distance);
   const best = ranked[0];
   // With half the letters wrong, it is another word, not a typo.

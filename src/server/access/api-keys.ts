@@ -131,7 +131,7 @@ function fileEntries(text: string): Entry[] {
     value = JSON.parse(trimmed);
   } catch {
     // The message of JSON.parse would quote the file.
-    throw unusable('the key file starts like JSON but is not valid JSON');
+    throw unusable('the key file (--api-key-file) begins like JSON but is not valid JSON');
   }
   const list = Array.isArray(value) ? value as unknown[] : (value as { keys?: unknown }).keys;
   if (!Array.isArray(list)) throw unusable('the key file has no list "keys"');

@@ -92,8 +92,9 @@ export class Limits {
       res.set('Retry-After', '1');
       throw new RecuaError('rate_limit_exceeded', `The API key ${name} may have ${concurrency} ${concurrency === 1 ? 'request' : 'requests'} at once, and has that many; wait until one has ended.`);
     }
-    res.set('Retry-After', String(Math.ceil((1 - bucket!.left) * minuteMs / requestsPerMinute! / 1_000)));
-    throw new RecuaError('rate_limit_exceeded', `The API key ${name} may send ${requestsPerMinute} ${requestsPerMinute === 1 ? 'request' : 'requests'} per minute, and has sent that many.`);
+    const seconds = Math.ceil((1 - bucket!.left) * minuteMs / requestsPerMinute! / 1_000);
+    res.set('Retry-After', String(seconds));
+    throw new RecuaError('rate_limit_exceeded', `The API key ${name} may send ${requestsPerMinute} ${requestsPerMinute === 1 ? 'request' : 'requests'} per minute, and has sent that many; try again in ${seconds} s.`);
   }
 
   #runningOf({ name }: ApiKey): number {

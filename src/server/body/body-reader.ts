@@ -122,5 +122,5 @@ function readBefore(): RecuaError {
 }
 
 function tooLarge(limitBytes: number): RecuaError {
-  return new RecuaError('body_too_large', `The request body is over the limit of ${limitBytes} bytes.`);
+  return new RecuaError('body_too_large', `The request body is over the limit of ${limitBytes} bytes (--body-limit); send less.`);
 }

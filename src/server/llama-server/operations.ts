@@ -126,7 +126,7 @@ export const operations = {
     body: nativeBody, reply: { schema: nativeReply }, stream: { type: 'text/event-stream', event: oneOf(chunk, error) }, error, errors: [...inferenceErrors, 'unsupported_content', 'invalid_grammar', 'invalid_schema', 'chat_unsupported', 'no_token_left'],
   },
   infill: {
-    id: 'createInfill', topic: 'Completions', summary: 'Fill in code between a prefix and a suffix.', about: 'Needs a model with fill-in-the-middle tokens. If the context has no room for all, other files are left out first; then the code around the gap is cut to the parts next to it, with a warning.',
+    id: 'createInfill', topic: 'Completions', summary: 'Fill in code between a prefix and a suffix.', about: 'Needs a model with fill-in-the-middle tokens. If the context has no room for all, the files of `input_extra` are left out first; then the code around the gap is cut to the parts next to it, with a warning.',
     body: infillBody, reply: { schema: nativeReply }, stream: { type: 'text/event-stream', event: oneOf(chunk, error) }, error, errors: [...inferenceErrors, 'infill_unsupported', 'invalid_grammar', 'invalid_schema', 'chat_unsupported', 'no_token_left'],
   },
   props: {
@@ -140,8 +140,8 @@ export const operations = {
   },
   slot: {
     id: 'changeSlot', topic: 'Server', summary: 'Save the KV cache of a conversation to a file, or restore it.',
-    about: 'Needs a server with a folder for the files (`--slot-save-path`). The server finds conversations by their tokens, in any slot: `save` takes the most recently used idle one, '
-      + '`erase` drops all idle ones. A file works with the same model, cache types and `--flash-attn`, even after a restart. It contains the conversation, so keep it private. '
+    about: 'Needs a server with a folder for the files (`--slot-save-path`). `save` writes the idle conversation that was used last; after `restore`, a request that begins like it '
+      + 'continues it, in any slot; `erase` drops all idle conversations. A file works with the same model, cache types and `--flash-attn`, even after a restart. It contains the conversation, so keep it private. '
       + 'To make room, remove files, not the folder: in its sandbox, a loaded model cannot use a folder that replaces the one it was loaded with.',
     params: { id: 'Number of the slot; no effect, with a warning.' }, query: { action: { type: 'string', enum: ['save', 'restore', 'erase'], description: 'What to do.', example: 'save' } }, body: slotBody,
     reply: { schema: object({ id_slot: integer, 'filename?': text, 'n_saved?': integer, 'n_written?': integer, 'n_restored?': integer, 'n_read?': integer, 'timings?': mapOf({ type: 'number' }), warnings }) },

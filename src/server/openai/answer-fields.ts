@@ -18,9 +18,10 @@ const mostIntervalMs = 1_000;
  */
 export function readMaxTokens(body: Fields, least: 0 | 1 = 1): number | undefined {
   const older = readMost(body, 'max_tokens', least);
-  const openAi = readMost(body, 'max_completion_tokens', least) ?? older;
+  const newer = readMost(body, 'max_completion_tokens', least);
+  const openAi = newer ?? older;
   const predict = readMost(body, 'n_predict', least);
-  if (predict !== undefined && openAi !== undefined && openAi !== predict) throw conflict('n_predict', 'max_tokens');
+  if (predict !== undefined && openAi !== undefined && openAi !== predict) throw conflict('n_predict', newer === undefined ? 'max_tokens' : 'max_completion_tokens');
   return predict ?? openAi;
 }
 

@@ -120,7 +120,10 @@ class Page {
         if (!known) this.#groups.set(title, short);
         else if (JSON.stringify(known) !== JSON.stringify(short)) continue;
         left = left.filter((row) => !own.includes(row));
-        notes.push(`[${title}](#${anchor(title)})${prefix === '' ? '' : ' (inside `options`)'}`);
+        const link = `[${title}](#${anchor(title)})`;
+        if (prefix === '') notes.push(link);
+        else if (notes.at(-1) === link) notes[notes.length - 1] = `${link} (here or inside \`options\`)`;
+        else notes.push(`${link} (inside \`options\`)`);
       }
     }
     return [...table('Field', left), ...(notes.length === 0 ? [] : [`Plus the fields of ${notes.join(', ')}.`, ''])];
@@ -257,7 +260,7 @@ function defaultOf(schema: Schema): string {
 }
 
 function curl({ method, path, operation }: Told): string {
-  const filled = `${base}${path.replace(/\{(\w+)\}/g, (_all, name: string) => `$${name.toUpperCase()}`)}`;
+  const filled = `${base}${path.replace(/\{(\w+)\}/g, (_all, name: string) => (path.startsWith('/slots/') ? '0' : `$${name.toUpperCase()}`))}`;
   const query = (operation.parameters ?? []).filter((one) => one.in === 'query' && one.required).map(({ name, example }) => `${name}=${example}`);
   const place = query.length === 0 ? filled : `"${filled}?${query.join('&')}"`;
   const content = operation.requestBody?.content ?? {};

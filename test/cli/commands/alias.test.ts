@@ -54,6 +54,6 @@ t.test('a model that cannot have an alias is refused, with what to do', async (t
   t.match(await call('cp', 'acme/none', 'x'), { code: 1, stderr: /There is no model acme\/none/ });
   t.match(await call('cp', 'acme/toy@main', 'x'), { code: 1, stderr: /without @main/ });
   t.match(await call('cp', 'acme/toy', 'a/b'), { code: 2, stderr: /Expected 1 to 64 letters/ });
-  t.match(await call('cp', 'acme/toy', 'builtin'), { code: 2, stderr: /which Recua uses itself/ });
+  t.match(await call('cp', 'acme/toy', 'builtin'), { code: 2, stderr: /Recua uses the name builtin itself/ });
   for (const args of [['cp'], ['cp', 'a'], ['cp', 'a', 'b', 'c'], ['alias', 'a'], ['alias', '--rm']]) t.match(await call(...args), { code: 2 }, args.join(' '));
 });

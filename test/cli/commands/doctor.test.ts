@@ -29,8 +29,16 @@ t.test('doctor reports what it finds, and exits 0 if all is well', async (t) => 
 t.test('doctor tells a valid config file from a missing one', async (t) => {
   const { env, folder } = makeHome(t);
   mkdirSync(join(folder, 'config', 'recua'), { recursive: true });
-  writeFileSync(join(folder, 'config', 'recua', 'config.json'), '{"port": 9000}');
+  const path = join(folder, 'config', 'recua', 'config.json');
+  writeFileSync(path, '{"port": 9000}');
   t.match((await recua(['doctor'], '', { env })).stdout, /config\.json: in order$/m);
+  writeFileSync(path, '{"port": "abc", "run": {"temp": "hot"}}');
+  const wrong = await recua(['doctor'], '', { env: { ...env, RECUA_THREADS: 'x' } });
+  t.equal(wrong.code, 1);
+  t.match(wrong.stdout, /config\.json: not in order$/m);
+  for (const one of [/key "port": Expected a whole number .* got "abc"/, /section "run", key "temp": Expected a number .* got "hot"/, /variable RECUA_THREADS: Expected .* got "x"/]) {
+    t.equal(wrong.stdout.match(new RegExp(one, 'g'))?.length, 1, String(one));
+  }
 });
 
 t.test('doctor --json reports the same for programs', async (t) => {

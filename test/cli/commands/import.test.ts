@@ -153,7 +153,7 @@ t.test('import refuses a file that is not a model, and leaves nothing', async (t
   for (const [args, code, sentence] of [
     [['page.gguf'], 1, /web page/], [['none.gguf'], 1, /There is no file .*none\.gguf/], [['sub'], 1, /is a folder/], [['cut.gguf'], 1, /cut off/],
     [[], 2, /Expected a file/], [['a', 'b'], 2, /Expected one file, got 2/], [['mine.gguf', '--copy', '--symlink'], 2, /got both/], [['mine.gguf', '--alias', 'a/b'], 2, /for the alias/],
-    [['mine.gguf', '-a', 'builtin'], 2, /which Recua uses itself/], [['mine.gguf', '-a', ''], 2, /Expected a name for --alias/], [['mine.gguf', '--name', '../x'], 2, /for the repository/],
+    [['mine.gguf', '-a', 'builtin'], 2, /Recua uses the name builtin itself/], [['mine.gguf', '-a', ''], 2, /Expected a name for --alias/], [['mine.gguf', '--name', '../x'], 2, /for the repository/],
     [['mine.gguf', '--name', 'a/b/c'], 2, /for the repository/], [['mine.gguf', '--nam', 'x'], 2, /Did you mean --name/],
   ] as const) {
     const result = await recua(['import', ...args], '', { env: envOf(folder), cwd: folder });

@@ -121,10 +121,10 @@ t.test('serve start works without a model, with several, and with a models file'
   const copy = join(home.folder, 'copy.gguf');
   copyFileSync(join(root, 'builtin', 'builtin.gguf'), copy);
   const states = async () => (await status(home)).is.models.map(({ id, state }: any) => `${id} ${state}`).sort();
-  t.match(await home.serve('start', ...small), { code: 0, stderr: /^Starting the server …\nRecua serves models as they are asked for at http/ });
+  t.match(await home.serve('start', ...small), { code: 0, stderr: /^Starting the server …\nRecua serves models on demand at http/ });
   t.strictSame(await states(), ['builtin unloaded']);
-  t.match(await home.serve('start', ...small), { code: 0, stderr: /^Already running: models as they are asked for/ });
-  t.match(await home.serve('start', copy, 'builtin', ...small), { code: 1, stderr: new RegExp(`already running \\(.* with models as they are asked for\\. recua serve restart ${copy} builtin changes that`) });
+  t.match(await home.serve('start', ...small), { code: 0, stderr: /^Already running: models on demand/ });
+  t.match(await home.serve('start', copy, 'builtin', ...small), { code: 1, stderr: new RegExp(`already running \\(.* with models on demand\\. recua serve restart ${copy} builtin changes that`) });
 
   t.match(await home.serve('restart', copy, 'builtin'), { code: 0, stderr: /Stopped[^]*Recua serves copy, builtin at/ });
   t.strictSame(await states(), ['builtin loaded', 'copy loaded'], 'what is named is loaded when it returns');

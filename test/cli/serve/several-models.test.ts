@@ -94,7 +94,7 @@ t.test('a template of the models file is read before each load', async (t) => {
   const { catalogue, preload, onWarning } = await severalModels({ ...none, file, names: [] });
   const warned: string[] = [];
   onWarning((text) => warned.push(text));
-  t.match(warned, [/models\.json, model "own": .*own\.jinja cannot be read: ENOENT/]);
+  t.match(warned, [/models\.json, model "own": .*own\.jinja cannot be read: there is no such file/]);
   t.strictSame(preload, [], 'the others are served');
   t.notOk(JSON.stringify((await catalogue.list()).map(({ problem }) => problem)).includes(folder), 'clients are not told of folders');
   const plan = async () => await catalogue.plan(await catalogue.find('own'));

@@ -247,7 +247,7 @@ t.test('memory is measured before each load: an idle model leaves, and what cann
   t.match((await pool.list()).map(({ state }) => state.state), ['unloaded', 'loaded', 'unloaded'], 'the budget would have held both');
   free = 100 * mib;
   const refused = await failure(pool.lease('c'));
-  t.match(refused, { code: 'model_too_large', status: 507, message: /memory: 600 MiB needed, \d+ MiB left on this machine now; other programs have the rest/ });
+  t.match(refused, { code: 'model_too_large', status: 507, message: /it needs 600 MiB of memory, and this machine has \d+ MiB left now; other programs have the rest/ });
   t.match((await pool.find('b')).state, { state: 'loaded' }, 'nothing left in vain');
   free = Infinity;
   (await pool.lease('c')).release();
@@ -267,7 +267,7 @@ t.test('devices have their own memory, which is not RAM', async (t) => {
   t.match((await pool.list()).map(({ state }) => state.state), ['loaded', 'unloaded', 'loaded', 'unloaded']);
   (await pool.lease('b')).release();
   t.match((await pool.list()).map(({ state }) => state.state), ['unloaded', 'loaded', 'loaded', 'unloaded']);
-  t.match(await failure(pool.lease('d')), { code: 'model_too_large', message: /CUDA0: 1\.2 GiB needed, 1000 MiB there for models/ });
+  t.match(await failure(pool.lease('d')), { code: 'model_too_large', message: /it needs 1\.2 GiB of CUDA0, and models may have 1000 MiB/ });
 });
 
 t.test('models share the memory for conversations that a single one would have', async (t) => {

@@ -21,7 +21,7 @@ t.test('a single model is found by its names in any case, by no name and by defa
     t.match(await failure(pool.lease(name)), { code: 'model_not_found' });
     t.match(await failure(pool.unload(name)), { code: 'model_not_found' });
   }
-  t.match(await failure(pool.find('other')), { message: 'The model "other" does not exist here. This server has "Tiny", "tiny-chat", "default".' });
+  t.match(await failure(pool.find('other')), { message: 'The model "other" does not exist here. This server has only "Tiny", "tiny-chat", "default".' });
 });
 
 t.test('a lease of a single model succeeds or is refused at once, with the error of the engine\'s state', async (t) => {

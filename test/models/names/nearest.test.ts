@@ -8,6 +8,7 @@ t.test('nearest() finds the word that was misspelled', (t) => {
   t.equal(nearest('--paralel', known), '--parallel');
   t.equal(nearest('shwo', known), 'show');
   t.equal(nearest('versoin', known), 'version');
+  t.equal(nearest('stat', ['start', 'status', 'stop']), 'status', 'an unfinished word');
   t.end();
 });
 

@@ -33,7 +33,7 @@ t.test('an invalid key is refused at once, and never repeated', (t) => {
     [',', '', /there is no key/],
     ['', '# nothing\n', /there is no key/],
     ['same', 'same', /is listed twice/],
-    ['', '{"keys":', /the key file starts like JSON but is not valid JSON\.$/],
+    ['', '{"keys":', /the key file \(--api-key-file\) begins like JSON but is not valid JSON\.$/],
     ['', '{}', /has no list "keys"/],
     ['', '[1]', /keys\[0\] of the key file is not an object/],
     ['', '[{"key":"a","rights":"all"}]', /has the unknown field "rights"; the known fields are name, key, sha256, admin, expires, models,/],

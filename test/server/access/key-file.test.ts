@@ -59,7 +59,7 @@ t.test('keys come and go without a restart, and an invalid file changes nothing'
   t.strictSame([await status('a'), await status('b'), await status('e'), await status('owner')], [401, 200, 200, 200]);
 
   let refusals = 0;
-  for (const [bad, why] of [['[{"key":', /starts like JSON/], ['', /is empty/], ['[{}]', /needs either key or sha256/], [undefined, /ENOENT/]] as const) {
+  for (const [bad, why] of [['[{"key":', /begins like JSON/], ['', /is empty/], ['[{}]', /needs either key or sha256/], [undefined, /ENOENT/]] as const) {
     if (bad === undefined) rmSync(file);
     else put(bad);
     refusals++;

@@ -34,7 +34,7 @@ t.test('requests per minute are limited', async (t) => {
   const refused = await post(url + path, 'not even read', bearer('a'));
   t.match(Object.fromEntries(refused.headers), { 'retry-after': /^(29|30)$/, 'x-ratelimit-remaining-requests': '0', 'x-ratelimit-reset-requests': '1m0s' });
   t.equal(refused.status, 429);
-  t.match(await refused.json(), { error: { code: 'rate_limit_exceeded', message: 'The API key ann may send 2 requests per minute, and has sent that many.' } });
+  t.match(await refused.json(), { error: { code: 'rate_limit_exceeded', message: /^The API key ann may send 2 requests per minute, and has sent that many; try again in \d+ s\.$/ } });
   const { now } = Date;
   Date.now = () => now() + 3_600_000;
   t.teardown(() => { Date.now = now; });

@@ -94,6 +94,7 @@ t.test('n_predict is the token limit under its llama-server name, and -1 leaves 
   t.equal(read({ messages, n_predict: -1 }).request.maxTokens, 2 ** 31 - 1);
   t.equal(read({ messages, n_predict: 7, max_tokens: 7 }).request.maxTokens, 7);
   t.equal(read({ messages, n_predict: null, max_tokens: 5 }).request.maxTokens, 5);
+  t.throws(() => read({ messages, n_predict: 7, max_completion_tokens: 5 }), { message: /Expected n_predict or max_completion_tokens, got both/ });
 });
 
 t.test('the time limit of generation reaches the engine; -1 and 0 mean no limit', async (t) => {

@@ -84,9 +84,9 @@ export async function listSessions(folder: string): Promise<SavedFile[]> {
 
 /**
  * The file of a saved chat, by its name or by the path of a .json. Throws `session_not_found` with
- * the nearest name.
+ * the nearest name. `list`: the command that lists all.
  */
-export async function findSession(folder: string, given: string): Promise<string> {
+export async function findSession(folder: string, given: string, list = 'recua sessions list'): Promise<string> {
   const isPath = /[\\/]/.test(given) || given.endsWith(ending);
   const candidates = isPath ? [resolve(given), ...(/[\\/]/.test(given) ? [] : [join(folder, given)])] : [pathOf(folder, checkSessionName(given))];
   for (const path of candidates) if (await exists(path)) return path;
@@ -95,7 +95,7 @@ export async function findSession(folder: string, given: string): Promise<string
   const near = nearest(given, names) ?? names.find((name) => name.includes(given));
   throw new RecuaError('session_not_found', names.length === 0
     ? `There is no saved chat ${given}, nor any other in ${folder}.`
-    : `There is no saved chat ${given}.${near === undefined ? '' : ` Did you mean ${near}?`} All of them: recua sessions list`);
+    : `There is no saved chat ${given}.${near === undefined ? '' : ` Did you mean ${near}?`} All of them: ${list}`);
 }
 
 export async function exists(path: string): Promise<boolean> {
