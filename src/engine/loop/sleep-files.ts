@@ -4,7 +4,7 @@
 // Used by engine-loop; planning/prefix places the prompts.
 import { randomUUID } from 'node:crypto';
 import { readdir, rm, stat, utimes } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import type { NativeContext, NativeModel } from '../../addon/addon.js';
 import type { EngineHooks } from './outbox.js';
 import type { PrefixCache } from '../planning/prefix.js';
@@ -198,6 +198,7 @@ export class SleepFiles {
   async write(context: NativeContext, costs: StepCosts | undefined, isBusy = (): boolean => false): Promise<void> {
     const { limitBytes, mostMs, root, folder } = this.#place;
     await this.#reading;
+    await this.#forgetGone(context);
     const startMs = performance.now();
     const usedMs = Date.now();
     const candidates = this.#candidates();
@@ -257,7 +258,20 @@ export class SleepFiles {
     if (written.length > 0) this.#tell('kept', written.length, written.reduce((sum, { length }) => sum + length, 0), bytes, startMs);
   }
 
-  /** Conversations worth a file, most recently used first: no prefixes of others, no duplicates. */
+  /** Forgets conversations whose files are gone, e.g. because newer ones took their room. */
+  async #forgetGone(context: NativeContext): Promise<void> {
+    const names = await readdir(this.#place.folder).catch(() => undefined);
+    if (!names) return;
+    const there = new Set(names);
+    const gone = this.#cache.pool.entries.filter(({ file }) => file !== undefined && !there.has(basename(file)));
+    this.#cache.pool.removeAll(gone);
+    await discard(context, gone);
+  }
+
+  /**
+   * Conversations that have a file, and those worth one, most recently used first: no prefixes of
+   * others, no duplicates. Files may be thousands: they are not compared with each other.
+   */
   #candidates(): Candidate[] {
     const slots = this.#cache.freeByUse().map((slot) => ({ tokens: this.#cache.tokensOf(slot), slot, stash: undefined }));
     const stashes = this.#cache.pool.entries.map((stash) => ({ tokens: stash.tokens, slot: -1, stash })).reverse();
@@ -270,7 +284,7 @@ export class SleepFiles {
       const [has, hasOther] = [one, other].map(({ stash }) => stash?.file !== undefined);
       return isSame && has !== hasOther ? hasOther! : all.indexOf(other) < all.indexOf(one);
     };
-    return all.filter((one) => !all.some((other) => covers(other, one)));
+    return all.filter((one) => one.stash?.file !== undefined || !all.some((other) => covers(other, one)));
   }
 
   #tell(what: string, count: number, tokens: number, bytes: number, startMs: number): void {

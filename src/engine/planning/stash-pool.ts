@@ -88,11 +88,16 @@ export class StashPool {
 
   /** Forgets one whose file is unusable. */
   remove(stashed: Stashed): void {
-    this.#entries = this.#without([stashed]);
+    this.removeAll([stashed]);
+  }
+
+  removeAll(stashed: readonly Stashed[]): void {
+    this.#entries = this.#without(stashed);
   }
 
   #without(gone: readonly Stashed[]): Stashed[] {
-    return this.#entries.filter((one) => !gone.includes(one));
+    const all = new Set(gone);
+    return this.#entries.filter((one) => !all.has(one));
   }
 }
 

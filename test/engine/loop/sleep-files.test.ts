@@ -308,6 +308,45 @@ t.test('a conversation whose file is gone leaves none of its checkpoints in memo
   t.strictSame(dropped, [7, 9]);
 });
 
+/** Keeps conversations of a context with one slot, which the returned function fills and writes. */
+function oneByOne(sleep: SleepPlace) {
+  const cache = new PrefixCache(1, { partial: true, copies: true }, 1e6);
+  const context = { stashSequence: async () => ({ id: 1, sizeBytes: 10 }), dropStash: async () => true, readStash: () => {} } as unknown as NativeContext;
+  const kept = new SleepFiles(sleep, cache, { remember: () => {}, remembers: () => false }, async () => 'mine', () => {}, () => {});
+  const keep = async (tokens: Int32Array) => {
+    cache.adopt(0, tokens);
+    await kept.write(context, undefined);
+  };
+  return { cache, keep };
+}
+
+t.test('conversations whose files had to go, or were removed, leave the memory, too', async (t) => {
+  const sleep = place(t.testdir(), { lasts: true, limitBytes: 1000 });
+  const { cache, keep } = oneByOne(sleep);
+  for (let i = 1; i <= 30; i++) await keep(new Int32Array(20).fill(i));
+  t.ok(files(sleep).length > 1 && files(sleep).length < 10, `${files(sleep).length} files`);
+  t.ok(cache.pool.entries.length <= files(sleep).length + 1, `${cache.pool.entries.length} conversations in memory`);
+  for (const file of files(sleep)) rmSync(file);
+  await keep(new Int32Array(20).fill(31));
+  t.equal(cache.pool.entries.length, 1);
+});
+
+t.test('one conversation is written as fast, though thousands with the same beginning have files', async (t) => {
+  const sleep = place(t.testdir(), { lasts: true });
+  const { cache, keep } = oneByOne(sleep);
+  const tokens = (last: number) => new Int32Array(2000).fill(1).fill(last, 1500);
+  cache.pool.addFiles(Array.from({ length: 2000 }, (_, i) => {
+    const file = join(sleep.folder, `${i}.kv`);
+    writeFileSync(file, '');
+    return { id: 0, tokens: tokens(i + 3), sizeBytes: 10, file };
+  }));
+  const startMs = performance.now();
+  await keep(tokens(2));
+  const ms = performance.now() - startMs;
+  t.ok(ms < 3000, `${ms.toFixed()} ms`);
+  t.equal(cache.pool.entries.length, 2001);
+});
+
 t.test('a missing folder costs the conversations and nothing else', async (t) => {
   const sleep = place(t.testdir());
   const { log, content } = await live(sleep, async (engine) => {
