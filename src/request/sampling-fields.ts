@@ -174,12 +174,18 @@ function namedSamplers(fields: Fields): string[] {
 }
 
 const maxBreakers = 16;
-const maxBreakerLength = 128;
+/** In bytes. llama.cpp would cut longer ones, and at a null character, with a warning for each. */
+const maxBreakerLength = 40;
 
 function readBreakers(fields: Fields, name: string): Pick<Sampling, 'drySequenceBreakers'> {
   const given = fields.array(name, maxBreakers);
   if (given === undefined) return {};
   if (given.length === 0) throw wrongValue(fields.param(name), 'at least one text', given);
-  const texts = given.map((text, index) => checkName(text, `${fields.param(name)}[${index}]`, maxBreakerLength));
+  const texts = given.map((text, index) => {
+    const param = `${fields.param(name)}[${index}]`;
+    const breaker = checkName(text, param, maxBreakerLength);
+    if (Buffer.byteLength(breaker) > maxBreakerLength || breaker.includes('\0')) throw wrongValue(param, `a text of at most ${maxBreakerLength} bytes without null characters`, breaker);
+    return breaker;
+  });
   return { drySequenceBreakers: [...new Set(texts)] };
 }

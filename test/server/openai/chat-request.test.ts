@@ -205,6 +205,8 @@ t.test('every wrong type, range or combination is refused by name', async (t) =>
     [{ samplers: ['top_k', 'top-k'] }, 'invalid_value', 'samplers'], [{ samplers: ['infill'] }, 'invalid_value', 'samplers'], [{ samplers: ['infill', 'top_k'], top_k: 40 }, 'invalid_value', 'samplers'],
     [{ samplers: ['top_k', 'infill'], top_k: 257 }, 'invalid_value', 'samplers'], [{ samplers: 'ki', top_k: 0 }, 'invalid_value', 'samplers'],
     [{ dry_multiplier: 1, dry_sequence_breakers: Array.from({ length: 17 }, (_, at) => `${at}`) }, 'invalid_value', 'dry_sequence_breakers'],
+    [{ dry_multiplier: 1, dry_sequence_breakers: ['\n', 'é'.repeat(21)] }, 'invalid_value', 'dry_sequence_breakers[1]'],
+    [{ dry_multiplier: 1, dry_sequence_breakers: ['a\0b'] }, 'invalid_value', 'dry_sequence_breakers[0]'],
     [{ samplers: ['constructor'] }, 'invalid_value', 'samplers[0]'], [{ dynatemp_range: -1 }, 'invalid_value', 'dynatemp_range'], [{ min_tokens: 1.5 }, 'invalid_type', 'min_tokens'],
     [{ reasoning_budget_tokens: -2 }, 'invalid_value', 'reasoning_budget_tokens'], [{ thinking_budget_tokens: '0' }, 'invalid_type', 'thinking_budget_tokens'],
     [{ reasoning_format: 'none' }, 'unsupported_parameter', 'reasoning_format'], [{ parse_tool_calls: false }, 'unsupported_parameter', 'parse_tool_calls'],
