@@ -5,7 +5,7 @@ import { beyond, goingBack, lastWithin, nextCheckpoint, superfluous, type Checkp
 import { smallLoss, type Placement, type SlotMove } from './placement.js';
 import type { Sequence } from './sequence.js';
 import { StepCosts } from './step-costs.js';
-import { commonPrefix, StashPool, type Stashed } from './stash-pool.js';
+import { beginAlike, commonPrefix, StashPool, type Stashed } from './stash-pool.js';
 
 /** What llama.cpp's memory for this model supports. */
 export interface Memory {
@@ -159,8 +159,10 @@ export class PrefixCache {
         rank = better;
       }
     }
-    let most = 0;
+    let most = reused;
     for (const entry of this.pool.entries) {
+      // Of thousands, most begin with one system prompt, and hold no more of this one.
+      if (entry.tokens[most] !== sequence.tokens[most]) continue;
       const common = this.#reusable(sequence, { checkpoints: [], ...entry, salt: '' }, entry.tokens.length);
       if (common > most) {
         stash = entry;
@@ -330,7 +332,7 @@ export class PrefixCache {
     const held = this.held(index);
     const { tokens, salt } = this.#slots[index]!;
     if (salt !== '' || !this.#matters(held, reused) || !this.pool.takes(held) || !this.#paysStash(held, reused)) return undefined;
-    const has = (other: Int32Array, length: number) => length >= held && commonPrefix(tokens, other, held) === held;
+    const has = (other: Int32Array, length: number) => length >= held && beginAlike(tokens, other, held);
     const elsewhere = this.#slots.some((slot, i) => i !== index && slot.salt === '' && has(slot.tokens, this.held(i))) || this.pool.entries.some((entry) => has(entry.tokens, entry.tokens.length));
     return elsewhere ? undefined : this.tokensOf(index);
   }

@@ -115,6 +115,14 @@ export function commonPrefix(a: Int32Array, b: Int32Array, most: number): number
 }
 
 /**
+ * Whether both lists begin with the same `length` tokens. Looks at the last of them first: of
+ * thousands of conversations, most begin with one system prompt.
+ */
+export function beginAlike(a: Int32Array, b: Int32Array, length: number): boolean {
+  return length <= Math.min(a.length, b.length) && a[length - 1] === b[length - 1] && commonPrefix(a, b, length) === length;
+}
+
+/**
  * A continued conversation may differ in this many last tokens, at most this share of it: its end
  * is tokenized differently once text follows.
  */
@@ -123,9 +131,9 @@ const tailShare = 1 / 16;
 
 /** Whether `long` begins with nearly all of `short`, so that `short` need not be kept. */
 export function nearlyBegins(short: Int32Array, long: Int32Array): boolean {
-  return commonPrefix(short, long, short.length) >= short.length - Math.min(mostTail, Math.floor(short.length * tailShare));
+  return beginAlike(short, long, short.length - Math.min(mostTail, Math.floor(short.length * tailShare)));
 }
 
 function isBeginning(short: Int32Array, long: Int32Array): boolean {
-  return short.length <= long.length && commonPrefix(short, long, short.length) === short.length;
+  return beginAlike(short, long, short.length);
 }

@@ -221,6 +221,20 @@ t.test('a stash is found again, unless a slot gives as much', async (t) => {
   t.match(cache.pool.add({ id: 9, tokens: words([4, 900]), sizeBytes: 900 * 1000 }), [{ id: 8 }], 'the older one has to leave');
 });
 
+t.test('a prompt finds its place at once among thousands of conversations with its beginning', (t) => {
+  const cache = new PrefixCache(2, { ...plain }, 1e9);
+  cache.pool.addFiles(Array.from({ length: 4000 }, (_, i) => ({ id: 0, tokens: new Int32Array(10_100).fill(1).fill(i + 5, 10_000), sizeBytes: 1e6, file: `${i}` })));
+  t.equal(cache.place(sequenceOf(words([1, 10_000], [2500, 100], [4, 100]))), 'wait');
+  t.ok(cache.pool.entries[2495]!.wanted, 'for the one that it continues');
+  cache.adopt(0, words([1, 10_000], [2, 100]));
+  cache.adopt(1, words([1, 10_000], [3, 100]));
+  const startMs = performance.now();
+  for (let i = 0; i < 100; i++) t.match(cache.place(sequenceOf(words([1, 10_000], [4, 100]))), { stash: 0, reused: 10_000 });
+  const ms = performance.now() - startMs;
+  t.ok(ms < 2000, `${ms.toFixed()} ms`);
+  t.end();
+});
+
 t.test('a salted prefix is shared under the same salt only, and kept nowhere else', (t) => {
   const salted = (tokens: Int32Array, salt: string) => new Sequence(tokens, 10, 100_000, false, salt);
   const through = (cache: PrefixCache, sequence: Sequence): Placement => {
