@@ -1,6 +1,6 @@
-// The API keys of a server, read from the settings. Keys are kept only as hashes and compared in
-// constant time. Pure.
-import { createHash, timingSafeEqual } from 'node:crypto';
+// The API keys of a server, read from the settings. Keys are kept and looked up only as hashes: how
+// long that takes says nothing about a key. There may be many thousands. Pure.
+import { createHash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import { describe } from '../../request/fields.js';
 import { RecuaError } from '../../errors.js';
@@ -36,8 +36,8 @@ export interface GivenKeys {
 }
 
 interface Entry extends ApiKey {
-  /** SHA-256 of the key. */
-  readonly hash: Buffer;
+  /** SHA-256 of the key, in hexadecimal digits. */
+  readonly hash: string;
   /** By Date.now(). */
   readonly expiresMs: number;
 }
@@ -53,10 +53,12 @@ const presentable = /^[\x21-\x7e]+$/;
 const ownName = '(own)';
 
 export class ApiKeys {
-  #entries: readonly Entry[];
+  #byHash: ReadonlyMap<string, Entry>;
+  #byName: ReadonlyMap<string, readonly Entry[]>;
 
-  private constructor(entries: readonly Entry[]) {
-    this.#entries = entries;
+  private constructor(byHash: ReadonlyMap<string, Entry>, byName: ReadonlyMap<string, readonly Entry[]>) {
+    this.#byHash = byHash;
+    this.#byName = byName;
   }
 
   /**
@@ -69,12 +71,26 @@ export class ApiKeys {
       ...keys.split(',').filter((key) => key.trim() !== '').map((key, i) => entryOf(key.trim(), `--api-key, key ${i + 1}`, `key ${i + 1}`)),
       ...fileEntries(file),
     ];
-    const twice = entries.find(({ hash }, i) => entries.findIndex((other) => other.hash.equals(hash)) < i);
-    if (twice) throw unusable(`the key ${describe(twice.name)} is listed twice`);
+    const byHash = new Map<string, Entry>();
+    for (const entry of entries) {
+      if (byHash.has(entry.hash)) throw unusable(`the key ${describe(entry.name)} is listed twice`);
+      byHash.set(entry.hash, entry);
+    }
     if (entries.length === 0 && (keys !== '' || file !== '')) throw unusable('there is no key');
-    const all = entries.length > 0 && own !== undefined ? [...entries, entryOf(own, '', ownName)] : entries;
-    refuseUnequal(all);
-    return new ApiKeys(all);
+    if (entries.length > 0 && own !== undefined) {
+      const entry = entryOf(own, '', ownName);
+      byHash.set(entry.hash, entry);
+    }
+    const byName = new Map<string, Entry[]>();
+    for (const entry of byHash.values()) {
+      const same = byName.get(entry.name);
+      if (!same) byName.set(entry.name, [entry]);
+      else {
+        refuseUnequal(same[0]!, entry);
+        same.push(entry);
+      }
+    }
+    return new ApiKeys(byHash, byName);
   }
 
   /**
@@ -84,35 +100,32 @@ export class ApiKeys {
     const next = ApiKeys.read(given);
     // Without keys the server would be open to everybody.
     if (!next.areAsked) throw unusable('there is no key');
-    this.#entries = next.#entries;
+    this.#byHash = next.#byHash;
+    this.#byName = next.#byName;
   }
 
   /** A key of that name that has not expired. All of them have the same rights. */
   named(name: string, nowMs: number): ApiKey | undefined {
-    return this.#entries.find((entry) => entry.name === name && nowMs < entry.expiresMs);
+    return this.#byName.get(name)?.find(({ expiresMs }) => nowMs < expiresMs);
   }
 
   /** False: anybody who can reach the server may use it. */
   get areAsked(): boolean {
-    return this.#entries.length > 0;
+    return this.#byHash.size > 0;
   }
 
   /** Undefined if the key is unknown or has expired. */
   find(given: string, nowMs: number): ApiKey | undefined {
-    const hash = hashOf(given);
-    let found: Entry | undefined;
-    for (const entry of this.#entries) if (timingSafeEqual(entry.hash, hash)) found = entry;
+    const found = this.#byHash.get(hashOf(given));
     return found && nowMs < found.expiresMs ? found : undefined;
   }
 }
 
 /** What a user started goes on with any key of that name. */
-function refuseUnequal(entries: readonly Entry[]): void {
-  for (const entry of entries) {
-    const first = entries.find(({ name }) => name === entry.name)!;
-    const other = known.find((field) => !isDeepStrictEqual(rights(first)[field], rights(entry)[field]));
-    if (other !== undefined) throw unusable(`two keys named ${describe(entry.name)} differ in ${other}; keys with one name must have the same rights and limits`);
-  }
+function refuseUnequal(first: Entry, entry: Entry): void {
+  const [one, two] = [rights(first), rights(entry)];
+  const other = known.find((field) => !isDeepStrictEqual(one[field], two[field]));
+  if (other !== undefined) throw unusable(`two keys named ${describe(entry.name)} differ in ${other}; keys with one name must have the same rights and limits`);
 }
 
 /** By the names of the fields of the key file. */
@@ -163,7 +176,7 @@ function jsonEntry(given: unknown, where: string, usualName: string): Entry {
   };
   if (sha256 === undefined) return { ...entryOf(key, where, name), ...limits };
   if (typeof sha256 !== 'string' || !/^[0-9a-f]{64}$/i.test(sha256)) throw unusable(`sha256 of ${where} is not 64 hexadecimal digits`);
-  return { name, hash: Buffer.from(sha256, 'hex'), ...limits };
+  return { name, hash: sha256.toLowerCase(), ...limits };
 }
 
 /**
@@ -182,8 +195,8 @@ function entryOf(key: unknown, where: string, name: string): Entry {
   return { name, admin: true, hash: hashOf(key), expiresMs: Infinity };
 }
 
-function hashOf(key: string): Buffer {
-  return createHash('sha256').update(key).digest();
+function hashOf(key: string): string {
+  return createHash('sha256').update(key).digest('hex');
 }
 
 function unusable(what: string): RecuaError {

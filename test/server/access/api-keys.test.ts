@@ -53,3 +53,31 @@ t.test('an invalid key is refused at once, and never repeated', (t) => {
   t.throws(() => read('my secret'), { message: /^(?!.*secret)/ });
   t.end();
 });
+
+t.test('of thousands of keys, none is compared with each other one, nor with each request', (t) => {
+  const count = 2_000;
+  const file = JSON.stringify(Array.from({ length: count }, (_, i) => ({ name: `user ${i}`, key: `key-${i}` })));
+  let looks = 0;
+  const counted = <Of extends object, Name extends keyof Of>(of: Of, name: Name): (() => void) => {
+    const own = of[name] as (this: unknown, ...given: unknown[]) => unknown;
+    of[name] = function (this: unknown, ...given: unknown[]) {
+      const [test] = given;
+      if (typeof test !== 'function') looks++;
+      else given[0] = (...one: unknown[]) => { looks++; return test(...one) as unknown; };
+      return own.apply(this, given);
+    } as Of[Name];
+    return () => void (of[name] = own as Of[Name]);
+  };
+  const restore = [counted(Array.prototype, 'find'), counted(Array.prototype, 'findIndex'), counted(Buffer.prototype, 'equals')];
+  let keys: ApiKeys;
+  try {
+    keys = read('', file);
+    t.equal(keys.find(`key-${count - 1}`, now)?.name, `user ${count - 1}`);
+    t.equal(keys.named(`user ${count - 1}`, now)?.name, `user ${count - 1}`);
+  } finally {
+    for (const one of restore) one();
+  }
+  t.ok(looks < count * 20, `${looks} keys were looked at`);
+  t.throws(() => read('', file.replace('"key-1999"', '"key-7"')), { message: /the key "user 1999" is listed twice/ });
+  t.end();
+});
