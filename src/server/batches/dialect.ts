@@ -30,6 +30,7 @@ export const batches: Dialect = {
     const shown = async (record: BatchRecord): Promise<BatchRecord> => {
       const working = queue.find(record.batch.id);
       if (working) return working;
+      queue.notice(record);
       if (!isOver(record.batch) && record.batch.in_progress_at !== null) await counts.countDone(record, files);
       return record;
     };

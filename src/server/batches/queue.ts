@@ -35,7 +35,7 @@ interface Waiting {
   id: string;
   /** Name of the API key that it belongs to. */
   by: string | undefined;
-  /** It was there when this server started, and is perhaps another server's. */
+  /** Another run of the server or another server made it, which may have other keys and models. */
   isFound?: true;
   /** It is another server's, so it takes no place here. */
   isOthers?: boolean;
@@ -100,6 +100,16 @@ export class BatchQueue {
     this.#enqueue({ id, by });
   }
 
+  /**
+   * Somebody asks for the batch. If this server does not know it, another one made it later than
+   * this one started, and may have ended.
+   */
+  notice({ batch, by }: BatchRecord): void {
+    const { id } = batch;
+    if (isOver(batch) || this.#work?.record.batch.id === id || this.#later.has(id) || this.#cancelling.has(id) || this.#waiting.some((one) => one.id === id)) return;
+    this.#addLater({ id, by, isFound: true, isOthers: true }, Date.now() + this.#times.lockedMs);
+  }
+
   #enqueue(entry: Waiting): void {
     this.#waiting.push(entry);
     if (!this.#isBusy) this.#going = this.#go();
@@ -125,28 +135,25 @@ export class BatchQueue {
   async #cancelWaiting(record: BatchRecord): Promise<BatchRecord> {
     const { id } = record.batch;
     const { store } = this.#places;
-    const isOwn = this.#take(id);
-    const entry = { id, by: record.by };
+    const waited = this.#take(id);
+    const entry = waited ?? { id, by: record.by };
     let lock: Lock | undefined;
     try {
       lock = await tryLock(await store.lockOf(id));
       if (!lock) throw new RecuaError('invalid_value', `The batch ${id} is running on another server; only that one can cancel it.`);
-      if (!isOwn) {
-        // Of a server that may have ended, or that may just have finished it.
-        const now = await store.get(id);
-        if (isOver(now.batch)) {
-          await lock.release();
-          this.#cancelling.delete(id);
-          return now;
-        }
-        record = now;
+      // Another server may just have finished it.
+      record = await store.get(id);
+      if (isOver(record.batch)) {
+        await lock.release();
+        this.#cancelling.delete(id);
+        return record;
       }
       record.batch.status = 'cancelling';
       record.batch.cancelling_at = Math.floor(Date.now() / 1_000);
       await store.put(record);
     } catch (thrown) {
       await lock?.release().catch(() => undefined);
-      if (isOwn) this.#addLater(entry, Date.now() + this.#times.lockedMs);
+      if (waited) this.#addLater(entry, Date.now() + this.#times.lockedMs);
       this.#cancelling.delete(id);
       throw thrown;
     }
@@ -157,11 +164,12 @@ export class BatchQueue {
   }
 
   /** Takes a batch out of those that wait. */
-  #take(id: string): boolean {
+  #take(id: string): Waiting | undefined {
     const later = this.#later.get(id);
     later?.stop();
+    this.#later.delete(id);
     const at = this.#waiting.findIndex((one) => one.id === id);
-    return this.#later.delete(id) || (at >= 0 && this.#waiting.splice(at, 1).length > 0);
+    return later?.entry ?? (at < 0 ? undefined : this.#waiting.splice(at, 1)[0]);
   }
 
   async #go(): Promise<void> {

@@ -335,6 +335,20 @@ t.test('a batch of a server that ended is cancelled at another one that began be
   t.equal(two.app.engine.requests.length, 0);
 });
 
+t.test('a batch of a server that ended goes on at another one that began before it was made', async (t) => {
+  const keepIn = ownFolder(t);
+  const two = await start(t, keepIn);
+  await two.client.batches.list();
+  const one = await start(t, keepIn);
+  one.app.engine.script = hang;
+  const { id } = await create(one, [line('a')]);
+  await until(() => one.app.engine.running.size === 1);
+  t.equal((await two.client.batches.retrieve(id)).status, 'in_progress');
+  await one.app.close(0);
+  t.match(await ended(two.client, id), { status: 'completed', request_counts: { completed: 1 } });
+  t.equal(two.app.engine.requests.length, 1);
+});
+
 t.test('a batch with a line that is nested without end fails at once, leaves nothing, and holds up no other', async (t) => {
   const started = await start(t);
   const deep = `{"custom_id":"a","method":"POST","url":"${chat}","body":{"x":${'['.repeat(20_000)}${']'.repeat(20_000)}}}`;
