@@ -11,7 +11,7 @@ import { chatSettings } from '../flags/answer-flags.js';
 import type { SavedChat, SavedChatEntry, SavedChats } from '../../server/http/saved-chats.js';
 import { readSession, writeSession } from '../chat/sessions/session.js';
 import type { Session } from '../chat/sessions/session.js';
-import { checkSessionName, exists, listSessions, loadSession, lockPathOf, makeSessionFolder, moveSession, nameOf, pathOf, removeSession, saveSession, suggestName } from '../chat/sessions/session-store.js';
+import { checkSessionName, exists, listSessions, loadSession, lockPathOf, makeSessionFolder, moveSession, nameOf, pathOf, placesFor, removeSession, saveSession, suggestName } from '../chat/sessions/session-store.js';
 
 export function savedChats(folder: string): SavedChats {
   return new ChatFiles(folder);
@@ -47,19 +47,23 @@ class ChatFiles implements SavedChats {
     return this.#inTurn(async () => {
       const now = new Date();
       const session = complete(given, now.toISOString(), 'The session');
-      const stem = checkSessionName(name ?? suggestName(session.exchanges[0]?.message ?? '', now));
-      for (let number = 1; ; number++) {
-        const path = pathOf(this.#folder, number === 1 ? stem : `${stem}-${number}`);
-        const saved = await withLock(path, async () => {
-          if (await exists(path)) return undefined;
-          await saveSession(path, session);
-          return chatOf(path, session);
-        }).catch((thrown: unknown) => {
-          if (name === undefined && RecuaError.from(thrown).code === 'session_locked') return undefined;
+      const saveAs = async (path: string): Promise<SavedChat | undefined> => await withLock(path, async () => {
+        if (await exists(path)) return undefined;
+        await saveSession(path, session);
+        return chatOf(path, session);
+      });
+      if (name !== undefined) {
+        const saved = await saveAs(pathOf(this.#folder, checkSessionName(name)));
+        if (saved) return saved;
+        throw taken(name);
+      }
+      const places = placesFor(this.#folder, suggestName(session.exchanges[0]?.message ?? '', now));
+      for (;;) {
+        const saved = await saveAs((await places.next()).value).catch((thrown: unknown) => {
+          if (RecuaError.from(thrown).code === 'session_locked') return undefined;
           throw thrown;
         });
         if (saved) return saved;
-        if (name !== undefined) throw taken(name);
       }
     });
   }

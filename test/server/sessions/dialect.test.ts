@@ -101,6 +101,19 @@ t.test('names are not paths, and an invalid chat is not written', async (t) => {
   t.equal((await ask('GET', '/sessions/broken')).status, 400);
 });
 
+t.test('a chat finds its name beside many that begin alike, without trying each of them', async (t) => {
+  const { folder, ask } = await start(t);
+  const { body: { name } } = await ask('POST', '/sessions', { session: { messages } });
+  await ask('POST', '/sessions', { session: { messages } });
+  // Nobody can take the lock of a name that is taken anyway.
+  for (const one of [name, `${name}-2`]) mkdirSync(join(folder, `${one}.json.lock`));
+  t.match(await ask('POST', '/sessions', { session: { messages } }), { status: 200, body: { name: `${name}-3` } });
+  const keeper = new SessionKeeper(folder, true);
+  await keeper.save(await loadSession(join(folder, `${name}.json`)));
+  t.equal(keeper.name, `${name}-4`);
+  await keeper.release();
+});
+
 t.test('errors of the disk name paths in the log, not to clients', async (t) => {
   const { folder, ask, app } = await start(t);
   await ask('POST', '/sessions', { name: 'a', session: { messages } });

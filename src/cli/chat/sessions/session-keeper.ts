@@ -4,7 +4,7 @@ import { lockHolder, tryLock } from '../../../system/lock-file.js';
 import type { Lock } from '../../../system/lock-file.js';
 import { RecuaError } from '../../../errors.js';
 import type { Session } from './session.js';
-import { checkSessionName, exists, isSuggested, kvPathOf, lockPathOf, makeSessionFolder, moveSession, nameOf, pathOf, removeDrafts, saveSession, suggestName } from './session-store.js';
+import { checkSessionName, exists, isSuggested, kvPathOf, lockPathOf, makeSessionFolder, moveSession, nameOf, pathOf, placesFor, removeDrafts, saveSession, suggestName } from './session-store.js';
 
 export class SessionKeeper {
   readonly #folder: string;
@@ -101,8 +101,7 @@ export class SessionKeeper {
   async #name(session: Session): Promise<void> {
     await makeSessionFolder(this.#folder);
     const stem = suggestName(session.exchanges[0]?.message ?? '', new Date());
-    for (let number = 1; ; number++) {
-      const path = pathOf(this.#folder, number === 1 ? stem : `${stem}-${number}`);
+    for await (const path of placesFor(this.#folder, stem)) {
       const lock = await tryLock(lockPathOf(path));
       if (!lock) continue;
       if (!(await exists(path))) {

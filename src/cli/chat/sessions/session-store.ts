@@ -68,6 +68,19 @@ export function isSuggested(name: string, first: Pick<Exchange, 'message' | 'sen
   return name === stem || (name.startsWith(`${stem}-`) && /^[1-9]\d*$/.test(name.slice(stem.length + 1)));
 }
 
+/**
+ * Where a new chat of that name may be saved: the name itself, then the name with a number. Leaves
+ * out files that are there already, since thousands of chats may begin with the same words; others
+ * may appear until the caller has the lock.
+ */
+export async function* placesFor(folder: string, stem: string): AsyncGenerator<string, never> {
+  const there = new Set(await readdir(folder).catch(() => []));
+  for (let number = 1; ; number++) {
+    const path = pathOf(folder, number === 1 ? stem : `${stem}-${number}`);
+    if (!there.has(basename(path))) yield path;
+  }
+}
+
 /** Newest first. */
 export async function listSessions(folder: string): Promise<SavedFile[]> {
   const names = await readdir(folder).catch((cause: NodeJS.ErrnoException) => {
