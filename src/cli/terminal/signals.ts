@@ -57,6 +57,15 @@ export function watchSignals(onSecond: () => void = () => process.exit(stopCode(
   };
 }
 
+/**
+ * For servers. Some daemons reopen their logs or show their state on SIGUSR1 or SIGUSR2, so people
+ * and logrotate send them. Node would let every user of the machine debug the process after the
+ * first, and the second would end it.
+ */
+export function ignoreUserSignals(told: (name: string) => void): void {
+  for (const name of ['SIGUSR1', 'SIGUSR2'] as const) process.on(name, () => told(name));
+}
+
 /** Resolves when the signal is aborted. */
 export function aborted(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {

@@ -95,6 +95,6 @@ export function runHost(openNative: (options: EngineOptions) => OpenedNative | P
   });
   // Ctrl-C and the end of the terminal reach the whole group; the parent decides when the engine
   // stops.
-  for (const name of ['SIGINT', 'SIGHUP'] as const) process.on(name, () => {});
+  for (const name of ['SIGINT', 'SIGHUP', 'SIGUSR1', 'SIGUSR2'] as const) process.on(name, () => {});
   process.on('SIGTERM', () => void close());
 }

@@ -59,6 +59,20 @@ t.test('api lets a running answer end before it stops', async (t) => {
   t.match(await running.ended, { code: 0 });
 });
 
+t.test('SIGUSR1 and SIGUSR2 open no debugger and end nothing', { skip: process.platform === 'win32' }, async (t) => {
+  const running = start(['api', 'builtin', ...small]);
+  const url = await served(running);
+  for (const name of ['SIGUSR1', 'SIGUSR2'] as const) {
+    running.child.kill(name);
+    await running.saw(new RegExp(`${name} does nothing|Debugger listening`));
+  }
+  t.equal((await fetch(`${url}/health`)).status, 200);
+  running.child.kill('SIGTERM');
+  const { code, stderr } = await running.ended;
+  t.equal(code, 0);
+  t.notMatch(stderr, /Debugger/);
+});
+
 t.test('a second signal ends api at once', async (t) => {
   const running = start(['api', 'builtin', ...small, '--drain-timeout', '600']);
   const url = await served(running);
