@@ -1,6 +1,7 @@
 // GET /metrics: counters of the server and the state of its models, for Prometheus. Requests are
 // counted when they are over. Only the times between pieces of an answer are measured while it
 // runs, each with one look at the clock. Made by app: `watch` is mounted before all routes.
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Registry } from 'prom-client';
 import type { Request, RequestHandler, Response } from 'express';
 import type { PoolModel } from '../../engine/pool-api.js';
@@ -50,9 +51,19 @@ export class Metrics {
 
   readonly route: RequestHandler = async (_req: Request, res: Response) => {
     this.#look(await this.#sources.pool.list());
-    const text = await this.#registry.metrics();
+    const text = await this.#text();
     res.set({ 'Content-Type': this.#registry.contentType, 'Cache-Control': 'no-store' }).send(text);
   };
+
+  /** With thousands of keys one metric has thousands of lines: others get a turn after each. */
+  async #text(): Promise<string> {
+    const texts: string[] = [];
+    for (const { name } of this.#registry.getMetricsAsArray()) {
+      texts.push(await this.#registry.getSingleMetricAsString(name));
+      await nextTurn();
+    }
+    return `${texts.join('\n\n')}\n`;
+  }
 
   /** A request is over. */
   #count(facts: Facts, res: Response): void {

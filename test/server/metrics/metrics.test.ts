@@ -1,7 +1,10 @@
 import t from 'tap';
 import { spawnSync } from 'node:child_process';
+import type { Request, Response } from 'express';
 import { RecuaError } from '#recua/errors.js';
+import { Traffic } from '#recua/server/http/traffic.js';
 import { listen } from '#recua/server/listen.js';
+import { Metrics } from '#recua/server/metrics/metrics.js';
 import { makeConfig } from '#recua/settings/config.js';
 import { hello, post, startApp, until } from '../app-under-test.js';
 import { hang } from '../fake-engine.js';
@@ -197,4 +200,27 @@ t.test('of several models, those that were used are reported', async (t) => {
   t.equal(sum('recua_answers_total', { model: 'owner/b' }), 1);
   t.strictSame(samples.filter(({ name }) => name === 'vllm:num_requests_running').map(({ labels }) => labels['model_name']), ['owner/b']);
   t.equal(sum('recua_models', { state: 'unloaded' }), 1);
+});
+
+t.test('others get a turn after each metric, since thousands of keys make it long', async (t) => {
+  const metrics = new Metrics({ pool: new FakePool('owner/a'), traffic: new Traffic(), bodyBytes: () => 0, askedBy: () => undefined });
+  let turns = 0;
+  let isSent = false;
+  const turn = (): void => {
+    turns++;
+    if (!isSent) setImmediate(turn);
+  };
+  setImmediate(turn);
+  const text = await new Promise<string>((resolve) => {
+    const res = {
+      set: () => res,
+      send(body: string) {
+        isSent = true;
+        resolve(body);
+      },
+    };
+    void metrics.route({} as Request, res as unknown as Response, () => undefined);
+  });
+  const { types } = parse(text);
+  t.ok(turns >= types.size - 1, `${turns} turns for ${types.size} metrics`);
 });
