@@ -98,6 +98,8 @@ export class FileStore {
   readonly #damaged: DamagedFiles;
   /** What is reserved for running uploads and batches. */
   readonly #promised: Amounts = new Map();
+  /** Names of the drafts that this process writes: a clock set ahead makes them look abandoned. */
+  readonly #drafts = new Set<string>();
   #asked: Asked[] = [];
   #isReserving = false;
 
@@ -188,7 +190,7 @@ export class FileStore {
     const unlisted = unlistedIn(names);
     const { results, isSure } = await resultsIn(await this.#kept.of('batches'), unlisted);
     for (const { id } of results) unlisted.delete(id);
-    return (name) => name.endsWith(arriving) || temporary.test(name) || (isSure && unlisted.has(name));
+    return (name) => (name.endsWith(arriving) && !this.#drafts.has(name)) || temporary.test(name) || (isSure && unlisted.has(name));
   }
 
   /** Batches' results that are not listed yet. */
@@ -233,13 +235,21 @@ export class FileStore {
 
   async draft(): Promise<Draft> {
     const id = newFileId();
-    return { id, path: join(await this.#folder(), id + arriving) };
+    const path = join(await this.#folder(), id + arriving);
+    this.#drafts.add(id + arriving);
+    return { id, path };
+  }
+
+  async discard({ id, path }: Draft): Promise<void> {
+    this.#drafts.delete(id + arriving);
+    await rm(path, { force: true });
   }
 
   /** Turns a complete draft into a file. */
   async publish({ id, path }: Draft, about: About): Promise<FileObject> {
     const folder = await this.#folder();
     await rename(path, join(folder, id));
+    this.#drafts.delete(id + arriving);
     try {
       return await this.describe(id, about);
     } catch (thrown) {
@@ -293,8 +303,7 @@ export class FileStore {
 
   /** Newest first. */
   async list(owner: Owner): Promise<FileObject[]> {
-    const files = (await this.#described()).filter(({ by }) => owner.has(by)).map(shown);
-    return files.sort((a, b) => b.created_at - a.created_at || (a.id < b.id ? 1 : -1));
+    return (await this.#described()).filter(({ by }) => owner.has(by)).map(shown).sort((a, b) => b.created_at - a.created_at || (a.id < b.id ? 1 : -1));
   }
 
   async removeExpired(): Promise<void> {

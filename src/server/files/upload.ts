@@ -1,7 +1,6 @@
 // POST /v1/files: a form with one file and its purpose. The bytes are streamed to disk, not held in
 // memory.
 import { createWriteStream, type WriteStream } from 'node:fs';
-import { rm } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { Busboy } from '@fastify/busboy';
@@ -12,7 +11,7 @@ import { checkUnknown } from '../../request/unknown-fields.js';
 import { letSend } from '../body/body-reader.js';
 import { keepingError } from '../kept/kept-folder.js';
 import type { Owner } from '../kept/owner.js';
-import type { FileObject, FileStore } from './file-store.js';
+import type { Draft, FileObject, FileStore } from './file-store.js';
 
 /** OpenAI's purposes; here only batches use files. */
 export const purposes = ['batch', 'assistants', 'fine-tune', 'vision', 'user_data', 'evals'] as const;
@@ -29,9 +28,10 @@ export async function upload(req: Request, res: Response, store: FileStore, { na
     throw new RecuaError('unsupported_media_type', `Expected a form with a file (multipart/form-data), got Content-Type ${describe(type)}.`);
   }
   const declared = Number(req.headers['content-length'] ?? Infinity);
-  const draft = await store.draft();
   const { bytes: mostBytes, release } = await store.room(by, declared);
+  let draft: Draft | undefined;
   try {
+    draft = await store.draft();
     if (declared !== Infinity && declared > mostBytes + mostFrameBytes) throw tooLarge(mostBytes);
     letSend(req, res);
     const { fields, filename } = await new Form(req, draft.path, mostBytes, signal).read();
@@ -43,7 +43,7 @@ export async function upload(req: Request, res: Response, store: FileStore, { na
     const file = await store.publish(draft, { filename, purpose, by, ...(expires === undefined ? {} : { expires_at: expires }) });
     return warnings.length === 0 ? file : { ...file, warnings };
   } catch (thrown) {
-    await rm(draft.path, { force: true });
+    if (draft) await store.discard(draft);
     throw keepingError(thrown);
   } finally {
     release();

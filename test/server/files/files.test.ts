@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process';
 import { pbkdf2 as pbkdf2WithCallback } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdirSync, readdirSync, rmSync, statSync, truncateSync, utimesSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, rmSync, statSync, truncateSync, utimesSync, writeFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -221,6 +221,19 @@ t.test('each file, all files together and their number are limited', async (t) =
   first.release();
   await t.rejects(new FileStore(kept, { files: 2, bytes: 1_000, fileBytes: 500 }).room(undefined), { code: 'disk_full', status: 507 });
   await t.rejects(new FileStore(kept, { files: 1, bytes: 10_000, fileBytes: 500 }).room(undefined), { code: 'disk_full' });
+});
+
+t.test('a file that arrives is no left-over, even if the clock was set ahead', async (t) => {
+  const store = new FileStore(new KeptFolder(ownFolder(t)));
+  const [draft, other] = [await store.draft(), await store.draft()];
+  for (const { path } of [draft, other]) {
+    writeFileSync(path, 'x');
+    utimesSync(path, 0, 0);
+  }
+  (await store.room(undefined)).release();
+  t.match(await store.publish(draft, { filename: 'a', purpose: 'batch', expires_at: undefined, by: undefined }), { bytes: 1 });
+  await store.discard(other);
+  t.notOk(existsSync(other.path));
 });
 
 t.test('one key takes at most half of the room', async (t) => {
