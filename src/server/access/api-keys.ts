@@ -1,6 +1,7 @@
-// The API keys of a server, read from the settings. Keys are kept and looked up only as hashes: how
-// long that takes says nothing about a key. There may be many thousands. Pure.
-import { createHash } from 'node:crypto';
+// The API keys of a server, read from the settings. Keys are kept only as hashes, and found by a
+// hash of these with a secret of this process, so how long that takes says nothing about a key.
+// There may be many thousands. Pure.
+import { createHash, createHmac, randomBytes } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import { describe } from '../../request/fields.js';
 import { RecuaError } from '../../errors.js';
@@ -36,7 +37,7 @@ export interface GivenKeys {
 }
 
 interface Entry extends ApiKey {
-  /** SHA-256 of the key, in hexadecimal digits. */
+  /** See `hidden`. */
   readonly hash: string;
   /** By Date.now(). */
   readonly expiresMs: number;
@@ -176,7 +177,7 @@ function jsonEntry(given: unknown, where: string, usualName: string): Entry {
   };
   if (sha256 === undefined) return { ...entryOf(key, where, name), ...limits };
   if (typeof sha256 !== 'string' || !/^[0-9a-f]{64}$/i.test(sha256)) throw unusable(`sha256 of ${where} is not 64 hexadecimal digits`);
-  return { name, hash: sha256.toLowerCase(), ...limits };
+  return { name, hash: hidden(Buffer.from(sha256, 'hex')), ...limits };
 }
 
 /**
@@ -195,8 +196,15 @@ function entryOf(key: unknown, where: string, name: string): Entry {
   return { name, admin: true, hash: hashOf(key), expiresMs: Infinity };
 }
 
+const secret = randomBytes(32);
+
+/** A hash that nobody outside this process can compute. */
+function hidden(sha256: Buffer): string {
+  return createHmac('sha256', secret).update(sha256).digest('base64');
+}
+
 function hashOf(key: string): string {
-  return createHash('sha256').update(key).digest('hex');
+  return hidden(createHash('sha256').update(key).digest());
 }
 
 function unusable(what: string): RecuaError {
