@@ -277,8 +277,8 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
    * @param options `drainMs`: how long running answers may continue first, in milliseconds (default
    *   0); `Infinity`: until they end
    */
-  dispose(options: { drainMs?: number | undefined } = {}): Promise<void> {
-    return (this.#disposing ??= this.#dispose(drainOf(options)));
+  async dispose(options: { drainMs?: number | undefined } = {}): Promise<void> {
+    await (this.#disposing ??= this.#dispose(drainOf(options)));
   }
 
   /** Calls `dispose()`; for `await using`. */

@@ -208,8 +208,8 @@ export class Models extends EventEmitter<ModelsEvents> implements AsyncDisposabl
    * @param options `drainMs`: how long running answers may continue first, in milliseconds (default
    *   0); `Infinity`: until they end
    */
-  dispose(options: { drainMs?: number | undefined } = {}): Promise<void> {
-    return (this.#disposing ??= this.#close(drainOf(options)));
+  async dispose(options: { drainMs?: number | undefined } = {}): Promise<void> {
+    await (this.#disposing ??= this.#close(drainOf(options)));
   }
 
   /** Calls `dispose()`; for `await using`. */

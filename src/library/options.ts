@@ -153,7 +153,10 @@ export function readSignal(fields: Fields): AbortSignal | undefined {
 const longestDrainMs = 20 * 86_400 * 1_000;
 
 /** The option of `dispose`. */
-export function drainOf({ drainMs = 0 }: { drainMs?: number | undefined }): number {
+export function drainOf(options: { drainMs?: number | undefined }): number {
+  const drainMs = openOptions(options, ['drainMs']).get('drainMs') ?? 0;
+  if (typeof drainMs !== 'number') throw wrongType('drainMs', 'a number of milliseconds', drainMs);
+  if (!(drainMs >= 0)) throw wrongValue('drainMs', 'a number of milliseconds from 0', drainMs);
   return Math.min(drainMs, longestDrainMs);
 }
 
@@ -259,9 +262,11 @@ function readGeneration(fields: Fields, model: ModelDescription) {
 
 function readStop(fields: Fields): string[] {
   const stop = fields.get('stop');
-  if (typeof stop === 'string') return [checkName(stop, 'stop', maxStopLength)];
-  if (stop !== undefined && !Array.isArray(stop)) throw wrongType('stop', 'a text or an array of texts', stop);
-  return Array.from(fields.array('stop', maxStops) ?? [], (text, index) => checkName(text, `stop[${index}]`, maxStopLength));
+  if (stop !== undefined && typeof stop !== 'string' && !Array.isArray(stop)) throw wrongType('stop', 'a text or an array of texts', stop);
+  const texts = typeof stop === 'string' ? [checkName(stop, 'stop', maxStopLength)]
+    : Array.from(fields.array('stop', maxStops) ?? [], (text, index) => checkName(text, `stop[${index}]`, maxStopLength));
+  refuseHalves(JSON.stringify(texts), texts, 'stop');
+  return texts;
 }
 
 function readConstraint(fields: Fields): Constraint {

@@ -95,6 +95,7 @@ inBothModes('stop texts and grammars hold', async (t, load) => {
   const model = await load(t);
   t.match((await model.chat('Is the sky blue?', { ...greedy, grammar: 'root ::= ("yes" | "no") "."' })).content, /^(yes|no)\.$/);
   t.notMatch((await model.chat('Count to 5.', { ...greedy, stop: '3' })).content, /3/);
+  await t.rejects(async () => await model.chat('Hello!', { stop: ['a', '\ude00'] }), { code: 'invalid_value', param: 'stop[1]', message: /half of a character/ });
 });
 
 inBothModes('embed gives unit vectors, one or several', async (t, load) => {
@@ -236,6 +237,15 @@ inBothModes('dispose can let answers end', async (t, load) => {
     break;
   }
   t.match(await long, { finishReason: 'length' });
+});
+
+inBothModes('dispose() refuses wrong options, and works after that', async (t, load) => {
+  const model = await load(t);
+  for (const [options, param] of [[null, 'options'], [{ drainMs: NaN }, 'drainMs'], [{ drainMs: -1 }, 'drainMs'], [{ drainMs: '5' }, 'drainMs'], [{ drain: 5 }, 'drain']] as const) {
+    await t.rejects(model.dispose(options as never), { param }, JSON.stringify(options));
+  }
+  t.match(await model.chat('Hello!', greedy), { finishReason: 'stop' });
+  await model.dispose({ drainMs: undefined });
 });
 
 inBothModes('await using disposes', async (t, load) => {
