@@ -10,7 +10,7 @@ import { Fields, wrongType } from '../request/fields.js';
 import { converse, parseAnswer, type ChatResult } from './conversation.js';
 import type { Message } from './messages.js';
 import { logprobsOf } from './logprobs.js';
-import { drainOf, makeChatRequest, makeCompletionRequest, openOptions, readPath, readSignal, readText, readTexts, type ChatOptions, type CompleteOptions } from './options.js';
+import { drainOf, orReject, makeChatRequest, makeCompletionRequest, openOptions, readPath, readSignal, readText, readTexts, type ChatOptions, type CompleteOptions } from './options.js';
 import { Reply, type ReplyWork } from './reply.js';
 import type { FromSchema, Schema } from './schema.js';
 import { copyTokens, readTokens } from './token-lists.js';
@@ -277,8 +277,8 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
    * @param options `drainMs`: how long running answers may continue first, in milliseconds (default
    *   0); `Infinity`: until they end
    */
-  async dispose(options: { drainMs?: number | undefined } = {}): Promise<void> {
-    await (this.#disposing ??= this.#dispose(drainOf(options)));
+  dispose(options: { drainMs?: number | undefined } = {}): Promise<void> {
+    return orReject(() => (this.#disposing ??= this.#dispose(drainOf(options))));
   }
 
   /** Calls `dispose()`; for `await using`. */

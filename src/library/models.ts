@@ -21,7 +21,7 @@ import type { OptionsOf } from '../settings/kinds.js';
 import { poolSettings } from '../settings/server.js';
 import { telling } from './listeners.js';
 import { Model, modelInfo, type ModelInfo } from './model.js';
-import { drainOf, openOptions, readFunction, readSignal, type LoadOptions } from './options.js';
+import { drainOf, orReject, openOptions, readFunction, readSignal, type LoadOptions } from './options.js';
 
 /** One of several models. Its own settings override the shared ones. */
 export interface ModelOptions extends OptionsOf<typeof engineConfigSettings> {
@@ -208,8 +208,8 @@ export class Models extends EventEmitter<ModelsEvents> implements AsyncDisposabl
    * @param options `drainMs`: how long running answers may continue first, in milliseconds (default
    *   0); `Infinity`: until they end
    */
-  async dispose(options: { drainMs?: number | undefined } = {}): Promise<void> {
-    await (this.#disposing ??= this.#close(drainOf(options)));
+  dispose(options: { drainMs?: number | undefined } = {}): Promise<void> {
+    return orReject(() => (this.#disposing ??= this.#close(drainOf(options))));
   }
 
   /** Calls `dispose()`; for `await using`. */

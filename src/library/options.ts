@@ -160,6 +160,15 @@ export function drainOf(options: { drainMs?: number | undefined }): number {
   return Math.min(drainMs, longestDrainMs);
 }
 
+/** What `work` returns, or a rejection with what it throws. */
+export function orReject<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return work();
+  } catch (thrown) {
+    return Promise.reject(RecuaError.from(thrown));
+  }
+}
+
 export function readFunction<F>(fields: Fields, name: string): F | undefined {
   const value = fields.get(name);
   if (value === undefined || typeof value === 'function') return value as F | undefined;
