@@ -34,12 +34,18 @@ export class Siblings {
     this.#unbegun--;
     if (this.#isAlone) return this.#begin(request, this.#signal, this.#released);
     let asked: Answer | undefined;
+    let endsThinking = false;
     const left = new AbortController();
     const signal = AbortSignal.any([this.#signal, left.signal]);
-    const answer = new RunningAnswer(() => left.abort(new RecuaError('cancelled', 'Nobody reads the answer.')), () => asked?.endThinking());
+    const answer = new RunningAnswer(() => left.abort(new RecuaError('cancelled', 'Nobody reads the answer.')), () => {
+      endsThinking = true;
+      asked?.endThinking();
+    });
     void this.#follow(answer, () => {
       this.#held++;
-      return (asked = this.#begin(request, signal, this.#drop));
+      asked = this.#begin(request, signal, this.#drop);
+      if (endsThinking) asked.endThinking();
+      return asked;
     });
     return answer;
   }

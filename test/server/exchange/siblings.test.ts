@@ -1,9 +1,12 @@
 // Requests for more answers than the queue holds, over a real engine.
 import t, { type Test } from 'tap';
 import { startEngine } from '#recua/engine/gateway/client.js';
-import type { Engine } from '#recua/engine/api.js';
+import type { Engine, Finish } from '#recua/engine/api.js';
+import { RunningAnswer } from '#recua/engine/gateway/answer.js';
+import { RecuaError } from '#recua/errors.js';
 import { builtinPath } from '#recua/models/store.js';
-import { options } from '../../engine/requests.js';
+import { Siblings } from '#recua/server/exchange/siblings.js';
+import { completion, options } from '../../engine/requests.js';
 import { events, post, startApp, until } from '../app-under-test.js';
 
 interface Reply {
@@ -67,4 +70,31 @@ t.test('a client that leaves while answers wait ends all of them', async (t) => 
   await until(() => engine.state.state === 'ready' && engine.state.status.running === 0);
   t.equal(await bodyMemory(url), 0);
   t.equal((await post(`${url}/v1/completions`, { prompt: 'x', max_tokens: 1 })).status, 200);
+});
+
+t.test('an answer whose thinking is to end while it waits for a place knows it later', async (t) => {
+  const asked: RunningAnswer[] = [];
+  const ended: number[] = [];
+  let freed = 0;
+  const siblings = new Siblings(2, (_request, _signal, released) => {
+    const index = asked.length;
+    asked.push(new RunningAnswer(() => undefined, () => ended.push(index)));
+    released();
+    return asked[index]!;
+  }, new AbortController().signal, () => freed++);
+  const [first, second] = [siblings.begin(completion('x')), siblings.begin(completion('x'))];
+  asked[0]!.accept(1, 0);
+  asked[1]!.fail(new RecuaError('queue_full', 'The queue is full.'));
+  await new Promise(setImmediate);
+  second.endThinking();
+  const finish = { finishReason: 'stop' } as Finish;
+  asked[0]!.end(finish);
+  t.equal(await first.finished, finish);
+  await new Promise(setImmediate);
+  t.equal(freed, 0, 'the text of the second one is needed');
+  t.strictSame(ended, [1, 2]);
+  asked[2]!.accept(1, 0);
+  asked[2]!.end(finish);
+  t.equal(await second.finished, finish);
+  t.equal(freed, 1);
 });
