@@ -51,9 +51,9 @@ complete -F _recua recua
 function complete(value: Value): string {
   switch (value.kind) {
     case 'words': return words(value.words);
-    case 'file': return files;
+    case 'file': return filesOf('-f');
     // Text after a colon is not a file.
-    case 'model': return `if [[ $model == "$cur" ]]; then ${files}; fi; _recua_models "$model"`;
+    case 'model': return `if [[ $model == "$cur" ]]; then ${filesOf('-f -X "!*.gguf"', '-d')}; fi; _recua_models "$model"`;
     case 'none':
     case 'other': return ':';
   }
@@ -64,7 +64,9 @@ function words(all: readonly string[]): string {
 }
 
 /** Names with spaces stay one word, and are quoted when inserted. */
-const files = 'compopt -o filenames 2>/dev/null; while IFS= read -r word; do COMPREPLY+=( "$word" ); done < <(compgen -f -- "$cur")';
+function filesOf(...kinds: readonly string[]): string {
+  return `compopt -o filenames 2>/dev/null; while IFS= read -r word; do COMPREPLY+=( "$word" ); done < <(${kinds.map((kind) => `compgen ${kind} -- "$cur"`).join('; ')})`;
+}
 
 function quoted(text: string): string {
   return `'${text.replaceAll('\'', '\'\\\'\'')}'`;

@@ -43,7 +43,7 @@ function action(value: Value): string {
     case 'none': return '';
     case 'words': return ` -x -a ${quoted(value.words.join(' '))}`;
     case 'file': return ' -r -F';
-    case 'model': return ' -r -F -a \'(__recua_models)\'';
+    case 'model': return ' -x -a \'(__recua_models; __fish_complete_suffix .gguf)\'';
     case 'other': return ' -x';
   }
 }
@@ -54,7 +54,7 @@ function operandAction(value: Value): string {
     case 'other': return '-f';
     case 'words': return `-f -a ${quoted(value.words.join(' '))}`;
     case 'file': return '-F';
-    case 'model': return '-F -a \'(__recua_models)\'';
+    case 'model': return '-f -a \'(__recua_models; __fish_complete_suffix .gguf)\'';
   }
 }
 

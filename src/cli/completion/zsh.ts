@@ -9,7 +9,7 @@ __recua_model() {
   local -a models
   # The models of the moment; silent if recua is missing.
   models=(\${(f)"$(recua completion --models 2>/dev/null)"})
-  _alternative 'files:file:_files' 'models:model:compadd -a models'
+  _alternative 'files:file:_files -g "*.gguf"' 'models:model:compadd -a models'
 }
 
 ${tree.map(functionOf).join('\n')}

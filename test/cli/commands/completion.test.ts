@@ -51,6 +51,7 @@ t.test('bash completes commands, commands in a group, and their flags', async (t
 t.test('bash completes the values of flags: choices, files, models', async (t) => {
   const folder = t.testdir();
   writeFileSync(join(folder, 'my model.gguf'), '');
+  writeFileSync(join(folder, 'notes.txt'), '');
   mkdirSync(join(folder, 'models'));
   const env = install(t);
   const some = ['acme/toy:Q4_K_M', 'acme/toy:Q8_0', 'builtin', 'models', 'my model.gguf'];
