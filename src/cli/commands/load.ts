@@ -95,6 +95,8 @@ async function forEach(verb: string, names: readonly string[], asked: Asked, pre
   try {
     for (const [client, name] of chosen) {
       try {
+        // A load may take minutes; a server that is stuck must not look like one that loads.
+        await client.getJson('/v1/models');
         await step(client, name, stop.signal);
       } catch (thrown) {
         if (names.length === 1 || RecuaError.from(thrown).code === 'cancelled') throw thrown;

@@ -117,6 +117,15 @@ t.test('models are loaded and unloaded by name, in the server that has them', as
   t.match(await call(home, 'stop'), { code: 2, stderr: /recua unload <model>….*To stop the server itself: recua serve stop/ });
 });
 
+t.test('load and unload do not wait for a server that is stuck', async (t) => {
+  const home = makeHome(t);
+  const { url, running } = await serve(t, home);
+  running.child.kill('SIGSTOP');
+  t.teardown(() => running.child.kill('SIGCONT'));
+  const [loaded, unloaded] = await Promise.all(['load', 'unload'].map((verb) => call(home, verb, 'builtin')));
+  for (const one of [loaded, unloaded]) t.match(one, { code: 1, stderr: `recua: The server ${url} did not answer within 10 seconds.` });
+});
+
 t.test('of several servers, the one that has the model is asked', async (t) => {
   const home = makeHome(t);
   const [one, other] = [await serve(t, home, 'builtin', '--alias', 'small'), await serve(t, home)];
