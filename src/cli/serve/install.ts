@@ -9,6 +9,7 @@ import { flagWord, misuse, quote, type Flag } from '../flags/flags.js';
 import { print, say } from '../terminal/output.js';
 import { createFolder } from '../../system/create-folder.js';
 import { homeFolder } from '../../system/home-folder.js';
+import { readModelsFile } from '../flags/models-file.js';
 import { canSet, fileBounds, plainBounds } from './sandbox.js';
 import { launchdAgent, systemdUnit, type Service } from './service-file.js';
 import { checkedModels, fileKeys, mainPath, placeVariables, type StartRequest } from './start.js';
@@ -56,7 +57,7 @@ export async function install({ names, values, given }: StartRequest, { printed,
   const flags = Object.entries<Flag<unknown>>(serverFlags).filter(([key]) => given.has(key as keyof typeof values) && key !== 'model');
   const folder = process.cwd();
   const variables = placeVariables();
-  const ofFiles = isSystemd ? fileBounds(names, values, folder) : [];
+  const ofFiles = isSystemd ? fileBounds([...names, ...await pathsIn(values.models)], values, folder) : [];
   const bounds = isSystemd && await canSet([...plainBounds, ...ofFiles], variables, [process.execPath, mainPath]) ? [...plainBounds, ...ofFiles] : plainBounds;
   if (isSystemd) checkPaths(folder, bounds.flat());
   const written = text({
@@ -79,6 +80,13 @@ export async function install({ names, values, given }: StartRequest, { printed,
   say(`Wrote ${path}. To enable it:`);
   for (const line of enable) say(`  ${line}`);
   return 0;
+}
+
+/** What may be paths in the models file. */
+async function pathsIn(modelsFile: string): Promise<string[]> {
+  if (modelsFile === '') return [];
+  const { folder, models } = await readModelsFile(modelsFile);
+  return [...models.values()].flatMap(({ model, templatePath }) => [resolve(folder, model), ...(templatePath === undefined ? [] : [templatePath])]);
 }
 
 /** Refuses what ends a line: the rest of the path would be a setting of the unit. */

@@ -37,8 +37,9 @@ export const plainBounds: readonly Bound[] = [
 ];
 
 /**
- * Restricts files to what the server needs with these settings. MemoryDenyWriteExecute would break
- * V8, which generates code; PrivateDevices would hide GPUs.
+ * Restricts files to what the server needs with these settings. `names` may be paths, also those of
+ * the models file. MemoryDenyWriteExecute would break V8, which generates code; PrivateDevices
+ * would hide GPUs.
  */
 export function fileBounds(names: readonly string[], values: ServerValues, folder: string): readonly Bound[] {
   const { hub, sessions, state } = findPlaces();

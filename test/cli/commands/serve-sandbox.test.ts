@@ -2,11 +2,12 @@
 // so a stand-in program sets them with namespaces: files are read-only except in the named folders,
 // and /tmp is private.
 import { spawn, spawnSync } from 'node:child_process';
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { tmpdir } from 'node:os';
 import t, { type Test } from 'tap';
 import { plainBounds } from '#recua/cli/serve/sandbox.js';
+import { builtinPath } from '#recua/models/store.js';
 import { recua } from '../recua.js';
 
 const hasNamespaces = process.platform === 'linux' && spawnSync('unshare', ['-Urm', 'sh', '-c', 'mount -t tmpfs none /var/tmp && mount -o remount,bind,ro /']).status === 0;
@@ -120,6 +121,20 @@ t.test('files in the common temporary folder stay visible to the server', needs,
   t.equal(code, 0, stderr);
   t.equal(lineOf(stdout, 'PrivateTmp'), undefined);
   t.ok(['/tmp', '/var/tmp', folder].every((path) => wordsOf(lineOf(stdout, 'ReadWritePaths')!).includes(path)));
+});
+
+t.test('so do those that only the models file names', isTemporary ? { skip: 'needs a checkout outside /tmp' } : needs, async (t) => {
+  const [folder, other] = [folderOf(t), folderOf(t, tmpdir())];
+  copyFileSync(builtinPath, join(other, 'mine.gguf'));
+  writeFileSync(join(other, 'a.jinja'), '{{ messages }}');
+  const env = withManager(folder, standIn);
+  const models = join(folder, 'models.json');
+  for (const [own, isHidden] of [[{ model: join(other, 'mine.gguf') }, false], [{ model: 'builtin', template: join(other, 'a.jinja') }, false], [{ model: 'builtin' }, true]] as const) {
+    writeFileSync(models, JSON.stringify({ models: { own } }));
+    const { code, stdout, stderr } = await recua(['serve', 'install', '--models', models, '--print'], '', { env });
+    t.equal(code, 0, stderr);
+    t.equal(lineOf(stdout, 'PrivateTmp'), isHidden ? 'true' : undefined, JSON.stringify(own));
+  }
 });
 
 t.test('if the manager cannot set file bounds, or they hide a device, the unit has none, and that is reported', { skip: process.platform === 'linux' ? false : 'needs Linux' }, async (t) => {
