@@ -181,10 +181,12 @@ export class Dialogue {
   }
 
   async save(): Promise<void> {
+    const { isSaved } = this.keeper;
     try {
       await this.keeper.save(this.session());
     } catch (thrown) {
-      this.complain(thrown);
+      // The reason once; #leave reminds of it.
+      if (isSaved) this.complain(thrown);
     }
   }
 
@@ -389,8 +391,9 @@ export class Dialogue {
   async #leave(): Promise<void> {
     this.input.onInterrupt = () => process.exit(stopCode());
     await this.saveKv();
-    const { name, automatic } = this.keeper;
-    if (automatic && name !== undefined && this.conversation.exchanges.length > 0) {
+    const { name, automatic, isSaved } = this.keeper;
+    if (!isSaved) this.input.say('The last turns are not saved.');
+    else if (automatic && name !== undefined && this.conversation.exchanges.length > 0) {
       this.input.say(`Saved as ${name}. Continue: recua chat --resume ${/[ ]/.test(name) ? `"${name}"` : name}`);
     }
   }

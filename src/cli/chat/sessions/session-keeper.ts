@@ -1,5 +1,7 @@
 // Keeps a running chat in its file: finds a name, holds the lock, saves after each turn. One per
-// chat. A file that another chat has open is left alone.
+// chat. A file that another chat has open is left alone, and so is one that another program, which
+// knows no locks, has changed.
+import { stat } from 'node:fs/promises';
 import { lockHolder, tryLock } from '../../../system/lock-file.js';
 import type { Lock } from '../../../system/lock-file.js';
 import { RecuaError } from '../../../errors.js';
@@ -14,6 +16,9 @@ export class SessionKeeper {
   /** The file that this keeper named itself. */
   #named: string | undefined;
   #lock: Lock | undefined;
+  /** The file as this keeper took or wrote it. */
+  #version: string | undefined;
+  #isSaved = true;
 
   constructor(folder: string, automatic: boolean) {
     this.#folder = folder;
@@ -57,7 +62,7 @@ export class SessionKeeper {
       await lock.release();
       throw taken(name);
     }
-    const moves = before !== undefined && (before === this.#named || isSuggested(nameOf(before), exchanges[0]));
+    const moves = before !== undefined && !(await this.#isChanged()) && (before === this.#named || isSuggested(nameOf(before), exchanges[0]));
     try {
       if (moves) await moveSession(before, path);
     } catch (thrown) {
@@ -86,11 +91,28 @@ export class SessionKeeper {
     await this.#take(undefined, undefined);
   }
 
-  /** Saves a turn; the first turn gives the file its name. */
+  /** False if the last turn could not be saved. */
+  get isSaved(): boolean {
+    return this.#isSaved;
+  }
+
+  /** Saves a turn; the first turn gives the file its name. Throws `session_changed`. */
   async save(session: Session): Promise<void> {
     if (!this.automatic) return;
+    this.#isSaved = false;
     if (this.#path === undefined) await this.#name(session);
+    if (await this.#isChanged()) {
+      throw new RecuaError('session_changed', `Another program has changed the saved chat ${this.name}, so it is not overwritten. To save this conversation, give it another name: /save <name>`);
+    }
     await saveSession(this.#path!, session);
+    this.#version = await versionOf(this.#path!);
+    this.#isSaved = true;
+  }
+
+  /** A file that was removed is written again. */
+  async #isChanged(): Promise<boolean> {
+    const now = await versionOf(this.#path!);
+    return now !== undefined && now !== this.#version;
   }
 
   async release(): Promise<void> {
@@ -127,7 +149,15 @@ export class SessionKeeper {
     await this.release();
     this.#path = path;
     this.#lock = lock;
+    this.#isSaved = true;
+    this.#version = path === undefined ? undefined : await versionOf(path);
   }
+}
+
+/** Undefined if there is no file. */
+async function versionOf(path: string): Promise<string | undefined> {
+  const found = await stat(path, { bigint: true }).catch(() => undefined);
+  return found && `${found.ino} ${found.size} ${found.mtimeNs}`;
 }
 
 function taken(name: string): RecuaError {

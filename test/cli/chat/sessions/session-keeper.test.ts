@@ -25,6 +25,25 @@ t.test('a chat is saved after each turn, privately, under a name made of its day
   t.equal(statSync(kv(chat.home, nameIn(chat.home))).mode & 0o777, 0o600);
 });
 
+t.test('a file that another program changed is not overwritten; the chat goes on under another name', async (t) => {
+  const chat = await openChat(t, ['--temp', '0']);
+  await chat.say('Hello');
+  const name = nameIn(chat.home);
+  const path = join(chat.home, 'sessions', `${name}.json`);
+  const edited = JSON.stringify({ ...JSON.parse(readFileSync(path, 'utf8')) as object, system: 'Edited.' });
+  writeFileSync(path, edited);
+  t.match(await chat.say('Who are you?'), new RegExp(`Another program has changed the saved chat ${name}, so it is not\\s+overwritten[^]*/save <name>`));
+  t.equal(readFileSync(path, 'utf8'), edited);
+  t.match(await chat.say('/save mine'), new RegExp(`Saved as mine\\. ${name} stays as it was`));
+  t.equal(readFileSync(path, 'utf8'), edited);
+  await chat.say('And now?');
+  t.equal((JSON.parse(readFileSync(join(chat.home, 'sessions', 'mine.json'), 'utf8')) as { messages: unknown[] }).messages.length, 6);
+  writeFileSync(join(chat.home, 'sessions', 'mine.json'), edited);
+  await chat.say('Bye.');
+  await chat.leave();
+  t.match(chat.text(), /The last turns are not saved\./);
+});
+
 t.test('--no-save writes nothing anywhere, but /save NAME still does', async (t) => {
   const chat = await openChat(t, ['--no-save', ...always('ok')]);
   await chat.say('Hello');
