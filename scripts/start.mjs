@@ -34,6 +34,16 @@ if (process.env.npm_lifecycle_event) {
 }
 
 const given = process.argv.slice(2);
-const namesModel = given.some((argument) => /^(-m|--model)(=|$)/.test(argument)) || (given.length > 0 && !given[0].startsWith('-'));
-const { main } = await import(pathToFileURL(join(place.dist, 'cli', 'main.js')).href);
-process.exitCode = await main(['api', ...(namesModel ? [] : ['builtin']), ...given]);
+const part = async (...path) => await import(pathToFileURL(join(place.dist, 'cli', ...path)).href);
+process.exitCode = await (await part('main.js')).main(['api', ...(await namesModel() ? [] : ['builtin']), ...given]);
+
+async function namesModel() {
+  const [{ api }, { parseArguments }] = [await part('commands', 'api.js'), await part('flags', 'arguments.js')];
+  try {
+    const { operands, values } = parseArguments('api', api.flags, given);
+    return operands.length > 0 || values.model !== '';
+  } catch {
+    // The command itself says what is wrong.
+    return true;
+  }
+}

@@ -147,6 +147,11 @@ export interface Asker {
   priority: number;
   /** Only requests with the same salt share the prompt's KV; absent: those without a salt. */
   salt?: string;
+  /**
+   * It asks for another answer of a request of which one answer has begun: it has a place even if
+   * the queue is full, waits without a limit and gives way to nobody.
+   */
+  follows?: boolean;
 }
 
 /** Messages and tools are JSON texts, written once by the server and parsed once by native code. */

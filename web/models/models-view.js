@@ -50,7 +50,7 @@ export function ModelsView() {
     <h1 id="models-title">Models</h1>
     <${ModelsError} />
     <${HubSearch} />
-    ${list.some(({ fixed }) => fixed) && html`<p class="dim">This server serves only ${list[0]?.id}. To use other models, also those that you pull here, start it as <code>recua api</code>, without naming a model.</p>`}
+    ${list.some(({ fixed }) => fixed) && html`<p class="dim">This server serves only ${list[0]?.id}. To use other models, including those that you pull here, stop it and run <code>recua api</code> without the name of a model.</p>`}
     ${asked && list.length === 0 && !error && html`<p class="dim">This server has no models yet. Search for one above, or run <code>recua pull owner/repo</code>.</p>`}
     ${list.length > 0 && html`<div class="table wide stacked models-table" tabindex="0" role="region" aria-label="Models of this server"><table>
       <thead><tr><th>Model</th><th>State</th><th class="align-right">Memory</th><th class="align-right">Parameters</th><th class="align-right">Quantization</th><th class="align-right">Context</th><th><span class="hidden">Actions</span></th></tr></thead>

@@ -85,7 +85,7 @@ export function NowView() {
       <${Curve} label="Cached" values=${points.map(({ cached }) => cached)} most=${mostKept} text=${percent} />
       <${Curve} label="Memory" values=${points.map((point) => point.memory)} most=${mostKept} text=${bytes} />
     </div>
-    <p class="dim note">The last three minutes, or since you opened this page.</p>
+    <p class="dim note">Since you opened this page, at most the last three minutes.</p>
     <h2>Active models</h2>
     ${here.length === 0 ? html`<p class="dim">No model is loaded.</p>` : html`<div class="table wide stacked" tabindex="0" role="region" aria-label="Active models"><table>
       <thead><tr><th>Model</th><th>State</th><th>Slots</th><th class="align-right">Waiting</th><th class="align-right">Speed</th><th class="align-right">Memory</th><th>Device</th><th>Unloads</th></tr></thead>

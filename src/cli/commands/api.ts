@@ -11,7 +11,7 @@ import { settingFlags, settingValues } from '../flags/setting-flags.js';
 import { openOutput, serve, servingOf } from '../serve/serving.js';
 import { register } from '../serve/state-file.js';
 import type { Registration } from '../serve/state-file.js';
-import { ignoreUserSignals, watchSignals } from '../terminal/signals.js';
+import { tellUserSignals, watchSignals } from '../terminal/signals.js';
 import { recuaVersion } from './version.js';
 
 /** The flags of every command that starts a server. */
@@ -57,7 +57,7 @@ export const api = command({
     let registration: Registration | undefined;
     // Watched before the record is written: a server that was stopped must not look crashed.
     const stop = watchSignals();
-    ignoreUserSignals((name) => output.log('info', `${name} does nothing: a log file that was moved is begun anew without it.`));
+    tellUserSignals((name) => output.log('info', `${name} does nothing: a log file that was moved is begun anew without it.`));
     try {
       if (values.stateFile !== '') {
         registration = await register(resolve(values.stateFile), {

@@ -57,12 +57,8 @@ export function watchSignals(onSecond: () => void = () => process.exit(stopCode(
   };
 }
 
-/**
- * For servers. Some daemons reopen their logs or show their state on SIGUSR1 or SIGUSR2, so people
- * and logrotate send them. Node would let every user of the machine debug the process after the
- * first, and the second would end it.
- */
-export function ignoreUserSignals(told: (name: string) => void): void {
+/** For servers; main already keeps these signals from doing anything. */
+export function tellUserSignals(told: (name: string) => void): void {
   for (const name of ['SIGUSR1', 'SIGUSR2'] as const) process.on(name, () => told(name));
 }
 

@@ -20,6 +20,8 @@ export class PendingRequest {
   readonly id: number;
   readonly type: RequestMessage['type'];
   readonly client: string;
+  /** See `Asker`. */
+  readonly follows: boolean;
   /** The current engine process has it … */
   sent = false;
   /** … and has accepted the prompt as valid and fitting … */
@@ -42,7 +44,9 @@ export class PendingRequest {
   constructor(message: RequestMessage, event: PendingRequest['event'], fail: PendingRequest['fail'], released: Released) {
     this.id = message.id;
     this.type = message.type;
-    this.client = ('request' in message ? message.request.asker?.client : undefined) ?? '';
+    const { client = '', follows = false } = ('request' in message ? message.request.asker : undefined) ?? {};
+    this.client = client;
+    this.follows = follows;
     if (message.type === 'chat' || message.type === 'complete') this.soFar = new AnswerSoFar(message.request);
     this.#message = seeded(message);
     this.event = event;
@@ -191,7 +195,7 @@ export abstract class EngineRequests implements Engine {
    * run. Returns whether it did.
    */
   protected makeRoom(call: PendingRequest): boolean {
-    const waiting = this.unsent.filter((one) => one !== call && !one.soFar?.hasStarted);
+    const waiting = this.unsent.filter((one) => one !== call && !one.follows && !one.soFar?.hasStarted);
     const counts = new Map<string, number>();
     for (const { client } of waiting) counts.set(client, (counts.get(client) ?? 0) + 1);
     const greediest = whoGivesWay(counts, call.client);

@@ -79,7 +79,7 @@ class SingleModel implements SingleModelPool {
 
   async unload(name: string): Promise<PoolModel> {
     this.#check(name);
-    throw new RecuaError('model_fixed', 'This server was started with one model, which is loaded as long as it runs. Start it without a model to load and unload models.');
+    throw new RecuaError('model_fixed', 'This server was started with one model, which is loaded as long as it runs. To load and unload models, start the server without naming one.');
   }
 
   onChange(listener: (model: PoolModel) => void): () => void {

@@ -46,7 +46,7 @@ export class Intake {
   /** Whether samplers guess ahead. */
   readonly #guesses: boolean;
   /** The requests being prepared, in order of arrival. */
-  readonly #preparing = new Map<number, { cancelled: CancelFlag; client: string; endsThinking: boolean; continues: boolean }>();
+  readonly #preparing = new Map<number, { cancelled: CancelFlag; client: string; endsThinking: boolean; stays: boolean }>();
 
   constructor(
     addon: NativeAddon, loaded: LoadedModel, active: ActiveRequests, arrivals: Arrivals, poolShare: PoolShare, guesses: boolean,
@@ -87,7 +87,7 @@ export class Intake {
    */
   #makeRoom({ client }: Asker = anyone): boolean {
     const counts = this.#hooks.waiting.byClient();
-    const preparing = [...this.#preparing].filter(([id, { continues }]) => !continues && this.#active.has(id));
+    const preparing = [...this.#preparing].filter(([id, { stays }]) => !stays && this.#active.has(id));
     for (const [, { client: of }] of preparing) counts.set(of, (counts.get(of) ?? 0) + 1);
     const greediest = whoGivesWay(counts, client);
     if (greediest === undefined) return false;
@@ -111,15 +111,15 @@ export class Intake {
     const { context, model, options } = this.#loaded;
     const refusal = notGenerating(this.#loaded.description);
     if (refusal || !context) return this.#hooks.fail(id, refusal ?? new RecuaError('closed', 'The model is closed.'));
-    if (this.#active.size >= context.sequences + options.queueSize && !this.#makeRoom(request.asker)) {
+    const { client, priority, follows = false } = request.asker ?? anyone;
+    if (!follows && this.#active.size >= context.sequences + options.queueSize && !this.#makeRoom(request.asker)) {
       const waiting = this.#active.size - context.sequences;
       return this.#hooks.fail(id, new RecuaError('queue_full', `The queue is full (${context.sequences} running, ${waiting} waiting); try again in a moment.`));
     }
     const cancelled = newCancelFlag();
-    const { client, priority } = request.asker ?? anyone;
     const whenGone = (stop: () => void): void => this.#active.whenEnded(id, stop);
     this.#active.set(id, undefined);
-    const own = { cancelled, client, endsThinking: begun?.endsThinking ?? false, continues: begun !== undefined && begun.startedMs > 0 };
+    const own = { cancelled, client, endsThinking: begun?.endsThinking ?? false, stays: follows || (begun !== undefined && begun.startedMs > 0) };
     this.#preparing.set(id, own);
     this.#arrivals.came();
     let leave: (() => void) | undefined;

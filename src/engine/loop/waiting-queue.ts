@@ -11,13 +11,15 @@ export class WaitingQueue {
   readonly sequences: Sequence[] = [];
   readonly #order = new FairOrder();
   readonly #sinceMs = new Map<Sequence, number>();
+  /** Those that wait without a limit, and give way to nobody. */
+  readonly #staying = new Set<Sequence>();
   readonly #timeoutMs: number;
   readonly #giveUp: (sequence: Sequence, error: RecuaError) => void;
   #timer: NodeJS.Timeout | undefined;
 
   /**
    * Sequences wait `timeoutMs` at most; 0: no limit. `giveUp` ends those that leave unserved. Both
-   * concern only those that have never run.
+   * concern neither those that have run before nor those of an asker that `follows`.
    */
   constructor(timeoutMs: number, giveUp: (sequence: Sequence, error: RecuaError) => void) {
     this.#timeoutMs = timeoutMs;
@@ -31,7 +33,8 @@ export class WaitingQueue {
   /** Returns its position; 1 is next. `sinceMs`: when its request arrived, to be prepared first. */
   add(sequence: Sequence, asker: Asker | undefined, sinceMs: number): number {
     this.#order.enter(sequence, asker);
-    this.#sinceMs.set(sequence, sequence.continues ? Infinity : sinceMs);
+    if (sequence.continues || asker?.follows === true) this.#staying.add(sequence);
+    this.#sinceMs.set(sequence, this.#staying.has(sequence) ? Infinity : sinceMs);
     this.sequences.push(sequence);
     this.sort();
     if (this.#timeoutMs > 0) this.#setTimer();
@@ -46,7 +49,7 @@ export class WaitingQueue {
   byClient(): Map<string, number> {
     const counts = new Map<string, number>();
     for (const sequence of this.sequences) {
-      if (sequence.continues) continue;
+      if (this.#staying.has(sequence)) continue;
       const of = this.#order.clientOf(sequence);
       counts.set(of, (counts.get(of) ?? 0) + 1);
     }
@@ -55,7 +58,7 @@ export class WaitingQueue {
 
   /** Gives up the last sequence of this client. Returns whether it has one. */
   giveWay(client: string): boolean {
-    const last = this.sequences.findLast((sequence) => !sequence.continues && this.#order.clientOf(sequence) === client);
+    const last = this.sequences.findLast((sequence) => !this.#staying.has(sequence) && this.#order.clientOf(sequence) === client);
     if (!last) return false;
     this.remove(last);
     this.#giveUp(last, gaveWay());
@@ -73,6 +76,7 @@ export class WaitingQueue {
   left(sequence: Sequence): void {
     this.#order.leave(sequence);
     this.#sinceMs.delete(sequence);
+    this.#staying.delete(sequence);
   }
 
   close(): void {

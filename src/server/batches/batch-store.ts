@@ -1,5 +1,6 @@
 // The record of each batch, and its own copy of the requests, which outlives the uploaded file.
 // Private to the user. Several servers may share the folder; only one of them works on a batch.
+import type { ProcessIdentity } from '../../system/process-identity.js';
 import { randomBytes } from 'node:crypto';
 import { copyFile, link, lstat, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -45,6 +46,8 @@ export interface BatchRecord {
   errorId: string;
   /** Name of the API key that it belongs to. */
   by?: string | undefined;
+  /** The process in whose queue it is. */
+  server?: ProcessIdentity | undefined;
   /** How long to keep these files. */
   outputSeconds: number | undefined;
 }

@@ -1,6 +1,7 @@
 // OpenAI's batches: maps paths to routes. Mounted by app.
 import type { Request, RequestHandler, Response } from 'express';
 import { RecuaError } from '../../errors.js';
+import { ownIdentity } from '../../system/process-identity.js';
 import { readAll } from '../exchange/admission.js';
 import type { Dialect } from '../exchange/dialect.js';
 import { fileNotFound, filesOf } from '../files/file-store.js';
@@ -44,7 +45,8 @@ export const batches: Dialect = {
     const create: RequestHandler = async (req, res) => {
       const owner = gateway.ownerOf(res);
       const { asked, told } = readAll(req, readBatch);
-      const record: BatchRecord = owner.name === undefined ? asked : { ...asked, by: owner.name };
+      const server = await ownIdentity().catch(() => undefined);
+      const record: BatchRecord = { ...asked, ...(owner.name === undefined ? {} : { by: owner.name }), ...(server && { server }) };
       const { id, input_file_id: input } = record.batch;
       const giveUpPlace = queue.place(owner.name);
       try {

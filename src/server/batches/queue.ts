@@ -3,6 +3,7 @@
 import { RecuaError, type ErrorCode } from '../../errors.js';
 import { atTime, lookMs } from '../../system/clock.js';
 import { tryLock, type Lock } from '../../system/lock-file.js';
+import { lifeOf, ownIdentity, sameProcess } from '../../system/process-identity.js';
 import { StoreFull } from '../files/file-store.js';
 import { isDamage } from '../kept/damaged-files.js';
 import { keepingError } from '../kept/kept-folder.js';
@@ -20,6 +21,8 @@ const times = {
   turnMs: 5 * 60_000,
   /** When to check again for a batch that another server works on. */
   lockedMs: 2_000,
+  /** When to check again whether the server lives in whose queue a batch is. */
+  elsewhereMs: 10_000,
   /** When to check again for a batch of another server's key or models. */
   strangerMs: 60_000,
   /** When to try again if the folder cannot be read or written: perhaps the disk is full. */
@@ -58,6 +61,8 @@ export class BatchQueue {
   #work: BatchWork | undefined;
   /** Resolves when it is known whether the next batch can run here. */
   #picked: Promise<unknown> = Promise.resolve();
+  /** Its id. */
+  #picking: string | undefined;
   #isBusy = false;
   #going: Promise<void> = Promise.resolve();
 
@@ -97,6 +102,8 @@ export class BatchQueue {
   }
 
   add(id: string, by: string | undefined): void {
+    // It may have been noticed since it was stored.
+    this.#take(id);
     this.#enqueue({ id, by });
   }
 
@@ -106,7 +113,7 @@ export class BatchQueue {
    */
   notice({ batch, by }: BatchRecord): void {
     const { id } = batch;
-    if (isOver(batch) || this.#work?.record.batch.id === id || this.#later.has(id) || this.#cancelling.has(id) || this.#waiting.some((one) => one.id === id)) return;
+    if (isOver(batch) || id === this.#picking || this.#work?.record.batch.id === id || this.#later.has(id) || this.#cancelling.has(id) || this.#waiting.some((one) => one.id === id)) return;
     this.#addLater({ id, by, isFound: true, isOthers: true }, Date.now() + this.#times.lockedMs);
   }
 
@@ -175,6 +182,7 @@ export class BatchQueue {
   async #go(): Promise<void> {
     this.#isBusy = true;
     for (let next = this.#next(); next && !this.#places.gateway.traffic.draining; next = this.#next()) {
+      this.#picking = next.id;
       const picking = this.#pick(next);
       this.#picked = picking.catch(() => undefined);
       try {
@@ -187,6 +195,7 @@ export class BatchQueue {
         if (RecuaError.from(thrown).code !== 'batch_not_found') this.#addLater(next, Date.now() + this.#times.unwritableMs);
       }
       this.#work = undefined;
+      this.#picking = undefined;
     }
     this.#isBusy = false;
   }
@@ -244,6 +253,7 @@ export class BatchQueue {
       this.#later.delete(id);
       this.#enqueue(entry);
     };
+    this.#later.get(id)?.stop();
     this.#later.set(id, { stop: atTime(atMs, due, this.#times.lookMs), entry });
   }
 
@@ -251,6 +261,11 @@ export class BatchQueue {
   async #pick(entry: Waiting): Promise<Lock | undefined> {
     const { id } = entry;
     const { store } = this.#places;
+    if (entry.isFound && await isElsewhere(await store.get(id))) {
+      entry.isOthers = true;
+      this.#addLater(entry, Date.now() + this.#times.elsewhereMs);
+      return undefined;
+    }
     const lock = await tryLock(await store.lockOf(id));
     if (!lock) {
       // Another server holds it, perhaps one that is about to stop.
@@ -285,4 +300,9 @@ export class BatchQueue {
     // A file that cannot be read is told of by the work.
     return !await anyModelIs(has, await store.inputOf(batch.id), batch.endpoint, config.bodyLimitBytes).catch(() => true);
   }
+}
+
+/** Whether it is in the queue of another server that lives. */
+async function isElsewhere({ server }: BatchRecord): Promise<boolean> {
+  return server !== undefined && !sameProcess(server, await ownIdentity()) && await lifeOf(server) === 'alive';
 }

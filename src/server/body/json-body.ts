@@ -51,8 +51,11 @@ export function takeBody(req: Request): unknown {
   return body;
 }
 
-/** `takesAnyType`: whether this request's body may lack the JSON media type. */
-export function jsonBody(limitBytes: number, memory: BodyMemory, takesAnyType: (req: Request) => boolean = () => false): RequestHandler[] {
+/**
+ * Calls `arrived` when a body is complete. `takesAnyType`: whether this request's body may lack the
+ * JSON media type.
+ */
+export function jsonBody(limitBytes: number, memory: BodyMemory, arrived: (res: Response) => void, takesAnyType: (req: Request) => boolean = () => false): RequestHandler[] {
   const most = Math.min(limitBytes, memory.largestBody);
   const typed: RequestHandler = (req, res, next) => (takesAnyType(req) ? next() : requireJson(req, res, next));
   return [typed, async (req: Request, res: Response, next: NextFunction) => {
@@ -61,9 +64,13 @@ export function jsonBody(limitBytes: number, memory: BodyMemory, takesAnyType: (
     res.once('close', () => share.release());
     try {
       const bytes = await readBody(req, res, most, share);
-      await rounds.next();
       share.arrived();
-      req.body = await parse(bytes, share, () => (bytes.length >= largeBytes ? rounds.next() : undefined));
+      arrived(res);
+      await rounds.next();
+      req.body = await parse(bytes, share, async () => {
+        if (bytes.length >= largeBytes) await rounds.next();
+        if (res.destroyed) throw new RecuaError('cancelled', 'The client went away while its request was being read.');
+      });
     } catch (thrown) {
       share.release();
       throw thrown;
@@ -99,7 +106,7 @@ export function hasBody({ headers }: Pick<Request, 'headers'>): boolean {
 }
 
 /** `turn` is awaited before each step. */
-async function parse(bytes: Buffer, share: BodyShare, turn: () => Promise<void> | undefined): Promise<unknown> {
+async function parse(bytes: Buffer, share: BodyShare, turn: () => Promise<void>): Promise<unknown> {
   if (bytes.length === 0) {
     throw new RecuaError('invalid_json', 'Expected a JSON object as the request body, got an empty body.');
   }

@@ -1,12 +1,15 @@
-// The answers of a request for several. A request whose first answer has a place is not refused
-// later: its other answers that find the queue full each wait for the end of one that has a place.
-// Called by chat-exchange.
+// The answers of a request for several. Once one of them has begun, the queue refuses none of the
+// others: each that finds it full waits for the end of another one, and of the last one, the next
+// takes over the place. Called by chat-exchange.
 import type { Answer, Released } from '../../engine/api.js';
 import { RunningAnswer } from '../../engine/gateway/answer.js';
-import { RecuaError } from '../../errors.js';
+import { RecuaError, type ErrorCode } from '../../errors.js';
 import type { EngineRequest } from './dialect.js';
 
 type Begin = (request: EngineRequest, signal: AbortSignal, released: Released) => Answer;
+
+/** What the queue refuses a request with. */
+const noPlace: ReadonlySet<ErrorCode> = new Set(['queue_full', 'queue_timeout']);
 
 export class Siblings {
   readonly #begin: Begin;
@@ -18,6 +21,7 @@ export class Siblings {
   #unbegun: number;
   /** Answers that have a place in the engine, or ask for one. */
   #placed = 0;
+  #hasBegun = false;
   readonly #waiting: (() => void)[] = [];
 
   /** `count`: of the answers. Calls `released` once none of their texts is needed any more. */
@@ -31,8 +35,12 @@ export class Siblings {
   }
 
   begin(request: EngineRequest): Answer {
+    if (this.#isAlone) {
+      const only = this.#begin(request, this.#signal, this.#released);
+      this.#unbegun--;
+      return only;
+    }
     this.#unbegun--;
-    if (this.#isAlone) return this.#begin(request, this.#signal, this.#released);
     let asked: Answer | undefined;
     let endsThinking = false;
     const left = new AbortController();
@@ -41,9 +49,14 @@ export class Siblings {
       endsThinking = true;
       asked?.endThinking();
     });
-    void this.#follow(answer, () => {
+    void this.#follow(answer, (follows) => {
       this.#held++;
-      asked = this.#begin(request, signal, this.#drop);
+      try {
+        asked = this.#begin(follows ? { ...request, asker: { client: '', priority: 0, ...request.asker, follows } } : request, signal, this.#drop);
+      } catch (thrown) {
+        this.#drop();
+        throw thrown;
+      }
       if (endsThinking) asked.endThinking();
       return asked;
     });
@@ -60,27 +73,32 @@ export class Siblings {
   };
 
   /** Passes what the engine says on to `answer`. */
-  async #follow(answer: RunningAnswer, ask: () => Answer): Promise<void> {
+  async #follow(answer: RunningAnswer, ask: (follows: boolean) => Answer): Promise<void> {
     let saysIt = false;
+    let follows = false;
     this.#placed++;
     for (;;) {
       try {
-        const asked = ask();
+        const asked = ask(follows);
         const { promptTokens, position } = await asked.accepted;
         answer.accept(promptTokens, position);
         for await (const delta of asked) {
           if (!saysIt) this.#drop();
-          saysIt = true;
+          saysIt = this.#hasBegun = true;
           answer.push(delta);
         }
         answer.end(await asked.finished);
+        this.#hasBegun = true;
         break;
       } catch (thrown) {
         const error = RecuaError.from(thrown);
-        if (error.code !== 'queue_full' || saysIt || this.#placed === 1) {
+        const isLast = this.#placed === 1;
+        if (!noPlace.has(error.code) || saysIt || follows || (isLast && !this.#hasBegun)) {
           answer.fail(error);
           break;
         }
+        follows = isLast;
+        if (isLast) continue;
         this.#placed--;
         await new Promise<void>((resolve) => this.#waiting.push(resolve));
       }

@@ -52,6 +52,8 @@ export class Traffic {
   readonly #open = new Map<Watched, Progress>();
   #looking: NodeJS.Timeout | undefined;
   readonly #running = new Map<Response, Running>();
+  /** Complete requests, which are perhaps not entered yet. */
+  readonly #arrived = new Set<Response>();
   readonly #whenIdle: (() => void)[] = [];
   #watch: () => void = () => undefined;
   readonly #whenDraining: (() => unknown)[] = [];
@@ -118,12 +120,33 @@ export class Traffic {
       if (!this.#running.delete(res)) return;
       if (work === 'answer') this.#watch();
       if (!res.writableFinished) controller.abort(new RecuaError('cancelled', 'The client went away before the answer was complete.'));
-      if (this.#running.size === 0) for (const resolve of this.#whenIdle.splice(0)) resolve();
+      this.#tellIdle();
     };
     // A socket that closed while the body was parsed has already emitted 'close'.
     if (res.destroyed || res.socket?.destroyed) leave();
     else res.once('close', leave);
     return controller.signal;
+  }
+
+  /**
+   * The request is complete: a stop waits for its reply, which may be a refusal. Reading a large
+   * body takes several turns of the event loop.
+   */
+  arrived(res: Response): void {
+    if (res.destroyed || res.socket?.destroyed) return;
+    this.#arrived.add(res);
+    res.once('close', () => {
+      this.#arrived.delete(res);
+      this.#tellIdle();
+    });
+  }
+
+  get #isIdle(): boolean {
+    return this.#running.size === 0 && this.#arrived.size === 0;
+  }
+
+  #tellIdle(): void {
+    if (this.#isIdle) for (const resolve of this.#whenIdle.splice(0)) resolve();
   }
 
   /** Counts a request that began work. */
@@ -191,7 +214,7 @@ export class Traffic {
 
   /** Resolves when nothing runs any more, after at most `withinMs`. */
   async idle(withinMs: number): Promise<void> {
-    const empty = this.#running.size === 0 ? undefined : new Promise<void>((resolve) => this.#whenIdle.push(resolve));
+    const empty = this.#isIdle ? undefined : new Promise<void>((resolve) => this.#whenIdle.push(resolve));
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<void>((resolve) => (timer = setTimeout(resolve, withinMs)));
     await Promise.race([late, Promise.all([empty, this.#stopping])]);

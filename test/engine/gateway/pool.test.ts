@@ -209,7 +209,7 @@ t.test('a failed load is reported to all its requests; a model that cannot fit i
   t.equal((await pool.find('bad')).pid, undefined);
   models.bad!.fake = {};
   t.match((await pool.load('bad')).state, { state: 'loaded' }, 'an explicit load tries again');
-  t.match(await failure(pool.lease('large')), { code: 'model_too_large', status: 507, message: /memory: 2\.9 GiB needed, 1000 MiB there/ });
+  t.match(await failure(pool.lease('large')), { code: 'model_too_large', status: 507, message: /it needs 2\.9 GiB of memory, and models may have 1000 MiB/ });
   t.ok(planned.includes('large'));
 });
 

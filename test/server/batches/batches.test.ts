@@ -1,4 +1,5 @@
 // OpenAI's batches with the official client, over the fake engine.
+import { spawn } from 'node:child_process';
 import { appendFileSync, existsSync, promises, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { syncBuiltinESMExports } from 'node:module';
@@ -23,6 +24,7 @@ import { KeptFolder } from '#recua/server/kept/kept-folder.js';
 import { everyone, ownerWith } from '#recua/server/kept/owner.js';
 import { makeConfig } from '#recua/settings/config.js';
 import { tryLock } from '#recua/system/lock-file.js';
+import { identityOf } from '#recua/system/process-identity.js';
 import { ownFolder, post, startApp, until, type AppUnderTest } from '../app-under-test.js';
 import { echo, FakeEngine, hang, messagesOf } from '../fake-engine.js';
 import { FakePool } from '../fake-pool.js';
@@ -489,6 +491,49 @@ t.test('a stop while a batch is picked leaves it to the next start', async (t) =
   t.ok(lock, 'the batch is free');
   await lock?.release();
   t.strictSame(order, []);
+});
+
+/** A batch in the store of `ownQueue` that its queue does not know. */
+async function stored(store: BatchStore, more: Partial<BatchRecord> = {}): Promise<BatchRecord> {
+  const record = { ...readBatch(Fields.of({ input_file_id: 'x', endpoint: chat, completion_window: '24h' })), ...more };
+  await writeFile(await store.inputOf(record.batch.id), jsonl([line('a')]));
+  await store.put(record);
+  return record;
+}
+
+t.test('a batch in the queue of another server that lives stays there, and is taken over after that', async (t) => {
+  const { store, order, queue, completed } = ownQueue(t, BatchStore, { lockedMs: 5, elsewhereMs: 10 });
+  const other = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1e6)']);
+  t.teardown(() => other.kill('SIGKILL'));
+  queue.notice(await stored(store, { server: await identityOf(other.pid!) }));
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  t.strictSame(order, []);
+  other.kill('SIGKILL');
+  await completed();
+  t.equal(order.length, 1);
+});
+
+t.test('a batch that somebody asks for again and again waits in one place of the queue', async (t) => {
+  let looks = 0;
+  class Counting extends BatchStore {
+    override async lockOf(id: string): Promise<string> {
+      looks++;
+      await new Promise((resolve) => setTimeout(resolve, 5));
+      return await super.lockOf(id);
+    }
+  }
+  const { store, queue, completed } = ownQueue(t, Counting, { lockedMs: 50 });
+  const record = await stored(store);
+  const lock = await tryLock(await store.lockOf(record.batch.id));
+  for (let i = 0; i < 100; i++) {
+    queue.notice(record);
+    await new Promise((resolve) => setTimeout(resolve, 3));
+  }
+  looks = 0;
+  await new Promise((resolve) => setTimeout(resolve, 500));
+  t.ok(looks <= 10, `${looks} looks in ten times the interval`);
+  await lock!.release();
+  await completed();
 });
 
 t.test('keys take turns', async (t) => {

@@ -49,3 +49,25 @@ t.test('the steps of a large body share no turn of the event loop', async (t) =>
   t.equal(steps.length, 3, 'decoded, parsed, read');
   t.equal(new Set(steps).size, 3);
 });
+
+t.test('a stop waits for a request that is complete, even while its large body is parsed', async (t) => {
+  for (const step of ['decoded', 'parsed']) {
+    const app = await startApp(t);
+    const large = body(JSON.stringify('x'.repeat(2 ** 21)));
+    let closed: Promise<void> | undefined;
+    const stop = (now: string): void => void (now === step && (closed ??= app.close(10_000)));
+    const [{ decode }, { parse }] = [TextDecoder.prototype, JSON];
+    t.capture(TextDecoder.prototype, 'decode', function (this: TextDecoder, ...args: Parameters<typeof decode>) {
+      if (args[0]?.byteLength === large.length) stop('decoded');
+      return decode.apply(this, args);
+    });
+    t.capture(JSON, 'parse', (...args: Parameters<typeof parse>) => {
+      if (args[0] === large) stop('parsed');
+      return parse(...args) as unknown;
+    });
+    const response = await post(`${app.url}/v1/chat/completions`, large);
+    t.equal(response.status, 503, step);
+    t.match(await response.json(), { error: { code: 'shutting_down' } });
+    await closed;
+  }
+});

@@ -98,3 +98,47 @@ t.test('an answer whose thinking is to end while it waits for a place knows it l
   t.equal(await second.finished, finish);
   t.equal(freed, 1);
 });
+
+t.test('the queue refuses no answer of a request of which one has begun, whoever takes its place', async (t) => {
+  const { url, engine } = await start(t, 1);
+  let isOver = false;
+  const crowd = Promise.all(Array.from({ length: 6 }, async () => {
+    while (!isOver) await (await post(`${url}/v1/completions`, { prompt: 'x', max_tokens: 2 })).text();
+  }));
+  let whole = 0;
+  for (let tries = 0; whole < 8 && tries < 400; tries++) {
+    const response = await post(`${url}/v1/completions`, { prompt: 'There was', n: 4, max_tokens: 3, ignore_eos: true, stream: true });
+    const text = await response.text();
+    if (response.status === 429) continue;
+    t.equal(events(text).at(-1), '[DONE]', text.slice(-300));
+    whole++;
+  }
+  t.equal(whole, 8);
+  isOver = true;
+  await crowd;
+  await until(() => engine.state.state === 'ready' && engine.state.status.running === 0);
+  t.equal(await bodyMemory(url), 0);
+});
+
+t.test('nor does the limit of waiting end it', async (t) => {
+  const engine = startEngine({ ...options, modelPath: builtinPath, contextSize: 1024, parallel: 1, queueSize: 10, queueTimeoutMs: 100 });
+  t.teardown(() => engine.close());
+  await engine.ready();
+  const { url } = await startApp(t, {}, engine);
+  const response = await post(`${url}/v1/completions`, { prompt: 'x', n: 4, max_tokens: 300, ignore_eos: true });
+  t.equal(response.status, 200);
+  t.equal((await response.json() as Reply).choices.length, 4);
+});
+
+t.test('an engine that throws leaves no memory taken', (t) => {
+  for (const count of [1, 2]) {
+    let freed = 0;
+    const siblings = new Siblings(count, () => { throw new RecuaError('internal_error', 'Broken.'); }, new AbortController().signal, () => freed++);
+    try {
+      siblings.begin(completion('x')).finished.catch(() => undefined);
+    } catch { /* Only the answer itself has failed. */ }
+    siblings.close();
+    t.equal(freed, 1, `${count} answers`);
+  }
+  t.end();
+});
