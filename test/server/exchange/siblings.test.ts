@@ -6,7 +6,7 @@ import { RunningAnswer } from '#recua/engine/gateway/answer.js';
 import { RecuaError } from '#recua/errors.js';
 import { builtinPath } from '#recua/models/store.js';
 import { Siblings } from '#recua/server/exchange/siblings.js';
-import { completion, options } from '../../engine/requests.js';
+import { completion, options, sampling } from '../../engine/requests.js';
 import { events, post, startApp, until } from '../app-under-test.js';
 
 interface Reply {
@@ -99,28 +99,52 @@ t.test('an answer whose thinking is to end while it waits for a place knows it l
   t.equal(freed, 1);
 });
 
-t.test('the queue refuses no answer of a request of which one has begun, whoever takes its place', async (t) => {
-  const { url, engine } = await start(t, 1);
-  let isOver = false;
-  const crowd = Promise.all(Array.from({ length: 6 }, async () => {
-    while (!isOver) await (await post(`${url}/v1/completions`, { prompt: 'x', max_tokens: 2 })).text();
-  }));
-  let whole = 0;
-  for (let tries = 0; whole < 8 && tries < 400; tries++) {
-    const response = await post(`${url}/v1/completions`, { prompt: 'There was', n: 4, max_tokens: 3, ignore_eos: true, stream: true });
-    const text = await response.text();
-    if (response.status === 429) continue;
-    t.equal(events(text).at(-1), '[DONE]', text.slice(-300));
-    whole++;
-  }
-  t.equal(whole, 8);
-  isOver = true;
-  await crowd;
-  await until(() => engine.state.state === 'ready' && engine.state.status.running === 0);
-  t.equal(await bodyMemory(url), 0);
+t.test('if others take the place of an answer that ended, the next one follows all the same', async (t) => {
+  const asked: { answer: RunningAnswer; follows: boolean | undefined }[] = [];
+  const siblings = new Siblings(3, ({ asker }, _signal, released) => {
+    const answer = new RunningAnswer(() => undefined);
+    asked.push({ answer, follows: asker?.follows });
+    released();
+    return answer;
+  }, new AbortController().signal, () => undefined);
+  const turn = async (): Promise<void> => await new Promise((resolve) => setImmediate(resolve));
+  const finish = { finishReason: 'stop' } as Finish;
+  const full = new RecuaError('queue_full', 'The queue is full.');
+  const first = siblings.begin(completion('x'));
+  asked[0]!.answer.accept(1, 0);
+  asked[0]!.answer.end(finish);
+  await first.finished;
+  const [second, third] = [siblings.begin(completion('x')), siblings.begin(completion('x'))];
+  asked[1]!.answer.fail(full);
+  await turn();
+  asked[2]!.answer.fail(full);
+  await turn();
+  t.strictSame(asked.map(({ follows }) => follows), [undefined, undefined, undefined, true], 'one waits, and one has a place in any case');
+  asked[3]!.answer.accept(1, 0);
+  asked[3]!.answer.end(finish);
+  t.equal(await third.finished, finish);
+  await turn();
+  asked[4]!.answer.fail(new RecuaError('queue_timeout', 'Too long.'));
+  await turn();
+  t.equal(asked[5]!.follows, true);
+  asked[5]!.answer.accept(1, 0);
+  asked[5]!.answer.end(finish);
+  t.equal(await second.finished, finish);
 });
 
-t.test('nor does the limit of waiting end it', async (t) => {
+t.test('an answer that follows another one has a place in a full queue, and keeps it', async (t) => {
+  const engine = startEngine({ ...options, modelPath: builtinPath, contextSize: 1024, parallel: 1, queueSize: 1, queueTimeoutMs: 100 });
+  t.teardown(() => engine.close());
+  await engine.ready();
+  const ask = (client: string, follows = false) => engine.complete(completion('x', { maxTokens: 400, sampling: { ...sampling, ignoreEos: true }, asker: { client, priority: 0, follows } }));
+  const [running, waiting] = [ask('a'), ask('a', true)];
+  await waiting.accepted;
+  const more = ask('a', true);
+  await t.rejects(ask('b').finished, { code: 'queue_full' }, 'neither gives way');
+  for (const one of [running, waiting, more]) t.equal((await one.finished).finishReason, 'length');
+});
+
+t.test('the limit of waiting ends no answer of a request of which one has begun', async (t) => {
   const engine = startEngine({ ...options, modelPath: builtinPath, contextSize: 1024, parallel: 1, queueSize: 10, queueTimeoutMs: 100 });
   t.teardown(() => engine.close());
   await engine.ready();
