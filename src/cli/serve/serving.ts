@@ -33,7 +33,7 @@ import { findSettings, readModelsFile } from '../flags/models-file.js';
 import { modelShelf, type ServedFiles } from './model-shelf.js';
 import { savedChats } from './saved-chats.js';
 import type { LogFile } from './log-file.js';
-import { jsonLine } from '../terminal/log-line.js';
+import { jsonLine, plainLine } from '../terminal/log-line.js';
 import { checkContext, showLoading } from '../terminal/model-loading.js';
 import { engineLog, engineLogLevel, LoadingLine, makeLog, say, sayError } from '../terminal/output.js';
 import { aborted } from '../terminal/signals.js';
@@ -43,6 +43,7 @@ import { describePortInUse } from './port-owner.js';
 import { severalModels } from './several-models.js';
 import type { SeveralModels } from './several-models.js';
 import type { ServerRecord } from './state-file.js';
+import { StderrLog } from './stderr-log.js';
 
 /** What a server serves; `open` starts it. */
 export interface Serving {
@@ -152,8 +153,9 @@ export interface Output {
 export async function openOutput({ logLevel, logFormat }: Pick<Config, 'logLevel' | 'logFormat'>, path: string, managed: boolean): Promise<Output> {
   const isJson = logFormat === 'json';
   if (path === '') {
-    const log = makeLog(logLevel, isJson ? (...line) => say(jsonLine(...line)) : undefined);
-    return { log, tell: isJson ? (line) => log('info', line) : say, note: () => undefined, managed, quiet: managed || isJson, close: async () => { /* stderr stays open. */ } };
+    const stderr = new StderrLog((level, text, fields) => say(isJson ? jsonLine(level, text, fields) : plainLine(level, text)));
+    const log = makeLog(logLevel, stderr.write);
+    return { log, tell: isJson ? (line) => log('info', line) : say, note: () => undefined, managed, quiet: managed || isJson, close: () => stderr.close() };
   }
   let file: LogFile;
   try {

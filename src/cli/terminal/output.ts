@@ -1,7 +1,7 @@
 // Output: data goes to stdout, messages to stderr. Neither gets escape codes unless it is a
 // terminal.
 import { RecuaError } from '../../errors.js';
-import type { LogFields, LogLevel } from './log-line.js';
+import { plainLine, type LogFields, type LogLevel } from './log-line.js';
 import { plain } from './wording.js';
 
 /** The reader of stdout closed it (`recua run … | head`). This is not a failure. */
@@ -61,7 +61,7 @@ const levels = ['debug', 'info', 'warn', 'error', 'silent'] as const;
 
 /** A log that passes messages of at least the level `least` to `write`, by default to stderr. */
 export function makeLog(
-  least: LogLevel | 'silent', write: (level: LogLevel, text: string, fields?: LogFields) => void = (level, text) => say(`${level}: ${text.trimEnd()}`),
+  least: LogLevel | 'silent', write: (level: LogLevel, text: string, fields?: LogFields) => void = (level, text) => say(plainLine(level, text)),
 ): (level: LogLevel, text: string, fields?: LogFields) => void {
   return (level, text, fields) => {
     if (levels.indexOf(level) >= levels.indexOf(least)) write(level, text, fields);
