@@ -46,7 +46,7 @@ const limits = {
 /** For a client that opens a TLS connection and stays silent. */
 const handshakeTimeout = 20_000;
 
-/** After the drain time is over: time for the last error events to be sent. */
+/** After the drain time is over: time for the last error events and short replies to be sent. */
 const lastWordsMs = 1_000;
 
 export interface Listening {
@@ -126,6 +126,8 @@ export async function listen(options: ListenOptions): Promise<Listening> {
       else server.close(() => resolve());
     });
     upgrades.terminate();
+    // A list of models, a deletion: they are no work that a stop waits for, but must not be cut.
+    await traffic.replied(lastWordsMs);
     server.closeAllConnections();
     for (const socket of sockets) socket.destroy();
     await closed;

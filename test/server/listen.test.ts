@@ -131,6 +131,28 @@ t.test('close() ends answers that do not end by themselves, with an error', asyn
   t.equal(engine.cancelled, 2);
 });
 
+t.test('close() cuts off no short reply, such as a list', async (t) => {
+  const pool = singleModel(new FakeEngine(), served);
+  const list = pool.list.bind(pool);
+  let isAsked = false;
+  let answer = (): void => undefined;
+  const asked = new Promise<void>((resolve) => (answer = resolve));
+  pool.list = async () => {
+    isAsked = true;
+    await asked;
+    return await list();
+  };
+  const { url, close } = await listen({ pool, config: makeConfig({ port: 0 }) });
+  const reply = fetch(`${url}/v1/models`);
+  reply.catch(() => undefined);
+  await until(() => isAsked);
+  const closed = close(60_000);
+  await delay(50);
+  answer();
+  t.equal((await reply).status, 200);
+  await closed;
+});
+
 t.test('close() is not held up by idle or half-open connections', async (t) => {
   const { port, close, url } = await startApp(t);
   await (await fetch(`${url}/health`)).text();

@@ -1,6 +1,7 @@
 // The running requests. A stop lets them complete; a client that disconnects ends its own, and one
 // that reads nothing is disconnected. Made by app; routes enter their requests, listen drains them.
 // Gateway process.
+import { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Request, RequestHandler, Response } from 'express';
 import { RecuaError } from '../../errors.js';
@@ -52,8 +53,6 @@ export class Traffic {
   readonly #open = new Map<Watched, Progress>();
   #looking: NodeJS.Timeout | undefined;
   readonly #running = new Map<Response, Running>();
-  /** Complete requests, which are perhaps not entered yet. */
-  readonly #arrived = new Set<Response>();
   readonly #whenIdle: (() => void)[] = [];
   #watch: () => void = () => undefined;
   readonly #whenDraining: (() => unknown)[] = [];
@@ -120,33 +119,12 @@ export class Traffic {
       if (!this.#running.delete(res)) return;
       if (work === 'answer') this.#watch();
       if (!res.writableFinished) controller.abort(new RecuaError('cancelled', 'The client went away before the answer was complete.'));
-      this.#tellIdle();
+      if (this.#running.size === 0) for (const resolve of this.#whenIdle.splice(0)) resolve();
     };
     // A socket that closed while the body was parsed has already emitted 'close'.
     if (res.destroyed || res.socket?.destroyed) leave();
     else res.once('close', leave);
     return controller.signal;
-  }
-
-  /**
-   * The request is complete: a stop waits for its reply, which may be a refusal. Reading a large
-   * body takes several turns of the event loop.
-   */
-  arrived(res: Response): void {
-    if (res.destroyed || res.socket?.destroyed) return;
-    this.#arrived.add(res);
-    res.once('close', () => {
-      this.#arrived.delete(res);
-      this.#tellIdle();
-    });
-  }
-
-  get #isIdle(): boolean {
-    return this.#running.size === 0 && this.#arrived.size === 0;
-  }
-
-  #tellIdle(): void {
-    if (this.#isIdle) for (const resolve of this.#whenIdle.splice(0)) resolve();
   }
 
   /** Counts a request that began work. */
@@ -214,12 +192,31 @@ export class Traffic {
 
   /** Resolves when nothing runs any more, after at most `withinMs`. */
   async idle(withinMs: number): Promise<void> {
-    const empty = this.#isIdle ? undefined : new Promise<void>((resolve) => this.#whenIdle.push(resolve));
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<void>((resolve) => (timer = setTimeout(resolve, withinMs)));
-    await Promise.race([late, Promise.all([empty, this.#stopping])]);
-    clearTimeout(timer);
+    const empty = this.#running.size === 0 ? undefined : new Promise<void>((resolve) => this.#whenIdle.push(resolve));
+    await orLate(Promise.all([empty, this.#stopping]), withinMs);
   }
+
+  /**
+   * Resolves when the replies to requests that have arrived are flushed, whether these do work or
+   * not, except streams that go on; after at most `withinMs`.
+   */
+  async replied(withinMs: number): Promise<void> {
+    const replies = [...this.#open.keys()].filter(isShort);
+    await orLate(Promise.all(replies.map((one) => new Promise<void>((resolve) => one.once('close', resolve)))), withinMs);
+  }
+}
+
+function isShort(one: Watched): boolean {
+  if (!(one instanceof ServerResponse)) return false;
+  const { req, headersSent, writableEnded } = one as Response;
+  return req.complete && (!headersSent || writableEnded);
+}
+
+async function orLate(done: Promise<unknown>, withinMs: number): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<void>((resolve) => (timer = setTimeout(resolve, withinMs)));
+  await Promise.race([late, done]);
+  clearTimeout(timer);
 }
 
 /** Changes with each byte that the kernel takes; undefined if none waits for it. */
