@@ -92,6 +92,7 @@ ${twos.map((from) => `  http-request set-var(txn.two) ${beginning(from)} if !is_
   # A WebSocket, whose messages are not read here.
   use_backend responses if is_kept METH_GET
   use_backend replicas if asks
+  use_backend reads if METH_GET
   default_backend kept
 
 backend replicas
@@ -125,6 +126,10 @@ ${replicas.map((one) => server(one, { authorities, tlsName, more: ['check', 'int
 
 # Stored responses: a client reaches the replica that made its own.
 backend responses
+${byClient('conn-failure empty-response 503')}
+
+# Requests that only read: a replica that just stops may have closed their connection.
+backend reads
 ${byClient('conn-failure empty-response 503')}
 
 # Everything else. A request that a replica may have begun is not resent.

@@ -165,6 +165,17 @@ for (const kind of ['haproxy', 'nginx']) {
     let isOver = false;
     const all = bench.makeConversations({ ...traffic, naming: namings[kind] });
     const load = bench.run(url, key, all, { turns: (turn: number) => !isOver && turn < 14, tokens: 40, pauseMs: [50, 1500] });
+    const failures: string[] = [];
+    const read = async (path: string): Promise<void> => {
+      while (!isOver) {
+        const told = await fetch(url + path, { headers: { authorization: `Bearer ${key}` } }).then(async (reply) => {
+          await reply.text();
+          return reply.ok ? undefined : `${reply.status}`;
+        }, String);
+        if (told !== undefined) failures.push(`${path} ${told}`);
+      }
+    };
+    const reads = ['/v1/models', '/v1/files', '/v1/files', '/v1/files'].map(read);
     await wait(500);
     for (const one of replicas) {
       t.equal(await one.end('SIGTERM'), 0);
@@ -173,6 +184,8 @@ for (const kind of ['haproxy', 'nginx']) {
       await wait(2500);
     }
     isOver = true;
+    await Promise.all(reads);
+    t.strictSame(failures, []);
     const results = await load;
     t.ok(results.length > 20, `${results.length} requests`);
     t.strictSame(errors(results), []);
