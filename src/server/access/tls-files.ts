@@ -24,6 +24,9 @@ interface TlsPair {
 
 export type TlsLog = (level: 'info' | 'warn', text: string) => void;
 
+/** Kinds of keys, and curves of EC keys, that clients of TLS 1.2 and 1.3 support. */
+const kindsOfClients: ReadonlySet<string> = new Set(['rsa', 'rsa-pss', 'prime256v1', 'secp384r1', 'secp521r1', 'ed25519', 'ed448']);
+
 export class TlsFiles {
   readonly #paths: TlsPaths;
   readonly #log: TlsLog;
@@ -91,7 +94,11 @@ async function readPair({ tlsCert, tlsKey }: TlsPaths, read: (path: string) => P
   const cert = await readPem(tlsCert, '--tls-cert', read);
   const key = await readPem(tlsKey, '--tls-key', read);
   const own = readCertificate(cert, tlsCert);
-  if (!own.checkPrivateKey(readKey(key, tlsKey))) throw unusable(`the key in ${tlsKey} does not belong to the first certificate in ${tlsCert}, which must be the server's own`);
+  const privateKey = readKey(key, tlsKey);
+  const kind = privateKey.asymmetricKeyDetails?.namedCurve ?? privateKey.asymmetricKeyType ?? 'unknown';
+  // OpenSSL takes others, and then no handshake succeeds.
+  if (!kindsOfClients.has(kind)) throw unusable(`the key in ${tlsKey} is of the kind ${kind}, which clients do not support; use RSA, or EC with the curve prime256v1`);
+  if (!own.checkPrivateKey(privateKey)) throw unusable(`the key in ${tlsKey} does not belong to the first certificate in ${tlsCert}, which must be the server's own`);
   try {
     createSecureContext({ cert, key, minVersion: 'TLSv1.2' });
   } catch (cause) {
