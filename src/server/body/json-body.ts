@@ -51,11 +51,8 @@ export function takeBody(req: Request): unknown {
   return body;
 }
 
-/**
- * Calls `arrived` when a body is complete. `takesAnyType`: whether this request's body may lack the
- * JSON media type.
- */
-export function jsonBody(limitBytes: number, memory: BodyMemory, arrived: (res: Response) => void, takesAnyType: (req: Request) => boolean = () => false): RequestHandler[] {
+/** `takesAnyType`: whether this request's body may lack the JSON media type. */
+export function jsonBody(limitBytes: number, memory: BodyMemory, takesAnyType: (req: Request) => boolean = () => false): RequestHandler[] {
   const most = Math.min(limitBytes, memory.largestBody);
   const typed: RequestHandler = (req, res, next) => (takesAnyType(req) ? next() : requireJson(req, res, next));
   return [typed, async (req: Request, res: Response, next: NextFunction) => {
@@ -65,7 +62,6 @@ export function jsonBody(limitBytes: number, memory: BodyMemory, arrived: (res: 
     try {
       const bytes = await readBody(req, res, most, share);
       share.arrived();
-      arrived(res);
       await rounds.next();
       req.body = await parse(bytes, share, async () => {
         if (bytes.length >= largeBytes) await rounds.next();

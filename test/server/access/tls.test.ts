@@ -1,7 +1,7 @@
 // HTTPS: clients that check certificates, and certificates that change while the server runs.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { createPrivateKey, X509Certificate } from 'node:crypto';
+import { createPrivateKey, generateKeyPairSync, X509Certificate } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import t from 'tap';
@@ -9,27 +9,6 @@ import { WebSocket } from 'ws';
 import { root } from '../../cli/recua.js';
 import { startApp, until } from '../app-under-test.js';
 import { getSecurely, makeCertificates } from './certificates.js';
-
-/** A key on the curve secp256k1, which OpenSSL takes and no client does, and its certificate. */
-const unsupported = {
-  key: `-----BEGIN PRIVATE KEY-----
-MIGEAgEAMBAGByqGSM49AgEGBSuBBAAKBG0wawIBAQQgXUMRfX0N6AeJp1AXjfk8
-IRDIU5ShofOGeN7N092adXChRANCAATN7gT+CS10qeLHWLfop9d861/1EmPYgdhs
-7og90hP/FIZm7IKE88kngOYY4gnfUGkOTihNVTejWHL8r2bgtXSh
------END PRIVATE KEY-----
-`,
-  cert: `-----BEGIN CERTIFICATE-----
-MIIBfDCCASKgAwIBAgIUBonhO+vcPL86sXpmIFfO4cDUkQQwCgYIKoZIzj0EAwIw
-FDESMBAGA1UEAwwJbG9jYWxob3N0MCAXDTI2MTEyODAxMzIwOFoYDzIxMjYxMTA0
-MDEzMjA4WjAUMRIwEAYDVQQDDAlsb2NhbGhvc3QwVjAQBgcqhkjOPQIBBgUrgQQA
-CgNCAATN7gT+CS10qeLHWLfop9d861/1EmPYgdhs7og90hP/FIZm7IKE88kngOYY
-4gnfUGkOTihNVTejWHL8r2bgtXSho1MwUTAdBgNVHQ4EFgQU/gVig2/fLdtEY8Jd
-s/NhI9nnOjcwHwYDVR0jBBgwFoAU/gVig2/fLdtEY8Jds/NhI9nnOjcwDwYDVR0T
-AQH/BAUwAwEB/zAKBggqhkjOPQQDAgNIADBFAiEA8Uj+xtt5D0GZIaSfgo0snO9y
-0gjFX6luFHGYVcXaPSUCIBAxM8D7iS6Ft5e05wvIHvjFDWevpqdaxwBJVvvykKud
------END CERTIFICATE-----
-`,
-};
 
 t.test('HTTPS works from TLS 1.2 on, checked by the authority', async (t) => {
   const { tlsCert, tlsKey, ca } = await makeCertificates(t);
@@ -156,7 +135,7 @@ t.test('an unusable pair ends the start with a sentence', async (t) => {
     [{ tlsCert, tlsKey: file('locked.pem', encrypted) }, 'invalid_usage', /locked\.pem is encrypted; write it without its passphrase/],
     [{ tlsCert, tlsKey: tlsCert }, 'invalid_usage', /has no readable private key/],
     [{ tlsCert: tlsKey, tlsKey }, 'invalid_usage', /has no readable certificate/],
-    [{ tlsCert: file('curve.pem', unsupported.cert), tlsKey: file('curve-key.pem', unsupported.key) }, 'invalid_usage', /curve-key\.pem is of the kind secp256k1, which clients do not support/],
+    [{ tlsCert, tlsKey: file('curve-key.pem', generateKeyPairSync('ec', { namedCurve: 'secp256k1' }).privateKey.export({ type: 'pkcs8', format: 'pem' }).toString()) }, 'invalid_usage', /curve-key\.pem is of the kind secp256k1, which clients do not support/],
     [{ tlsCert, tlsKey, host: `unix:${folder}/a.sock` }, 'invalid_usage', /TLS or a Unix socket, got both/],
   ] as const) {
     await t.rejects(startApp(t, config), { code, message }, String(message));
