@@ -78,7 +78,7 @@ export const samplingWords: Words = {
     text: "llama.cpp's samplers in the order to apply them, by name (`penalties`, `dry`, `top_n_sigma`, `top_k`, `typ_p`, `top_p`, `min_p`, `xtc`, `temperature`, `infill`, `adaptive_p`) or as a string of their letters (`edskypmxtia`, in this order), each once. `infill` must come after `top_k`, with a `top_k` from 1 to 256. An empty list means the default: the first nine in this order.",
     is: [{ type: 'string', maxLength: 11 }, 'array'],
   },
-  dry_sequence_breakers: { text: 'Texts at which DRY starts over; by default a line feed, `:`, `"` and `*`. Only read if `dry_multiplier` is above 0.' },
+  dry_sequence_breakers: { text: 'Texts at which DRY starts over, of at most 40 bytes each; by default a line feed, `:`, `"` and `*`. Only read if `dry_multiplier` is above 0.' },
 };
 
 /** Fields of admission. */

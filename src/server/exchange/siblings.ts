@@ -1,6 +1,6 @@
 // The answers of a request for several. Once one of them has begun, the queue refuses none of the
-// others: each that finds it full waits for the end of another one, and of the last one, the next
-// takes over the place. Called by chat-exchange.
+// others: each that finds it full waits for the end of another one. If no other one has a place, it
+// gets one in any case. Called by chat-exchange.
 import type { Answer, Released } from '../../engine/api.js';
 import { RunningAnswer } from '../../engine/gateway/answer.js';
 import { RecuaError, type ErrorCode } from '../../errors.js';

@@ -104,7 +104,7 @@ export class Metrics {
     }
   }
 
-  /** Sets the gauges to the current state. Synchronous, so that concurrent scrapes do not mix. */
+  /** Sets the gauges to the current state. Synchronous, so that no scrape sees it half done. */
   #look(models: readonly PoolModel[]): void {
     const all = this.#all;
     const { traffic, bodyBytes } = this.#sources;
