@@ -530,8 +530,10 @@ t.test('a batch that somebody asks for again and again waits in one place of the
     await new Promise((resolve) => setTimeout(resolve, 3));
   }
   looks = 0;
+  const startMs = performance.now();
   await new Promise((resolve) => setTimeout(resolve, 500));
-  t.ok(looks <= 10, `${looks} looks in ten times the interval`);
+  const most = (performance.now() - startMs) / 50 + 1;
+  t.ok(looks <= most, `${looks} looks, and one place has at most ${most.toFixed(1)}`);
   await lock!.release();
   await completed();
 });
