@@ -322,7 +322,8 @@ t.test('of two servers over one folder one works on a batch', async (t) => {
   t.equal(two.app.engine.requests.length, 1);
 });
 
-t.test('a batch of a server that ended is cancelled at another one that began before it was made', async (t) => {
+/** A batch that runs at `one`, while `two`, of the same folder, began before it was made. */
+async function startedBefore(t: Test): Promise<{ one: Started; two: Started; id: string }> {
   const keepIn = ownFolder(t);
   const two = await start(t, keepIn);
   await two.client.batches.list();
@@ -330,6 +331,11 @@ t.test('a batch of a server that ended is cancelled at another one that began be
   one.app.engine.script = hang;
   const { id } = await create(one, [line('a')]);
   await until(() => one.app.engine.running.size === 1);
+  return { one, two, id };
+}
+
+t.test('a batch of a server that ended is cancelled at another one that began before it was made', async (t) => {
+  const { one, two, id } = await startedBefore(t);
   await t.rejects(two.client.batches.cancel(id), { status: 400, message: /another server/ });
   await one.app.close(0);
   t.match(await two.client.batches.cancel(id), { status: /^cancell/ });
@@ -338,13 +344,7 @@ t.test('a batch of a server that ended is cancelled at another one that began be
 });
 
 t.test('a batch of a server that ended goes on at another one that began before it was made', async (t) => {
-  const keepIn = ownFolder(t);
-  const two = await start(t, keepIn);
-  await two.client.batches.list();
-  const one = await start(t, keepIn);
-  one.app.engine.script = hang;
-  const { id } = await create(one, [line('a')]);
-  await until(() => one.app.engine.running.size === 1);
+  const { one, two, id } = await startedBefore(t);
   t.equal((await two.client.batches.retrieve(id)).status, 'in_progress');
   await one.app.close(0);
   t.match(await ended(two.client, id), { status: 'completed', request_counts: { completed: 1 } });
