@@ -67,10 +67,14 @@ t.test('an answer that was stopped by Ctrl-Z continues in a row of its own', asy
     // One word without an end fills each row.
     const answer = () => pty.lines().filter((line) => /^[a-z]+$/.test(line));
     await pty.until(() => answer().length > 3, 'some rows');
-    t.notOk(answer().slice(0, -1).some((line) => line.length < 80));
-    pty.kill('SIGSTOP');
-    pty.kill('SIGCONT');
-    await pty.until(() => answer().slice(0, -1).some((line) => line.length < 80), 'a row that ends early');
+    const shorter = () => answer().slice(0, -1).some((line) => line.length < 80);
+    t.notOk(shorter());
+    // Once more if it was stopped at the very end of a row.
+    for (let rows = 0; !shorter(); await pty.until(() => answer().length > rows + 3, 'more rows')) {
+      rows = answer().length;
+      pty.kill('SIGSTOP');
+      pty.kill('SIGCONT');
+    }
     pty.type('\x03');
   }
 });
