@@ -181,8 +181,11 @@ export interface ChatRequest {
   continuation?: 'auto' | 'content' | 'reasoning_content' | 'none';
   /** False: the prompt ends after the messages, without the opening of an answer. */
   addGenerationPrompt?: boolean;
-  /** Drops turns from a prompt that does not fit; the answer's warnings say so. */
-  truncation?: 'auto';
+  /**
+   * 'auto' drops turns from a prompt that does not fit; the answer's warnings say so. 'disabled':
+   * the client could have asked for that, and the error says so.
+   */
+  truncation?: 'auto' | 'disabled';
   /** The request's field of each message, if it is not `messages[…]`. */
   messageSources?: string[];
   /** Time limit after the first token: the answer ends with the first line break beyond it. */

@@ -2,7 +2,7 @@
 import type { ChatRequest } from '../engine/protocol.js';
 import type { Fields } from './fields.js';
 
-/** Without the field, or with "disabled", such a request is refused. */
-export function readTruncation(body: Fields): Pick<ChatRequest, 'truncation'> {
-  return body.word('truncation', ['auto', 'disabled']) === 'auto' ? { truncation: 'auto' } : {};
+/** With "disabled", the default, such a request is refused. */
+export function readTruncation(body: Fields): Required<Pick<ChatRequest, 'truncation'>> {
+  return { truncation: body.word('truncation', ['auto', 'disabled']) ?? 'disabled' };
 }

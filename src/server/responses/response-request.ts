@@ -98,7 +98,7 @@ export function readResponseRequest(body: Fields, { defaults, model }: ChatConte
     seals: include.includes('reasoning.encrypted_content'),
     background,
     echo: { ...echoOf(body, sampling), max_output_tokens: most ?? null, previous_response_id: previous ?? null, store, top_logprobs: tells.logprobs ?? 0,
-      truncation: truncation.truncation ?? 'disabled',
+      ...truncation,
       reasoning: { effort: effort ?? null, summary: reasoning?.string('summary') ?? null } },
   };
 }
