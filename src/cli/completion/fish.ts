@@ -24,6 +24,10 @@ end
 function __recua_models
     recua completion --models 2>/dev/null
 end
+# Folders and GGUF files.
+function __recua_gguf
+    complete -C"'' "(commandline -ct) | string match -r '.*(?:/|\\.gguf)$'
+end
 ${lines.join('\n')}
 `;
 }
@@ -43,7 +47,7 @@ function action(value: Value): string {
     case 'none': return '';
     case 'words': return ` -x -a ${quoted(value.words.join(' '))}`;
     case 'file': return ' -r -F';
-    case 'model': return ' -x -a \'(__recua_models; __fish_complete_suffix .gguf)\'';
+    case 'model': return ' -x -a \'(__recua_models; __recua_gguf)\'';
     case 'other': return ' -x';
   }
 }
@@ -54,7 +58,7 @@ function operandAction(value: Value): string {
     case 'other': return '-f';
     case 'words': return `-f -a ${quoted(value.words.join(' '))}`;
     case 'file': return '-F';
-    case 'model': return '-f -a \'(__recua_models; __fish_complete_suffix .gguf)\'';
+    case 'model': return '-f -a \'(__recua_models; __recua_gguf)\'';
   }
 }
 

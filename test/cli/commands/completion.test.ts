@@ -92,6 +92,10 @@ t.test('zsh and fish complete models', async (t) => {
     const { stdout: script } = await recua(['completion', 'fish']);
     const run = spawnSync('fish', ['--no-config', '-c', `${script}\ncomplete -C 'recua show acme/'`], { encoding: 'utf8', cwd: folder, env });
     t.same(run.stdout.trim().split('\n').map((line) => line.split('\t')[0]).sort(), ['acme/toy:Q4_K_M', 'acme/toy:Q8_0']);
+    mkdirSync(join(folder, 'here/sub folder'), { recursive: true });
+    for (const name of ['a.gguf', 'notes.txt']) writeFileSync(join(folder, 'here', name), '');
+    const files = spawnSync('fish', ['--no-config', '-c', `${script}\ncomplete -C 'recua run here/'`], { encoding: 'utf8', cwd: folder, env });
+    t.same(files.stdout.trim().split('\n').sort(), ['here/a.gguf', 'here/sub folder/'], 'no other files');
   }
   if (has('zsh')) {
     const { stdout: script } = await recua(['completion', 'zsh']);
