@@ -90,7 +90,7 @@ async function asText(settings: FlagSettings, tables: readonly Table[], brief: b
     if (shown.length === 0) lines.push('No config file or variable sets anything: every flag has its default.', '');
   }
   for (const { path, rows } of shown) {
-    lines.push(`recua ${path}`, ...await aligned(rows.map(({ name, value, origin }) => [name, valueText(value), originText(origin)])), '');
+    lines.push(`recua ${path}`, ...await aligned(rows.map(({ name, value, origin }) => [name, valueText(value, origin), originText(origin)])), '');
   }
   if (brief) lines.push('For all flags of a command: recua config <command>');
   else lines.pop();
@@ -105,7 +105,9 @@ function asJson(settings: FlagSettings, tables: readonly Table[], strays: readon
   }, null, 2)}\n`;
 }
 
-function valueText(value: unknown): string {
+function valueText(value: unknown, origin: SettingOrigin): string {
+  // The value of `models` in the config file is the path of that file.
+  if (origin.from === 'file' && value === origin.path) return 'the models in the config file';
   return typeof value === 'string' ? (value === '' ? '–' : value) : value === undefined ? '–' : JSON.stringify(value);
 }
 

@@ -177,6 +177,8 @@ t.test('recua config shows values with their origins, and the places', async (t)
     warnings: [/RECUA_JSON/, /RECUA_THREDS/],
   });
   t.match(await recua(['config', 'srve'], '', { env }), { code: 2, stderr: /Expected the name of a command, or path.*recua help environment.* Did you mean serve\?/ });
+  writeFileSync(path, JSON.stringify({ models: { chat: { model: 'builtin' } } }));
+  t.match((await recua(['config'], '', { env: home.env })).stdout, /^ +models +the models in the config file +/m);
   t.match(await recua(['config', 'nosuch'], '', { env }), { code: 2, stderr: /There is no command nosuch\. All of them: recua help\n$/ });
 });
 
