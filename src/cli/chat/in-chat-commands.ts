@@ -1,5 +1,6 @@
 // The commands inside a chat, in one table, from which lookup, /help and completion derive. Each
 // works on the dialogue.
+import { RecuaError } from '../../errors.js';
 import { templateNames } from '../../models/chat-templates.js';
 import { misuse } from '../flags/flags.js';
 import { nearest } from '../../models/names/nearest.js';
@@ -137,7 +138,12 @@ const commands: readonly InChatCommand[] = [
   {
     names: ['/model'], operand: '[name]', does: 'Switch to another model; without a name, show the current one and all others',
     async run(chat, operand) {
-      if (operand !== '') await chat.switchModel(operand);
+      if (operand !== '') {
+        await chat.switchModel(operand).catch((thrown: unknown) => {
+          const error = RecuaError.from(thrown);
+          throw error.code === 'model_not_found' ? new RecuaError(error.code, `${error.message} /model alone lists the models.`) : error;
+        });
+      }
       const { id, url, contextSize } = chat.models.current;
       const where = url === undefined ? '' : `, on the running server ${url}`;
       chat.input.say(`${id} answers${operand === '' ? '' : ' now'}${where}. The context holds ${contextSize} tokens.`);

@@ -77,6 +77,14 @@ function changedModel(client: ServerClient, { model, success }: Record<string, u
   return answered(client, model ?? (success === true ? { id: name } : undefined));
 }
 
+/** The error with the server that it came from: the command may have chosen that. */
+function from({ url }: ServerClient, thrown: unknown): RecuaError {
+  if (!(thrown instanceof RecuaError)) return RecuaError.from(thrown);
+  const { code, message, param, details } = thrown;
+  const named = message.includes(url) || code === 'cancelled' ? message : `The server at ${url} says: ${message}`;
+  return new RecuaError(code, named, { param, details, cause: thrown });
+}
+
 type Step = (client: ServerClient, name: string, signal: AbortSignal) => Promise<void>;
 
 /**
@@ -99,8 +107,9 @@ async function forEach(verb: string, names: readonly string[], asked: Asked, pre
         await client.getJson('/v1/models');
         await step(client, name, stop.signal);
       } catch (thrown) {
-        if (names.length === 1 || RecuaError.from(thrown).code === 'cancelled') throw thrown;
-        sayError(thrown);
+        const error = from(client, thrown);
+        if (names.length === 1 || error.code === 'cancelled') throw error;
+        sayError(error);
         code = 1;
       }
     }

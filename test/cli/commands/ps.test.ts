@@ -109,7 +109,7 @@ t.test('models are loaded and unloaded by name, in the server that has them', as
   const { url } = await serve(t, home);
   t.match(await call(home, 'load', 'builtin', '--keep-alive', '-1'), { code: 0, stdout: '', stderr: new RegExp(`^Loading builtin …\nbuiltin is loaded at ${url} \\(512 tokens of context, .* MiB\\)\n$`) });
   t.match(table((await call(home, 'ps')).stdout), [{ STATE: 'loaded', UNTIL: 'forever' }]);
-  t.match(await call(home, 'load', 'bultin'), { code: 1, stderr: /recua: The model "bultin" does not exist here\. Did you mean "builtin"\?/ });
+  t.match(await call(home, 'load', 'bultin'), { code: 1, stderr: new RegExp(`recua: The server at ${url} says: The model "bultin" does not exist here\\. Did you mean "builtin"\\?`) });
   t.match(await call(home, 'load', 'nothing-like-it', 'builtin'), { code: 1, stderr: /does not exist[^]*builtin is loaded/ }, 'the others are loaded all the same');
   t.match(await call(home, 'unload', 'builtin'), { code: 0, stderr: `builtin is no longer loaded at ${url}\n` });
   t.strictSame(await models(home), []);
@@ -131,7 +131,7 @@ t.test('of several servers, the one that has the model is asked', async (t) => {
   const [one, other] = [await serve(t, home, 'builtin', '--alias', 'small'), await serve(t, home)];
   t.match(await call(home, 'load', 'small', '--keep-alive', '60'), { code: 0, stderr: /Note: keep_alive changes nothing here: this server has a single model[^\n]*\nsmall is loaded/ });
   t.match(await call(home, 'load', 'small'), { code: 0, stderr: new RegExp(`small is loaded at ${one.url} `) }, 'its only model is loaded already');
-  t.match(await call(home, 'unload', 'small'), { code: 1, stderr: /recua: This server was started with one model, which is loaded as long as it runs/ });
+  t.match(await call(home, 'unload', 'small'), { code: 1, stderr: new RegExp(`recua: The server at ${one.url} says: This server was started with one model, which is loaded as long as it runs`) });
   const rows = table((await call(home, 'ps', '--all')).stdout);
   t.strictSame(rows.map(({ NAME, SERVER, STATE, UNTIL }) => [NAME, SERVER, STATE, UNTIL]).sort(), [['builtin', other.url, 'unloaded', undefined], ['small', one.url, 'loaded', 'pinned']]);
   // Now both have it, and one of them can load and unload it.
