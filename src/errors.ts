@@ -63,7 +63,7 @@ export const errorTable = {
   model_too_large: { status: 507, type: 'server_error', meaning: 'The model needs more memory than the server may use for models, or than other programs leave free; the message says how much it needs and how much there is.' },
   model_fixed: { status: 400, type: 'invalid_request_error', meaning: 'The models of this server are fixed: requests cannot unload them (a server that was started with one model), or pull or delete them (a server that a program made), or rename or delete one by a name that the server was started with.' },
   sandbox_unavailable: { status: 500, type: 'server_error', meaning: 'The engine process must run in a sandbox (`--sandbox on`), but this system has none.' },
-  model_unusable: { status: 500, type: 'server_error', meaning: 'The model file was read but cannot be loaded (damaged, unknown architecture, out of memory), or the chat template that replaces its own does not compile.' },
+  model_unusable: { status: 500, type: 'server_error', meaning: 'The model file was read but cannot be loaded (damaged, unknown architecture, out of memory), the chat template that replaces its own does not compile, or another version of Recua was installed while this one runs.' },
   invalid_gguf: { status: 400, type: 'invalid_request_error', meaning: 'The file is not a valid GGUF file.' },
   generation_failed: { status: 500, type: 'server_error', meaning: 'A decode or sampling step failed inside the engine.' },
   answer_incomplete: { status: 500, type: 'server_error', meaning: 'A library call got an answer that was cut off before its JSON ended; `details.content` has the text so far.' },

@@ -371,9 +371,9 @@ export interface Pulse {
 export type ToEngine =
   /**
    * Log lines below the level are not sent: llama.cpp writes hundreds for each load, and each would
-   * be a message.
+   * be a message. `version`: the gateway's, since a newer Recua may have been installed meanwhile.
    */
-  | { type: 'load'; options: EngineOptions; logLevel: LogLevel }
+  | { type: 'load'; version: string; options: EngineOptions; logLevel: LogLevel }
   | RequestMessage
   | { type: 'cancel'; id: number }
   /** For an answer whose request has `thoughts.control`; no effect on others. */

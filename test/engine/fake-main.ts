@@ -1,7 +1,8 @@
 // Entry of an engine process over the fake addon, forked by client.test. FAKE_ADDON holds the
 // options of the fake as JSON. A `once` file named there limits how often its kill-on-load happens.
 import { existsSync, unlinkSync } from 'node:fs';
-import { runHost } from '#recua/engine/process/host.js';
+import { connect, runHost } from '#recua/engine/process/host.js';
+import type { ToEngine } from '#recua/engine/protocol.js';
 import { fakeAddon, type FakeOptions } from './fake-addon.js';
 
 const { killFile, ...fake } = JSON.parse(process.env.FAKE_ADDON ?? '{}') as FakeOptions & { killFile?: string };
@@ -10,4 +11,7 @@ if (killFile !== undefined && existsSync(killFile)) {
   fake.killOnLoad = true;
 }
 if (process.env.FAKE_NOISE) console.log('noise on stdout');
-runHost(() => ({ addon: fakeAddon(fake) }));
+const version = process.env.FAKE_GATEWAY_VERSION;
+runHost(() => ({ addon: fakeAddon(fake) }), ({ message, closed }) => connect({
+  message: (m) => message(version !== undefined && (m as ToEngine).type === 'load' ? { ...(m as object), version } : m), closed,
+}));

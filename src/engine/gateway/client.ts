@@ -9,6 +9,7 @@ import { Child } from './child.js';
 import { engineEntry, entryPath, wantedOf, type Wanted } from './spare-process.js';
 import { Suspects } from './suspects.js';
 import type { EngineOptions, EngineStatus, FromEngine, LogLevel, ModelDescription } from '../protocol.js';
+import { ownInstallation } from '../../system/installation.js';
 import { TokenRate } from './token-rate.js';
 import { defaultWatch, Watch, type Part, type WatchPolicy } from './watch.js';
 
@@ -210,7 +211,7 @@ class EngineClient extends EngineRequests {
     } catch (thrown) {
       return void setImmediate(() => this.#cannotStart(thrown));
     }
-    child.send({ type: 'load', options: this.#options, logLevel: this.#logLevel });
+    child.send({ type: 'load', version: ownInstallation().version, options: this.#options, logLevel: this.#logLevel });
     this.#watchOver(child, { ...this.#watchPolicy, stuckMs: this.#watchPolicy.stuckMs * loadPatience });
     this.changed();
   }

@@ -10,6 +10,7 @@ import { load, type Loading } from './load.js';
 import { listenToNative } from './native-log.js';
 import { skippedText, wantsGpu } from '../offload.js';
 import type { OpenedNative } from './own-native.js';
+import { ownInstallation } from '../../system/installation.js';
 import { logLevels, type EngineOptions, type FromEngine, type LogLevel, type Pulse, type ToEngine } from '../protocol.js';
 
 /** Progress is sent when the whole percent changes. */
@@ -78,6 +79,10 @@ export function runHost(openNative: (options: EngineOptions) => OpenedNative | P
   const receive = (m: ToEngine): void => {
     if (m.type === 'load') {
       least = logLevels.indexOf(m.logLevel);
+      const { version } = ownInstallation();
+      if (m.version !== version) {
+        return fail(new RecuaError('model_unusable', `Recua ${version} was installed while ${m.version} runs, which cannot load models any more. Restart the server or the program.`));
+      }
       start(m.options).catch((error: unknown) => (closing ? process.exit(0) : fail(error)));
     } else if (m.type === 'close') void close(m.sleeps);
     else if (m.type === 'look') send({ type: 'pulse', pulse: engine?.vitals.look() ?? loading?.look() ?? idle });

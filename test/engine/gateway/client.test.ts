@@ -367,6 +367,17 @@ t.test('a process that dies while loading is tried once more, then the model is 
   t.equal(slow.engine.crashes, 2);
 });
 
+t.test('an engine of a Recua that was installed since is not used, and the error says so', async (t) => {
+  const { engine } = start(t);
+  await engine.ready();
+  process.env.FAKE_GATEWAY_VERSION = '0.0.1';
+  t.teardown(() => delete process.env.FAKE_GATEWAY_VERSION);
+  process.kill(engine.pid!, 'SIGKILL');
+  while (engine.state.state !== 'failed') await new Promise((resolve) => setTimeout(resolve, 1));
+  t.match(engine.state.error, { code: 'model_unusable', message: /^Recua \d.* was installed while 0\.0\.1 runs, .*Restart the server or the program\.$/ });
+  t.equal(await code(engine.chat(chat('x')).finished), 'model_unusable');
+});
+
 t.test('loads that take long and die one after the other fail the requests that wait', async (t) => {
   const { engine } = start(t, {}, {}, { restart: { windowMs: 0 } });
   await engine.ready();
