@@ -8,6 +8,7 @@ import writeFileAtomic from 'write-file-atomic';
 import { RecuaError } from '../../errors.js';
 import { readSmallFile } from '../../system/small-file.js';
 import { isFileId } from '../files/file-store.js';
+import { CancelMark } from '../kept/cancel-mark.js';
 import { DamagedFiles, isDamage } from '../kept/damaged-files.js';
 import { keepingError, type KeptFolder } from '../kept/kept-folder.js';
 import { keyFirst, keyIn } from '../kept/key-in.js';
@@ -124,13 +125,14 @@ export class BatchStore {
     const folder = await this.#kept.of('batches');
     const names = new Set(await readdir(folder));
     for (const name of names) {
-      const [, id = '', rest = ''] = /^(batch_[0-9a-f]{48})\.(input|json\.\d+|lock\..+)$/.exec(name) ?? [];
+      const [, id = '', rest = ''] = /^(batch_[0-9a-f]{48})\.(input|cancel|json\.\d+|lock\..+)$/.exec(name) ?? [];
       const path = join(folder, name);
       const found = id === '' ? undefined : await lstat(path).catch(() => undefined);
       // A link has the times of the uploaded file, except this one.
       if (!found?.isFile() || nowMs - found.ctimeMs < abandonedMs) continue;
-      const record = rest === 'input' ? await this.#read(id) : undefined;
-      const isNeeded = record ? !isOver(record.batch) : rest === 'input' && names.has(id + described);
+      const isOfBatch = rest === 'input' || rest === 'cancel';
+      const record = isOfBatch ? await this.#read(id) : undefined;
+      const isNeeded = record ? !isOver(record.batch) : isOfBatch && names.has(id + described);
       // Batches are resumed even if a file cannot be removed.
       if (!isNeeded) await rm(path, { force: true }).catch(() => undefined);
     }
@@ -155,8 +157,22 @@ export class BatchStore {
     return await this.#pathOf(id, '.input');
   }
 
+  /** Removes what only an unfinished batch needs. */
   async dropInput(id: string): Promise<void> {
     await rm(await this.inputOf(id), { force: true });
+    await (await this.cancelMarkOf(id)).clear();
+  }
+
+  /** By which a server asks the one that works on the batch to cancel it. */
+  async cancelMarkOf(id: string): Promise<CancelMark> {
+    return new CancelMark(await this.#pathOf(id, '.cancel'));
+  }
+
+  /** Shows a batch as being cancelled if a server has asked for that. */
+  async heedCancelMark({ batch }: BatchRecord): Promise<void> {
+    if (batch.status !== 'validating' && batch.status !== 'in_progress') return;
+    const atMs = await (await this.cancelMarkOf(batch.id)).setAt();
+    if (atMs !== undefined) Object.assign(batch, { status: 'cancelling', cancelling_at: Math.floor(atMs / 1_000) });
   }
 
   /** Path of the lock that the working server holds. */

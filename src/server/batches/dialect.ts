@@ -32,6 +32,7 @@ export const batches: Dialect = {
       const working = queue.find(record.batch.id);
       if (working) return working;
       queue.notice(record);
+      await store.heedCancelMark(record);
       if (!isOver(record.batch) && record.batch.in_progress_at !== null) await counts.countDone(record, files);
       return record;
     };

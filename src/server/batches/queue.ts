@@ -130,9 +130,10 @@ export class BatchQueue {
   async cancel(record: BatchRecord): Promise<BatchRecord> {
     const { id } = record.batch;
     await this.#picked;
-    if (this.#work?.record.batch.id === id) {
-      await this.#work.cancel();
-      return this.#work.record;
+    const work = this.#work;
+    if (work?.record.batch.id === id) {
+      await work.cancel();
+      return work.record;
     }
     const cancelling = this.#cancelling.get(id) ?? this.#cancelWaiting(record);
     this.#cancelling.set(id, cancelling);
@@ -147,7 +148,11 @@ export class BatchQueue {
     let lock: Lock | undefined;
     try {
       lock = await tryLock(await store.lockOf(id));
-      if (!lock) throw new RecuaError('invalid_value', `The batch ${id} is running on another server; only that one can cancel it.`);
+      if (!lock) {
+        if (waited) this.#addLater(entry, Date.now() + this.#times.lockedMs);
+        this.#cancelling.delete(id);
+        return await this.#cancelElsewhere(id);
+      }
       // Another server may just have finished it.
       record = await store.get(id);
       if (isOver(record.batch)) {
@@ -168,6 +173,17 @@ export class BatchQueue {
     // Nothing of it runs, so it need not wait for its turn.
     void this.#run(new BatchWork(record, this.#places, this.#times.lookMs), entry, lock).finally(() => this.#cancelling.delete(id));
     return answer;
+  }
+
+  /** Another server works on it, and looks for the mark. */
+  async #cancelElsewhere(id: string): Promise<BatchRecord> {
+    const { store } = this.#places;
+    const mark = await store.cancelMarkOf(id);
+    await mark.set();
+    const record = await store.get(id);
+    if (isOver(record.batch)) await mark.clear();
+    else await store.heedCancelMark(record);
+    return record;
   }
 
   /** Takes a batch out of those that wait. */
@@ -222,7 +238,12 @@ export class BatchQueue {
   /** Runs the batch, perhaps in part, and gives up its lock. */
   async #run(work: BatchWork, entry: Waiting, lock: Lock): Promise<void> {
     let resumesAtMs: number | undefined;
+    const { batch } = work.record;
+    let unwatch = (): void => undefined;
     try {
+      unwatch = (await this.#places.store.cancelMarkOf(entry.id)).watch(() => {
+        if (batch.status === 'validating' || batch.status === 'in_progress') work.cancel().catch((thrown: unknown) => this.#logError(entry.id, thrown));
+      });
       await work.run();
       ({ resumesAtMs } = work);
     } catch (thrown) {
@@ -237,7 +258,11 @@ export class BatchQueue {
         if (unwritable.has(RecuaError.from(cause).code)) resumesAtMs = later;
       });
     }
+    unwatch();
+    if (this.#work === work) this.#work = undefined;
     await lock.release().catch((thrown: unknown) => this.#logError(entry.id, thrown));
+    // It was cancelled in the moment in which it left its turn.
+    if (batch.status === 'cancelling') resumesAtMs ??= Date.now();
     if (resumesAtMs !== undefined) this.#addLater(entry, resumesAtMs);
   }
 
@@ -274,6 +299,7 @@ export class BatchQueue {
     }
     try {
       const record = await store.get(id);
+      await store.heedCancelMark(record);
       entry.isOthers = entry.isFound === true && await this.#isOfStranger(record);
       if (entry.isOthers) {
         this.#addLater(entry, Date.now() + this.#times.strangerMs);

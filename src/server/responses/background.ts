@@ -244,6 +244,9 @@ export class BackgroundRuns {
   }
 
   async #work(run: BackgroundRun, body: string, carried?: CarriedHeaders): Promise<void> {
+    const { id } = run.response;
+    const cancelMark = await this.#store.cancelMarkOf(id).catch(() => undefined);
+    const unwatch = cancelMark?.watch(() => run.cancel());
     let failure: ErrorBody;
     try {
       const { status, body: reply } = await this.#gateway.inner.ask({ path: '/v1/responses', body, reason: run, by: run.by, client: run.who, carried, signal: run.signal, dropsBody: true });
@@ -255,7 +258,9 @@ export class BackgroundRuns {
     if (run.isWritten) await run.settled();
     if (!run.ended) this.#fail(run, failure);
     await this.#keep(run);
+    unwatch?.();
     await run.mark?.release().catch(() => undefined);
+    await cancelMark?.clear();
     run.close();
     this.#forget();
   }

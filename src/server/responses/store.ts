@@ -9,6 +9,7 @@ import writeFileAtomic from 'write-file-atomic';
 import { RecuaError } from '../../errors.js';
 import { lockHolder, tryLock, type Lock } from '../../system/lock-file.js';
 import { NotRegular, readFirstLine, readSmallFile } from '../../system/small-file.js';
+import { CancelMark } from '../kept/cancel-mark.js';
 import { keepingError, type KeptFolder } from '../kept/kept-folder.js';
 import { jsonText } from '../http/long-json.js';
 import { keyFirst, keyIn } from '../kept/key-in.js';
@@ -70,6 +71,7 @@ export function isUnfinished({ status }: WireResponse): boolean {
 const idForm = /^resp_[0-9a-f]{48}$/;
 const ending = '.json';
 const markEnding = '.running';
+const cancelEnding = '.cancel';
 
 export class ResponseStore {
   readonly #kept: KeptFolder;
@@ -246,10 +248,17 @@ export class ResponseStore {
     return steps.reverse().flatMap(({ response, input }) => [...input, ...response.output]);
   }
 
+  /** By which a server asks the one that generates the response to cancel it. */
+  async cancelMarkOf(id: string): Promise<CancelMark> {
+    return new CancelMark(await this.#pathOf(id, cancelEnding));
+  }
+
   /** @throws RecuaError `response_not_found` */
   async remove(id: string, owner: Owner): Promise<object> {
     await this.#check(id, owner);
     const path = await this.#pathOf(id, ending);
+    // Another server need not finish what nobody can read.
+    if (await lockHolder(await this.#pathOf(id, markEnding))) await (await this.cancelMarkOf(id)).set();
     // Before the file: see `replace`.
     await rm(await this.#pathOf(id, markEnding), { force: true });
     await rm(path).catch((cause: NodeJS.ErrnoException) => {

@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { appendFileSync, existsSync, promises, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { syncBuiltinESMExports } from 'node:module';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import OpenAI, { toFile } from 'openai';
 import t, { type Test } from 'tap';
 import { RecuaError } from '#recua/errors.js';
@@ -12,7 +12,7 @@ import { readBatch } from '#recua/server/batches/batch-request.js';
 import { BatchStore, type BatchRecord } from '#recua/server/batches/batch-store.js';
 import { Idle } from '#recua/server/batches/idle.js';
 import { BatchQueue } from '#recua/server/batches/queue.js';
-import { linesOf } from '#recua/server/batches/lines.js';
+import { LineFile, linesOf } from '#recua/server/batches/lines.js';
 import { partsOf } from '#recua/server/batches/work.js';
 import { checkRequests } from '#recua/server/batches/requests.js';
 import { FileStore } from '#recua/server/files/file-store.js';
@@ -316,14 +316,36 @@ t.test('of two servers over one folder one works on a batch', async (t) => {
   await until(() => one.app.engine.running.size === 1);
   const two = await start(t, keepIn);
   t.equal((await two.client.batches.retrieve(id)).status, 'in_progress');
-  await t.rejects(two.client.batches.cancel(id), { status: 400, code: 'invalid_value', message: /another server/ });
   await one.app.close(0);
   t.match(await ended(two.client, id), { status: 'completed', request_counts: { completed: 1 } });
   t.equal(two.app.engine.requests.length, 1);
 });
 
+t.test('a batch that runs at one server is cancelled at another', async (t) => {
+  const { one, two, id, folder } = await startedBefore(t);
+  t.match(await two.client.batches.cancel(id), { status: 'cancelling', cancelling_at: Number });
+  t.match(await ended(two.client, id), { status: 'cancelled', request_counts: { completed: 0 } });
+  t.match(await one.client.batches.retrieve(id), { status: 'cancelled' });
+  t.equal(one.app.engine.running.size, 0);
+  await until(() => !readdirSync(join(folder, 'batches')).some((name) => !name.endsWith('.json')));
+});
+
+t.test('a batch whose server stopped before it saw that another cancels it is cancelled by the next', async (t) => {
+  const started = await start(t);
+  const { folder } = started;
+  started.app.engine.script = hang;
+  const { id } = await create(started, [line('a')]);
+  await until(() => started.app.engine.running.size === 1);
+  writeFileSync(join(folder, 'batches', `${id}.cancel`), '');
+  await started.app.close(0);
+  const again = await start(t, dirname(folder));
+  t.match(await again.client.batches.retrieve(id), { status: /^cancell/ });
+  t.match(await ended(again.client, id), { status: 'cancelled' });
+  t.equal(again.app.engine.requests.length, 0);
+});
+
 /** A batch that runs at `one`, while `two`, of the same folder, began before it was made. */
-async function startedBefore(t: Test): Promise<{ one: Started; two: Started; id: string }> {
+async function startedBefore(t: Test): Promise<{ one: Started; two: Started; id: string; folder: string }> {
   const keepIn = ownFolder(t);
   const two = await start(t, keepIn);
   await two.client.batches.list();
@@ -331,12 +353,11 @@ async function startedBefore(t: Test): Promise<{ one: Started; two: Started; id:
   one.app.engine.script = hang;
   const { id } = await create(one, [line('a')]);
   await until(() => one.app.engine.running.size === 1);
-  return { one, two, id };
+  return { one, two, id, folder: one.folder };
 }
 
 t.test('a batch of a server that ended is cancelled at another one that began before it was made', async (t) => {
   const { one, two, id } = await startedBefore(t);
-  await t.rejects(two.client.batches.cancel(id), { status: 400, message: /another server/ });
   await one.app.close(0);
   t.match(await two.client.batches.cancel(id), { status: /^cancell/ });
   t.match(await ended(two.client, id), { status: 'cancelled' });
@@ -550,6 +571,21 @@ t.test('keys take turns', async (t) => {
   t.equal(left.length, 3, 'files without a line are gone');
 });
 
+t.test('a batch that is cancelled in the moment in which it leaves its turn is cancelled', async (t) => {
+  const { store, queue, add } = ownQueue(t, BatchStore, { turnMs: 25 });
+  const { close } = LineFile.prototype;
+  t.teardown(() => (LineFile.prototype.close = close));
+  let cancelled: Promise<BatchRecord> | undefined;
+  LineFile.prototype.close = async function () {
+    await (cancelled ??= queue.cancel(queue.find(id)!));
+    await close.call(this);
+  };
+  const id = await add('ann', 30);
+  await add('bob', 1);
+  while ((await store.get(id)).batch.status !== 'cancelled') await new Promise((resolve) => setTimeout(resolve, 5));
+  t.equal((await cancelled)?.batch.id, id);
+});
+
 t.test('a batch waits while the disk is full, and loses nothing', async (t) => {
   const full = new RecuaError('disk_full', 'The disk is full.');
   const refused: Record<string, number> = {};
@@ -734,9 +770,9 @@ t.test('what killed servers left of batches is removed, and what batches need st
     const id = record.batch.id = `batch_${String(i).padStart(48, '0')}`;
     if (status === 'in_progress' || status === 'completed') await store.put({ ...record, batch: { ...record.batch, status } });
     if (status === 'damaged') writeFileSync(join(folder, `${id}.json`), '{');
-    for (const ending of ['input', 'json.12345', 'lock.5b1a']) writeFileSync(join(folder, `${id}.${ending}`), '');
+    for (const ending of ['input', 'cancel', 'json.12345', 'lock.5b1a']) writeFileSync(join(folder, `${id}.${ending}`), '');
     if (status !== 'unrecorded') names.push(`${id}.json`);
-    if (status === 'in_progress' || status === 'damaged') names.push(`${id}.input`);
+    if (status === 'in_progress' || status === 'damaged') names.push(`${id}.input`, `${id}.cancel`);
   }
   const before = readdirSync(folder);
   await store.removeLeftOvers();
