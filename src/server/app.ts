@@ -115,7 +115,7 @@ export function createApp(options: AppOptions): Express {
   const metrics = new Metrics({ pool, traffic, bodyBytes: () => memory.usedBytes, askedBy });
   for (const { under = [], errorShape } of dialects) if (errorShape) for (const path of under) app.use(path, shapeErrors(errorShape));
   app.use(new Traces(askedBy).watch, inTurn(), traffic.watchReader, holdReplies(replies, clientOf, reasonOf), requestId, requestLog(log, recent, askedBy), metrics.watch, cors(visitors), watchPages(visitors, keys), refuseExpectations, readKey(keys, askedByKey), (_req, res, next) => {
-    if (traffic.draining) res.set('Connection', 'close');
+    if (traffic.draining || traffic.probers.isLeaving) res.set('Connection', 'close');
     next();
   });
 

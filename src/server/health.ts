@@ -62,13 +62,15 @@ export const live: RequestHandler = (_req: Request, res: Response) => {
 /** 200 exactly when a balancer should send requests here. */
 export function ready({ pool, traffic }: Gateway): RequestHandler {
   return async (_req: Request, res: Response) => {
-    const states = traffic.draining ? [] : (await pool.list()).map((model) => tellableState(model, res));
+    traffic.probers.note(res.req.socket.remoteAddress ?? '');
+    const isStopping = traffic.draining || traffic.probers.isLeaving;
+    const states = isStopping ? [] : (await pool.list()).map((model) => tellableState(model, res));
     res.set('Cache-Control', 'no-store');
     // Models that are not loaded count, since the first request for one loads it.
-    if (!traffic.draining && states.some(({ state }) => canServe(state, pool.sole !== undefined))) return void res.json({ status: 'ready' });
+    if (states.some(({ state }) => canServe(state, pool.sole !== undefined))) return void res.json({ status: 'ready' });
     const refuse = (status: string, error: RecuaError): void => void res.status(503).set(errorHeaders(error)).json({ status, ...errorBody(error) });
     const failed = states.find((state) => state.state === 'failed');
-    if (traffic.draining || (pool.sole && pool.sole.state.state === 'closed')) refuse('stopping', new RecuaError('shutting_down', 'The server is stopping and takes no new work.'));
+    if (isStopping || (pool.sole && pool.sole.state.state === 'closed')) refuse('stopping', new RecuaError('shutting_down', 'The server is stopping and takes no new work.'));
     else if (states.some(({ state }) => state === 'loading')) refuse('loading', new RecuaError('model_loading', 'No model is loaded yet; one is loading.'));
     else if (failed) refuse('failed', RecuaError.fromPlain(failed.error));
     else refuse('failed', new RecuaError('model_not_found', 'The server has no model that can answer.'));

@@ -116,9 +116,11 @@ export async function listen(options: ListenOptions): Promise<Listening> {
   const stop = async (drainMs: number): Promise<void> => {
     unwatch?.();
     unwatchKeys?.();
+    const startMs = performance.now();
+    await traffic.probers.leave(drainMs);
     upgrades.close();
     traffic.drain();
-    await traffic.idle(drainMs);
+    await traffic.idle(drainMs - (performance.now() - startMs));
     traffic.cancelAll();
     await traffic.idle(lastWordsMs);
     const closed = new Promise<void>((resolve) => {

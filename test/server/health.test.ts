@@ -1,5 +1,6 @@
 import t from 'tap';
 import { RecuaError } from '#recua/errors.js';
+import { Probers } from '#recua/server/http/probers.js';
 import { listen } from '#recua/server/listen.js';
 import { makeConfig } from '#recua/settings/config.js';
 import { hello, post, startApp, until } from './app-under-test.js';
@@ -76,6 +77,35 @@ t.test('/health/live is 200 in every state, /health/ready says when requests can
   t.match(await ask('ready'), [503, { status: 'stopping', error: { code: 'shutting_down' } }]);
   t.same(await ask('live'), [200, { status: 'live' }]);
   await Promise.all([running, closed]);
+});
+
+t.test('before a stop, who asks /health/ready regularly hears it twice, and requests are taken until then', async (t) => {
+  const { url, close } = await startApp(t);
+  const ready = async (): Promise<number> => (await fetch(`${url}/health/ready`)).status;
+  t.equal(await ready(), 200);
+  await new Promise((resolve) => setTimeout(resolve, 1_000));
+  t.equal(await ready(), 200);
+  const closed = close(60_000);
+  for (const _ of [1, 2]) {
+    const answered = await post(`${url}/v1/chat/completions`, hello);
+    t.match([answered.status, answered.headers.get('connection')], [200, 'close']);
+    t.equal(await ready(), 503);
+  }
+  await closed;
+  await t.rejects(ready());
+});
+
+t.test('a stop does not wait for who asked /health/ready once, or asks too rarely', async (t) => {
+  const { now } = performance;
+  t.teardown(() => (performance.now = now));
+  let ms = 0;
+  performance.now = () => ms;
+  const probers = new Probers();
+  for (const address of ['rare', 'once', 'gone', 'gone']) probers.note(address);
+  ms = 10_000;
+  probers.note('rare');
+  await probers.leave(60_000);
+  t.ok(probers.isLeaving);
 });
 
 t.test('of several models, one that can be loaded is enough to be ready', async (t) => {

@@ -6,6 +6,7 @@ import type { Socket } from 'node:net';
 import type { Request, RequestHandler, Response } from 'express';
 import { RecuaError } from '../../errors.js';
 import { IdleWork, reasonOf } from './inner.js';
+import { Probers } from './probers.js';
 
 /**
  * A client that reads no byte of the pending data for this long is disconnected, and its work ends.
@@ -59,6 +60,7 @@ export class Traffic {
   /** Other work that ends with a stop. */
   #stopping: Promise<unknown> = Promise.resolve();
   #draining = false;
+  readonly probers = new Probers();
   #total = 0;
 
   /** `patienceMs`: how long a client may read nothing of its reply. */
