@@ -2,7 +2,7 @@
 // process, by engine/in-process/local, and by fakes in tests. Imported by server/ and cli/; knows
 // nothing of HTTP.
 import type {
-  ChatRequest, CompletionRequest, Delta, EmbedRequest, EngineStatus, FinishReason, LogLevel, ModelDescription, Rendered, RerankRequest, SavedState, Timings, Usage,
+  Asker, ChatRequest, CompletionRequest, Delta, EmbedRequest, EngineStatus, FinishReason, LogLevel, ModelDescription, Rendered, RerankRequest, SavedState, Timings, Usage,
 } from './protocol.js';
 import type { RecuaError } from '../errors.js';
 
@@ -114,9 +114,9 @@ export interface Engine {
   rerank(request: RerankRequest, signal?: AbortSignal, released?: Released): Promise<Reranked>;
   /** The prompt of a chat and its length in tokens; nothing is generated. */
   render(request: ChatRequest, signal?: AbortSignal, released?: Released): Promise<Rendered>;
-  tokenize(text: string, addSpecial: boolean, parseSpecial: boolean, signal?: AbortSignal): Promise<Int32Array>;
+  tokenize(text: string, addSpecial: boolean, parseSpecial: boolean, signal?: AbortSignal, asker?: Asker): Promise<Int32Array>;
   /** The text of tokens; invalid UTF-8 becomes U+FFFD. Control tokens only if `special`. */
-  detokenize(tokens: Int32Array, special: boolean, signal?: AbortSignal): Promise<string>;
+  detokenize(tokens: Int32Array, special: boolean, signal?: AbortSignal, asker?: Asker): Promise<string>;
   /** The bytes of each token, including control tokens; not every token is valid UTF-8. */
   pieces(tokens: Int32Array): Promise<Uint8Array[]>;
   /**

@@ -345,8 +345,8 @@ export type RequestMessage =
   | { type: 'embed'; id: number; request: EmbedRequest }
   | { type: 'rerank'; id: number; request: RerankRequest }
   | { type: 'render'; id: number; request: ChatRequest }
-  | { type: 'tokenize'; id: number; text: string; addSpecial: boolean; parseSpecial: boolean }
-  | { type: 'detokenize'; id: number; tokens: Int32Array; special: boolean }
+  | { type: 'tokenize'; id: number; text: string; addSpecial: boolean; parseSpecial: boolean; asker?: Asker | undefined }
+  | { type: 'detokenize'; id: number; tokens: Int32Array; special: boolean; asker?: Asker | undefined }
   | { type: 'pieces'; id: number; tokens: Int32Array }
   | { type: 'save'; id: number; path: string }
   | { type: 'restore'; id: number; path: string }

@@ -9,7 +9,7 @@ import { checkEvent } from './checked-message.js';
 import { gaveWay, whoGivesWay } from '../give-way.js';
 import type { Answer, Embedded, Engine, EngineState, Released, Reranked } from '../api.js';
 import type {
-  ChatRequest, CompletionRequest, Delta, EmbedRequest, EngineEvent, ModelDescription, Rendered, RequestMessage, RerankRequest, SavedState,
+  Asker, ChatRequest, CompletionRequest, Delta, EmbedRequest, EngineEvent, ModelDescription, Rendered, RequestMessage, RerankRequest, SavedState,
 } from '../protocol.js';
 
 /** Longer texts (in characters) are dropped once an engine process has begun to work on them. */
@@ -44,7 +44,7 @@ export class PendingRequest {
   constructor(message: RequestMessage, event: PendingRequest['event'], fail: PendingRequest['fail'], released: Released) {
     this.id = message.id;
     this.type = message.type;
-    const { client = '', follows = false } = ('request' in message ? message.request.asker : undefined) ?? {};
+    const { client = '', follows = false }: Partial<Asker> = ('request' in message ? message.request : message as { asker?: Asker }).asker ?? {};
     this.client = client;
     this.follows = follows;
     if (message.type === 'chat' || message.type === 'complete') this.soFar = new AnswerSoFar(message.request);
@@ -86,7 +86,7 @@ export class PendingRequest {
   /** What the request asks for, without asker and seed; undefined once its text is dropped. */
   get asked(): unknown {
     if (!this.#message) return undefined;
-    if (!('request' in this.#message)) return { ...this.#message, id: 0 };
+    if (!('request' in this.#message)) return { ...this.#message, id: 0, asker: undefined };
     const { request } = this.#message;
     return { ...request, asker: undefined, ...('sampling' in request ? { sampling: { ...request.sampling, seed: undefined } } : {}) };
   }
@@ -159,12 +159,12 @@ export abstract class EngineRequests implements Engine {
     return this.#ask((id) => ({ type: 'render', id, request }), signal, released);
   }
 
-  tokenize(text: string, addSpecial: boolean, parseSpecial: boolean, signal?: AbortSignal): Promise<Int32Array> {
-    return this.#ask((id) => ({ type: 'tokenize', id, text, addSpecial, parseSpecial }), signal);
+  tokenize(text: string, addSpecial: boolean, parseSpecial: boolean, signal?: AbortSignal, asker?: Asker): Promise<Int32Array> {
+    return this.#ask((id) => ({ type: 'tokenize', id, text, addSpecial, parseSpecial, asker }), signal);
   }
 
-  detokenize(tokens: Int32Array, special: boolean, signal?: AbortSignal): Promise<string> {
-    return this.#ask((id) => ({ type: 'detokenize', id, tokens, special }), signal);
+  detokenize(tokens: Int32Array, special: boolean, signal?: AbortSignal, asker?: Asker): Promise<string> {
+    return this.#ask((id) => ({ type: 'detokenize', id, tokens, special, asker }), signal);
   }
 
   pieces(tokens: Int32Array): Promise<Uint8Array[]> {

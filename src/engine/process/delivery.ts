@@ -18,11 +18,11 @@ export function deliver(engine: EngineLoop, m: RequestMessage): void {
     case 'embed':
     case 'rerank': return engine.embed(m.id, m.request);
     case 'render': return engine.ask(m.id, { takesLong: takesLong(m.request), client: m.request.asker?.client }, (model, cancelled, { chatTemplate }) => renderChat(model, chatTemplate, m.request, cancelled));
-    case 'tokenize': return engine.ask(m.id, { takesLong: isLong([m.text]) }, async (model, cancelled) => {
+    case 'tokenize': return engine.ask(m.id, { takesLong: isLong([m.text]), client: m.asker?.client }, async (model, cancelled) => {
       checkTokenizable(m.text, 'content');
       return await model.tokenize(m.text, m.addSpecial, m.parseSpecial, { cancelled });
     });
-    case 'detokenize': return engine.ask(m.id, { takesLong: isLong([m.tokens]) }, async (model) => {
+    case 'detokenize': return engine.ask(m.id, { takesLong: isLong([m.tokens]), client: m.asker?.client }, async (model) => {
       checkTokens(m.tokens, model.info.vocabSize, 'tokens');
       return new TextDecoder('utf-8', { ignoreBOM: true }).decode(await model.detokenize(m.tokens, m.special));
     });

@@ -1,5 +1,5 @@
 // llama-server's own routes: completions, properties of the model, text and tokens. Mounted by app.
-import { askRoute, renderRoute } from '../exchange/ask-exchange.js';
+import { askerOf, askRoute, renderRoute } from '../exchange/ask-exchange.js';
 import { chatRoute } from '../exchange/chat-exchange.js';
 import type { ChatDialect, Dialect } from '../exchange/dialect.js';
 import { LongList } from '../http/long-json.js';
@@ -33,8 +33,8 @@ export const llamaServer: Dialect = {
     { method: 'post', paths: ['/slots/:id'], about: about.slot, isForAdmin: true, mayLackBody: true, handler: slotFiles(gateway) },
     {
       method: 'post', paths: ['/tokenize'], about: about.tokenize,
-      handler: askRoute(gateway, readTokenize, async ({ text, addSpecial, parseSpecial, withPieces }, { engine }, signal) => {
-        const tokens = await engine.tokenize(text, addSpecial, parseSpecial, signal);
+      handler: askRoute(gateway, readTokenize, async ({ text, addSpecial, parseSpecial, withPieces }, { engine }, signal, _lend, res) => {
+        const tokens = await engine.tokenize(text, addSpecial, parseSpecial, signal, askerOf(gateway, res));
         if (!withPieces) return { tokens: new LongList(() => tokens) };
         checkListed(tokens);
         const distinct = Int32Array.from(new Set(tokens));
@@ -43,7 +43,7 @@ export const llamaServer: Dialect = {
     },
     {
       method: 'post', paths: ['/detokenize'], about: about.detokenize,
-      handler: askRoute(gateway, readDetokenize, async (tokens, { engine }, signal) => ({ content: await engine.detokenize(tokens, true, signal) })),
+      handler: askRoute(gateway, readDetokenize, async (tokens, { engine }, signal, _lend, res) => ({ content: await engine.detokenize(tokens, true, signal, askerOf(gateway, res)) })),
     },
     { method: 'post', paths: ['/apply-template'], about: about.template, handler: renderRoute(gateway, readChatRequest, ({ prompt }) => ({ prompt })) },
     {

@@ -2,7 +2,7 @@
 // report for a chat matches the chat itself.
 import t from 'tap';
 import { startEngine } from '#recua/engine/gateway/client.js';
-import { post, startApp } from '../app-under-test.js';
+import { post, startApp, until } from '../app-under-test.js';
 import { builtinPath } from '#recua/models/store.js';
 import { options } from '../../engine/requests.js';
 
@@ -66,4 +66,23 @@ t.test('a text that would take gigabytes is refused, and the engine lives on', a
   t.equal(listed.status, 400);
   t.match(await listed.json(), { error: { param: 'content', message: /at most 1000000 tokens with their pieces/ } });
   t.equal((await engine.tokenize('a', false, false)).length, 1);
+});
+
+t.test('clients take turns, however many long texts one of them tokenizes', async (t) => {
+  const engine = startEngine({ ...options, modelPath: builtinPath, contextSize: 512 });
+  t.teardown(() => engine.close());
+  await engine.ready();
+  const { url } = await startApp(t, { apiKeyFile: JSON.stringify({ keys: [{ name: 'ann', key: 'a' }, { name: 'bob', key: 'b' }] }) }, engine);
+  const ended: string[] = [];
+  const ask = async (key: string, words: number): Promise<void> => {
+    const response = await post(`${url}/tokenize`, { content: 'word '.repeat(words) }, { authorization: `Bearer ${key}` });
+    await response.arrayBuffer();
+    ended.push(key);
+  };
+  const long = Array.from({ length: 12 }, () => ask('a', 200_000));
+  await until(() => ended.length > 0);
+  await ask('b', 20_000);
+  const before = ended.length;
+  await Promise.all(long);
+  t.ok(before < 9, `${before - 1} of 12 texts came before the other client's`);
 });
