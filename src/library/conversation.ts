@@ -170,6 +170,8 @@ export async function parseAnswer(schema: Schema, content: string, finish: Finis
   let value: unknown;
   try {
     value = JSON.parse(content);
+    // The first digits of a number look like a whole one.
+    if (typeof value === 'number' && (finish.finishReason === 'length' || /^[-+.\deE]/.test(finish.stop ?? ''))) throw new Error('The number may be cut off.');
   } catch (cause) {
     const { completionTokens } = finish.usage;
     const why = finish.finishReason === 'length'

@@ -63,6 +63,16 @@ inBothModes('an answer that is cut off inside its JSON rejects, with the partial
   t.match(await ended.catch((thrown: unknown) => thrown), { code: 'answer_incomplete', message: /stop texts/ });
 });
 
+inBothModes('a number that may be cut off rejects, too', async (t, load) => {
+  const model = await load(t);
+  const schema = { type: 'integer', minimum: 100_000, maximum: 999_999 };
+  const rejection = (options: object): Promise<unknown> => model.complete('12', { temperature: 0, schema, ...options }).catch((thrown: unknown) => thrown);
+  t.match(await rejection({ maxTokens: 1 }), { code: 'answer_incomplete', message: /cut off after 1 token/, details: { content: /^\d+$/ } });
+  const { content } = await model.complete('12', { temperature: 0, schema });
+  t.match(content, /^\d{6}$/, 'a whole one');
+  t.match(await rejection({ stop: content.slice(3) }), { code: 'answer_incomplete', message: /stop texts/ });
+});
+
 inBothModes('schemas of other libraries are converted, and check the answer', async (t, load) => {
   const model = await load(t);
   const doubled = standard(person, (value) => ({ born: 2000 + (value as { age: number }).age }));
