@@ -10,7 +10,7 @@ import { Fields, wrongType } from '../request/fields.js';
 import { converse, parseAnswer, type ChatResult } from './conversation.js';
 import type { Message } from './messages.js';
 import { logprobsOf } from './logprobs.js';
-import { drainOf, orReject, makeChatRequest, makeCompletionRequest, openOptions, readPath, readSignal, readText, readTexts, type ChatOptions, type CompleteOptions } from './options.js';
+import { drainOf, orReject, makeChatRequest, makeCompletionRequest, openOptions, readEmbedded, readPath, readSignal, readText, readTexts, type ChatOptions, type CompleteOptions } from './options.js';
 import { Reply, type ReplyWork } from './reply.js';
 import type { FromSchema, Schema } from './schema.js';
 import { copyTokens, readTokens } from './token-lists.js';
@@ -179,7 +179,7 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
    * @returns vectors of `info.embeddingSize` numbers and length 1, so the dot product of two
    *   vectors is their cosine similarity
    * @throws RecuaError (as a rejection) `embeddings_unsupported`, `context_length_exceeded` (with
-   *   `details.index`), `invalid_type`, `invalid_value` for an empty text or too long ones,
+   *   `details.index`), `invalid_type`, `invalid_value` for an empty text or too much text,
    *   `queue_full`, `generation_failed`, `model_crashed`, `model_stuck`, `request_set_aside`,
    *   `cancelled`, `closed`
    */
@@ -187,7 +187,7 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
   embed(texts: readonly string[], options?: { signal?: AbortSignal | undefined }): Promise<Float32Array[]>;
   async embed(input: string | readonly string[], options: { signal?: AbortSignal | undefined } = {}): Promise<Float32Array | Float32Array[]> {
     const signal = readSignal(openOptions(options, ['signal']));
-    const inputs = typeof input === 'string' ? [readText(input, 'text')] : readTexts(input, 'texts');
+    const inputs = typeof input === 'string' ? [readText(input, 'text')] : readEmbedded(input, this.#info.embeddingSize);
     if (inputs.length === 0) return [];
     const { vectors } = await this.#ending(signal, (engine, ends) => engine.embed({ inputs }, ends));
     // They are views of the engine's message; programs may pass on a vector's `buffer`.

@@ -314,6 +314,17 @@ export function readTexts(value: unknown, param: string): string[] {
 /** With two bytes each, half of what one message to an engine process may have. */
 const mostCharacters = 2 ** 28;
 
+/** Texts to embed, whose vectors of `size` numbers come in one message. */
+export function readEmbedded(value: unknown, size: number): string[] {
+  const texts = readTexts(value, 'texts');
+  const most = Math.floor(mostNumbers / Math.max(1, size));
+  if (texts.length > most) throw wrongValue('texts', `at most ${most} texts (pass them in several calls)`, value);
+  return texts;
+}
+
+/** With four bytes each, half of what that message may have. */
+const mostNumbers = 2 ** 27;
+
 export function readText(text: unknown, param: string): string {
   if (typeof text !== 'string') throw wrongType(param, 'a text', text);
   if (text === '') throw wrongValue(param, 'a text that is not empty', text);

@@ -298,6 +298,9 @@ inBothModes('wrong arguments are refused by name, before any work', async (t, lo
   t.equal(await codeOf(model.tokenize(7 as unknown as string)), 'invalid_type');
   // An engine process ends if a message is larger than any that it expects.
   await t.rejects(model.embed(Array<string>(30).fill('x'.repeat(40_000_000))), { code: 'invalid_value', param: 'texts' });
+  // Their vectors would come in a message of a gigabyte, for which the engine process is ended.
+  const many = model.embed(Array<string>(2_100_000).fill('x'), { signal: AbortSignal.timeout(20_000) });
+  await t.rejects(many, { code: 'invalid_value', param: 'texts', message: /at most 1048576 texts \(pass them in several calls\)/ });
   await t.rejects(model.rerank('x', Array<string>(30).fill('x'.repeat(40_000_000))), { code: 'invalid_value', param: 'documents' });
   const { loadModel } = await import('recua');
   await t.rejects(loadModel('builtin', { isolated: false, sandbox: 'on' }), { code: 'invalid_value', param: 'sandbox' });
