@@ -55,6 +55,12 @@ const tokensPerCall = 1024;
  */
 const mostHeld = 8 * 1024 * 1024;
 
+/**
+ * A context for inputs of this many tokens is opened first, and a larger one for the first longer
+ * input: a chat model's whole context may take gigabytes, beside those for its answers.
+ */
+const usualTokens = 4096;
+
 export class Embeddings {
   readonly #model: NativeModel;
   readonly #options: EmbedderOptions;
@@ -65,6 +71,8 @@ export class Embeddings {
   #embedder: Promise<NativeEmbedder> | undefined;
   /** The same, once it is open. */
   #opened: NativeEmbedder | undefined;
+  /** Most tokens of its inputs. */
+  #room = 0;
   #calling = false;
   #calls = 0;
   /** Accepted requests without an answer, by id, in order of arrival. */
@@ -234,7 +242,8 @@ export class Embeddings {
     // The loop also takes jobs that are added while a call runs.
     for (let items = this.#take(); items.length > 0; items = this.#take()) {
       try {
-        await this.#compute(await this.#open(), items);
+        const longest = items.reduce((most, { job, index }) => Math.max(most, job.inputs[index]!.length), 0);
+        await this.#compute(await this.#open(longest), items);
       } catch (error) {
         // The native context could not be opened: all requests of the call fail.
         for (const { job } of items) if (this.#active.has(job.id)) this.#fail(job.id, RecuaError.from(error));
@@ -319,9 +328,15 @@ export class Embeddings {
     }
   }
 
-  async #open(): Promise<NativeEmbedder> {
+  /** The embedder, with room for inputs of so many tokens. Called between two calls. */
+  async #open(tokens: number): Promise<NativeEmbedder> {
     if (this.#closing) throw new RecuaError('shutting_down', 'The engine is stopping and takes no new work.');
-    const opening = (this.#embedder ??= this.#model.createEmbedder(this.#options));
+    if (this.#opened && tokens > this.#room) {
+      await this.#opened.close();
+      this.#embedder = this.#opened = undefined;
+    }
+    if (!this.#embedder) this.#room = this.#roomFor(tokens);
+    const opening = (this.#embedder ??= this.#model.createEmbedder({ ...this.#options, contextSize: this.#room }));
     try {
       return (this.#opened = await opening);
     } catch (error) {
@@ -329,6 +344,16 @@ export class Embeddings {
       this.#embedder = undefined;
       throw error;
     }
+  }
+
+  /** A power of two, so that a context is opened few times. */
+  #roomFor(tokens: number): number {
+    const { contextSize } = this.#options;
+    // Vectors of such a model depend on the size of the context, not only on the text.
+    const depends = Object.keys(this.#model.metadata()).some((key) => key.endsWith('.rope.scaling.original_context_length'));
+    let room = depends ? contextSize : usualTokens;
+    while (room < tokens) room *= 2;
+    return Math.min(room, contextSize);
   }
 
   #answer(job: Job): void {

@@ -1,0 +1,62 @@
+// The embedder's context has as much room as the inputs need, and keeps what it has.
+import t from 'tap';
+import type { EmbedderOptions } from '#recua/addon/addon.js';
+import { openEngine } from '../requests.js';
+
+async function openEmbedding(contextSize: number, metadata: Record<string, string> = {}) {
+  const open = await openEngine({ pooling: 'mean', contextTrain: 1_000_000 }, { contextSize });
+  const { model } = open.loaded;
+  const sizes: number[] = [];
+  const create = model.createEmbedder.bind(model);
+  model.createEmbedder = async (options: EmbedderOptions) => {
+    sizes.push(options.contextSize);
+    return await create(options);
+  };
+  model.metadata = () => metadata;
+  const embeds = async (...lengths: number[]): Promise<void> => {
+    const { end } = await open.embed(lengths.map((length) => new Int32Array(length).fill(97))).done;
+    t.match(end, { kind: 'embedded', tokenCounts: Int32Array.from(lengths) });
+  };
+  return { ...open, sizes, embeds };
+}
+
+t.test('a large context is opened only for a long input', async (t) => {
+  const { addon, engine, sizes, embeds } = await openEmbedding(100_000);
+  await embeds(1, 500);
+  await embeds(4096);
+  t.strictSame(sizes, [4096]);
+  await embeds(3, 20_000);
+  await embeds(30_000);
+  await embeds(5);
+  t.strictSame(sizes, [4096, 32_768]);
+  await embeds(100_000);
+  t.strictSame(sizes.slice(2), [100_000], 'no larger than the settings say');
+  t.equal(addon.stats.openContexts, 2, 'the smaller ones are closed');
+  await engine.close();
+  t.equal(addon.stats.openContexts, 0);
+  t.strictSame(addon.violations, []);
+});
+
+t.test('a small context, and one on which the vectors depend, are opened at once', async (t) => {
+  const small = await openEmbedding(300);
+  await small.embeds(10, 300);
+  t.strictSame(small.sizes, [300]);
+  await small.engine.close();
+  const long = await openEmbedding(100_000, { 'phi3.rope.scaling.original_context_length': '4096' });
+  await long.embeds(10);
+  t.strictSame(long.sizes, [100_000]);
+  await long.engine.close();
+});
+
+t.test('if there is no memory for a long input, short ones are still embedded', async (t) => {
+  const { engine, loaded: { model }, embed, embeds } = await openEmbedding(100_000);
+  const create = model.createEmbedder.bind(model);
+  model.createEmbedder = async (options: EmbedderOptions) => {
+    if (options.contextSize > 4096) throw new Error('no memory');
+    return await create(options);
+  };
+  await embeds(10);
+  t.match((await embed([new Int32Array(50_000).fill(97)]).done).end, { kind: 'error' });
+  await embeds(10);
+  await engine.close();
+});
