@@ -344,6 +344,7 @@ export class PrefixCache {
       const common = commonPrefix(sequence.tokens, owner.tokens, Math.min(sequence.promptLength - 1, owner.promptLength));
       if (common > owner.evaluated && common - reused >= leastGain) {
         sequence.leader = owner;
+        sequence.joinsAt = common;
         // Remember the shortest prefix; longer ones are found again when it is reached.
         if (owner.sharedLength <= owner.evaluated || common < owner.sharedLength) owner.sharedLength = common;
         return true;

@@ -263,7 +263,10 @@ export function stepsAhead(plan: Plan, asking: readonly Sequence[]): number {
   return asking.reduce((most, { limit, length }) => Math.min(most, limit - length), longestRun);
 }
 
-/** Sequences of the queue that are considered: looking further costs more than it finds. */
+/**
+ * Sequences of the queue that are considered, besides those known to wait for a prefill: looking
+ * further costs more than it finds.
+ */
 const lookahead = 16;
 
 /**
@@ -289,6 +292,11 @@ export interface Joined {
   placement: Placement;
 }
 
+/** The prefill that it waits for is not there yet. */
+function waitsForLeader({ leader, joinsAt }: Sequence): boolean {
+  return leader?.state === 'prefill' && leader.sharedLength > leader.evaluated && joinsAt >= leader.sharedLength;
+}
+
 /**
  * The first sequence that may start. If there are slots for all, sequences that displace no other
  * conversation go first; the others then take what is left.
@@ -296,7 +304,10 @@ export interface Joined {
 function choose(waiting: readonly Sequence[], cache: PrefixCache): Joined | undefined {
   const roomForAll = waiting.length <= cache.freeSlots;
   let first: Joined | undefined;
-  for (const sequence of waiting.slice(0, lookahead)) {
+  let considered = 0;
+  for (const sequence of waiting) {
+    if (waitsForLeader(sequence)) continue;
+    if (++considered > lookahead) break;
     const placement = cache.place(sequence);
     if (placement === 'wait') continue;
     if (!roomForAll || !displaces(placement)) return { sequence, placement };

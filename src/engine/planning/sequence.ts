@@ -33,6 +33,8 @@ export class Sequence {
    * others cannot pass it forever.
    */
   leader: Sequence | undefined;
+  /** Length of the prefix that it shares with the leader. */
+  joinsAt = 0;
   /**
    * It ran in an engine process that died: it needs a slot again before those that never had one.
    */

@@ -207,6 +207,20 @@ t.test('a prompt that will share a running prefill waits for it, and others pass
   t.match([...joinFromQueue(waiting, cache)], [{ sequence: follower, placement: { source: leader.slot, reused: 199 } }]);
 });
 
+t.test('others pass however many prompts wait for a running prefill', async (t) => {
+  const cache = new PrefixCache(3, { partial: true, copies: true }, 0);
+  const make = (fill: number) => new Sequence(prompt(200, fill), 5, 1000);
+  const [leader, other] = [make(1), make(2)];
+  const waiting = [leader, ...Array.from({ length: 40 }, () => make(1)), other];
+  const join = () => [...joinFromQueue(waiting, cache)].map(({ sequence }) => sequence);
+  t.strictSame([join(), join(), join()].flat(), [leader, other]);
+  leader.advance(200);
+  leader.accept(5, false);
+  const [next] = waiting;
+  t.strictSame(join(), [next], 'they join once they can');
+  t.equal(waiting.length, 39);
+});
+
 t.test('a prompt that others wait for is read up to the shared part, then all ends together', async (t) => {
   const cache = new PrefixCache(4, { partial: true, copies: true }, 0);
   const make = (shared: number, own: number) => {
