@@ -35,6 +35,9 @@ export interface MemoryNeed {
   totalBytes: number;
 }
 
+/** Texts of one pass that computes vectors, as engine/process/load has it. */
+const embedderSequences = 32;
+
 /** A context's cells come in multiples of this. */
 const cellStep = 256;
 
@@ -54,7 +57,7 @@ export function estimateMemory(model: ModelFile, options: MemoryOptions): Memory
   const rows = shape.layers.map((layer) => (shape.causal ? bytesPerRow(layer.keyWidth, cacheTypeK) + bytesPerRow(layer.valueWidth, cacheTypeV) : 0));
   const states = shape.layers.filter((layer) => layer.recurrent).length * shape.stateBytes * parallel;
   const kvBytes = Math.ceil(rows.reduce((sum, row) => sum + row * cells, 0) + states);
-  const computeBytes = estimateCompute(shape, cells, options);
+  const computeBytes = shape.causal ? estimateCompute(shape, cells, options) : estimateEncoding(shape, cells / parallel);
   return { weightsBytes, kvBytes, kvIsBound: shape.kvIsBound, computeBytes, totalBytes: weightsBytes + kvBytes + computeBytes };
 }
 
@@ -97,6 +100,8 @@ interface Shape {
   attentionWidth: number;
   heads: number;
   forwardWidth: number;
+  /** Width of what a layer's feed-forward part computes first, with its gate. */
+  upWidth: number;
   vocabulary: number;
 }
 
@@ -129,6 +134,7 @@ function shapeOf(model: ModelFile): Shape {
     heads,
     attentionWidth: Math.max(embedding, heads * Math.max(keyLength, valueLength)),
     forwardWidth: Math.max(number('feed_forward_length'), number('expert_feed_forward_length') * number('expert_used_count') + number('expert_shared_feed_forward_length'), number('ssm.inner_size')),
+    upWidth: model.parts.flatMap(({ tensors }) => tensors).filter(({ name }) => /^blk\.0\.ffn_(up|gate)\.weight$/.test(name)).reduce((sum, { shape }) => sum + (shape[1] ?? 0), 0),
     vocabulary: model.vocabSize,
   };
 }
@@ -158,6 +164,15 @@ function estimateCompute(shape: Shape, cells: number, options: MemoryOptions): n
   const attention = perCell * tokens * cells / parallel;
   const activations = 4 * tokens * 3 * (shape.attentionWidth + shape.forwardWidth);
   return Math.ceil(attention + activations + 4 * shape.vocabulary * parallel);
+}
+
+/**
+ * The same for a model that sees a whole input at once, so that one pass holds all of it: the mask
+ * in half precision, three activations of the attention's width and those of one feed-forward part,
+ * and each token's share in the vectors.
+ */
+function estimateEncoding(shape: Shape, tokens: number): number {
+  return Math.ceil(2 * tokens * tokens + 4 * tokens * (3 * shape.attentionWidth + shape.upWidth + embedderSequences));
 }
 
 function bytesPerRow(width: number, typeName: string): number {

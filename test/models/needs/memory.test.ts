@@ -9,6 +9,8 @@ import { machineMemory } from '#recua/system/machine-memory.js';
 import { readModelFile } from '#recua/models/gguf/model-file.js';
 import { builtinPath } from '#recua/models/store.js';
 import { start } from '../../cli/recua.js';
+import { writeReranker } from '../../native/random-reranker.js';
+import { post } from '../../server/app-under-test.js';
 import { gguf, types } from '../gguf-bytes.js';
 import type { Meta, Spec } from '../gguf-bytes.js';
 
@@ -29,10 +31,12 @@ async function modelOf(t: Test, metadata: Meta[], architecture = 'llama') {
  * The bytes that llama.cpp reports. Weights are read, not mapped: a mapping also covers the parts
  * that were copied out of it.
  */
-async function taken(t: Test, path: string, flags: string[]) {
+async function taken(t: Test, path: string, flags: string[], embedded?: string) {
   const running = start(['api', path, '--port', '0', '--log-level', 'debug', '--gpu-layers', '0', '--no-mmap', ...flags]);
   t.teardown(() => running.child.kill('SIGKILL'));
-  await running.saw(/Recua listens/);
+  const [, url] = await running.saw(/Recua listens on (\S+)/);
+  // The context for embeddings is opened by the first one.
+  if (embedded !== undefined) t.equal((await post(`${url}/v1/embeddings`, { input: embedded })).status, 200);
   running.child.kill('SIGTERM');
   const log = (await running.ended).stderr;
   // Each kind of buffer has a line.
@@ -59,6 +63,15 @@ t.test('estimateMemory() of the built-in model matches what llama.cpp takes', as
     near(t, need.computeBytes, compute, 0.1, 'compute buffers');
     t.equal(need.totalBytes, need.weightsBytes + need.kvBytes + need.computeBytes);
   }
+});
+
+t.test('estimateMemory() of an embedding model counts that one pass holds a whole input', async (t) => {
+  const path = join(t.testdir(), 'bert.gguf');
+  await writeReranker('bert', path, { head: false });
+  const { kv, compute } = await taken(t, path, [], 'a text');
+  const need = estimateMemory(await readModelFile(path), { ...f16, parallel: 4 });
+  t.same([need.kvBytes, kv], [0, 0]);
+  near(t, need.computeBytes, compute, 0.1, 'compute buffers');
 });
 
 t.test('estimateMemory() of a quantized model counts the copies that this processor makes', async (t) => {
