@@ -11,7 +11,7 @@ import { readGguf } from './gguf/gguf.js';
 import { commitOf, scanHub } from './cache/hub-scan.js';
 import type { CachedRepo } from './cache/hub-scan.js';
 import { quantizationOf } from './gguf/model-file.js';
-import { isQuantization, quantizationOfName, sameQuantization, stemOf } from './names/model-names.js';
+import { isQuantization, sameQuantization, stemOf } from './names/model-names.js';
 import { nearest } from './names/nearest.js';
 import type { Places } from './places.js';
 import { isHubName, tryRepositoryName } from './names/repository-name.js';
@@ -24,6 +24,10 @@ export interface Inventory {
   repos: readonly CachedRepo[];
   models: readonly CachedModel[];
   aliases: Aliases;
+  /** How many whole models a repository has, and how many of each quantization. */
+  whole: ReadonlyMap<string, number>;
+  /** The aliases of each file, sorted. */
+  aliasesOfFiles: ReadonlyMap<string, readonly string[]>;
 }
 
 export interface Found {
@@ -37,7 +41,32 @@ export interface Found {
 /** @throws RecuaError `file_unreadable`, unless the readers do not */
 export async function readInventory(places: Places, aliasesOf = readAliases, reposOf: (hub: string) => Promise<CachedRepo[]> = scanHub): Promise<Inventory> {
   const [repos, aliases] = await Promise.all([reposOf(places.hub), aliasesOf(places)]);
-  return { places, repos, models: modelsOf(repos), aliases };
+  const models = modelsOf(repos);
+  return { places, repos, models, aliases, whole: countWhole(models), aliasesOfFiles: byFile(aliases) };
+}
+
+/** Counted once, since comparing each of thousands of models with all others takes seconds. */
+function countWhole(models: readonly CachedModel[]): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const model of models.filter(isWhole)) {
+    for (const key of [model.repo, withLabel(model)]) counts.set(key, (counts.get(key) ?? 0) + 1);
+  }
+  return counts;
+}
+
+function withLabel({ repo, quantization }: CachedModel): string {
+  return `${repo}:${quantization}`;
+}
+
+function byFile(aliases: Aliases): Map<string, string[]> {
+  const names = new Map<string, string[]>();
+  for (const [alias, { repo, file }] of aliases) {
+    const own = names.get(`${repo}/${file}`);
+    if (own) own.push(alias);
+    else names.set(`${repo}/${file}`, [alias]);
+  }
+  for (const own of names.values()) own.sort();
+  return names;
 }
 
 export async function lookUp(inventory: Inventory, name: string): Promise<Found> {
@@ -85,21 +114,19 @@ export async function headerQuantization(model: CachedModel): Promise<string> {
 }
 
 /** Every name by which requests may mean this model and no other runnable one. */
-export function namesOf(model: CachedModel, { models, aliases }: Inventory): string[] {
-  const siblings = models.filter((other) => other.repo === model.repo && isWhole(other));
-  const label = quantizationOfName(model.file);
-  const same = siblings.filter((other) => other.quantization === label);
+export function namesOf(model: CachedModel, inventory: Inventory): string[] {
+  const count = (key: string): number => inventory.whole.get(key) ?? 0;
   return [...new Set([
-    ...aliasesOf(model, aliases),
-    ...(siblings.length <= 1 ? [model.repo] : []),
-    ...(label !== '' && same.length <= 1 ? [`${model.repo}:${label}`] : []),
+    ...aliasesOf(model, inventory),
+    ...(count(model.repo) <= 1 ? [model.repo] : []),
+    ...(model.quantization !== '' && count(withLabel(model)) <= 1 ? [withLabel(model)] : []),
     `${model.repo}/${model.file}`,
     ...namesOfFiles(model),
   ])];
 }
 
-export function aliasesOf(model: CachedModel, aliases: Aliases): string[] {
-  return [...aliases].filter(([, target]) => target.repo === model.repo && target.file === model.file).map(([alias]) => alias).sort();
+export function aliasesOf({ repo, file }: CachedModel, { aliasesOfFiles }: Inventory): readonly string[] {
+  return aliasesOfFiles.get(`${repo}/${file}`) ?? [];
 }
 
 function namesOfFiles(model: CachedModel): string[] {

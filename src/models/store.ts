@@ -150,11 +150,12 @@ export async function storedNames(places: Places): Promise<string[]> {
 }
 
 /** Adds what `list` shows about an inventory's models; reads their headers. */
-export async function listModels({ places, models, aliases }: Inventory): Promise<ListedModel[]> {
+export async function listModels(inventory: Inventory): Promise<ListedModel[]> {
+  const { places, models } = inventory;
   return await Promise.all(models.map(async (model) => ({
     ...model,
     quantization: await headerQuantization(model) || model.quantization,
-    aliases: aliasesOf(model, aliases),
+    aliases: aliasesOf(model, inventory),
     lastUsedMs: await readUsage(places, usageKey(model)),
   })));
 }

@@ -3,7 +3,8 @@ import { mkdirSync, readFileSync, rmSync, symlinkSync, utimesSync, writeFileSync
 import { dirname, join } from 'node:path';
 import { addAlias } from '#recua/models/aliases.js';
 import type { Places } from '#recua/models/places.js';
-import { builtinPath, findModel, markUsed, scanStore } from '#recua/models/store.js';
+import { readInventory } from '#recua/models/lookup.js';
+import { builtinPath, findModel, markUsed, runnableModels, scanStore } from '#recua/models/store.js';
 import { commitA, commitB, folderOf, model, modelPart, partFile, put, putPartial } from './hub-layout.js';
 
 function placesIn(folder: string): Places {
@@ -168,6 +169,24 @@ t.test('scanStore() lists all models by name, with what is known of each', async
   t.match(byName.get('acme/broken'), { quantization: 'Q4_0' }, 'the name tells where the file does not');
   t.match(byName.get('acme/many-GGUF:Q4_K_M'), { quantization: 'Q8_0', aliases: ['tiny'], lastUsedMs: undefined }, 'the header counts');
   t.match(byName.get('acme/half'), { sizeBytes: 437, parts: [] });
+});
+
+t.test('the names of thousands of models are found without comparing each with all others', async (t) => {
+  const places = placesIn(t.testdir());
+  const many = 1_000;
+  const files = Array.from({ length: many }, (_, i) => ({
+    file: `m${i}-Q${i}_0.gguf`, commit: commitA, path: `/m${i}`, kind: 'plain' as const, target: `/m${i}`, sizeBytes: 1, dangling: false, inode: `${i}`, changedMs: 0,
+  }));
+  const partials: [] = [];
+  const repos = files.map((file, i) => ({ repo: `acme/r${i}`, folder: `/r${i}`, refs: new Map<string, string>(), files: [file], partials }));
+  const aliases = new Map(files.map(({ file }, i) => [`alias-${i}`, { repo: `acme/r${i}`, file }]));
+  const inventory = await readInventory(places, () => Promise.resolve(aliases), () => Promise.resolve(repos));
+  let looked = 0;
+  const watched = <Of extends object>(one: Of): Of => new Proxy(one, { get: (of, key) => (looked++, Reflect.get(of, key) as unknown) });
+  const models = await runnableModels({ ...inventory, models: inventory.models.map(watched), aliases: new Map([...aliases].map(([name, target]) => [name, watched(target)])) });
+  t.equal(models.length, many + 1);
+  t.match(models[7], { id: 'acme/r7', aliases: ['alias-7', 'acme/r7:Q7_0', 'acme/r7/m7-Q7_0.gguf', 'm7-Q7_0.gguf', 'm7-Q7_0'] });
+  t.ok(looked < 100 * many, `${looked} looks`);
 });
 
 t.test('of several snapshots the one of main is taken', async (t) => {

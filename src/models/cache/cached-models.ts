@@ -30,6 +30,8 @@ export interface CachedModel {
   changedMs: number;
 }
 
+const collator = new Intl.Collator('en', { numeric: true });
+
 /** Whether the model is runnable: all parts are present and no link is broken. */
 export function isWhole(model: CachedModel): boolean {
   return model.parts.length === model.totalParts && model.parts.every((part) => !part.dangling);
@@ -51,7 +53,7 @@ export function percentOf(model: CachedModel): number | undefined {
 /** The models of all repositories, by name, without sidecars. */
 export function modelsOf(repos: readonly CachedRepo[]): CachedModel[] {
   const models = repos.flatMap((one) => modelsOfRepo(one));
-  return models.sort((a, b) => a.name.localeCompare(b.name, 'en', { numeric: true }) || (a.name < b.name ? -1 : 1));
+  return models.sort((a, b) => collator.compare(a.name, b.name) || (a.name < b.name ? -1 : 1));
 }
 
 /** The models of one revision of a repository, as if the cache held nothing else of it. */
@@ -83,7 +85,9 @@ function modelsOfRepo(repo: CachedRepo): CachedModel[] {
   }
   const order = snapshotOrder(repo);
   const models = [...groups.values()].map(({ files, partials }) => makeModel(repo.repo, files, partials, order));
-  return models.map((model) => ({ ...model, name: shortestName(model, models) }));
+  const times = new Map<string, number>();
+  for (const { quantization } of models) times.set(quantization, (times.get(quantization) ?? 0) + 1);
+  return models.map((model) => ({ ...model, name: shortestName(model, models.length, times.get(model.quantization)!) }));
 }
 
 /** Rank of a snapshot: first the one that `main` names, then those of other refs, then the rest. */
@@ -130,10 +134,10 @@ function contentsOf(file: SnapshotFile): string {
   return etagOf(file) ?? file.target;
 }
 
-function shortestName(model: Omit<CachedModel, 'name'>, siblings: readonly Omit<CachedModel, 'name'>[]): string {
+/** `inRepo` models are in the repository, `alike` of them of this quantization. */
+function shortestName(model: Omit<CachedModel, 'name'>, inRepo: number, alike: number): string {
   const { repo, file, quantization } = model;
   if (file === '') return `${repo} (${model.partials[0]?.etag.slice(0, 12) ?? '?'}…)`;
-  if (siblings.length === 1) return repo;
-  const sameKind = siblings.filter((other) => other.quantization === quantization);
-  return quantization !== '' && sameKind.length === 1 ? `${repo}:${quantization}` : `${repo}/${file}`;
+  if (inRepo === 1) return repo;
+  return quantization !== '' && alike === 1 ? `${repo}:${quantization}` : `${repo}/${file}`;
 }

@@ -350,5 +350,5 @@ async function finish(places: Places, alias: string, force: boolean, { repo, fil
   const inventory = await readInventory(places);
   const model = inventory.models.find((one) => one.repo === repo && one.file === file);
   if (!model) throw new RecuaError('store_unwritable', `${repo}/${file} was removed from the store while it was imported. Import it again.`);
-  return { model, by, already, aliases: aliasesOf(model, inventory.aliases) };
+  return { model, by, already, aliases: aliasesOf(model, inventory) };
 }

@@ -90,7 +90,7 @@ export async function planRemoval(inventory: Inventory, names: readonly string[]
     else if (repo && path === undefined && word === undefined && revision === undefined) whole.add(repo.repo);
     else models.add((takesPaths ? await byPath(inventory, name) : undefined) ?? throwing(notFound(name, found, inventory, { takesPaths, takesBuiltin: false })));
   }
-  for (const model of goingOf(inventory.models, models)) for (const alias of aliasesOf(model, inventory.aliases)) aliases.add(alias);
+  for (const model of goingOf(inventory.models, models)) for (const alias of aliasesOf(model, inventory)) aliases.add(alias);
   const removals: RepoRemoval[] = [];
   for (const repo of inventory.repos) {
     const own = [...models].filter((model) => model.repo === repo.repo);
