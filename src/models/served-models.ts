@@ -5,7 +5,7 @@ import { lastingAliases } from './aliases.js';
 import { lastingScan } from './cache/hub-scan.js';
 import { readInventory } from './lookup.js';
 import type { Inventory } from './lookup.js';
-import { nearest } from './names/nearest.js';
+import { nearestOnes } from './names/nearest.js';
 import { findPlaces } from './places.js';
 import type { Places } from './places.js';
 import { asItIsNow, findRunnable, runnableModels } from './store.js';
@@ -109,7 +109,9 @@ class NameIndex {
     for (const model of models) {
       for (const name of new Set([model.id, ...model.aliases, ...model.unlisted])) {
         const key = name.toLowerCase();
-        this.#byName.set(key, [...this.#byName.get(key) ?? [], { name, model }]);
+        const same = this.#byName.get(key);
+        if (same) same.push({ name, model });
+        else this.#byName.set(key, [{ name, model }]);
       }
     }
   }
@@ -133,14 +135,10 @@ class NameIndex {
   refuse(name: string): never {
     const known = new Set(this.models.flatMap(({ id, aliases }) => [id, ...aliases]));
     const wanted = name.slice(0, 200).toLowerCase();
-    const near = new Set([...known].filter((one) => one.toLowerCase().includes(wanted)).slice(0, mostNearNames));
-    while (near.size < mostNearNames) {
-      const next = nearest(wanted, [...known].filter((one) => !near.has(one)).map((one) => one.toLowerCase()));
-      const named = next === undefined ? undefined : [...known].find((one) => one.toLowerCase() === next && !near.has(one));
-      if (named === undefined) break;
-      near.add(named);
-    }
-    const meant = near.size > 0 ? ` Did you mean ${[...near].map((one) => quoted(one)).join(' or ')}?` : '';
+    const near = [...known].filter((one) => one.toLowerCase().includes(wanted)).slice(0, mostNearNames);
+    const others = new Map([...known].filter((one) => !near.includes(one)).map((one) => [one.toLowerCase(), one]));
+    near.push(...nearestOnes(wanted, [...others.keys()], mostNearNames - near.length).map((one) => others.get(one)!));
+    const meant = near.length > 0 ? ` Did you mean ${near.map((one) => quoted(one)).join(' or ')}?` : '';
     throw new RecuaError('model_not_found', `The model ${quoted(name)} does not exist here.${meant} GET /v1/models lists those that do.`, { param: 'model' });
   }
 }

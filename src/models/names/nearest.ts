@@ -1,29 +1,44 @@
-// The known word that a mistyped one most likely means.
+// The known words that a mistyped one most likely means.
 
 /** A word that is unfinished, with two letters missing at most, counts as nearest. */
 const mostMissing = 2;
+/** Most pairs of letters that are compared, since a store may have thousands of long names. */
+const mostPairs = 500_000;
 
 export function nearest(word: string, known: readonly string[]): string | undefined {
+  return nearestOnes(word, known, 1)[0];
+}
+
+/** At most `most` of them, the nearest first. */
+export function nearestOnes(word: string, known: readonly string[], most: number): string[] {
   const begun = known.filter((other) => word.length >= 4 && other.length <= word.length + mostMissing && other.startsWith(word));
-  if (begun.length === 1) return begun[0];
-  const ranked = known.map((other) => ({ other, distance: distance(word, other) })).sort((a, b) => a.distance - b.distance);
-  const best = ranked[0];
-  // With half the letters wrong, it is another word, not a typo.
-  return best !== undefined && best.distance <= Math.max(1, Math.floor(Math.min(word.length, best.other.length) / 3)) ? best.other : undefined;
+  const ranked: { other: string; wrong: number }[] = begun.length === 1 ? [{ other: begun[0]!, wrong: 0 }] : [];
+  let pairs = 0;
+  for (const other of known) {
+    // With half the letters wrong, it is another word, not a typo.
+    const mostWrong = Math.max(1, Math.floor(Math.min(word.length, other.length) / 3));
+    if (Math.abs(word.length - other.length) > mostWrong || (begun.length === 1 && other === begun[0])) continue;
+    pairs += word.length * other.length;
+    if (pairs > mostPairs) break;
+    const wrong = distance(word, other);
+    if (wrong <= mostWrong) ranked.push({ other, wrong });
+  }
+  return ranked.sort((a, b) => a.wrong - b.wrong).slice(0, most).map(({ other }) => other);
 }
 
 /** Levenshtein distance, counting a swap of neighbors as one. */
 function distance(a: string, b: string): number {
-  const rows: number[][] = [Array.from({ length: b.length + 1 }, (_, j) => j)];
+  let [before, above, row] = [0, 1, 2].map(() => new Uint32Array(b.length + 1)) as [Uint32Array, Uint32Array, Uint32Array];
+  for (let j = 0; j <= b.length; j++) above[j] = j;
   for (let i = 1; i <= a.length; i++) {
-    const row = [i];
+    row[0] = i;
     for (let j = 1; j <= b.length; j++) {
       const same = a[i - 1] === b[j - 1];
-      let best = Math.min(rows[i - 1]![j]! + 1, row[j - 1]! + 1, rows[i - 1]![j - 1]! + (same ? 0 : 1));
-      if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1]) best = Math.min(best, rows[i - 2]![j - 2]! + 1);
-      row.push(best);
+      let best = Math.min(above[j]! + 1, row[j - 1]! + 1, above[j - 1]! + (same ? 0 : 1));
+      if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1]) best = Math.min(best, before[j - 2]! + 1);
+      row[j] = best;
     }
-    rows.push(row);
+    [before, above, row] = [above, row, before];
   }
-  return rows[a.length]![b.length]!;
+  return above[b.length]!;
 }
