@@ -13,8 +13,12 @@ import type { StoredModel } from './store.js';
 
 /** How long a reading of the store stays valid. */
 const freshMs = 5_000;
+/** From then on, it is read again while requests still get what was read before. */
+const aheadMs = 4_000;
 /** An unknown name triggers a reread, at most this often. */
 const unknownMs = 500;
+/** These times are those of a reading of 500 ms, and grow with what thousands of models take. */
+const usualMs = 500;
 const mostNearNames = 3;
 
 /** Counts the changes that this process made to the store. */
@@ -62,22 +66,35 @@ export interface StoreOptions {
  * server runs.
  */
 export function storeModels({ places = findPlaces(), now = () => performance.now(), first = [], defaultId, warn = () => undefined }: StoreOptions = {}): ServedModels {
-  let read: { inventory: Inventory; named: readonly StoredModel[]; index: NameIndex; atMs: number; changes: number } | undefined;
+  let read: { inventory: Inventory; named: readonly StoredModel[]; index: NameIndex; atMs: number; tookMs: number; changes: number } | undefined;
   let reading: Promise<NonNullable<typeof read>> | undefined;
   const aliasesOf = lastingAliases(warn);
   const reposOf = lastingScan(warn);
   const byDefault = first.find(({ id }) => id === defaultId);
   const scan = async () => {
     const before = changes;
+    const beganMs = now();
     const inventory = await readInventory(places, aliasesOf, reposOf);
     const named = await Promise.all(first.map(async (one) => await asItIsNow(one, inventory)));
     const names = new Set(named.map(({ id }) => id.toLowerCase()));
     const others = (await runnableModels(inventory)).filter(({ id, path }) => !names.has(id.toLowerCase()) && !named.some((one) => one.path === path));
-    return (read = { inventory, named, index: new NameIndex([...named, ...others]), atMs: now(), changes: before });
+    const index = new NameIndex([...named, ...others]);
+    return (read = { inventory, named, index, atMs: now(), tookMs: now() - beganMs, changes: before });
   };
-  const notOlderThan = (ms: number) => (
-    read && read.changes === changes && now() - read.atMs < ms ? Promise.resolve(read) : (reading ??= scan().finally(() => (reading = undefined)))
-  );
+  const readAgain = async () => {
+    const least = changes;
+    const next = (): NonNullable<typeof reading> => (reading ??= scan().finally(() => (reading = undefined)));
+    const last = await next();
+    // It may have begun before the change.
+    return last.changes < least ? await next() : last;
+  };
+  const notOlderThan = async (ms: number) => {
+    if (!read || read.changes !== changes) return await readAgain();
+    const ageMs = (now() - read.atMs) / Math.max(1, read.tookMs / usualMs);
+    if (ageMs >= ms) return await readAgain();
+    if (ageMs >= aheadMs) void readAgain().catch(() => undefined);
+    return read;
+  };
   return {
     list: async () => (await notOlderThan(freshMs)).index.models,
     find: async (name) => {

@@ -1,6 +1,7 @@
 import t from 'tap';
 import { renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
 import { addAlias } from '#recua/models/aliases.js';
 import type { Places } from '#recua/models/places.js';
 import { chosenModels, storeModels } from '#recua/models/served-models.js';
@@ -86,6 +87,29 @@ t.test('a model pulled while the server runs is found at once, and a removed one
   nowMs = 10_000;
   await t.rejects(find('acme/new'), { code: 'model_not_found' });
   t.equal((await list()).length, 4);
+});
+
+t.test('requests that go on coming do not wait for the store to be read again, and a slow store is read less often', async (t) => {
+  const places = await fill(t.testdir());
+  let nowMs = 0;
+  let stepMs = 0;
+  const { find } = storeModels({ places, now: () => (nowMs += stepMs) });
+  const isKnown = async (): Promise<boolean> => await find('acme/big').then(() => true, () => false);
+  t.ok(await isKnown());
+  rmSync(folderOf(places.hub, 'acme/big'), { recursive: true });
+  nowMs = 4_500;
+  t.ok(await isKnown(), 'from what was read before');
+  while (await isKnown()) await wait(5);
+  // Each reading takes five seconds from here on.
+  nowMs = 20_000;
+  stepMs = 5_000;
+  t.notOk(await isKnown());
+  stepMs = 0;
+  put(places.hub, { repo: 'acme/big', file: 'big-Q4_0.gguf', bytes: model('big') });
+  nowMs += 4_000;
+  t.notOk(await isKnown(), 'not read again');
+  nowMs += 2_000;
+  t.ok(await isKnown());
 });
 
 t.test('damaged aliases leave those read before in use, and are reported once', async (t) => {
