@@ -6,12 +6,13 @@ import { copyFile, link, lstat, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import writeFileAtomic from 'write-file-atomic';
 import { RecuaError } from '../../errors.js';
+import { SharedReading } from '../../system/shared-reading.js';
 import { readSmallFile } from '../../system/small-file.js';
 import { isFileId } from '../files/file-store.js';
 import { CancelMark } from '../kept/cancel-mark.js';
 import { DamagedFiles, isDamage } from '../kept/damaged-files.js';
 import { keepingError, type KeptFolder } from '../kept/kept-folder.js';
-import { keyFirst, keyIn } from '../kept/key-in.js';
+import { keyFirst } from '../kept/key-in.js';
 import { everyone, type Owner } from '../kept/owner.js';
 
 export interface BatchProblem {
@@ -71,6 +72,7 @@ export class BatchStore {
   readonly #kept: KeptFolder;
   readonly #most: number;
   readonly #damaged: DamagedFiles;
+  readonly #all = new SharedReading(() => this.#readAll());
 
   constructor(kept: KeptFolder, most = mostBatches, warn: (text: string) => void = () => undefined) {
     this.#kept = kept;
@@ -94,17 +96,23 @@ export class BatchStore {
 
   /** Newest first. `unread` is told of each that is there but cannot be read now. */
   async list(owner: Owner = everyone, unread: (id: string) => void = () => undefined): Promise<BatchRecord[]> {
+    const { records, unreadIds } = await this.#all.get();
+    for (const id of unreadIds) unread(id);
+    return records.filter(({ by }) => owner.has(by));
+  }
+
+  async #readAll(): Promise<{ records: BatchRecord[]; unreadIds: string[] }> {
     const names = await readdir(await this.#kept.of('batches'));
     const ids = names.filter((name) => name.endsWith(described)).map((name) => name.slice(0, -described.length)).filter((id) => idForm.test(id));
-    const found: BatchRecord[] = [];
+    const records: BatchRecord[] = [];
+    const unreadIds: string[] = [];
     // One after the other, since a thousand at once would keep the process busy.
     for (const id of ids) {
-      if (!owner.has(await keyIn(await this.#pathOf(id, described)))) continue;
-      const record = await this.#read(id, () => unread(id));
-      // If its key could not be read a moment ago, it looked like nobody's.
-      if (record && owner.has(record.by)) found.push(record);
+      const record = await this.#read(id, () => void unreadIds.push(id));
+      if (record) records.push(record);
     }
-    return found.sort((a, b) => b.batch.created_at - a.batch.created_at || (a.batch.id < b.batch.id ? 1 : -1));
+    records.sort((a, b) => b.batch.created_at - a.batch.created_at || (a.batch.id < b.batch.id ? 1 : -1));
+    return { records, unreadIds };
   }
 
   /** Makes room for another batch. */

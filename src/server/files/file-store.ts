@@ -5,7 +5,9 @@ import { readdir, rename, rm, stat, type FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
 import writeFileAtomic from 'write-file-atomic';
 import { RecuaError } from '../../errors.js';
+import { SharedReading } from '../../system/shared-reading.js';
 import { NotRegular, openRegular, readSmallFile } from '../../system/small-file.js';
+import { rounds } from '../body/rounds.js';
 import type { Gateway } from '../http/gateway.js';
 import { DamagedFiles, isDamage } from '../kept/damaged-files.js';
 import { keepingError, type KeptFolder } from '../kept/kept-folder.js';
@@ -13,24 +15,12 @@ import { keyIn } from '../kept/key-in.js';
 import type { Owner } from '../kept/owner.js';
 import { add, nothing, sum, type Amount, type Amounts } from './amounts.js';
 import { resultsIn } from './batch-results.js';
+import { parseDescribed, shown, type Described, type FileObject } from './described-file.js';
 
-/** OpenAI's object. */
-export interface FileObject {
-  id: string;
-  object: 'file';
-  bytes: number;
-  created_at: number;
-  expires_at?: number;
-  filename: string;
-  purpose: string;
-  status: 'processed';
-}
+export type { FileObject };
 
 /** Metadata that is known when a file is created. */
 type About = Pick<FileObject, 'filename' | 'purpose' | 'expires_at'> & { by: string | undefined };
-
-/** The stored form. `by`: name of the API key that owns it. */
-type Described = FileObject & { by?: string };
 
 const idForm = /^file-[0-9a-f]{48}$/;
 export const isFileId = (id: unknown): boolean => typeof id === 'string' && idForm.test(id);
@@ -100,6 +90,8 @@ export class FileStore {
   readonly #promised: Amounts = new Map();
   /** Names of the drafts that this process writes: a clock set ahead makes them look abandoned. */
   readonly #drafts = new Set<string>();
+  /** Newest first. */
+  readonly #all = new SharedReading(async () => (await this.#described()).sort((a, b) => b.created_at - a.created_at || (a.id < b.id ? 1 : -1)));
   #asked: Asked[] = [];
   #isReserving = false;
 
@@ -303,11 +295,13 @@ export class FileStore {
 
   /** Newest first. */
   async list(owner: Owner): Promise<FileObject[]> {
-    return (await this.#described()).filter(({ by }) => owner.has(by)).map(shown).sort((a, b) => b.created_at - a.created_at || (a.id < b.id ? 1 : -1));
+    const all = await this.#all.get();
+    await rounds.next();
+    return all.filter(({ by }) => owner.has(by)).map(shown);
   }
 
+  /** Reading one does it. */
   async removeExpired(): Promise<void> {
-    // Reading one does it.
     await this.#described();
   }
 
@@ -346,7 +340,7 @@ export class FileStore {
     const path = join(folder, name);
     let file: Described;
     try {
-      file = parse(await readSmallFile(path, mostDescriptionBytes), name.slice(0, -described.length));
+      file = parseDescribed(await readSmallFile(path, mostDescriptionBytes), name.slice(0, -described.length));
     } catch (thrown) {
       if (!isDamage(thrown)) unread(thrown);
       this.#damaged.skip(path, thrown);
@@ -358,33 +352,14 @@ export class FileStore {
   }
 }
 
-/** Throws for what this store did not write. */
-function parse(text: string, expectedId: string): Described {
-  const value = JSON.parse(text) as Partial<Described> | null;
-  const { id, bytes, created_at: made, expires_at: expires, filename, purpose, by } = value ?? {};
-  const isWhole = id === expectedId && isCount(bytes) && isCount(made) && (expires === undefined || isCount(expires))
-    && typeof filename === 'string' && typeof purpose === 'string' && (by === undefined || typeof by === 'string');
-  if (!isWhole) throw new Error('it does not have the fields of a file');
-  return value as Described;
-}
-
 /** Ids of files that have bytes but no description. */
 function unlistedIn(names: readonly string[]): Set<string> {
   const all = new Set(names);
   return new Set(names.filter((name) => idForm.test(name) && !all.has(name + described)));
 }
 
-function isCount(value: unknown): boolean {
-  return Number.isSafeInteger(value) && (value as number) >= 0;
-}
-
 export function newFileId(): string {
   return `file-${randomBytes(24).toString('hex')}`;
-}
-
-/** As clients see it. */
-function shown({ by: _by, ...file }: Described): FileObject {
-  return file;
 }
 
 function nowSeconds(): number {

@@ -810,10 +810,22 @@ t.test('a batch whose key cannot be read for a moment is not listed for an admin
   };
   syncBuiltinESMExports();
   const root = ownerWith({ name: 'root', admin: true });
-  t.strictSame([await store.list(root), failed], [[], 2]);
+  t.strictSame([await store.list(root), failed], [[], 1]);
   restore();
   t.strictSame(await store.list(root), []);
   t.equal((await store.list(ownerWith({ name: 'ann', admin: false }))).length, 1);
+});
+
+t.test('many requests for the list of batches share one reading', async (t) => {
+  const kept = new KeptFolder(ownFolder(t));
+  const store = new BatchStore(kept);
+  for (let at = 0; at < 3; at++) await store.put(readBatch(Fields.of({ input_file_id: 'x', endpoint: chat, completion_window: '24h' })));
+  let looks = 0;
+  const { of } = kept;
+  kept.of = async (name) => (looks++, await of.call(kept, name));
+  const lists = await Promise.all(Array.from({ length: 20 }, () => store.list()));
+  t.strictSame(lists.map(({ length }) => length), Array(20).fill(3));
+  t.ok(looks <= 8, `${looks} looks`);
 });
 
 t.test('a line that is not valid UTF-8 is named', async (t) => {

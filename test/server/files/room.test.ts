@@ -1,6 +1,8 @@
 import t from 'tap';
+import { writeFileSync } from 'node:fs';
 import { FileStore } from '#recua/server/files/file-store.js';
 import { KeptFolder } from '#recua/server/kept/kept-folder.js';
+import { everyone } from '#recua/server/kept/owner.js';
 import { ownFolder } from '../app-under-test.js';
 
 /** Counts how often what is stored is looked at. */
@@ -40,4 +42,31 @@ t.test('what cannot be counted is an error of all that wait, and not of later on
   t.strictSame(rooms.map(({ status }) => status), ['rejected', 'rejected', 'rejected']);
   isBroken = false;
   await store.room('ann');
+});
+
+t.test('many requests for the list of files share one reading, and see what was stored before they came', async (t) => {
+  const folder = ownFolder(t);
+  let reads = 0;
+  const kept = new (class extends KeptFolder {
+    override async of(name: string): Promise<string> {
+      if (name === 'files') reads++;
+      return await super.of(name);
+    }
+  })(folder);
+  const store = new FileStore(kept);
+  const add = async (filename: string): Promise<void> => {
+    const draft = await store.draft();
+    writeFileSync(draft.path, 'x');
+    await store.publish(draft, { filename, purpose: 'batch', by: undefined });
+  };
+  await add('a');
+  const first = store.list(everyone);
+  await add('b');
+  reads = 0;
+  const lists = await Promise.all(Array.from({ length: 50 }, () => store.list(everyone)));
+  t.ok(reads <= 2, `${reads} readings`);
+  t.ok((await first).length >= 1);
+  for (const list of lists) t.equal(list.length, 2);
+  await add('c');
+  t.equal((await store.list(everyone)).length, 3);
 });
