@@ -7,6 +7,7 @@ import { RecuaError } from '../../errors.js';
 import { isObject } from '../../request/fields.js';
 import { lockHolder, tryLock } from '../../system/lock-file.js';
 import type { Lock } from '../../system/lock-file.js';
+import { SharedReading } from '../../system/shared-reading.js';
 import { chatSettings } from '../flags/answer-flags.js';
 import type { SavedChat, SavedChatEntry, SavedChats } from '../../server/http/saved-chats.js';
 import { readSession, writeSession } from '../chat/sessions/session.js';
@@ -21,12 +22,17 @@ class ChatFiles implements SavedChats {
   readonly #folder: string;
   /** Serializes writes: a request would see another request's lock as a foreign one. */
   #turn: Promise<unknown> = Promise.resolve();
+  readonly #all = new SharedReading(() => this.#readAll());
 
   constructor(folder: string) {
     this.#folder = folder;
   }
 
-  async list(): Promise<SavedChatEntry[]> {
+  async list(): Promise<readonly SavedChatEntry[]> {
+    return await this.#all.get();
+  }
+
+  async #readAll(): Promise<SavedChatEntry[]> {
     const entries: SavedChatEntry[] = [];
     // One after the other: thousands at once would take as many open files, and the memory of all.
     for (const { name, path, updatedMs } of await listSessions(this.#folder)) {

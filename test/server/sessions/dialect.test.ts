@@ -161,18 +161,19 @@ t.test('saved chats are for the user of the machine, if the server shows them', 
   t.equal((await open.ask('GET', '/sessions', undefined, { origin: 'https://evil.example' })).status, 403);
 });
 
-t.test('a list of many chats has few of their files open at once', async (t) => {
+t.test('a list of many chats has few of their files open at once, and requests share one reading', async (t) => {
   const { folder, ask } = await start(t);
   const { body: { session } } = await ask('POST', '/sessions', { name: 'a', session: { messages } });
   for (let index = 0; index < 200; index++) writeFileSync(join(folder, `chat ${index}.json`), JSON.stringify(session));
   const { open } = promises;
-  let [now, most] = [0, 0];
+  let [now, most, opened] = [0, 0, 0];
   t.teardown(() => {
     promises.open = open;
     syncBuiltinESMExports();
   });
   promises.open = async (...args) => {
     most = Math.max(most, ++now);
+    opened++;
     const file = await open(...args);
     const close = file.close.bind(file);
     file.close = () => close().finally(() => now--);
@@ -182,4 +183,8 @@ t.test('a list of many chats has few of their files open at once', async (t) => 
   const { body: { data } } = await ask('GET', '/sessions');
   t.equal(data.filter((one: { exchanges?: number }) => one.exchanges === 1).length, 201);
   t.ok(most < 20, `${most} at once`);
+  opened = 0;
+  const lists = await Promise.all(Array.from({ length: 10 }, () => ask('GET', '/sessions')));
+  t.strictSame(lists.map(({ body }) => (body as { data: object[] }).data.length), Array(10).fill(201));
+  t.ok(opened < 3 * 201, `${opened} opened`);
 });
