@@ -26,6 +26,8 @@ export interface Inventory {
   aliases: Aliases;
   /** How many whole models a repository has, and how many of each quantization. */
   whole: ReadonlyMap<string, number>;
+  /** The models that a name of a file means, by the name in lower case. */
+  byName: ReadonlyMap<string, readonly CachedModel[]>;
   /** The aliases of each file, sorted. */
   aliasesOfFiles: ReadonlyMap<string, readonly string[]>;
 }
@@ -42,7 +44,7 @@ export interface Found {
 export async function readInventory(places: Places, aliasesOf = readAliases, reposOf: (hub: string) => Promise<CachedRepo[]> = scanHub): Promise<Inventory> {
   const [repos, aliases] = await Promise.all([reposOf(places.hub), aliasesOf(places)]);
   const models = modelsOf(repos);
-  return { places, repos, models, aliases, whole: countWhole(models), aliasesOfFiles: byFile(aliases) };
+  return { places, repos, models, aliases, whole: countWhole(models), byName: indexNames(models), aliasesOfFiles: byFile(aliases) };
 }
 
 /** Counted once, since comparing each of thousands of models with all others takes seconds. */
@@ -52,6 +54,26 @@ function countWhole(models: readonly CachedModel[]): Map<string, number> {
     for (const key of [model.repo, withLabel(model)]) counts.set(key, (counts.get(key) ?? 0) + 1);
   }
   return counts;
+}
+
+/** A server that was started with hundreds of names looks each of them up. */
+function indexNames(models: readonly CachedModel[]): Map<string, CachedModel[]> {
+  const byName = new Map<string, CachedModel[]>();
+  for (const model of models) {
+    for (const key of new Set(fileNamesOf(model).map((name) => name.toLowerCase()))) {
+      const same = byName.get(key);
+      if (same) same.push(model);
+      else byName.set(key, [model]);
+    }
+  }
+  return byName;
+}
+
+/**
+ * The name of a partial download or of a file, or a file name without folder, part and extension.
+ */
+function fileNamesOf(model: CachedModel): string[] {
+  return [model.name, model.file, `${model.repo}/${model.file}`, ...namesOfFiles(model)];
 }
 
 function withLabel({ repo, quantization }: CachedModel): string {
@@ -78,12 +100,10 @@ export async function lookUp(inventory: Inventory, name: string): Promise<Found>
     const found = await lookUpRepo(inventory, repoName);
     if (found.models.length > 0) return { ...found, repoName };
   }
-  // The name of a partial download or of a file, or a file name without folder, part and extension.
   // Case counts only to break ties.
-  for (const same of [(a: string) => a === name, (a: string) => a.toLowerCase() === name.toLowerCase()]) {
-    const byName = models.filter((model) => [model.name, model.file, `${model.repo}/${model.file}`, ...namesOfFiles(model)].some(same));
-    if (byName.length > 0) return { by: 'file', models: byName, repoName };
-  }
+  const named = inventory.byName.get(name.toLowerCase()) ?? [];
+  const exact = named.filter((model) => fileNamesOf(model).includes(name));
+  if (named.length > 0) return { by: 'file', models: exact.length > 0 ? exact : named, repoName };
   return { by: undefined, models: [], repoName };
 }
 

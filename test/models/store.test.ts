@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { addAlias } from '#recua/models/aliases.js';
 import type { Places } from '#recua/models/places.js';
 import { readInventory } from '#recua/models/lookup.js';
-import { builtinPath, findModel, markUsed, runnableModels, scanStore } from '#recua/models/store.js';
+import { builtinPath, findModel, findRunnable, markUsed, runnableModels, scanStore } from '#recua/models/store.js';
 import { commitA, commitB, folderOf, model, modelPart, partFile, put, putPartial } from './hub-layout.js';
 
 function placesIn(folder: string): Places {
@@ -187,6 +187,13 @@ t.test('the names of thousands of models are found without comparing each with a
   t.equal(models.length, many + 1);
   t.match(models[7], { id: 'acme/r7', aliases: ['alias-7', 'acme/r7:Q7_0', 'acme/r7/m7-Q7_0.gguf', 'm7-Q7_0.gguf', 'm7-Q7_0'] });
   t.ok(looked < 100 * many, `${looked} looks`);
+  looked = 0;
+  const all = { ...inventory, models: inventory.models.map(watched) };
+  const numbers = Array.from({ length: 200 }, (_, i) => i);
+  const found = await Promise.all(numbers.map((i) => findRunnable(all, `M${i}-q${i}_0`)));
+  t.strictSame(found.map((one) => one?.id), numbers.map((i) => `acme/r${i}`));
+  t.equal(await findRunnable(all, 'm1'), undefined);
+  t.ok(looked < 100 * many, `${looked} looks to find each`);
 });
 
 t.test('of several snapshots the one of main is taken', async (t) => {
