@@ -45,6 +45,8 @@ export interface ListedModel extends CachedModel {
 }
 
 const builtinKey = 'builtin';
+/** Files that a list reads at once: a process may have only some hundreds open. */
+const mostOpen = 16;
 
 interface Lookup {
   /** Base of relative paths. */
@@ -152,12 +154,16 @@ export async function storedNames(places: Places): Promise<string[]> {
 /** Adds what `list` shows about an inventory's models; reads their headers. */
 export async function listModels(inventory: Inventory): Promise<ListedModel[]> {
   const { places, models } = inventory;
-  return await Promise.all(models.map(async (model) => ({
-    ...model,
-    quantization: await headerQuantization(model) || model.quantization,
-    aliases: aliasesOf(model, inventory),
-    lastUsedMs: await readUsage(places, usageKey(model)),
-  })));
+  const listed: ListedModel[] = [];
+  for (let at = 0; at < models.length; at += mostOpen) {
+    listed.push(...await Promise.all(models.slice(at, at + mostOpen).map(async (model) => ({
+      ...model,
+      quantization: await headerQuantization(model) || model.quantization,
+      aliases: aliasesOf(model, inventory),
+      lastUsedMs: await readUsage(places, usageKey(model)),
+    }))));
+  }
+  return listed;
 }
 
 /** Records that a model was used now, for `list`. Never fails. */

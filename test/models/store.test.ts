@@ -1,5 +1,6 @@
 import t from 'tap';
-import { mkdirSync, readFileSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
+import { mkdirSync, promises, readFileSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
 import { dirname, join } from 'node:path';
 import { addAlias } from '#recua/models/aliases.js';
 import type { Places } from '#recua/models/places.js';
@@ -194,6 +195,27 @@ t.test('the names of thousands of models are found without comparing each with a
   t.strictSame(found.map((one) => one?.id), numbers.map((i) => `acme/r${i}`));
   t.equal(await findRunnable(all, 'm1'), undefined);
   t.ok(looked < 100 * many, `${looked} looks to find each`);
+});
+
+t.test('scanStore() has few files open at once', async (t) => {
+  const places = placesIn(t.testdir());
+  for (let i = 0; i < 60; i++) put(places.hub, { repo: `acme/r${i}`, file: `m${i}.gguf`, bytes: model(`${i}`) });
+  const { open } = promises;
+  let [now, most] = [0, 0];
+  t.teardown(() => {
+    promises.open = open;
+    syncBuiltinESMExports();
+  });
+  promises.open = async (...args) => {
+    most = Math.max(most, ++now);
+    const file = await open(...args);
+    const close = file.close.bind(file);
+    file.close = () => close().finally(() => now--);
+    return file;
+  };
+  syncBuiltinESMExports();
+  t.equal((await scanStore(places)).length, 60);
+  t.ok(most > 0 && most < 40, `${most} at once`);
 });
 
 t.test('of several snapshots the one of main is taken', async (t) => {
