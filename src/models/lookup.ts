@@ -19,6 +19,9 @@ import type { RepositoryName } from './names/repository-name.js';
 import { shellWord } from './names/shell-word.js';
 
 /** The cache at one moment. */
+/** Names in the error for one that means several models. */
+const mostNamed = 20;
+
 export interface Inventory {
   places: Places;
   repos: readonly CachedRepo[];
@@ -167,7 +170,13 @@ export function chooseOne(name: string, models: readonly CachedModel[]): CachedM
 }
 
 export function ambiguous(name: string, models: readonly CachedModel[]): RecuaError {
-  return new RecuaError('ambiguous_model', `${name} means ${models.length} models of the store; give one of them: ${models.map((model) => model.name).join(', ')}.`);
+  return new RecuaError('ambiguous_model', `${name} means ${models.length} models of the store; give one of them: ${someOf(models.map((model) => model.name))}.`);
+}
+
+/** The names, unless there are very many. */
+export function someOf(names: readonly string[]): string {
+  const left = names.length - mostNamed;
+  return left > 0 ? `${names.slice(0, mostNamed).join(', ')} and ${left} others` : names.join(', ');
 }
 
 function notWhole(model: CachedModel): RecuaError {

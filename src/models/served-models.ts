@@ -3,7 +3,7 @@
 import { RecuaError } from '../errors.js';
 import { lastingAliases } from './aliases.js';
 import { lastingScan } from './cache/hub-scan.js';
-import { readInventory } from './lookup.js';
+import { readInventory, someOf } from './lookup.js';
 import type { Inventory } from './lookup.js';
 import { nearestOnes } from './names/nearest.js';
 import { findPlaces } from './places.js';
@@ -141,7 +141,7 @@ class NameIndex {
       const found = [...new Set(candidates.map(({ model }) => model))];
       if (found.length === 1) return found[0];
       if (found.length > 1) {
-        const ids = found.map(({ id }) => id).join(', ');
+        const ids = someOf(found.map(({ id }) => id));
         throw new RecuaError('ambiguous_model', `${quoted(name)} means ${found.length} models of this server; give one of them: ${ids}.`, { param: 'model' });
       }
     }

@@ -52,6 +52,8 @@ interface Lookup {
   /** Base of relative paths. */
   folder?: string;
   places?: Places;
+  /** Reads the store; for many models, it is read once. */
+  read?: (places: Places) => Promise<Inventory>;
 }
 
 /** The built-in model's file. */
@@ -61,7 +63,7 @@ export const builtinPath = fileURLToPath(new URL('../../builtin/builtin.gguf', i
  * Finds the file of a model argument. Throws `model_not_found` with suggestions, `ambiguous_model`
  * with the candidates, and `file_unreadable` for a folder.
  */
-export async function findModel(name: string, { folder = process.cwd(), places = findPlaces() }: Lookup = {}): Promise<StoredModel> {
+export async function findModel(name: string, { folder = process.cwd(), places = findPlaces(), read = readInventory }: Lookup = {}): Promise<StoredModel> {
   if (name === '') throw new RecuaError('model_not_found', 'Expected a model: the path of a GGUF file, a model of the store (recua list), or builtin for the built-in one.');
   if (name === 'builtin') return await findBuiltin();
   const path = resolve(folder, name);
@@ -75,7 +77,7 @@ export async function findModel(name: string, { folder = process.cwd(), places =
   };
   const file = await fileAt(path);
   if (file) return file;
-  const inventory = await readInventory(places);
+  const inventory = await read(places);
   const found = await lookUp(inventory, name);
   if (found.models.length === 0) {
     const longer = /\.gguf$/i.test(path) ? undefined : await fileAt(`${path}.gguf`);

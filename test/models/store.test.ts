@@ -107,6 +107,8 @@ t.test('findModel() lists the candidates of an ambiguous name', async (t) => {
   await t.rejects(findModel('acme/many-GGUF', options), { code: 'ambiguous_model', message: /2 models .*acme\/many-GGUF:Q4_K_M, acme\/many-GGUF:Q8_0\./ });
   put(places.hub, { repo: 'zeta/other', file: 'solo-Q8_0.gguf', bytes: model('other') });
   await t.rejects(findModel('solo-Q8_0', options), { code: 'ambiguous_model', message: /acme\/solo-GGUF, zeta\/other/ });
+  for (let i = 0; i < 30; i++) put(places.hub, { repo: `many/r${i}`, file: 'same.gguf', bytes: model(`${i}`) });
+  await t.rejects(findModel('same', options), { code: 'ambiguous_model', message: /^same means 30 models of the store; give one of them: many\/r0, .* and 10 others\.$/ });
 });
 
 t.test('findModel() says what is wrong with an incomplete model', async (t) => {

@@ -11,6 +11,7 @@ import { RecuaError } from '../../errors.js';
 import { readModelFile } from '../../models/gguf/model-file.js';
 import { makeCatalogue, unusable } from '../../models/served/catalogue.js';
 import { chosenModels, storeModels } from '../../models/served-models.js';
+import { readInventory } from '../../models/lookup.js';
 import { asItIsNow, findModel, nameAnywhere } from '../../models/store.js';
 import type { StoredModel } from '../../models/store.js';
 import type { RequestDefaults } from '../../request/sampling-fields.js';
@@ -52,8 +53,9 @@ export async function severalModels({ names, file, config }: SeveralOptions): Pr
   // There is no log yet.
   const early: string[] = [];
   let warn = (text: string): void => void early.push(text);
+  let inventory: ReturnType<typeof readInventory> | undefined;
   for (const name of names.length > 0 ? names : file?.models.keys() ?? []) {
-    const { model, own } = await check(name, file).catch((thrown: unknown) => {
+    const { model, own } = await check(name, file, (places) => (inventory ??= readInventory(places))).catch((thrown: unknown) => {
       if (names.length > 0 || !file) throw thrown;
       failures.push(thrown);
       warn(`This model is not served until you fix this: ${(thrown as Error).message}`);
@@ -94,9 +96,9 @@ export async function severalModels({ names, file, config }: SeveralOptions): Pr
  * A file that is not a model, or a template that cannot be read, is reported before the server
  * listens, and where it is named.
  */
-async function check(name: string, file: ModelsFile | undefined): ReturnType<typeof resolve> {
+async function check(name: string, file: ModelsFile | undefined, read: typeof readInventory): ReturnType<typeof resolve> {
   try {
-    const found = await resolve(name, file);
+    const found = await resolve(name, file, read);
     await readModelFile(found.model.path);
     if (found.own?.templatePath !== undefined) await readFilledFile(found.own.templatePath);
     return found;
@@ -124,10 +126,10 @@ function unusableOf(thrown: unknown, name: string, file: ModelsFile): RecuaError
  * Names in the models file take precedence over all others. Its models are found only by the names
  * that it gives them.
  */
-async function resolve(name: string, file: ModelsFile | undefined): Promise<{ model: StoredModel; own: ModelSettings | undefined }> {
+async function resolve(name: string, file: ModelsFile | undefined, read?: typeof readInventory): Promise<{ model: StoredModel; own: ModelSettings | undefined }> {
   const [id, own] = (file && findSettings(file, name)) ?? [];
-  if (!file || id === undefined || !own) return { model: await findModel(name), own: undefined };
-  const stored = await findModel(own.model, { folder: file.folder });
+  if (!file || id === undefined || !own) return { model: await findModel(name, { ...(read && { read }) }), own: undefined };
+  const stored = await findModel(own.model, { folder: file.folder, ...(read && { read }) });
   // If the store is served too, the store's names for this model still find it.
   const unlisted = file.isConfig ? [stored.id, ...stored.aliases] : [];
   return { model: { ...stored, id, aliases: own.aliases, unlisted }, own };

@@ -1,5 +1,6 @@
-import t from 'tap';
-import { appendFileSync, copyFileSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import t, { type Test } from 'tap';
+import { appendFileSync, copyFileSync, promises, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
 import type { RecuaError } from '#recua/errors.js';
 import { makeConfig } from '#recua/settings/config.js';
@@ -10,6 +11,15 @@ import { commitA, commitB, put } from '../../models/hub-layout.js';
 
 const config = makeConfig({ contextSize: 512, parallel: 2 });
 const none = { file: undefined, config };
+
+function setHub(t: Test, hub: string): void {
+  const before = process.env['HUB_HOME'];
+  process.env['HUB_HOME'] = hub;
+  t.teardown(() => {
+    if (before === undefined) delete process.env['HUB_HOME'];
+    else process.env['HUB_HOME'] = before;
+  });
+}
 
 t.test('only the operands are served, they are loaded at once, and the first is the default', async (t) => {
   const path = join(t.testdir(), 'copy.gguf');
@@ -130,17 +140,33 @@ t.test('a model of the models file that cannot be used is failed, and the others
   await t.rejects(severalModels({ ...none, file, names: ['good', 'page'] }), { code: 'invalid_gguf', message: /models\.json, model "page"/ }, 'operands must all be right');
 });
 
+t.test('for all models of a models file, the store is read once', async (t) => {
+  const names = Array.from({ length: 9 }, (_, i) => `a/b${i}`);
+  const folder = t.testdir({ hub: {}, 'models.json': JSON.stringify({ models: Object.fromEntries(names.map((model, i) => [`m${i}`, { model }])) }) });
+  setHub(t, join(folder, 'hub'));
+  for (const repo of names) put(join(folder, 'hub'), { repo, file: 'm.gguf', bytes: readFileSync(builtinPath) });
+  const { readdir } = promises;
+  let reads = 0;
+  t.teardown(() => {
+    promises.readdir = readdir;
+    syncBuiltinESMExports();
+  });
+  promises.readdir = (async (...args: Parameters<typeof readdir>) => {
+    if (args[0] === join(folder, 'hub')) reads++;
+    return await readdir(...args);
+  }) as typeof readdir;
+  syncBuiltinESMExports();
+  const { catalogue } = await severalModels({ ...none, names: [], file: await readModelsFile(join(folder, 'models.json')) });
+  t.equal((await catalogue.list()).length, 9);
+  t.equal(reads, 1);
+});
+
 for (const [again, isKept] of [['pulled', true], ['imported', false]] as const) t.test(`a model of the store that is ${again} again is found at its new path`, async (t) => {
   const folder = t.testdir({
     hub: {}, 'models.json': JSON.stringify({ models: { chat: { model: 'a/b', context: 256 } } }),
   });
   const hub = join(folder, 'hub');
-  const before = process.env['HUB_HOME'];
-  process.env['HUB_HOME'] = hub;
-  t.teardown(() => {
-    if (before === undefined) delete process.env['HUB_HOME'];
-    else process.env['HUB_HOME'] = before;
-  });
+  setHub(t, hub);
   const entry = { repo: 'a/b', file: 'm.gguf', bytes: readFileSync(builtinPath) };
   const modelPath = put(hub, entry);
   const path = join(folder, 'models.json');
