@@ -299,7 +299,9 @@ const mostPathLength = 32_767;
 
 /** The path of a file, made absolute. */
 export function readPath(value: unknown): string {
-  return resolve(checkName(value, 'path', mostPathLength));
+  const path = checkName(value, 'path', mostPathLength);
+  if (path.includes('\0')) throw wrongValue('path', 'a path without a NUL character', path);
+  return resolve(path);
 }
 
 /** Non-empty texts, for embedding and reranking. */

@@ -23,13 +23,15 @@ export function copyTokens<T>(prompt: T): T | Int32Array | null {
 export function readTokens(tokens: ArrayLike<number> | null | undefined, vocabSize: number): Int32Array {
   const length = Number(tokens?.length ?? 0);
   if (!(length <= mostTokens)) throw wrongType('tokens', `an array of at most ${mostTokens} tokens`, tokens);
-  let list: number[];
+  let list: unknown[];
   try {
-    list = Array.from(tokens ?? [], Number);
+    list = Array.from(tokens ?? []);
   } catch {
     throw wrongType('tokens', 'an array of tokens', tokens);
   }
-  const wrong = list.find((token) => !Number.isInteger(token) || token < 0 || token >= vocabSize);
+  const at = list.findIndex((token) => typeof token !== 'number');
+  if (at >= 0) throw wrongType(`tokens[${at}]`, 'a token', list[at]);
+  const wrong = (list as number[]).find((token) => !Number.isInteger(token) || token < 0 || token >= vocabSize);
   if (wrong !== undefined) throw new RecuaError('invalid_value', `Expected tokens from 0 to ${vocabSize - 1}, got ${describe(wrong)}.`, { param: 'tokens' });
-  return Int32Array.from(list);
+  return Int32Array.from(list as number[]);
 }

@@ -125,7 +125,7 @@ inBothModes('tokens and text go both ways', async (t, load) => {
   for (const wrong of [-1, 1.5, model.info.vocabSize, 2 ** 32, NaN]) t.equal(await codeOf(model.detokenize([wrong])), 'invalid_value', String(wrong));
   const detached = Int32Array.of(1);
   structuredClone(detached, { transfer: [detached.buffer] });
-  for (const wrong of [detached, { length: 1e12 }]) t.equal(await codeOf(model.detokenize(wrong as never)), 'invalid_type');
+  for (const wrong of [detached, { length: 1e12 }, ['1'], [null], [true], [Symbol('x')]]) t.equal(await codeOf(model.detokenize(wrong as never)), 'invalid_type');
   for (const wrong of [detached, new Proxy(Int32Array.of(5), {}), Object.create(Int32Array.prototype)]) {
     t.equal(await codeOf(model.complete(wrong as never)), 'invalid_type', 'neither a Proxy nor a likeness');
   }
@@ -158,7 +158,7 @@ inBothModes('with a saved state the conversation is not evaluated again', async 
   const model = await load(t);
   const conversation: Message[] = [{ role: 'user', content: `Remember: ${'red roses, blue violets, '.repeat(20)}` }];
   const first = await model.chat(conversation, greedy);
-  for (const wrong of [undefined, 7, '']) t.match(await codeOf(model.saveState(wrong as string)), /^invalid_/);
+  for (const wrong of [undefined, 7, '', 'a\0b']) t.match(await codeOf(model.saveState(wrong as string)), /^invalid_/);
   const saved = await model.saveState(path);
   t.ok(saved.tokens > 100);
   t.equal(saved.sizeBytes, statSync(path).size);
