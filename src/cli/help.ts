@@ -6,7 +6,7 @@ import type { AnyCommand } from './command.js';
 import type { Place } from './command-tree.js';
 import { exitCodes, otherVariables } from './flags/environment.js';
 import type { Flag } from './flags/flags.js';
-import { describesDefault, variableNames } from './flags/flags.js';
+import { describesDefault, shownVariable } from './flags/flags.js';
 import { groupsOf } from './flags/groups.js';
 import type { FlagGroup } from './flags/groups.js';
 import { stdoutColumns } from './markdown/screen.js';
@@ -101,7 +101,7 @@ export function flagDefault(flag: Flag<unknown>): string {
 
 function flagRow(flag: Flag<unknown>): [string, string] {
   const fallback = flagDefault(flag);
-  const variable = flag.perCall ? undefined : variableNames(flag)[0];
+  const variable = flag.perCall ? undefined : shownVariable(flag);
   return [flagNames(flag), `${flag.help}${fallback === '' ? '' : ` (default ${fallback})`}${variable === undefined ? '' : ` [${variable}]`}`];
 }
 

@@ -5,7 +5,7 @@ import { allPlaces } from './command-tree.js';
 import type { Place } from './command-tree.js';
 import { exitCodes, otherVariables } from './flags/environment.js';
 import type { Flag } from './flags/flags.js';
-import { settingNames, variableNames } from './flags/flags.js';
+import { settingNames, shownVariable } from './flags/flags.js';
 import { configExample, flagDefault, flagNames, usage } from './help.js';
 
 const settingRules = [
@@ -75,7 +75,7 @@ function markdownCommand(place: Place): string[] {
 
 function markdownFlag(flag: Flag<unknown>): string {
   const fallback = flagDefault(flag);
-  const variable = flag.perCall ? '' : code(variableNames(flag)[0]!);
+  const variable = flag.perCall ? '' : code(shownVariable(flag));
   return `| ${code(flagNames(flag))} | ${cell(flag.help)} | ${fallback === '' ? '' : code(fallback)} | ${variable} |`;
 }
 
@@ -133,7 +133,7 @@ function manCommand(place: Place): string[] {
 
 function manFlag(flag: Flag<unknown>): string[] {
   const fallback = flagDefault(flag);
-  const setting = flag.perCall ? '' : ` Config file: ${settingNames(flag)[0]!}; variable: ${variableNames(flag)[0]!}.`;
+  const setting = flag.perCall ? '' : ` Config file: ${settingNames(flag)[0]!}${flag.off ? ' (false)' : ''}; variable: ${shownVariable(flag)}.`;
   return ['.TP', `.B ${roff(flagNames(flag))}`, roff(`${flag.help}${fallback === '' ? '' : ` (default ${fallback})`}.${setting}`)];
 }
 

@@ -13,7 +13,7 @@ export function notGenerating({ canGenerate }: Pick<ModelDescription, 'canGenera
 export function notPooled({ canEmbed, canRerank, pooling }: Pick<ModelDescription, 'canEmbed' | 'canRerank' | 'pooling'>, request: EmbedRequest | RerankRequest): RecuaError | undefined {
   if ('documents' in request) {
     if (canRerank) return undefined;
-    return refusal('rerank_unsupported', `This model is not a reranker: its pooling is ${pooling}. Load a reranker, with --pooling rank if its file does not say that it is one.`);
+    return refusal('rerank_unsupported', `This model is not a reranker: its pooling is ${pooling}. Load a reranker, with --pooling rank (in a program: pooling: \'rank\') if its file does not say that it is one.`);
   }
   if (canEmbed) return undefined;
   return refusal('embeddings_unsupported', canRerank

@@ -167,7 +167,7 @@ function whyNone({ gpuLayers, device }: Wanted, chosen: readonly Device[], skipp
 
 function unknownDevice(name: string, present: readonly Device[], skipped: readonly SkippedBackend[]): RecuaError {
   const there = present.map((one) => `${one.name} (${one.description})`).join(', ');
-  return new RecuaError('device_not_found', `There is no device ${JSON.stringify(name)}. This machine has: ${there || 'none'}; none means the CPU alone.${reasons(skipped)}`);
+  return new RecuaError('device_not_found', `There is no device ${JSON.stringify(name)}. This machine has only: ${there || 'no device'}. For the CPU alone: --device none. recua doctor says why a GPU is missing.${reasons(skipped)}`);
 }
 
 function required({ gpuLayers, device }: Wanted, chosen: readonly Device[], present: readonly Device[], skipped: readonly SkippedBackend[], notes: readonly string[]): RecuaError {

@@ -18,10 +18,10 @@ import { isHubName, tryRepositoryName } from './names/repository-name.js';
 import type { RepositoryName } from './names/repository-name.js';
 import { shellWord } from './names/shell-word.js';
 
-/** The cache at one moment. */
 /** Names in the error for one that means several models. */
 const mostNamed = 20;
 
+/** The cache at one moment. */
 export interface Inventory {
   places: Places;
   repos: readonly CachedRepo[];
@@ -176,7 +176,7 @@ export function ambiguous(name: string, models: readonly CachedModel[]): RecuaEr
 /** The names, unless there are very many. */
 export function someOf(names: readonly string[]): string {
   const left = names.length - mostNamed;
-  return left > 0 ? `${names.slice(0, mostNamed).join(', ')} and ${left} others` : names.join(', ');
+  return left > 1 ? `${names.slice(0, mostNamed).join(', ')} and ${left} others` : names.join(', ');
 }
 
 function notWhole(model: CachedModel): RecuaError {

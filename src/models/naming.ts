@@ -1,7 +1,7 @@
 // Adds names to a model of the store without copying it. Called by `recua alias` and `recua cp`.
 import { RecuaError } from '../errors.js';
 import { addAlias, checkAlias, removeAliases } from './aliases.js';
-import { readInventory } from './lookup.js';
+import { lookUp, notFound, readInventory } from './lookup.js';
 import type { Inventory } from './lookup.js';
 import { nearest } from './names/nearest.js';
 import { tryRepositoryName } from './names/repository-name.js';
@@ -22,7 +22,13 @@ export interface NamedModel {
  */
 export async function nameModel(places: Places, source: string, alias: string, force: boolean): Promise<NamedModel> {
   checkAlias(alias);
-  const { path, repo, file } = await findModel(source, { places });
+  const { path, repo, file } = await findModel(source, { places }).catch(async (thrown: unknown) => {
+    const inventory = await readInventory(places);
+    const found = await lookUp(inventory, source);
+    if (RecuaError.from(thrown).code !== 'model_not_found' || found.models.length > 0) throw thrown;
+    const { message } = notFound(source, found, inventory, { takesPaths: false, takesBuiltin: false });
+    throw new RecuaError('model_not_found', `${message} recua list shows those that an alias can name; recua import FILE --alias ${alias} takes in a file of your own.`);
+  });
   if (source === 'builtin') throw new RecuaError('invalid_name', 'The built-in model has the name builtin and no other; an alias names a model of the store.');
   if (repo === undefined || file === undefined) {
     throw new RecuaError('invalid_name', `${path} is a file outside of the store, and an alias names a model of the store. Take it in with that name: recua import ${path} --alias ${alias}`);

@@ -167,7 +167,7 @@ export class Fields {
     watcher?.(this.param(name), { kind: 'word', words });
     const value = this.string(name);
     if (value === undefined || (words as readonly string[]).includes(value)) return value as Word | undefined;
-    throw wrongValue(this.param(name), `one of ${words.map((word) => JSON.stringify(word)).join(', ')}`, value);
+    throw wrongValue(this.param(name), `${words.length > 1 ? 'one of ' : ''}${words.map((word) => JSON.stringify(word)).join(', ')}`, value);
   }
 
   array(name: string, maxLength: number): unknown[] | undefined {

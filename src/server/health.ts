@@ -62,7 +62,7 @@ export const live: RequestHandler = (_req: Request, res: Response) => {
 /** 200 exactly when a balancer should send requests here. */
 export function ready({ pool, traffic }: Gateway): RequestHandler {
   return async (_req: Request, res: Response) => {
-    traffic.probers.note(res.req.socket.remoteAddress ?? '');
+    traffic.probers.note(`${res.req.socket.remoteAddress ?? ''} ${res.req.get('user-agent') ?? ''}`);
     const isStopping = traffic.draining || traffic.probers.isLeaving;
     const states = isStopping ? [] : (await pool.list()).map((model) => tellableState(model, res));
     res.set('Cache-Control', 'no-store');

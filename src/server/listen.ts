@@ -114,10 +114,10 @@ export async function listen(options: ListenOptions): Promise<Listening> {
 
   let closing: Promise<void> | undefined;
   const stop = async (drainMs: number): Promise<void> => {
-    unwatch?.();
-    unwatchKeys?.();
     const startMs = performance.now();
     await traffic.probers.leave(drainMs);
+    unwatch?.();
+    unwatchKeys?.();
     upgrades.close();
     traffic.drain();
     await traffic.idle(drainMs - (performance.now() - startMs));

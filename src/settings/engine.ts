@@ -68,7 +68,7 @@ export const engineSettings = {
     flag: {
       names: ['--device', '-dev'], value: 'names',
       help: 'Use these GPUs, comma-separated, as --list-devices names them; none means CPU only; '
-        + 'all are used by default',
+        + 'by default all GPUs share the layers that --gpu-layers gives them',
     },
   },
   /** Rejects with `gpu_unavailable` if no GPU would be used. Default `false`. */

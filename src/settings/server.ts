@@ -38,7 +38,7 @@ export const poolSettings = {
     flag: {
       names: ['--max-memory'], value: 'MiB', key: 'maxMemoryMib', unit: mebibyte,
       help: 'With several models: use at most this much memory for all of them; 0 means what the '
-        + 'machine has free, except a tenth of it or 512 MiB, whichever is more',
+        + 'machine has free, minus a tenth of it, and minus 512 MiB at least',
     },
   },
   /**
@@ -280,7 +280,7 @@ export const serverSettings = {
     kind: 'text', fallback: '',
     flag: {
       names: ['--log-file'], value: 'file',
-      help: 'Log to this file instead of stderr, rotated into up to 5 files of 10 MiB',
+      help: 'Log to this file instead of stderr (serve: instead of the one in the state folder), rotated into up to 5 files of 10 MiB',
     },
   },
   /** The collector for OpenTelemetry spans. Default: `OTEL_EXPORTER_OTLP_ENDPOINT`. */

@@ -17,12 +17,12 @@ function readInstallation(root: string): Installation {
   return { root, version: readField(join(root, 'package.json')), llamaCpp: readField(join(root, 'vendor', 'llama.cpp.json')) };
 }
 
-let own: Installation | undefined;
-
-/** The installation that this file belongs to. */
+/** The installation that this file belongs to, as it was when the process began. */
 export function ownInstallation(): Installation {
-  return own ??= readInstallation(dirname(dirname(dirname(fileURLToPath(import.meta.url)))));
+  return own;
 }
+
+const own = readInstallation(dirname(dirname(dirname(fileURLToPath(import.meta.url)))));
 
 function readField(path: string): string {
   return String((JSON.parse(readFileSync(path, 'utf8')) as Record<string, unknown>)['version']);

@@ -76,7 +76,7 @@ t.test('--device names devices in any case; none and cpu mean the CPU alone', (t
   for (const none of ['none', 'CPU', ' None ']) t.match(choose(none), { devices: [], gpuLayers: 0, notes: [] });
   t.throws(() => choose('CUDA7'), {
     code: 'device_not_found',
-    message: 'There is no device "CUDA7". This machine has: CPU (the CPU), CUDA0 (the CUDA0), CUDA1 (the CUDA1), BLAS (the BLAS); none means the CPU alone.\n  '
+    message: 'There is no device "CUDA7". This machine has only: CPU (the CPU), CUDA0 (the CUDA0), CUDA1 (the CUDA1), BLAS (the BLAS). For the CPU alone: --device none. recua doctor says why a GPU is missing.\n  '
       + 'The cuda backend (@recua/linux-x64-cuda) is not used: the library libcuda.so.1 is missing.',
   });
   t.end();

@@ -95,6 +95,25 @@ t.test('before a stop, who asks /health/ready regularly hears it twice, and requ
   await t.rejects(ready());
 });
 
+t.test('two that ask from one address are both told', async (t) => {
+  const { url, close } = await startApp(t);
+  const ready = async (): Promise<number> => (await fetch(`${url}/health/ready`)).status;
+  const wait = async (ms: number): Promise<void> => await new Promise((resolve) => setTimeout(resolve, ms));
+  const both = async (): Promise<number[]> => {
+    const first = await ready();
+    await wait(200);
+    return [first, await ready()];
+  };
+  for (const _ of [1, 2]) {
+    t.strictSame(await both(), [200, 200]);
+    await wait(1_000);
+  }
+  const closed = close(60_000);
+  t.strictSame(await both(), [503, 503]);
+  t.equal((await post(`${url}/v1/chat/completions`, hello)).status, 200);
+  await closed;
+});
+
 t.test('a stop does not wait for who asked /health/ready once, or asks too rarely', async (t) => {
   const { now } = performance;
   t.teardown(() => (performance.now = now));

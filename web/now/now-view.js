@@ -114,7 +114,7 @@ function Row({ model: { id, status, memory_bytes: memory, meta, expires_at: expi
     <td class="align-right" data-label="speed">${status.tokens_per_second === undefined ? '–' : speed(status.tokens_per_second)}</td>
     <td class="align-right" data-label="memory">${memory && isHere(status.value) ? bytes(memory) : '–'}</td>
     <td data-label="device">${layers === undefined ? '–' : layers === 0 ? 'CPU' : `${layers}/${meta?.['n_layers']} on ${meta?.['devices']?.join(', ') || 'GPU'}${onDevices ? `, ${bytes(onDevices)}` : ''}`}</td>
-    <td data-label="unloads">${pinned ? 'never, pinned' : expires === null || expires === undefined ? 'never' : `in ${duration(Math.max(0, expires * 1_000 - Date.now()))}`}</td>
+    <td data-label="unloads">${!isHere(status.value) ? '–' : pinned ? 'never, pinned' : expires === null || expires === undefined ? 'never' : `in ${duration(Math.max(0, expires * 1_000 - Date.now()))}`}</td>
   </tr>`;
 }
 

@@ -75,7 +75,7 @@ const commands: readonly InChatCommand[] = [
     },
   },
   {
-    names: ['/save'], operand: '<name>', does: 'Save the chat under this name, as a copy if you named it before',
+    names: ['/save'], operand: '<name>', does: 'Name this chat; if you named it before, save a copy under the new name',
     async run(chat, operand) {
       const { keeper } = chat;
       if (operand === '' && keeper.name === undefined) throw misuse('Expected a name: /save <name>.');
@@ -141,7 +141,7 @@ const commands: readonly InChatCommand[] = [
       if (operand !== '') {
         await chat.switchModel(operand).catch((thrown: unknown) => {
           const error = RecuaError.from(thrown);
-          throw error.code === 'model_not_found' ? new RecuaError(error.code, `${error.message} /model alone lists the models.`) : error;
+          throw error.code === 'model_not_found' ? new RecuaError(error.code, `${error.message} /model alone lists the models.`, { details: error.details, cause: thrown }) : error;
         });
       }
       const { id, url, contextSize } = chat.models.current;

@@ -32,7 +32,7 @@ const things: readonly Thing[] = [
     name: 'wordwrap', operand: '', does: 'No effect: lines are always wrapped between words',
     set: (chat) => chat.input.say('On a terminal, lines are always wrapped between words; recua chat --raw leaves them as they are.'),
   },
-  { name: 'nowordwrap', operand: '', does: 'Not possible here: recua chat --continue --raw', set: () => { throw misuse('A running chat cannot turn off wrapping. Leave it and continue it with: recua chat --continue --raw'); } },
+  { name: 'nowordwrap', operand: '', does: 'Not possible in a running chat: leave it, then recua chat --continue --raw', set: () => { throw misuse('A running chat cannot turn off wrapping. Leave it and continue it with: recua chat --continue --raw'); } },
 ];
 
 export async function set(chat: Dialogue, operand: string): Promise<void> {

@@ -13,7 +13,7 @@ export function makeHelp(whole: () => Promise<readonly AnyCommand[]>): AnyComman
     name: 'help',
     aliases: ['--help', '-h'],
     operands: '[command]',
-    summary: 'Explain Recua or one of its commands',
+    summary: 'Explain Recua or one of its commands (for api and serve, -h is --host)',
     details: '`recua help environment` explains the config file and lists the variables that Recua reads.',
     flags: {},
     async run({ operands }) {

@@ -141,8 +141,10 @@ function workCells(model: ServedModel): string[] {
 }
 
 function untilText(model: ServedModel): string {
-  const { pinned, expiresMs, running, waiting } = model;
+  const { pinned, fixed, expiresMs, running, waiting } = model;
   if (!isThere(model)) return '';
+  // A server's only model cannot be unloaded, a pinned one can, by hand.
+  if (fixed) return 'always';
   if (pinned) return 'pinned';
   if (expiresMs !== undefined) return timeLeft(expiresMs - Date.now());
   return running + waiting > 0 ? 'in use' : model.state === 'loaded' ? 'forever' : '';

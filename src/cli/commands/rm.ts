@@ -21,8 +21,8 @@ export const rm = command({
   operands: '<model>…',
   summary: 'Remove models from the store',
   details: 'Naming a repository removes all its models. A running pull is stopped. If a file was imported as a link, only the link is removed. '
-    + 'Naming an alias that recua import gave removes the model with all its aliases. Naming one that recua alias or recua cp gave, '
-    + 'or an import of a model that the store had already, removes only the alias. On a terminal it asks first; elsewhere it removes exact names at once.',
+    + 'Naming an alias that recua import gave removes the model with all its aliases. An alias that recua alias or recua cp gave is removed alone; '
+    + 'so is one that recua import gave to a model that the store already had. On a terminal it asks first; elsewhere it removes exact names at once.',
   examples: [
     ['recua rm owner/repo:Q4_K_M', 'Remove one quantization, after asking'],
     ['recua rm -y owner/repo tiny', 'Remove all of a repository, and the model that was imported as tiny'],
@@ -77,8 +77,9 @@ async function confirmed(plan: RemovalPlan): Promise<boolean> {
 
 /** Aliases take no room. */
 function freed(words: string, { removals, freedBytes, linkedBytes }: RemovalPlan): string[] {
-  const linked = linkedBytes > 0 ? `; another ${sizeText(linkedBytes)} stay on the disk, because other files are hard links to the same contents` : '';
-  return removals.length > 0 ? [`${words} ${sizeText(freedBytes)}${linked}.`] : [];
+  const linked = `${sizeText(linkedBytes)} stay on the disk, because other files are hard links to the same contents`;
+  const what = linkedBytes === 0 ? sizeText(freedBytes) : freedBytes === 0 ? `nothing: ${linked}` : `${sizeText(freedBytes)}; ${linked}`;
+  return removals.length > 0 ? [`${words} ${what}.`] : [];
 }
 
 /** What will be removed, one line each. */

@@ -25,13 +25,23 @@ export interface CompletedCommand {
 }
 
 export function completionTree(all: readonly AnyCommand[]): CompletedCommand[] {
-  const root: CompletedCommand = { path: '', inner: rows(all), flags: [], operand: { kind: 'none' } };
-  return [root, ...allPlaces(all).flatMap(({ command, path }) => namesOf(command, path).map((name): CompletedCommand => ({
+  const none = { flags: [], operand: { kind: 'none' } } as const;
+  const root: CompletedCommand = { path: '', inner: rows(all), ...none };
+  const named = allPlaces(all).flatMap(({ command, path }) => namesOf(command, path).map((name) => ({ command, name })));
+  // After these, too, come the names of commands.
+  const about = ['help', 'config'].flatMap((first) => named.map(({ command, name }): CompletedCommand => ({ path: `${first} ${name}`, inner: rows(command.subcommands ?? []), ...none })));
+  return [root, ...about, ...named.map(({ command, name }): CompletedCommand => ({
     path: name,
-    inner: command.name === 'help' || command.name === 'config' ? rows(all) : [...rows(command.subcommands ?? []), ...(command.subcommands ? [{ name: 'help', summary: 'Explain these commands' }] : [])],
+    inner: innerOf(command, name, all),
     flags: [...Object.values(command.flags).map(completed), ...(command.subcommands ? [] : [{ names: ['--help'], help: 'Explain this command', value: { kind: 'none' } as const }])],
     operand: operandOf(command),
-  })))];
+  }))];
+}
+
+function innerOf({ subcommands }: AnyCommand, path: string, all: readonly AnyCommand[]): CompletedCommand['inner'] {
+  if (path === 'help') return rows(all);
+  if (path === 'config') return [...rows(all), { name: 'path', summary: 'Show where the config file is' }];
+  return subcommands ? [...rows(subcommands), { name: 'help', summary: 'Explain these commands' }] : [];
 }
 
 /** A command is completed alike under each of its names. */
@@ -54,11 +64,12 @@ function valueOf({ value, choices }: Flag<unknown>): Value {
   return value === 'model' ? { kind: 'model' } : { kind: 'other' };
 }
 
-/** Derived from the operand's name in help: `<model>`, `<file>`, `<bash|zsh>`. */
+/** Derived from the operand's name in help: `<model>`, `<file>`, `<bash|zsh>`, `[ls | clear]`. */
 function operandOf({ operands }: AnyCommand): Value {
+  const choice = /^[<[]?([a-z0-9-]+(?: ?\| ?[a-z0-9-]+)+)/.exec(operands)?.[1];
+  if (choice !== undefined) return { kind: 'words', words: choice.split(/ ?\| ?/) };
   if (/model/.test(operands)) return { kind: 'model' };
   const first = /[<[]([^>\]]+)[>\]]/.exec(operands)?.[1] ?? '';
-  if (/^[a-z0-9-]+(\|[a-z0-9-]+)+$/.test(first)) return { kind: 'words', words: first.split('|') };
   if (/file|path|folder/.test(first)) return { kind: 'file' };
   return { kind: first === '' || first === 'command' ? 'none' : 'other' };
 }

@@ -112,6 +112,11 @@ export function variableNames(flag: Flag<unknown>): string[] {
   return settingNames(flag).map((name) => `RECUA_${name.toUpperCase().replaceAll('-', '_')}`);
 }
 
+/** The variable as help shows it; for a switch `--no-x`, with the value that does the same. */
+export function shownVariable(flag: Flag<unknown>): string {
+  return `${variableNames(flag)[0]!}${flag.off ? '=0' : ''}`;
+}
+
 /** Whether the help describes the default, because `fallback` does not. */
 export function describesDefault({ help }: Flag<unknown>): boolean {
   return /\bby default\b/.test(help);

@@ -1,4 +1,5 @@
 // Builds flags from the tables of settings/, and converts flag values to settings.
+import { RecuaError } from '../../errors.js';
 import { readFilledFile } from '../../system/given-file.js';
 import type { FlagWords, Setting, Settings, ValueOf, ValuesOf } from '../../settings/kinds.js';
 import { choice, integer, integerOr, misuse, off, on, real, text } from './flags.js';
@@ -71,7 +72,12 @@ export async function settingValues<T extends Settings>(
   const given = values as Readonly<Record<string, unknown>>;
   const own = flagged(table).map(async ([key, { flag }]) => {
     const value = given[flag.key ?? key];
-    if (flag.file) return [key, value === '' ? '' : await readFilledFile(value as string)];
+    if (flag.file) {
+      return [key, value === '' ? '' : await readFilledFile(value as string).catch((thrown: unknown) => {
+        const { code, message } = RecuaError.from(thrown);
+        throw new RecuaError(code, `${flag.names[0]}: ${message}`, { cause: thrown });
+      })];
+    }
     return [key, flag.unit === undefined ? value : value as number * flag.unit];
   });
   return Object.fromEntries(await Promise.all(own)) as ValuesOf<T>;

@@ -10,7 +10,7 @@ import { print, say } from '../terminal/output.js';
 import { createFolder } from '../../system/create-folder.js';
 import { homeFolder } from '../../system/home-folder.js';
 import { readModelsFile } from '../flags/models-file.js';
-import { canSet, fileBounds, plainBounds } from './sandbox.js';
+import { canSet, fileBounds, hasManager, plainBounds } from './sandbox.js';
 import { launchdAgent, systemdUnit, type Service } from './service-file.js';
 import { checkedModels, fileKeys, mainPath, placeVariables, type StartRequest } from './start.js';
 
@@ -64,7 +64,8 @@ export async function install({ names, values, given }: StartRequest, { printed,
     command: [process.execPath, mainPath, 'api', ...names, ...flags.map(([key, flag]) => flagWord(flag, whole[key as keyof typeof whole]))],
     folder, variables, stopSeconds: values.drainSeconds + moreSeconds, bounds,
   });
-  if (isSystemd && bounds === plainBounds) say('Note: the service will be able to write to all your files, because systemd on this machine cannot restrict user services.');
+  if (isSystemd && !await hasManager()) say('Warning: no systemd answers for this user (systemctl --user), so these commands will fail here. In a container, or as root without a login session, use a system service: docs/deployment.md.');
+  else if (isSystemd && bounds === plainBounds) say('Note: the service will be able to write to all your files, because systemd on this machine cannot restrict user services.');
   if (printed) {
     await print(written);
     return 0;

@@ -89,6 +89,11 @@ export async function canSet(bounds: readonly Bound[], variables: Readonly<Recor
   }
 }
 
+/** Whether a systemd runs for this user. */
+export async function hasManager(): Promise<boolean> {
+  return await run('systemctl', ['--user', 'show', '--property=Version'], { timeout: longestTryMs }).then(() => true, () => false);
+}
+
 function devicesIn(json: string): string {
   const { devices } = JSON.parse(json) as { devices: { name: string; backend: string }[] };
   return devices.map(({ name, backend }) => `${backend} ${name}`).join('\n');

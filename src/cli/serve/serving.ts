@@ -120,7 +120,8 @@ function stateFolder({ slotSavePath }: Config): string | undefined {
 function severalServing(models: SeveralModels, config: Config): Serving {
   const { maxModels, maxMemoryBytes } = config;
   const { catalogue, defaultsOf, files, preload, only, names, devices, onWarning } = models;
-  const title = preload.length > 0 ? preload.join(', ') : 'models on demand';
+  const others = files.chosen.length - preload.length;
+  const title = preload.length > 0 ? `${preload.join(', ')}${others > 0 ? ` and ${others} more on demand` : ''}` : 'models on demand';
   return {
     record: { name: only?.unlisted[0] ?? only?.id ?? '', path: only?.path ?? '', id: only?.id ?? title, names },
     title,
@@ -219,7 +220,7 @@ export async function serve(serving: Serving, config: Config, output: Output, up
       // A failed update must not keep the server from stopping.
       await update({ state: 'stopping' }).catch(sayError);
     } finally {
-      // From here on the server takes no new requests.
+      // From here on the server takes no new requests, except until balancers have heard it.
       hasLeft = true;
       (await entered)();
       await server.close(config.drainMs);

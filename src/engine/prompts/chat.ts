@@ -10,7 +10,7 @@ import type { SpelledPrompt } from '../text/told-tokens.js';
 import { infillTokens } from './infill.js';
 import { checkTokenizable, checkTokens } from './known-tokens.js';
 import { optionsOf, predictionOf } from './sampler-options.js';
-import { shorten } from './truncation.js';
+import { shorten, userMessages } from './truncation.js';
 
 /** Everything a request needs before its first step. */
 export interface PreparedPrompt {
@@ -89,7 +89,7 @@ export async function prepareChat(preparing: Preparing, template: string, reques
   if (made?.enforcesCalls === false && strict.length > 0 && callsOf(request) !== 'none') {
     warnings.push(`strict has no effect for ${strict.map(({ name }) => JSON.stringify(name)).join(', ')}: this chat template puts no mark before a call. tool_choice "required" enforces it.`);
   }
-  if (!made) throw count === 0 ? emptyPrompt(fieldOf(request)) : tooLong(preparing, count, atLeast ? 'at least ' : '', fieldOf(request), request.truncation);
+  if (!made) throw count === 0 ? emptyPrompt(fieldOf(request)) : tooLong(preparing, count, atLeast ? 'at least ' : '', fieldOf(request), userMessages(request) > 1 ? request.truncation : 'auto');
   return {
     tokens: made.tokens,
     sampler: made.sampler,

@@ -11,6 +11,11 @@ interface Shortened {
   warning: string;
 }
 
+/** How many messages of the user there are: quotes in texts have a backslash. */
+export function userMessages({ messages }: Pick<ChatRequest, 'messages'>): number {
+  return messages.match(/"role":"user"/g)?.length ?? 0;
+}
+
 /**
  * Drops as few turns as possible. `prepare` gets a request and the limit of its tokens. Undefined
  * if not even the last turn fits, or if it is the only one.

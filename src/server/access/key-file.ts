@@ -20,7 +20,7 @@ export function watchKeys(path: string, keys: ApiKeys, given: GivenKeys, log: (l
     told = '';
     if (file === before) return;
     try {
-      if (file.trim() === '') throw new Error(`${path} is empty.`);
+      if (file.trim() === '') throw new Error(`The key file ${path} is empty; write one key per line.`);
       keys.replace({ ...given, file });
       before = file;
       log('info', `The API keys of ${path} were read again`);

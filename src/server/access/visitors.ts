@@ -40,11 +40,12 @@ export class Visitors {
 
   /** Why a request with these headers is refused; undefined if it is not. */
   refusal(headers: IncomingHttpHeaders): RecuaError | undefined {
-    const { origin, host = '' } = headers;
+    const { origin, host } = headers;
     if (origin !== undefined && this.grant(headers) === undefined) {
       return new RecuaError('client_refused', `Pages of ${describe(origin)} may not use this server; --cors-origins lists the pages that may.`);
     }
-    if (this.#hosts.includes(all) || this.#allowsHost(host)) return undefined;
+    // Without a host it is HTTP/1.0, as of health checks. No browser speaks that.
+    if (host === undefined || this.#hosts.includes(all) || this.#allowsHost(host)) return undefined;
     return new RecuaError('client_refused', `This server does not answer to the host ${describe(host)}; add the name to --allowed-hosts.`);
   }
 

@@ -1,13 +1,13 @@
 // Parses and checks the body of POST /v1/messages → the engine's ChatRequest. Pure. Called by the
 // dialect's routes. Unsupported fields that would change the answer are refused by name.
 import type { ChatRequest, Constraint } from '../../engine/protocol.js';
-import { RecuaError } from '../../errors.js';
 import { readConstraint, refuseBesideTools } from '../../request/constraint-fields.js';
-import { checkName, describe, int32Max, isObject, wrongType, type Fields } from '../../request/fields.js';
+import { checkName, int32Max, isObject, wrongType, type Fields } from '../../request/fields.js';
 import { readPriority } from '../../request/priority.js';
 import { readSampling } from '../../request/sampling-fields.js';
 import { readThinking, readThoughts } from '../../request/thinking-fields.js';
 import { readTruncation } from '../../request/truncation.js';
+import { unsupported } from '../../request/unsupported.js';
 import type { ChatContext } from '../exchange/dialect.js';
 import { readMessages } from './messages.js';
 import { readTools } from './tools.js';
@@ -54,7 +54,7 @@ function refuseUnsupported(body: Fields): void {
   for (const name of ['mcp_servers', 'container', 'thread'] as const) {
     const value = body.get(name);
     if (value === undefined || (Array.isArray(value) && value.length === 0)) continue;
-    throw new RecuaError('unsupported_parameter', `${name} is not supported, got ${describe(value)}; leave it out.`, { param: name });
+    throw unsupported(name, value);
   }
 }
 

@@ -41,5 +41,5 @@ export const operations = {
   create: { id: 'createBatch', topic, summary: 'Answer the requests of a file while the server is otherwise idle.', body, reply: { schema: batch }, error, errors: ['unknown_parameter', 'file_not_found', 'queue_full', 'disk_full', 'store_unwritable'] },
   list: { id: 'listBatches', topic, summary: 'List the batches, newest first.', query: pageQuery(20, 100), reply: { schema: pageOf('BatchList', batch) }, error, errors: ['invalid_value', 'invalid_type', 'store_unwritable'] },
   get: { id: 'retrieveBatch', topic, summary: 'Get the state of a batch.', params, reply: { schema: batch }, error, errors: ['batch_not_found', 'store_unwritable'] },
-  cancel: { id: 'cancelBatch', topic, summary: 'Cancel a batch; the answers so far are kept.', params, reply: { schema: batch }, error, errors: ['batch_not_found', 'invalid_value', 'store_unwritable'] },
+  cancel: { id: 'cancelBatch', topic, summary: 'Cancel a batch; the answers so far are kept.', params, reply: { schema: batch }, error, errors: ['batch_not_found', 'invalid_value', 'disk_full', 'store_unwritable'] },
 } as const satisfies Record<string, Operation>;

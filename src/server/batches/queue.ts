@@ -147,11 +147,17 @@ export class BatchQueue {
     const entry = waited ?? { id, by: record.by };
     let lock: Lock | undefined;
     try {
-      lock = await tryLock(await store.lockOf(id));
+      const lockPath = await store.lockOf(id);
+      lock = await tryLock(lockPath);
+      if (!lock) {
+        // Another server works on it, and looks for the mark, unless it has just ended its turn.
+        await (await store.cancelMarkOf(id)).set();
+        lock = await tryLock(lockPath);
+      }
       if (!lock) {
         if (waited) this.#addLater(entry, Date.now() + this.#times.lockedMs);
         this.#cancelling.delete(id);
-        return await this.#cancelElsewhere(id);
+        return await this.#cancelledElsewhere(id);
       }
       // Another server may just have finished it.
       record = await store.get(id);
@@ -175,13 +181,11 @@ export class BatchQueue {
     return answer;
   }
 
-  /** Another server works on it, and looks for the mark. */
-  async #cancelElsewhere(id: string): Promise<BatchRecord> {
+  /** Its state, after another server was asked to cancel it. */
+  async #cancelledElsewhere(id: string): Promise<BatchRecord> {
     const { store } = this.#places;
-    const mark = await store.cancelMarkOf(id);
-    await mark.set();
     const record = await store.get(id);
-    if (isOver(record.batch)) await mark.clear();
+    if (isOver(record.batch)) await (await store.cancelMarkOf(id)).clear();
     else await store.heedCancelMark(record);
     return record;
   }
@@ -239,11 +243,16 @@ export class BatchQueue {
   async #run(work: BatchWork, entry: Waiting, lock: Lock): Promise<void> {
     let resumesAtMs: number | undefined;
     const { batch } = work.record;
-    let unwatch = (): void => undefined;
-    try {
-      unwatch = (await this.#places.store.cancelMarkOf(entry.id)).watch(() => {
-        if (batch.status === 'validating' || batch.status === 'in_progress') work.cancel().catch((thrown: unknown) => this.#logError(entry.id, thrown));
+    const mark = await this.#places.store.cancelMarkOf(entry.id).catch(() => undefined);
+    let isTold = false;
+    const unwatch = mark?.watch(() => {
+      if (batch.status !== 'validating' && batch.status !== 'in_progress') return;
+      work.cancel().catch((thrown: unknown) => {
+        if (!isTold) this.#logError(entry.id, thrown);
+        isTold = true;
       });
+    });
+    try {
       await work.run();
       ({ resumesAtMs } = work);
     } catch (thrown) {
@@ -258,11 +267,11 @@ export class BatchQueue {
         if (unwritable.has(RecuaError.from(cause).code)) resumesAtMs = later;
       });
     }
-    unwatch();
+    unwatch?.();
     if (this.#work === work) this.#work = undefined;
     await lock.release().catch((thrown: unknown) => this.#logError(entry.id, thrown));
     // It was cancelled in the moment in which it left its turn.
-    if (batch.status === 'cancelling') resumesAtMs ??= Date.now();
+    if (batch.status === 'cancelling' || (resumesAtMs !== undefined && await mark?.setAt() !== undefined)) resumesAtMs = Date.now();
     if (resumesAtMs !== undefined) this.#addLater(entry, resumesAtMs);
   }
 
@@ -319,7 +328,7 @@ export class BatchQueue {
    * its time is over, any server may end it.
    */
   async #isOfStranger({ by, batch }: BatchRecord): Promise<boolean> {
-    if (isOver(batch) || Date.now() >= batch.expires_at * 1_000) return false;
+    if (isOver(batch) || batch.status === 'cancelling' || Date.now() >= batch.expires_at * 1_000) return false;
     const { store, gateway: { hasKey, pool, config } } = this.#places;
     if (by !== undefined && !hasKey(by)) return true;
     const has = async (model: string | undefined): Promise<boolean> => await pool.find(model).then(() => true, () => false);

@@ -246,7 +246,8 @@ export class BatchWork {
 
   async #conclude(): Promise<void> {
     const { batch } = this.record;
-    const cancelled = this.#cancelled;
+    await this.#places.store.heedCancelMark(this.record);
+    const cancelled = this.#cancelled || batch.status === 'cancelling';
     const expired = !cancelled && this.#isExpired;
     if (!cancelled && !expired) await this.#enter('finalizing');
     await this.#publish();

@@ -7,19 +7,29 @@ const refusals = 2;
 const mostWaitMs = 5_000;
 /** A prober may be this late. */
 const lateMs = 500;
+/** Older questions are forgotten. */
+const keptMs = 30_000;
+const mostQuestions = 20;
 /** Of those that asked last. */
 const mostKnown = 100;
 
 interface Prober {
-  /** By performance.now(). */
-  lastMs: number;
-  /** Between its last two questions. */
-  everyMs: number;
+  /** When it asked, by performance.now(). */
+  askedMs: readonly number[];
   refused: number;
 }
 
+/** How a prober asks; undefined if it has asked once. */
+function paceOf({ askedMs }: Prober): { longestMs: number; isEven: boolean } | undefined {
+  const gaps = askedMs.slice(1).map((ms, at) => ms - askedMs[at]!);
+  if (gaps.length === 0) return undefined;
+  const longestMs = Math.max(...gaps);
+  // Otherwise several may ask from one address, and each has heard less than all together.
+  return { longestMs, isEven: longestMs <= 2 * Math.min(...gaps) };
+}
+
 export class Probers {
-  /** By address. */
+  /** By who asks. */
   readonly #known = new Map<string, Prober>();
   #isLeaving = false;
   #heard = (): void => undefined;
@@ -30,11 +40,12 @@ export class Probers {
   }
 
   /** Somebody asks whether the server is ready. */
-  note(address: string): void {
+  note(who: string): void {
     const nowMs = performance.now();
-    const { lastMs = -Infinity, refused = 0 } = this.#known.get(address) ?? {};
-    this.#known.delete(address);
-    this.#known.set(address, { lastMs: nowMs, everyMs: nowMs - lastMs, refused: refused + (this.#isLeaving ? 1 : 0) });
+    const { askedMs = [], refused = 0 }: Partial<Prober> = this.#known.get(who) ?? {};
+    this.#known.delete(who);
+    const kept = askedMs.filter((ms) => nowMs - ms <= keptMs).slice(1 - mostQuestions);
+    this.#known.set(who, { askedMs: [...kept, nowMs], refused: refused + (this.#isLeaving ? 1 : 0) });
     if (this.#known.size > mostKnown) this.#known.delete(this.#known.keys().next().value!);
     this.#heard();
   }
@@ -43,14 +54,18 @@ export class Probers {
   async leave(withinMs: number): Promise<void> {
     this.#isLeaving = true;
     const nowMs = performance.now();
-    const told = [...this.#known].filter(([, { lastMs, everyMs }]) => nowMs - lastMs <= everyMs + lateMs && refusals * everyMs + lateMs <= Math.min(withinMs, mostWaitMs));
-    const isKnown = (): boolean => told.every(([address]) => (this.#known.get(address)?.refused ?? refusals) >= refusals);
-    if (isKnown()) return;
-    const longestMs = Math.max(...told.map(([, { everyMs }]) => refusals * everyMs + lateMs));
+    const told = [...this.#known].flatMap(([who, prober]) => {
+      const { longestMs, isEven } = paceOf(prober) ?? { longestMs: Infinity, isEven: true };
+      const waitMs = refusals * longestMs + lateMs;
+      const isRegular = nowMs - prober.askedMs.at(-1)! <= longestMs + lateMs && waitMs <= Math.min(withinMs, mostWaitMs);
+      return isRegular ? [{ who, waitMs, isEven }] : [];
+    });
+    const areTold = (): boolean => told.every(({ who, isEven }) => isEven && (this.#known.get(who)?.refused ?? refusals) >= refusals);
+    if (areTold()) return;
     await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, longestMs);
+      const timer = setTimeout(resolve, Math.max(...told.map(({ waitMs }) => waitMs)));
       this.#heard = () => {
-        if (!isKnown()) return;
+        if (!areTold()) return;
         clearTimeout(timer);
         resolve();
       };

@@ -21,7 +21,8 @@ export function requestLog(log: Log, recent: RecentRequests, askedBy: (res: Resp
       const by = name === undefined ? '' : ` by ${JSON.stringify(name)}`;
       const of = model === undefined ? '' : ` of ${/^[\w.:@/+-]+$/.test(model) ? model : JSON.stringify(model)}`;
       const more = [...(cachedTokens === undefined ? [] : [` ${cachedTokens} cached`]), ...(firstMs === undefined ? [] : [` first after ${Math.round(firstMs)} ms`]), ` ${durationMs} ms`];
-      log(isRoutine(req) ? 'debug' : 'info', `${id} ${method} ${path} ${status}${error}${by}${of}${[tokens, ...more].filter((part) => part !== '').join(',')}`,
+      // A check that is refused is no routine: whoever sends it takes the server for dead.
+      log(isRoutine(req) && res.statusCode !== 401 && res.statusCode !== 403 ? 'debug' : 'info', `${id} ${method} ${path} ${status}${error}${by}${of}${[tokens, ...more].filter((part) => part !== '').join(',')}`,
         fieldsOf(facts, { request_id: id, method, path, ...(res.writableFinished ? { status: res.statusCode } : { cut_off: true }), key: name, duration_ms: durationMs }));
       if (method !== 'POST' && method !== 'DELETE') return;
       recent.add({

@@ -1,6 +1,7 @@
 // The reference entries of llama-server's routes: descriptions of fields, replies, examples.
 // Mounted with the routes by dialect.
 import { admissionWords, constraintExamples, constraintWords, refused, samplingWords, streamWords, tellingWords, type Words } from '../../request/words.js';
+import { advice } from '../../request/unsupported.js';
 import { anyContext, readAdmission } from '../exchange/admission.js';
 import { chatBody } from '../openai/operations.js';
 import { progress, timings } from '../openai/replies.js';
@@ -27,7 +28,7 @@ const common: Words = {
   ...tellingWords,
   response_fields: 'Fields of the reply to return; `a/b` is the `b` in `a`. An empty list returns all. No effect on a stream.',
   n_indent: refused('indentation', { const: 0 }),
-  grammar_lazy: refused('grammars apply from the first token', { const: false }),
+  grammar_lazy: refused(advice.grammar_lazy, { const: false }),
   lora: 'Not supported: LoRA adapters. Only an empty list is accepted.',
 };
 

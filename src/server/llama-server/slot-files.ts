@@ -41,7 +41,7 @@ export function slotFiles({ poolFor, config, staysAnyway, traffic }: Gateway): R
     const signal = traffic.enter(res);
     const id = Number(req.params['id']);
     const { warnings: ofStay, ...stay } = residence(keepAliveMs, staysAnyway(res));
-    const lease = await poolFor(res).lease(model, { signal, ...stay });
+    const lease = await poolFor(res).lease(model ?? new Query(req).text('model'), { signal, ...stay });
     try {
       const startMs = performance.now();
       const warnings = [...told.warnings ?? [], ...ofStay, sayOf(action)];

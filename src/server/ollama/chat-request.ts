@@ -3,15 +3,15 @@
 // name; options that only apply to loading are named in the answer's warnings.
 import type { ChatMessage, ChatRequest, CompletionRequest, Constraint, Sampling } from '../../engine/protocol.js';
 import type { Telling } from '../../engine/telling.js';
-import { RecuaError } from '../../errors.js';
 import { conflict, readConstraint, refuseBesideTools } from '../../request/constraint-fields.js';
-import { checkName, describe, Fields, int32Max, isObject, wrongType, wrongValue } from '../../request/fields.js';
+import { checkName, Fields, int32Max, isObject, wrongType, wrongValue } from '../../request/fields.js';
 import { checkAnswers } from '../../request/continuation.js';
 import { readFunctions } from '../../request/function-tools.js';
 import { readSampling } from '../../request/sampling-fields.js';
 import { boundTold, readTopLogprobs } from '../../request/telling-fields.js';
 import { readThoughts, thinkingOf } from '../../request/thinking-fields.js';
 import { writeTools } from '../../request/tool-text.js';
+import { unsupported } from '../../request/unsupported.js';
 import type { ChatAsked, ChatContext } from '../exchange/dialect.js';
 import { readMessages } from './messages.js';
 
@@ -136,5 +136,5 @@ function withThoughts(body: Fields): Pick<ChatRequest, 'thoughts'> {
 function refuse(body: Fields, name: string, isNeutral: (value: unknown) => boolean): void {
   const value = body.get(name);
   if (value === undefined || isNeutral(value)) return;
-  throw new RecuaError('unsupported_parameter', `${name} is not supported, got ${describe(value)}; leave it out.`, { param: name });
+  throw unsupported(name, value);
 }

@@ -1,6 +1,7 @@
 // Descriptions of the fields of Ollama's bodies, for the API reference, and bodies that use all of
 // them.
 import { admissionWords, constraintExamples, constraintWords, functionWords, refused, samplingWords, thoughtsWords, topLogprobsWords, under, type Words } from '../../request/words.js';
+import { advice } from '../../request/unsupported.js';
 import { anyContext, readAdmission } from '../exchange/admission.js';
 import type { Body } from '../reference/operation.js';
 import { readChat, readGenerate } from './chat-request.js';
@@ -85,10 +86,10 @@ export const generateBody: Body = {
     system: 'System message.',
     raw: { text: 'Send the prompt to the model unchanged, without the chat template; `system` then has no effect.', default: false },
     ...common,
-    suffix: refused('use `POST /infill`', { const: '' }),
-    template: refused('the model brings its own template', { const: '' }),
-    context: refused('send the conversation to `POST /api/chat`', none),
-    images: refused('only text is supported', none),
+    suffix: refused(advice.suffix, { const: '' }),
+    template: refused(advice.template, { const: '' }),
+    context: refused(advice.context, none),
+    images: refused(advice.images, none),
   },
 };
 

@@ -3,7 +3,8 @@
 import type { Sampling } from '../../engine/protocol.js';
 import { RecuaError } from '../../errors.js';
 import { conflict } from '../../request/constraint-fields.js';
-import { checkName, describe, int32Max, wrongType, type Fields } from '../../request/fields.js';
+import { checkName, int32Max, wrongType, type Fields } from '../../request/fields.js';
+import { unsupported } from '../../request/unsupported.js';
 
 const maxPerPrompt = 128;
 const maxAnswers = 1_024;
@@ -71,8 +72,8 @@ export const foreign: Readonly<Record<string, (value: unknown) => boolean>> = {
 };
 
 /** Refuses each field whose value requests something. */
-export function refuseAll(body: Fields, unsupported: typeof foreign): void {
-  for (const [name, isNeutral] of Object.entries(unsupported)) {
+export function refuseAll(body: Fields, fields: typeof foreign): void {
+  for (const [name, isNeutral] of Object.entries(fields)) {
     const value = body.get(name);
     if (value !== undefined && !isNeutral(value)) refuse(body, name);
   }
@@ -92,10 +93,10 @@ export function readSlot(body: Fields): string[] {
   ];
 }
 
-export function refuse(body: Fields, name: string, instead = 'leave it out'): void {
+export function refuse(body: Fields, name: string): void {
   const value = body.get(name);
   if (value === undefined) return;
-  throw new RecuaError('unsupported_parameter', `${name} is not supported, got ${describe(value)}; ${instead}.`, { param: name });
+  throw unsupported(name, value);
 }
 
 export function readStop(body: Fields): string[] {

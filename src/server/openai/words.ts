@@ -1,16 +1,17 @@
 // Descriptions of the fields of OpenAI's bodies, for the API reference. Types and bounds come from
 // the readers.
 import { admissionWords, constraintWords, customToolWords, functionWords, mostChances, priorityWords, refused, samplingWords, streamWords, tellingWords, thoughtsWords, toolChoiceWords, topLogprobsWords, truncationWords, under, type Words } from '../../request/words.js';
+import { advice } from '../../request/unsupported.js';
 
 const none = { type: 'array', maxItems: 0 };
 
 /** Fields of other servers: those that `refuseAll` refuses and those that `readSlot` reads. */
 export const foreignWords: Words = {
-  stop_token_ids: refused('use `stop` with texts', none),
-  bad_words: refused('use `logit_bias` to ban texts', none),
-  allowed_token_ids: refused('use `grammar`', none),
-  use_beam_search: refused('answers are always sampled', { const: false }),
-  include_stop_str_in_output: refused('answers never include the `stop` text', { const: false }),
+  stop_token_ids: refused(advice.stop_token_ids, none),
+  bad_words: refused(advice.bad_words, none),
+  allowed_token_ids: refused(advice.allowed_token_ids, none),
+  use_beam_search: refused(advice.use_beam_search, { const: false }),
+  include_stop_str_in_output: refused(advice.include_stop_str_in_output, { const: false }),
   id_slot: { text: 'No effect, with a warning: the server finds conversations by their tokens, in any slot.', default: -1 },
   cache_prompt: { text: 'No effect, with a warning if false: the server always reuses tokens that it has already evaluated.', default: true },
 };
@@ -93,20 +94,20 @@ export const chatWords: Words = {
   ...truncationWords,
   ...foreignWords,
   store: { text: 'No effect: the server does not store chats.', default: false },
-  functions: refused('use `tools`', none),
-  function_call: refused('use `tool_choice`', { type: 'string', enum: ['none', 'auto'] }),
-  audio: refused('only text is supported'),
-  modalities: refused('only text is supported', { type: 'array', items: { const: 'text' } }),
-  web_search_options: refused('the server does not search the web'),
+  functions: refused(advice.functions, none),
+  function_call: refused(advice.function_call, { type: 'string', enum: ['none', 'auto'] }),
+  audio: refused(advice.audio),
+  modalities: refused(advice.modalities, { type: 'array', items: { const: 'text' } }),
+  web_search_options: refused(advice.web_search_options),
   lora: refused('LoRA adapters', none),
   n_indent: refused('indentation', { const: 0 }),
-  reasoning_format: refused('thinking always goes to `reasoning_content`', { type: 'string', enum: ['auto', 'deepseek'] }),
-  parse_tool_calls: refused('tool calls are always parsed', { const: true }),
-  echo: refused('the answer never includes the prompt', { const: false }),
-  grammar_lazy: refused('grammars apply from the first token', { const: false }),
-  grammar_triggers: refused('grammars apply from the first token', none),
-  generation_prompt: refused('the chat template defines it', { const: '' }),
-  response_fields: refused('answers are always complete', none),
+  reasoning_format: refused(advice.reasoning_format, { type: 'string', enum: ['auto', 'deepseek'] }),
+  parse_tool_calls: refused(advice.parse_tool_calls, { const: true }),
+  echo: refused(advice.echo, { const: false }),
+  grammar_lazy: refused(advice.grammar_lazy, { const: false }),
+  grammar_triggers: refused(advice.grammar_triggers, none),
+  generation_prompt: refused(advice.generation_prompt, { const: '' }),
+  response_fields: refused(advice.response_fields, none),
   verbosity: { text: 'No effect, with a warning unless it is `medium`: no chat template supports it.', default: 'medium' },
 };
 

@@ -4,13 +4,14 @@ import type { ChatRequest } from '../../engine/protocol.js';
 import type { Telling } from '../../engine/telling.js';
 import { RecuaError } from '../../errors.js';
 import { readConstraint, readFormat, refuseBesideTools } from '../../request/constraint-fields.js';
-import { describe, int32Max, wrongType, wrongValue, type Fields } from '../../request/fields.js';
+import { int32Max, wrongType, wrongValue, type Fields } from '../../request/fields.js';
 import { readPriority } from '../../request/priority.js';
 import { readSampling } from '../../request/sampling-fields.js';
 import { boundTold, maxChancesOfResponse, maxTopLogprobs } from '../../request/telling-fields.js';
 import { readThinking, readThoughts } from '../../request/thinking-fields.js';
 import { readTruncation } from '../../request/truncation.js';
 import { readVerbosity } from '../../request/verbosity.js';
+import { unsupported } from '../../request/unsupported.js';
 import type { ChatContext } from '../exchange/dialect.js';
 import { echoOf } from './echo.js';
 import { readItems, type Earlier } from './items.js';
@@ -36,17 +37,17 @@ export interface ResponseBody {
 }
 
 /** Fields that would change the answer, each with a test for values that request nothing. */
-const unsupported: Record<string, (value: unknown) => boolean> = {
+const neutral: Record<string, (value: unknown) => boolean> = {
   conversation: () => false,
   prompt: () => false,
 };
 
 /** `keeps`: the server stores responses. */
 export function readResponseRequest(body: Fields, { defaults, model }: ChatContext, earlier: Earlier, keeps: boolean): ResponseBody {
-  for (const [name, isNeutral] of Object.entries(unsupported)) {
+  for (const [name, isNeutral] of Object.entries(neutral)) {
     const value = body.get(name);
     if (value === undefined || isNeutral(value)) continue;
-    throw new RecuaError('unsupported_parameter', `${name} is not supported, got ${describe(value)}; leave it out.`, { param: name });
+    throw unsupported(name, value);
   }
   const sampling = readSampling(body, { ...defaults, vocabSize: model.vocabSize, contextSize: model.contextSize });
   const previous = body.string('previous_response_id') || undefined;

@@ -147,7 +147,7 @@ export class ResponseStore {
    */
   async replace(stored: StoredResponse, mark: Lock): Promise<void> {
     const { id } = stored.response;
-    if (!await mark.isHeld() || !await this.#exists(id)) throw notFound(id);
+    if (!await mark.isHeld() || !await this.exists(id)) throw notFound(id);
     await this.put(stored);
     if (await mark.isHeld()) return;
     await rm(await this.#pathOf(id, ending), { force: true });
@@ -190,7 +190,8 @@ export class ResponseStore {
     return await tryLock(path).catch((thrown: unknown) => { throw keepingError(thrown); });
   }
 
-  async #exists(id: string): Promise<boolean> {
+  /** @throws RecuaError `store_unwritable` if that cannot be told now */
+  async exists(id: string): Promise<boolean> {
     try {
       return (await lstat(await this.#pathOf(id, ending))).isFile();
     } catch (thrown) {
@@ -227,7 +228,7 @@ export class ResponseStore {
   /** Whether it is there for the owner, without reading it. */
   async #check(id: string, owner: Owner, param?: string): Promise<void> {
     const keyOf = async (): Promise<string | undefined> => await keyIn(await this.#pathOf(id, ending), (thrown) => { throw keepingError(thrown); });
-    if (!idForm.test(id) || !await this.#exists(id) || !owner.has(await keyOf())) throw notFound(id, param);
+    if (!idForm.test(id) || !await this.exists(id) || !owner.has(await keyOf())) throw notFound(id, param);
   }
 
   /** All items of the conversation up to that response, including its output. */
@@ -258,7 +259,7 @@ export class ResponseStore {
     await this.#check(id, owner);
     const path = await this.#pathOf(id, ending);
     // Another server need not finish what nobody can read.
-    if (await lockHolder(await this.#pathOf(id, markEnding))) await (await this.cancelMarkOf(id)).set();
+    if (await lockHolder(await this.#pathOf(id, markEnding))) await (await this.cancelMarkOf(id)).set().catch(() => undefined);
     // Before the file: see `replace`.
     await rm(await this.#pathOf(id, markEnding), { force: true });
     await rm(path).catch((cause: NodeJS.ErrnoException) => {

@@ -6,6 +6,8 @@ import { sse, Stream } from '../http/stream.js';
 import { pageOf } from '../http/page.js';
 import { Query } from '../http/query.js';
 import { streamRun, type Places } from './create.js';
+import type { Owner } from '../kept/owner.js';
+import type { BackgroundRun } from './background.js';
 import { replay } from './replay.js';
 import { isUnfinished, type StoredHead } from './store.js';
 
@@ -20,7 +22,7 @@ export function showStored(places: Places): RequestHandler {
     const id = String(req.params['id']);
     const query = new Query(req);
     const after = query.integer('starting_after', 0, Number.MAX_SAFE_INTEGER);
-    const run = places.runs.find(id, places.gateway.ownerOf(res));
+    const run = await runOf(places, id, places.gateway.ownerOf(res));
     if (query.boolean('stream') ?? false) {
       if (run) return await streamRun(places.gateway, res, run, after === undefined ? 0 : after + 1);
       return await current(places, res, id, (stored) => {
@@ -35,6 +37,14 @@ export function showStored(places: Places): RequestHandler {
     if (run) res.json(run.now);
     else await current(places, res, id, ({ response }) => void res.json(response));
   };
+}
+
+async function runOf({ runs, store }: Places, id: string, owner: Owner): Promise<BackgroundRun | undefined> {
+  const run = runs.find(id, owner);
+  if (!run?.ended || await store.exists(id).catch(() => true)) return run;
+  // Another server has deleted it.
+  runs.drop(id);
+  return undefined;
 }
 
 /** Reads the stored response in turn, and replies before the next one is read. */
@@ -52,7 +62,7 @@ export function inputItems(places: Places): RequestHandler {
       const all = order === 'asc' ? [...input] : [...input].reverse();
       res.json(pageOf(all, query, usualPage, mostPage));
     };
-    const run = places.runs.find(id, owner);
+    const run = await runOf(places, id, owner);
     if (run) reply(run.input);
     else await places.store.inTurn({ client: places.gateway.clientOf(res), res }, async () => reply((await places.store.get(id, owner)).input));
   };
@@ -81,6 +91,8 @@ export function cancelStored(places: Places): RequestHandler {
       if (isOver || res.closed) return;
       await mark.set();
       await wait(betweenTriesMs);
+      // A stop does not wait for it.
+      if (places.gateway.traffic.draining) triesLeft = 1;
     }
   };
 }

@@ -1,6 +1,7 @@
 // Descriptions of the fields of a response's body, for the API reference, and bodies that use all
 // of them.
 import { admissionWords, constraintExamples, constraintWords, customToolWords, flatFormatWords, formatExamples, functionWords, priorityWords, refused, samplingWords, streamWords, thoughtsWords, toolChoiceWords, toolExamples, truncationWords, under, type FieldWords, type Words } from '../../request/words.js';
+import { advice } from '../../request/unsupported.js';
 import { anyContext, readAdmission } from '../exchange/admission.js';
 import type { Body } from '../reference/operation.js';
 import { nothingEarlier } from './items.js';
@@ -70,7 +71,7 @@ const fields: Words = {
   prompt_cache_key: 'Echoed in the response, with no other effect: the server finds cached prompts by their tokens.',
   safety_identifier: 'Echoed in the response.',
   user: 'Echoed in the response.',
-  conversation: refused('use `previous_response_id`'),
+  conversation: refused(advice.conversation),
   prompt: refused('prompt templates'),
 };
 

@@ -46,6 +46,13 @@ t.test('bash completes commands, commands in a group, and their flags', async (t
   t.same(await bash(t, ['serve', 'start', '--mlock', '--ctx']), ['--ctx-size']);
   t.same(await bash(t, ['help', 'conf']), ['config']);
   t.same(await bash(t, ['completion', '']), ['bash', 'fish', 'zsh']);
+  t.same(await bash(t, ['cluster', 'config', '']), ['haproxy', 'kubernetes', 'nginx']);
+  t.same(await bash(t, ['cache', '']), ['clear', 'ls']);
+  t.same(await bash(t, ['help', 'serve', 'st']), ['start', 'status', 'stop']);
+  t.same(await bash(t, ['help', 'cluster', '']), ['config']);
+  t.same(await bash(t, ['config', 'serve', 'sta']), ['start', 'status']);
+  t.same(await bash(t, ['config', 'pa']), ['path']);
+  t.same(await bash(t, ['help', 'show', '']), []);
 });
 
 t.test('bash completes the values of flags: choices, files, models', async (t) => {
@@ -92,6 +99,8 @@ t.test('zsh and fish complete models', async (t) => {
     const { stdout: script } = await recua(['completion', 'fish']);
     const run = spawnSync('fish', ['--no-config', '-c', `${script}\ncomplete -C 'recua show acme/'`], { encoding: 'utf8', cwd: folder, env });
     t.same(run.stdout.trim().split('\n').map((line) => line.split('\t')[0]).sort(), ['acme/toy:Q4_K_M', 'acme/toy:Q8_0']);
+    const named = spawnSync('fish', ['--no-config', '-c', `${script}\ncomplete -C 'recua cluster config '; complete -C 'recua help serve sto'`], { encoding: 'utf8', cwd: folder, env });
+    t.same(named.stdout.trim().split('\n').map((line) => line.split('\t')[0]).sort(), ['haproxy', 'kubernetes', 'nginx', 'stop']);
     mkdirSync(join(folder, 'here/sub folder'), { recursive: true });
     for (const name of ['a.gguf', 'notes.txt']) writeFileSync(join(folder, 'here', name), '');
     const files = spawnSync('fish', ['--no-config', '-c', `${script}\ncomplete -C 'recua run here/'`], { encoding: 'utf8', cwd: folder, env });
@@ -106,6 +115,8 @@ t.test('zsh and fish complete models', async (t) => {
     await pty.until(/^ready/m);
     pty.type('recua show acme/toy:Q8\t');
     await pty.until(/recua show acme\/toy:Q8_0/);
+    pty.type('\x15recua cluster config ku\t; echo; recua help serve stat\t');
+    await pty.until(/recua cluster config kubernetes ?; echo; recua help serve status/);
     pty.kill('SIGKILL');
   }
 });

@@ -19,7 +19,7 @@ t.test('help of every command lists its flags with variables and defaults, its c
     t.ok(help.startsWith(`Usage: recua ${place.path}`), place.path);
     for (const flag of Object.values(place.command.flags)) {
       for (const name of flag.names) t.ok(help.includes(name), `${place.path} ${name}`);
-      t.equal(help.includes(`[${variableNames(flag)[0]}]`), !flag.perCall, `${place.path} ${flag.names[0]} tells its variable`);
+      t.equal(help.includes(`[${variableNames(flag)[0]}${flag.off ? '=0' : ''}]`), !flag.perCall, `${place.path} ${flag.names[0]} tells its variable`);
     }
     for (const [line, does] of place.command.examples ?? []) t.ok(help.includes(line) && help.includes(does), line);
     for (const inner of place.command.subcommands ?? []) t.ok(help.includes(`  ${inner.name} `) && help.includes(inner.summary), inner.name);

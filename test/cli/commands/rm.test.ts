@@ -199,7 +199,7 @@ t.test('rm of an alias of a pulled model removes the alias alone', async (t) => 
   const size = sizeText(model('m').length);
   t.match(await recua(['rm', 'tiny'], '', { env }), {
     code: 0,
-    stdout: `Removed local/mine (${size})\nRemoved the alias other\nRemoved the alias tiny\nFreed 0 bytes; another ${size} stay on the disk, because other files are hard links to the same contents.\n`,
+    stdout: `Removed local/mine (${size})\nRemoved the alias other\nRemoved the alias tiny\nFreed nothing: ${size} stay on the disk, because other files are hard links to the same contents.\n`,
   });
   t.strictSame(files(hub), []);
   t.ok(existsSync(mine));

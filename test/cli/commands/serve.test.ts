@@ -135,9 +135,9 @@ t.test('serve start works without a model, with several, and with a models file'
 
   writeFileSync(join(home.folder, 'models.json'), JSON.stringify({ models: { tiny: { model: 'copy.gguf', pinned: true }, other: { model: 'builtin' } } }));
   const inFolder = (...args: string[]) => recua(['serve', ...args], '', { env: home.env, cwd: home.folder });
-  t.match(await inFolder('restart', '--models', 'models.json'), { code: 0, stderr: /Recua serves tiny at/ });
+  t.match(await inFolder('restart', '--models', 'models.json'), { code: 0, stderr: /Recua serves tiny and 1 more on demand at/ });
   t.strictSame(await states(), ['other unloaded', 'tiny loaded']);
-  t.match(await inFolder('start', '--models', 'models.json', ...small), { code: 0, stderr: /^Already running: tiny at [^\n]*\n$/ });
+  t.match(await inFolder('start', '--models', 'models.json', ...small), { code: 0, stderr: /^Already running: tiny and 1 more on demand at [^\n]*\n$/ });
   t.match(await home.serve('status'), { stdout: /^Loaded +tiny \(loaded\), 1 not loaded$/m });
   t.match(await inFolder('restart', '--models', 'none.json'), { code: 1, stderr: /none\.json cannot be read/ });
   t.equal((await status(home)).code, 0, 'a wrong file does not stop the old server');

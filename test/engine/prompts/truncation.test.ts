@@ -67,6 +67,8 @@ t.test('an answer says what was left out; a request that does not ask for trunca
   for (const [truncation, advice] of [[{}, /\(--ctx-size\)\.$/], [{ truncation: 'disabled' }, /\. With "truncation": "auto" the oldest turns are dropped\.$/]] as const) {
     t.match((await open.chat(chat('', { messages, ...truncation })).done).end, { kind: 'error', error: { code: 'context_length_exceeded', message: advice } });
   }
+  const alone = await open.chat(chat('z'.repeat(300), { truncation: 'disabled' })).done;
+  t.match(alone.end, { kind: 'error', error: { message: /\(--ctx-size\)\.$/ } }, 'there is nothing to drop');
   const { end, content } = await open.chat(chat('', { messages, truncation: 'auto', constraint: say('good') })).done;
   t.equal(content, 'good');
   t.match(end, { kind: 'done', warnings: [/its oldest turns were left out: messages\[1\] to messages\[\d\] \(\d of 10 messages\)/] });

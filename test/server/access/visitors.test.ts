@@ -1,9 +1,12 @@
 // Pages that may use the server, and host names it accepts.
 import { request } from 'node:http';
+import { connect } from 'node:net';
+import { text } from 'node:stream/consumers';
 import t from 'tap';
 import { WebSocket } from 'ws';
 import { Visitors } from '#recua/server/access/visitors.js';
-import { hello, post, startApp } from '../app-under-test.js';
+import { hello, post, startApp, until } from '../app-under-test.js';
+import { FakeEngine } from '../fake-engine.js';
 
 const path = '/v1/chat/completions';
 
@@ -47,6 +50,16 @@ t.test('an unknown host name is refused', async (t) => {
   for (const host of ['evil.example', 'models.example.com.evil.example', 'example.com', 'lan', 'alan', 'a b']) {
     t.match((await get(`${url}/v1/models`, { host })).status, 403, host);
   }
+  const socket = connect(Number(port), '127.0.0.1');
+  socket.write('GET /health/ready HTTP/1.0\r\n\r\n');
+  t.match(await text(socket), /^HTTP\/1.1 200/, 'a health check without one');
+});
+
+t.test('a health check that is refused is logged', async (t) => {
+  const logged: string[] = [];
+  const { url } = await startApp(t, { allowedHosts: 'models.example.com' }, new FakeEngine(), { log: (level, line) => logged.push(`${level} ${line}`) });
+  await get(`${url}/health/ready`, { host: 'evil.example' });
+  await until(() => logged.some((line) => /^info .*GET \/health\/ready 403/.test(line)));
 });
 
 t.test('a WebSocket of a page that is not listed is refused', async (t) => {

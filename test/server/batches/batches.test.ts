@@ -330,6 +330,35 @@ t.test('a batch that runs at one server is cancelled at another', async (t) => {
   await until(() => !readdirSync(join(folder, 'batches')).some((name) => !name.endsWith('.json')));
 });
 
+t.test('a batch that leaves its turn before it sees that another server cancels it is cancelled at once', async (t) => {
+  const { kept, store, add } = ownQueue(t, BatchStore, { turnMs: 25 });
+  const { close } = LineFile.prototype;
+  t.teardown(() => (LineFile.prototype.close = close));
+  let marked: Promise<void> | undefined;
+  LineFile.prototype.close = async function () {
+    await (marked ??= store.cancelMarkOf(id).then((mark) => mark.set()));
+    await close.call(this);
+  };
+  const id = await add('ann', 30);
+  await add('bob', 1);
+  while ((await store.get(id)).batch.status !== 'cancelled') await new Promise((resolve) => setTimeout(resolve, 5));
+  t.match((await store.get(id)).batch, { request_counts: { total: 30 } });
+  t.notOk(readdirSync(await kept.of('batches')).some((name) => name.endsWith('.cancel')));
+});
+
+t.test('a batch that is done when it sees that another server cancelled it is cancelled, with all answers', async (t) => {
+  const { store, add } = ownQueue(t, BatchStore, {});
+  const { add: addLine } = LineFile.prototype;
+  t.teardown(() => (LineFile.prototype.add = addLine));
+  LineFile.prototype.add = async function (...line) {
+    await (await store.cancelMarkOf(id)).set();
+    await addLine.apply(this, line);
+  };
+  const id = await add('ann', 1);
+  while (!['completed', 'cancelled'].includes((await store.get(id)).batch.status)) await new Promise((resolve) => setTimeout(resolve, 5));
+  t.match((await store.get(id)).batch, { status: 'cancelled', request_counts: { completed: 1 } });
+});
+
 t.test('a batch whose server stopped before it saw that another cancels it is cancelled by the next', async (t) => {
   const started = await start(t);
   const { folder } = started;

@@ -19,7 +19,7 @@ t.test('absent fields have their documented defaults', async (t) => {
     includeUsage: false, intervalMs: 0, warnings: [], customTools: [],
     request: {
       messages: JSON.stringify(messages), tools: '', toolSources: [], toolChoice: 'auto', parallelToolCalls: undefined, constraint: { kind: 'none' },
-      maxTokens: 2048, stop: [], enableThinking: true, templateKwargs: {}, template: '',
+      maxTokens: 2048, stop: [], enableThinking: true, templateKwargs: {}, template: '', truncation: 'disabled',
       sampling: {
         temperature: 0.7, topK: 40, topP: 0.95, minP: 0.05, typicalP: 1, topNSigma: -1, repeatPenalty: 1, penaltyLastN: 64,
         frequencyPenalty: 0, presencePenalty: 0, dryMultiplier: 0, dryBase: 1.75, dryAllowedLength: 2, dryPenaltyLastN: 1024,

@@ -114,6 +114,15 @@ t.test('a response is cancelled or deleted on another server than makes it, whic
   }
 });
 
+t.test('a response that another server has deleted is gone, also at the one that made it', async (t) => {
+  const keepIn = ownFolder(t);
+  const [one, other] = [await serve(t, keepIn), await serve(t, keepIn)];
+  const { id } = await (await post(`${one.url}/v1/responses`, { input: 'x', background: true })).json() as WireResponse;
+  await until(() => readdirSync(folderIn(keepIn)).join() === `${id}.json`);
+  t.match(await get(other, id, 'DELETE'), [200, { deleted: true }]);
+  for (const rest of ['', '/input_items', '?stream=true']) t.equal((await get(one, id, 'GET', rest))[0], 404, rest);
+});
+
 t.test('a deletion wins over a save that has begun', async (t) => {
   const keepIn = ownFolder(t);
   const store = new ResponseStore(new KeptFolder(keepIn));
