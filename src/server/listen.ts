@@ -22,6 +22,7 @@ import { markUnixSocket } from './access/peer.js';
 import { newRequestId } from './http/request-id.js';
 import { Traffic } from './http/traffic.js';
 import { Upgrades } from './http/upgrades.js';
+import { warnOfUnknown } from './http/visible-models.js';
 import { listenLocally } from './local-socket.js';
 
 const limits = {
@@ -110,7 +111,9 @@ export async function listen(options: ListenOptions): Promise<Listening> {
     for (const heard of listeners) heard(tls.fingerprint);
   });
 
-  const unwatchKeys = keyFile === undefined ? undefined : watchKeys(keyFile, keys, given, log);
+  const warn = (): void => void warnOfUnknown(keys, options.pool, log).catch(() => undefined);
+  warn();
+  const unwatchKeys = keyFile === undefined ? undefined : watchKeys(keyFile, keys, given, log, warn);
 
   let closing: Promise<void> | undefined;
   const stop = async (drainMs: number): Promise<void> => {

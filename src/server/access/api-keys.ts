@@ -115,6 +115,11 @@ export class ApiKeys {
     return this.#byHash.size > 0;
   }
 
+  /** Each model that a key is limited to, with the name of such a key. */
+  get limitedTo(): ReadonlyMap<string, string> {
+    return new Map([...this.#byHash.values()].flatMap(({ name, models = [] }) => models.map((model) => [model, name])));
+  }
+
   /** Undefined if the key is unknown or has expired. */
   find(given: string, nowMs: number): ApiKey | undefined {
     const found = this.#byHash.get(hashOf(given));

@@ -4,8 +4,8 @@ import { readLinkedFile } from '../../system/small-file.js';
 import { watchFiles } from '../../system/watched-files.js';
 import type { ApiKeys, GivenKeys } from './api-keys.js';
 
-/** `given`: the source of `keys`. Returns a function that stops watching. */
-export function watchKeys(path: string, keys: ApiKeys, given: GivenKeys, log: (level: 'info' | 'warn', text: string) => void): () => void {
+/** `given`: the source of `keys`; `heard` is called when they changed. Returns a function that stops watching. */
+export function watchKeys(path: string, keys: ApiKeys, given: GivenKeys, log: (level: 'info' | 'warn', text: string) => void, heard = (): void => undefined): () => void {
   let { file: before } = given;
   const tellStuck = (): void => log('warn', `The previous API keys stay in use. The system does not answer for ${path}: changes of the file have no effect.`);
   let told = '';
@@ -24,6 +24,7 @@ export function watchKeys(path: string, keys: ApiKeys, given: GivenKeys, log: (l
       keys.replace({ ...given, file });
       before = file;
       log('info', `The API keys of ${path} were read again`);
+      heard();
     } catch (thrown) {
       refuse((thrown as Error).message);
     }

@@ -1,7 +1,7 @@
 // The models that an API key may use. Others are neither listed nor leased.
 import type { ModelPool, PoolModel } from '../../engine/pool-api.js';
 import { RecuaError } from '../../errors.js';
-import type { ApiKey } from '../access/api-keys.js';
+import type { ApiKey, ApiKeys } from '../access/api-keys.js';
 
 export function visibleTo(key: ApiKey | undefined, pool: ModelPool): ModelPool {
   const allowed = key?.models;
@@ -25,6 +25,21 @@ export function visibleTo(key: ApiKey | undefined, pool: ModelPool): ModelPool {
     }),
     close: (drainMs) => pool.close(drainMs),
   };
+}
+
+/** Most of these warnings: thousands of keys may have thousands of wrong names. */
+const mostWarnings = 20;
+
+/** Warns of names in the key file that no model has: a typing error, or a model that is missing. */
+export async function warnOfUnknown(keys: ApiKeys, pool: ModelPool, log: (level: 'warn', text: string) => void): Promise<void> {
+  let left = mostWarnings;
+  for (const [model, key] of keys.limitedTo) {
+    if (left === 0) return;
+    const code = await pool.find(model).then(() => '', (thrown: unknown) => RecuaError.from(thrown).code);
+    if (code !== 'model_not_found') continue;
+    left--;
+    log('warn', `The API key ${key} is limited to ${JSON.stringify(model)}, which this server does not have.`);
+  }
 }
 
 /**

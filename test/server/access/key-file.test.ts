@@ -42,6 +42,13 @@ t.test('any file gives its keys, or is refused with a sentence that does not sho
   t.end();
 });
 
+t.test('a key that is limited to a model that the server lacks is warned of', async (t) => {
+  const apiKeyFile = JSON.stringify([{ name: 'ann', key: 'a', models: ['small', 'smal'] }, { name: 'bob', key: 'b' }]);
+  const { logged } = await startApp(t, { apiKeyFile });
+  await until(() => logged.length > 0);
+  t.strictSame(logged, ['warn The API key ann is limited to "smal", which this server does not have.']);
+});
+
 t.test('keys come and go without a restart, and an invalid file changes nothing', async (t) => {
   const file = join(ownFolder(t), 'keys.json');
   const put = (text: string): void => {
