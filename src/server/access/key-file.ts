@@ -4,7 +4,10 @@ import { readLinkedFile } from '../../system/small-file.js';
 import { watchFiles } from '../../system/watched-files.js';
 import type { ApiKeys, GivenKeys } from './api-keys.js';
 
-/** `given`: the source of `keys`; `heard` is called when they changed. Returns a function that stops watching. */
+/**
+ * `given`: the source of `keys`; `heard` is called when they changed. Returns a function that stops
+ * watching.
+ */
 export function watchKeys(path: string, keys: ApiKeys, given: GivenKeys, log: (level: 'info' | 'warn', text: string) => void, heard = (): void => undefined): () => void {
   let { file: before } = given;
   const tellStuck = (): void => log('warn', `The previous API keys stay in use. The system does not answer for ${path}: changes of the file have no effect.`);
