@@ -90,7 +90,7 @@ export class EngineLoop {
       done: () => this.#stir(),
     });
     if (embedderOptions) {
-      this.#embeddings = new Embeddings(model, embedderOptions, options.queueSize, poolShare, (event) => this.#outbox.push(event), () => this.#outbox.flush());
+      this.#embeddings = new Embeddings(model, embedderOptions, (size) => loaded.ensureVectorRoom(size), options.queueSize, poolShare, (event) => this.#outbox.push(event), () => this.#outbox.flush());
     }
     const busy = (): boolean => !this.#sleep?.reading && (this.#inFlight || this.#waiting.length + this.#running.length + this.#jobs.length > 0);
     this.vitals = new Vitals(loaded, busy, () => this.#embeddings?.work, (job) => {

@@ -14,6 +14,8 @@ export interface LoadedModel {
   context: NativeContext | undefined;
   /** Undefined if the model gives neither pooled vectors nor scores. */
   embedderOptions: EmbedderOptions | undefined;
+  /** Rejects if there is too little memory for an embedder with this context. */
+  ensureVectorRoom(contextSize: number): Promise<void>;
   pieces: Pieces;
   description: ModelDescription;
 }

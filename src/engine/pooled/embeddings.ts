@@ -64,6 +64,7 @@ const usualTokens = 4096;
 export class Embeddings {
   readonly #model: NativeModel;
   readonly #options: EmbedderOptions;
+  readonly #ensureRoom: (contextSize: number) => Promise<void>;
   readonly #queueSize: number;
   readonly #poolShare: PoolShare;
   readonly #emit: (event: EngineEvent) => void;
@@ -87,10 +88,12 @@ export class Embeddings {
   #closing = false;
 
   constructor(
-    model: NativeModel, options: EmbedderOptions, queueSize: number, poolShare: PoolShare, emit: (event: EngineEvent) => void, flush: () => void,
+    model: NativeModel, options: EmbedderOptions, ensureRoom: (contextSize: number) => Promise<void>, queueSize: number, poolShare: PoolShare,
+    emit: (event: EngineEvent) => void, flush: () => void,
   ) {
     this.#model = model;
     this.#options = options;
+    this.#ensureRoom = ensureRoom;
     this.#queueSize = queueSize;
     this.#poolShare = poolShare;
     this.#emit = emit;
@@ -331,11 +334,13 @@ export class Embeddings {
   /** The embedder, with room for inputs of so many tokens. Called between two calls. */
   async #open(tokens: number): Promise<NativeEmbedder> {
     if (this.#closing) throw new RecuaError('shutting_down', 'The engine is stopping and takes no new work.');
-    if (this.#opened && tokens > this.#room) {
-      await this.#opened.close();
+    if (!this.#embedder || tokens > this.#room) {
+      const room = this.#roomFor(tokens);
+      if (room > usualTokens) await this.#ensureRoom(room);
+      await this.#opened?.close();
       this.#embedder = this.#opened = undefined;
+      this.#room = room;
     }
-    if (!this.#embedder) this.#room = this.#roomFor(tokens);
     const opening = (this.#embedder ??= this.#model.createEmbedder({ ...this.#options, contextSize: this.#room }));
     try {
       return (this.#opened = await opening);

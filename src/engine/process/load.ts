@@ -11,6 +11,7 @@ import type { OffloadChoice, SkippedBackend } from '../offload.js';
 import { canRemoveParts, scoredRows, type LoadedModel } from '../loop/loaded.js';
 import { defectNotes, knownDefects } from './known-defects.js';
 import type { EngineOptions, ModelDescription, Pulse } from '../protocol.js';
+import { ensureVectorRoom } from './vector-room.js';
 
 const progressMs = 100;
 
@@ -155,7 +156,10 @@ async function open(
       llamaCpp: addon.version.llamaCpp,
       notes,
     };
-    return { options, files, model, context, embedderOptions, pieces: await model.pieces(false), description };
+    // llama.cpp itself reports that a GPU's memory is full. macOS does not tell how much it could
+    // make available.
+    const vectorRoom = offload.devices.length > 0 || process.platform === 'darwin' ? async () => {} : async (size: number) => await ensureVectorRoom(options.modelPath, size);
+    return { options, files, model, context, embedderOptions, ensureVectorRoom: vectorRoom, pieces: await model.pieces(false), description };
   } catch (error) {
     await model.close();
     throw error;

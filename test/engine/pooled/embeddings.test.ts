@@ -1,6 +1,7 @@
 // The embedder's context has as much room as the inputs need, and keeps what it has.
 import t from 'tap';
 import type { EmbedderOptions } from '#recua/addon/addon.js';
+import { RecuaError } from '#recua/errors.js';
 import { openEngine } from '../requests.js';
 
 async function openEmbedding(contextSize: number, metadata: Record<string, string> = {}) {
@@ -58,5 +59,25 @@ t.test('if there is no memory for a long input, short ones are still embedded', 
   await embeds(10);
   t.match((await embed([new Int32Array(50_000).fill(97)]).done).end, { kind: 'error' });
   await embeds(10);
+  await engine.close();
+});
+
+t.test('a context that has no room in memory is not opened, and the smaller one stays open', async (t) => {
+  const { engine, loaded, sizes, embed, embeds } = await openEmbedding(100_000);
+  const asked: number[] = [];
+  let isFull = true;
+  loaded.ensureVectorRoom = async (contextSize) => {
+    asked.push(contextSize);
+    if (isFull) throw new RecuaError('model_too_large', 'there is no room');
+  };
+  await embeds(10);
+  for (let i = 0; i < 2; i++) {
+    t.match((await embed([new Int32Array(50_000).fill(97)]).done).end, { kind: 'error', error: { code: 'model_too_large' } });
+  }
+  await embeds(10);
+  t.strictSame([sizes, asked], [[4096], [65_536, 65_536]]);
+  isFull = false;
+  await embeds(50_000);
+  t.strictSame(sizes, [4096, 65_536], 'it is asked for again');
   await engine.close();
 });
