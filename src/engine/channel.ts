@@ -22,15 +22,18 @@ const longestMessage = 2 ** 30;
 export class Channel {
   readonly #socket: Socket;
   readonly #events: ChannelEvents;
+  readonly #mostBytes: number;
   #received: Buffer[] = [];
   #receivedBytes = 0;
   /** Received bytes below which no message is complete. */
   #wantedBytes = lengthBytes;
   #error: Error | undefined;
 
-  constructor(socket: Socket, events: ChannelEvents) {
+  /** `mostBytes`: of a message, in both directions. */
+  constructor(socket: Socket, events: ChannelEvents, mostBytes = longestMessage) {
     this.#socket = socket;
     this.#events = events;
+    this.#mostBytes = mostBytes;
     socket.on('data', (bytes: Buffer) => this.#receive(bytes));
     // The other process is gone, and 'close' follows.
     socket.on('error', () => {});
@@ -39,6 +42,7 @@ export class Channel {
 
   /**
    * Calls `gone` when no copy of the message is left in this process, whether it arrived or not.
+   * Throws if it is too long, or no structured clone; then `gone` is not called.
    */
   send(message: unknown, gone: () => void = () => {}): void {
     if (!this.#socket.writable) return gone();
@@ -47,6 +51,7 @@ export class Channel {
     serializer.writeHeader();
     serializer.writeValue(message);
     const bytes = serializer.releaseBuffer();
+    this.#checkLength(bytes.length - lengthBytes);
     bytes.writeUInt32LE(bytes.length - lengthBytes);
     this.#socket.write(bytes, () => gone());
   }
@@ -75,7 +80,7 @@ export class Channel {
     const length = bytes.readUInt32LE();
     const end = lengthBytes + length;
     try {
-      if (length > longestMessage) throw new RangeError(`The message has ${length} bytes, and may have ${longestMessage}.`);
+      this.#checkLength(length);
       const isComplete = bytes.length >= end;
       this.#wantedBytes = isComplete ? lengthBytes : end;
       if (!isComplete) {
@@ -90,5 +95,9 @@ export class Channel {
       this.close();
       return undefined;
     }
+  }
+
+  #checkLength(bytes: number): void {
+    if (bytes > this.#mostBytes) throw new RangeError(`The message has ${bytes} bytes, and may have ${this.#mostBytes}.`);
   }
 }

@@ -148,7 +148,8 @@ class EngineClient extends EngineRequests {
   }
 
   #send(call: PendingRequest): void {
-    call.deliver((message, gone) => this.#child!.send(message, gone));
+    const unsendable = call.deliver((message, gone) => this.#child!.send(message, gone));
+    if (unsendable) this.settle(call.id)?.fail(unsendable);
   }
 
   protected withdraw(id: number): void {

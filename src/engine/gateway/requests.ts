@@ -56,18 +56,26 @@ export class PendingRequest {
 
   /**
    * Passes the message to `send`, which calls back when no copy is left here. No-op once dropped.
+   * Returns why the message cannot be sent, if so.
    */
-  deliver(send: (message: RequestMessage, gone: () => void) => void): void {
+  deliver(send: (message: RequestMessage, gone: () => void) => void): RecuaError | undefined {
     const message = this.#message;
-    if (!message) return;
+    if (!message) return undefined;
     // It may have been asked for since the last process died.
     if ('begun' in message && message.begun && this.soFar) message.begun.endsThinking = this.soFar.endsThinking;
     this.sent = true;
     this.#onTheWay++;
-    send(message, () => {
+    const gone = (): void => {
       this.#onTheWay--;
       this.#tellReleased();
-    });
+    };
+    try {
+      send(message, gone);
+    } catch (thrown) {
+      gone();
+      return new RecuaError('invalid_value', `The request cannot be sent to the engine process: ${(thrown as Error).message}`);
+    }
+    return undefined;
   }
 
   /** Changes the message for the next engine process, which has to continue the answer. */
