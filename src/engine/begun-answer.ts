@@ -8,6 +8,8 @@ export interface BegunAnswer {
   /** The generated tokens, and the random numbers drawn for them. */
   tokens: Int32Array;
   draws: number;
+  /** Tokens that it had, if it is generated again: a time limit ends it no sooner. */
+  again?: number;
   /** Evaluate the tokens one per step, so that the continuation is the same to the last bit. */
   exactly: boolean;
   /** `endThinking` was called. */

@@ -28,6 +28,8 @@ export class AnswerSoFar {
   #prompt: Int32Array | undefined;
   #tokens = new Int32Array(0);
   #length = 0;
+  /** Most tokens that it had before it was generated again. */
+  #before = 0;
   #draws = 0;
   readonly #sentMs = performance.now();
   #startedMs = 0;
@@ -84,14 +86,15 @@ export class AnswerSoFar {
     const age = (ms: number): number => (ms > 0 ? nowMs - ms : 0);
     const common = { prompt: this.#prompt, exactly: this.#generateMs <= exactMs, endsThinking: this.endsThinking, arrivedMs: age(this.#sentMs), startedMs: age(this.#startedMs), firstMs: age(this.#firstMs) };
     if (!this.#restarts) return { ...common, tokens: this.#tokens.slice(0, this.#length), draws: this.#draws };
+    this.#before = Math.max(this.#before, this.#length);
     this.#length = 0;
-    return { ...common, tokens: new Int32Array(0), draws: 0 };
+    return { ...common, tokens: new Int32Array(0), draws: 0, again: this.#before };
   }
 
   /** Forgets the tokens, which mean nothing to another model: generates again, and compares. */
   startOver(): void {
     this.#prompt = undefined;
-    this.#length = 0;
+    this.#length = this.#before = 0;
   }
 
   /**

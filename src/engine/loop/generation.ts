@@ -62,13 +62,13 @@ export class Generation {
   /**
    * Continues an answer that another engine process began. The sampler has been resumed already.
    */
-  resume({ tokens, exactly, arrivedMs, startedMs, firstMs }: BegunAnswer, flags: Uint8Array, nowMs: number): void {
+  resume({ tokens, exactly, again = 0, arrivedMs, startedMs, firstMs }: BegunAnswer, flags: Uint8Array, nowMs: number): void {
     this.#arrivedMs = nowMs - arrivedMs;
     if (startedMs > 0) this.#startedMs = nowMs - startedMs;
     if (firstMs > 0 && tokens.length > 0) this.#firstMs = this.#lastMs = nowMs - firstMs;
     this.sequence.continues = startedMs > 0;
     this.#finishReason = this.sequence.resume(tokens, flags, exactly);
-    this.#begun = this.sequence.length;
+    this.#begun = Math.max(this.sequence.length, this.sequence.promptLength + again);
   }
 
   get arrivedMs(): number {

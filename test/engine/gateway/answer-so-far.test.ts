@@ -36,6 +36,17 @@ t.test('an answer with unknown draws or log probabilities starts over', async (t
   t.equal(told.resume()!.tokens.length, 0);
 });
 
+t.test('an answer that starts over tells how many tokens it had', (t) => {
+  const told = begun({ logprobs: 2 });
+  told.note(Int32Array.of(5, 6, 7), 1);
+  t.equal(told.resume()!.again, 3);
+  told.note(Int32Array.of(5), 1);
+  t.equal(told.resume()!.again, 3, 'the next process died sooner');
+  told.note(Int32Array.of(5, 6, 7, 8), 1);
+  t.equal(told.resume()!.again, 4);
+  t.end();
+});
+
 t.test('for another model, an answer starts over, and may not differ', async (t) => {
   const soFar = begun();
   soFar.note(Int32Array.of(5, 6), 3);

@@ -8,12 +8,16 @@ import { chat, openEngine } from '../requests.js';
 import { unpack } from '#recua/engine/packed-tokens.js';
 
 /** An answer whose tokens arrive at times that the test chooses. */
-async function answering(generateMs: number | undefined, parser?: AnswerParser, tells: PreparedPrompt['tells'] = {}) {
+async function answering(generateMs: number | undefined, parser?: AnswerParser, tells: PreparedPrompt['tells'] = {}, again?: number) {
   const { loaded, engine } = await openEngine();
   const { model, pieces } = loaded;
   const prepared: PreparedPrompt = await prepareChat({ model, contextSize: 2_000, cancelled: newCancelFlag(), guesses: false }, '', chat('x', generateMs === undefined ? {} : { generateMs }));
   const sequence = new Sequence(prepared.tokens, 1_000, 2_000);
   const request = new Generation(1, sequence, { ...prepared, ...(parser ? { parser } : {}), tells: { ...prepared.tells, ...tells } }, 0);
+  if (again !== undefined) {
+    const times = { arrivedMs: 900, startedMs: 800, firstMs: 700 };
+    request.resume({ prompt: prepared.tokens, tokens: new Int32Array(0), draws: 0, exactly: true, endsThinking: false, again, ...times }, pieces.flags, 0);
+  }
   sequence.join(0, 0);
   sequence.advance(prepared.tokens.length);
   request.start(1);
@@ -42,6 +46,17 @@ t.test('an answer past its time limit ends with its current line', async (t) => 
   t.equal(sequence.state, 'decode');
   give('rd\nand more', 1_700);
   t.equal(sequence.state, 'finished');
+  t.equal(textOf(events), 'a line\nand another\na third\n');
+  t.match(events.at(-1), { kind: 'done', finishReason: 'length' });
+  await engine.close();
+});
+
+t.test('an answer that is generated again more slowly is not cut off before what it had', async (t) => {
+  const { give, events, sequence, engine } = await answering(1_000, undefined, { logprobs: 0 }, 'a line\nand another\na'.length);
+  give('a line\n', 500);
+  give('and another\na third', 5_000);
+  t.equal(sequence.state, 'decode');
+  give('\nand more', 5_100);
   t.equal(textOf(events), 'a line\nand another\na third\n');
   t.match(events.at(-1), { kind: 'done', finishReason: 'length' });
   await engine.close();
