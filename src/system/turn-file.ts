@@ -1,7 +1,7 @@
 // The file through which one user's engines take turns at the machine's cores (format:
 // native/thread/machine_turn.h). Its folder belongs to the user alone, because any writer could
 // stall the engines. Used where a context is opened.
-import { lstatSync } from 'node:fs';
+import { lstatSync, readlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { isAbsolute, join } from 'node:path';
 import { createFolderSync } from './create-folder.js';
@@ -18,7 +18,19 @@ export function turnFile(environment: Readonly<Record<string, string | undefined
   } catch {
     return '';
   }
-  return isPrivate(own, user) ? join(own, 'cores') : '';
+  return isPrivate(own, user) ? join(own, `cores${processNamespace()}`) : '';
+}
+
+/**
+ * Containers may share the folder but not the numbers of processes: each would take the other's
+ * engines for dead, or its own for the other's.
+ */
+function processNamespace(): string {
+  try {
+    return readlinkSync('/proc/self/ns/pid').replace(/^pid:\[(\d+)\]$/, '-$1');
+  } catch {
+    return '';
+  }
 }
 
 function isPrivate(folder: string, user: number): boolean {

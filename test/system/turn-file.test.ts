@@ -1,0 +1,31 @@
+// Engines that cannot see each other's processes share no file.
+import { execFileSync, spawnSync } from 'node:child_process';
+import { basename, dirname } from 'node:path';
+import t from 'tap';
+import { turnFile } from '#recua/system/turn-file.js';
+
+const linux = process.platform === 'linux' ? false : 'only on Linux do engines take turns';
+const alone = ['unshare', '--pid', '--fork', '--mount-proc'] as const;
+const cannot = linux || (spawnSync(alone[0], [...alone.slice(1), 'true']).status === 0 ? false : 'this user may not make a PID namespace');
+
+/** What another process with the same folder for temporary files would use. */
+function fileOf(program: readonly string[], folder: string): string {
+  const source = `import { turnFile } from ${JSON.stringify(import.meta.resolve('#recua/system/turn-file.js'))}; process.stdout.write(turnFile());`;
+  const [command, ...first] = [...program, process.execPath, '--input-type=module', '-e', source];
+  return execFileSync(command!, first, { env: { PATH: process.env['PATH'], TMPDIR: folder }, encoding: 'utf8' });
+}
+
+t.test('processes of one PID namespace use the same file', { skip: linux }, async (t) => {
+  const folder = t.testdir();
+  const file = fileOf([], folder);
+  t.match(basename(file), /^cores-\d+$/);
+  t.equal(fileOf([], folder), file);
+  t.equal(basename(turnFile()), basename(file));
+});
+
+t.test('processes of another PID namespace use another file', { skip: cannot }, async (t) => {
+  const folder = t.testdir();
+  const [here, there] = [fileOf([], folder), fileOf(alone, folder)];
+  t.equal(dirname(there), dirname(here));
+  t.not(there, here);
+});
