@@ -362,7 +362,7 @@ export class EngineLoop {
 
   #failSampling(request: Generation, { code, message }: { code: string; message: string }): void {
     request.sequence.finish();
-    this.#fail(request.id, code === 'no_token_left' ? new RecuaError(code, message) : new RecuaError('generation_failed', `Sampling failed: ${message}`));
+    this.#text.fail(request, code === 'no_token_left' ? new RecuaError(code, message) : new RecuaError('generation_failed', `Sampling failed: ${message}`));
   }
 
   /**

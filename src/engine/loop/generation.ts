@@ -171,6 +171,12 @@ export class Generation {
     else this.#emit(this.#prepared.parser.push(this.#text.whole), events);
   }
 
+  /** Before an error: the text that a stop string or a pause of the parser holds back. */
+  flush(events: EngineEvent[]): void {
+    this.#text.end();
+    this.#emit(this.#prepared.parser.push(this.#text.whole, true), events);
+  }
+
   /** Before the first token is rendered: what the request wants to know of its prompt. */
   #begin(pieces: Pieces, events: EngineEvent[]): void {
     const { tells, shown, echo, spelled } = this.#prepared;

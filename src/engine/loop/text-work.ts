@@ -33,6 +33,15 @@ export class TextWork {
     this.#fresh.add(request);
   }
 
+  /** Ends a request with an error, behind all text that it has. */
+  fail(request: Generation, error: RecuaError): void {
+    this.render();
+    if (!this.#active.has(request.id)) return;
+    this.#active.delete(request.id);
+    this.#outbox.gather((events) => request.flush(events));
+    this.#outbox.fail(request.id, error);
+  }
+
   /** Renders all new tokens; the events go out soon. */
   render(): void {
     for (const request of this.#fresh) {

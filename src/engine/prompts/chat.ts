@@ -38,9 +38,9 @@ export interface PreparedPrompt {
   remember?: (tokens: Int32Array) => void;
 }
 
-/** Parses the whole text so far into deltas. */
+/** Parses the whole text so far into deltas; `now`: without a pause after a long parse. */
 export interface AnswerParser {
-  push(whole: string): Delta | undefined;
+  push(whole: string, now?: boolean): Delta | undefined;
   /** `cut`: a limit or a stop string ended the text, maybe in the middle of something. */
   end(whole: string, reason: FinishReason, cut: boolean): { delta: Delta | undefined; finishReason: FinishReason; warnings: string[] };
   /** The reasoning in the text so far. */
@@ -284,9 +284,9 @@ class ChatParser implements AnswerParser {
     return this.#reasoning;
   }
 
-  push(whole: string): Delta | undefined {
+  push(whole: string, now = false): Delta | undefined {
     const startMs = performance.now();
-    if (whole.length === this.#parsed || startMs < this.#nextAtMs) return undefined;
+    if (whole.length === this.#parsed || (!now && startMs < this.#nextAtMs)) return undefined;
     this.#parsed = whole.length;
     try {
       return this.#give(this.#parser.parse(whole, true));

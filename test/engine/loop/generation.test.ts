@@ -1,7 +1,7 @@
 import t from 'tap';
 import { newCancelFlag } from '#recua/engine/prompts/cancel-flag.js';
 import { prepareChat, type AnswerParser, type PreparedPrompt } from '#recua/engine/prompts/chat.js';
-import type { EngineEvent } from '#recua/engine/protocol.js';
+import type { Delta, EngineEvent } from '#recua/engine/protocol.js';
 import { Generation } from '#recua/engine/loop/generation.js';
 import { Sequence } from '#recua/engine/planning/sequence.js';
 import { chat, openEngine } from '../requests.js';
@@ -24,6 +24,7 @@ async function answering(generateMs: number | undefined, parser?: AnswerParser, 
   const events: EngineEvent[] = [];
   return {
     engine, events, sequence,
+    flush: (): void => request.flush(events),
     give: (text: string, atMs: number, atOnce = false): void => {
       for (const byte of Buffer.from(text)) {
         if (sequence.state === 'finished') return;
@@ -67,6 +68,24 @@ t.test('an answer without a time limit continues', async (t) => {
   give('a\n', 500);
   give('b\n', 1e9);
   t.equal(sequence.state, 'decode');
+  await engine.close();
+});
+
+t.test('before an error, all text is given that a pause of the parser or a stop string held back', async (t) => {
+  let given = 0;
+  // Pauses until it must not.
+  const push = (whole: string, now = false): Delta | undefined => {
+    if (!now) return undefined;
+    const content = whole.slice(given);
+    given = whole.length;
+    return { content };
+  };
+  const end: AnswerParser['end'] = (_whole, finishReason) => ({ delta: undefined, finishReason, warnings: [] });
+  const { give, flush, events, engine } = await answering(undefined, { reasoning: '', push, end, close: () => undefined }, { tokens: true });
+  give('some te', 500);
+  t.equal(textOf(events), '');
+  flush();
+  t.equal(textOf(events), 'some te');
   await engine.close();
 });
 
