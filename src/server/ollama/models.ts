@@ -64,14 +64,14 @@ function rounded(parameters: number): string {
   return `${amount.toFixed(amount >= 100 ? 0 : 1)}${unit}`;
 }
 
-function residence({ expiresMs, known, sizeBytes }: PoolModel): object {
+function residence({ expiresMs, known, sizeBytes, state }: PoolModel): object {
   const { layers = 0, totalLayers = 0 } = known?.offload ?? {};
   return {
     size: sizeBytes,
     size_vram: totalLayers === 0 ? 0 : Math.round(sizeBytes * layers / totalLayers),
     context_length: known?.contextSize ?? 0,
-    // Ollama expresses "forever" as a time far away.
-    expires_at: expiresMs === undefined ? '2318-01-01T00:00:00.000Z' : new Date(expiresMs).toISOString(),
+    // Ollama expresses "forever" as a time far away. One that is being unloaded waits for answers.
+    expires_at: state.state === 'unloading' ? new Date().toISOString() : expiresMs === undefined ? '2318-01-01T00:00:00.000Z' : new Date(expiresMs).toISOString(),
   };
 }
 
