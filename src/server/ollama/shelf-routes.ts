@@ -28,7 +28,7 @@ export function shelfRoutes(gateway: Gateway): Record<'pull' | 'copy' | 'remove'
   };
   return {
     pull: guarded(readPull, async ({ name, stream }, shelf, res, told) => {
-      const signal = gateway.traffic.enter(res);
+      const signal = gateway.traffic.enter(res, 'transfer');
       const pull = await shelf.open(name, signal).catch((thrown: unknown) => { throw failureOf(thrown, signal); });
       if (stream) return await tell(gateway, pull, res, signal);
       await pull.run(() => undefined).catch((thrown: unknown) => { throw failureOf(thrown, signal); });

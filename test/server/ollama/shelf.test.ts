@@ -4,11 +4,14 @@ import { networkInterfaces } from 'node:os';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { Ollama } from 'ollama';
+import OpenAI, { toFile } from 'openai';
 import t, { type Test } from 'tap';
+import type { ModelShelf } from '#recua/server/http/shelf.js';
 import { root, start } from '../../cli/recua.js';
 import { commit, FakeHub, sha256, type FakeFile } from '../../models/fake-hub.js';
 import { isAbsent, isInstalled, snapshotOf } from '../../models/hub-pull.js';
-import { ownFolder, post, startApp } from '../app-under-test.js';
+import { hello, ownFolder, post, startApp } from '../app-under-test.js';
+import { FakeEngine } from '../fake-engine.js';
 
 const bytes = readFileSync(`${root}/builtin/builtin.gguf`);
 const file: FakeFile = { path: 'model-Q8_0.gguf', bytes };
@@ -174,4 +177,21 @@ t.test('a program’s own models are not changed', async (t) => {
   const response = await post(`${url}/api/pull`, { model: 'owner/model' });
   t.equal(response.status, 400);
   t.match(await response.json(), { code: 'model_fixed' });
+});
+
+t.test('batches run while a model is pulled, which may take hours', async (t) => {
+  const open: ModelShelf['open'] = async (_name, signal) => ({
+    files: [],
+    run: () => new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true })),
+  });
+  const { url } = await startApp(t, {}, new FakeEngine(), { keepIn: ownFolder(t), shelf: { open } as ModelShelf });
+  const client = new OpenAI({ baseURL: `${url}/v1`, apiKey: 'none', maxRetries: 0 });
+  const pull = await post(`${url}/api/pull`, { model: 'owner/model' });
+  const line = JSON.stringify({ custom_id: 'a', method: 'POST', url: '/v1/chat/completions', body: { model: 'small', ...hello } });
+  const { id: input } = await client.files.create({ file: await toFile(Buffer.from(line), 'in.jsonl'), purpose: 'batch' });
+  const { id } = await client.batches.create({ input_file_id: input, endpoint: '/v1/chat/completions', completion_window: '24h' });
+  const status = async (): Promise<string> => (await client.batches.retrieve(id)).status;
+  for (let tries = 0; tries < 1_000 && await status() !== 'completed'; tries++) await new Promise((resolve) => setTimeout(resolve, 5));
+  t.equal(await status(), 'completed');
+  await pull.body!.cancel();
 });
