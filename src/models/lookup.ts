@@ -13,10 +13,12 @@ import type { CachedRepo } from './cache/hub-scan.js';
 import { quantizationOf } from './gguf/model-file.js';
 import { isQuantization, sameQuantization, stemOf } from './names/model-names.js';
 import { nearest } from './names/nearest.js';
+import { findPlaces } from './places.js';
 import type { Places } from './places.js';
 import { isHubName, tryRepositoryName } from './names/repository-name.js';
 import type { RepositoryName } from './names/repository-name.js';
 import { shellWord } from './names/shell-word.js';
+import { SharedReading } from '../system/shared-reading.js';
 
 /** Names in the error for one that means several models. */
 const mostNamed = 20;
@@ -48,6 +50,17 @@ export async function readInventory(places: Places, aliasesOf = readAliases, rep
   const [repos, aliases] = await Promise.all([reposOf(places.hub), aliasesOf(places)]);
   const models = modelsOf(repos);
   return { places, repos, models, aliases, whole: countWhole(models), byName: indexNames(models), aliasesOfFiles: byFile(aliases) };
+}
+
+const shared = new SharedReading(() => readInventory(findPlaces()));
+
+/**
+ * The same, read once for all who ask at about the same time: a server's clients may ask hundreds
+ * of times at once, and thousands of models take seconds to read.
+ * @throws RecuaError `file_unreadable`
+ */
+export async function sharedInventory(): Promise<Inventory> {
+  return await shared.get();
 }
 
 /** Counted once, since comparing each of thousands of models with all others takes seconds. */

@@ -17,13 +17,13 @@ export interface NamedModel {
 }
 
 /**
- * Gives a model another name. Throws `invalid_name`, `alias_taken`, and for the source what
- * `findModel` throws.
+ * Gives a model another name. `read` reads the store. Throws `invalid_name`, `alias_taken`, and
+ * for the source what `findModel` throws.
  */
-export async function nameModel(places: Places, source: string, alias: string, force: boolean): Promise<NamedModel> {
+export async function nameModel(places: Places, source: string, alias: string, force: boolean, read: (places: Places) => Promise<Inventory> = readInventory): Promise<NamedModel> {
   checkAlias(alias);
-  const { path, repo, file } = await findModel(source, { places }).catch(async (thrown: unknown) => {
-    const inventory = await readInventory(places);
+  const { path, repo, file } = await findModel(source, { places, read }).catch(async (thrown: unknown) => {
+    const inventory = await read(places);
     const found = await lookUp(inventory, source);
     if (RecuaError.from(thrown).code !== 'model_not_found' || found.models.length > 0) throw thrown;
     const { message } = notFound(source, found, inventory, { takesPaths: false, takesBuiltin: false });
@@ -37,7 +37,7 @@ export async function nameModel(places: Places, source: string, alias: string, f
   if (revision !== undefined) throw new RecuaError('invalid_name', `An alias names a model whatever its revision; expected the name without @${revision}.`);
   // The model was there before the alias, so it stays when the alias is removed.
   await addAlias(places, alias, { repo, file, adopted: true }, force);
-  return namedModels(await readInventory(places)).find((one) => one.alias === alias)!;
+  return namedModels(await read(places)).find((one) => one.alias === alias)!;
 }
 
 /** Removes aliases; the models stay. Throws `invalid_name` for a name that is not an alias. */

@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { RecuaError, type PlainError } from '../errors.js';
 import { isWhole } from './cache/cached-models.js';
 import type { CachedModel } from './cache/cached-models.js';
-import { aliasesOf, chooseOne, headerQuantization, lookUp, namesOf, notFound, readInventory } from './lookup.js';
+import { aliasesOf, chooseOne, headerQuantization, lookUp, namesOf, notFound, readInventory, sharedInventory } from './lookup.js';
 import type { Inventory } from './lookup.js';
 import { stemOf } from './names/model-names.js';
 import { findPlaces } from './places.js';
@@ -127,7 +127,7 @@ function alsoBy(name: string, model: StoredModel): StoredModel {
 export async function asItIsNow(model: StoredModel, given?: Inventory): Promise<StoredModel> {
   const { repo, file, isFixed } = model;
   if (repo === undefined || isFixed) return model;
-  const inventory = given ?? await readInventory(findPlaces()).catch(() => undefined);
+  const inventory = given ?? await sharedInventory().catch(() => undefined);
   const now = inventory?.models.find((one) => one.repo === repo && one.file === file && isWhole(one));
   return now ? { ...model, path: now.parts[0]!.path, createdSeconds: Math.floor(now.changedMs / 1000) } : model;
 }

@@ -1,6 +1,6 @@
 // One reading of thousands of files for all who ask at about the same time: each reading of its own
 // would hold them all in memory, also after its client has left. Used by servers' stores of files,
-// batches and saved chats.
+// batches and saved chats, and for the models of a store.
 export class SharedReading<Result> {
   readonly #read: () => Promise<Result>;
   #now: Promise<Result> | undefined;

@@ -13,7 +13,7 @@ import { Hub } from '../../models/hub/hub.js';
 import type { HubFile } from '../../models/hub/hub.js';
 import { setbackWords } from '../../models/hub/retry.js';
 import { memoryBytesOf, recommend } from '../../models/hub/recommendation.js';
-import { readInventory } from '../../models/lookup.js';
+import { sharedInventory } from '../../models/lookup.js';
 import { readRepositoryName } from '../../models/names/repository-name.js';
 import { nameModel } from '../../models/naming.js';
 import { findPlaces } from '../../models/places.js';
@@ -53,7 +53,7 @@ export function modelShelf({ pathOf, chosen }: ServedFiles): ModelShelf {
 /** Names that are not the store's, or of another model there. */
 async function ownNames(chosen: readonly StoredModel[]): Promise<string[]> {
   if (chosen.length === 0) return [];
-  const inventory = await readInventory(findPlaces());
+  const inventory = await sharedInventory();
   const own: string[] = [];
   for (const model of chosen) {
     const { id, aliases: others, path } = await asItIsNow(model, inventory);
@@ -133,7 +133,7 @@ function digestOf({ etag, hash }: HubFile): string {
 }
 
 async function remove(name: string, begin?: () => Promise<void>): Promise<void> {
-  const inventory = await readInventory(findPlaces());
+  const inventory = await sharedInventory();
   const plan = await planRemoval(inventory, [name], { takesPaths: false });
   const [guess] = plan.guessed;
   if (guess) throw new RecuaError('model_not_found', `There is no model with exactly the name ${name}. Did you mean ${guess.meant}?`, { param: 'model' });
@@ -143,10 +143,9 @@ async function remove(name: string, begin?: () => Promise<void>): Promise<void> 
 }
 
 async function copy(source: string, name: string): Promise<void> {
-  const places = findPlaces();
   // nameModel says why the built-in model takes no other name.
-  if (source !== 'builtin' && !await findRunnable(await readInventory(places), source)) throw new RecuaError('model_not_found', `There is no model ${source} in the store.`, { param: 'source' });
-  await nameModel(places, source, name, false);
+  if (source !== 'builtin' && !await findRunnable(await sharedInventory(), source)) throw new RecuaError('model_not_found', `There is no model ${source} in the store.`, { param: 'source' });
+  await nameModel(findPlaces(), source, name, false, sharedInventory);
   storeChanged();
 }
 

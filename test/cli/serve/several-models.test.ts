@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import type { RecuaError } from '#recua/errors.js';
 import { makeConfig } from '#recua/settings/config.js';
 import { readModelsFile } from '#recua/cli/flags/models-file.js';
+import { modelShelf } from '#recua/cli/serve/model-shelf.js';
 import { severalModels } from '#recua/cli/serve/several-models.js';
 import { builtinPath } from '#recua/models/store.js';
 import { commitA, commitB, put } from '../../models/hub-layout.js';
@@ -140,7 +141,8 @@ t.test('a model of the models file that cannot be used is failed, and the others
   await t.rejects(severalModels({ ...none, file, names: ['good', 'page'] }), { code: 'invalid_gguf', message: /models\.json, model "page"/ }, 'operands must all be right');
 });
 
-t.test('for all models of a models file, the store is read once', async (t) => {
+/** A models file with nine models of a store; counts how often the store is read. */
+async function nine(t: Test): Promise<{ file: Awaited<ReturnType<typeof readModelsFile>>; reads: () => number }> {
   const names = Array.from({ length: 9 }, (_, i) => `a/b${i}`);
   const folder = t.testdir({ hub: {}, 'models.json': JSON.stringify({ models: Object.fromEntries(names.map((model, i) => [`m${i}`, { model }])) }) });
   setHub(t, join(folder, 'hub'));
@@ -156,9 +158,27 @@ t.test('for all models of a models file, the store is read once', async (t) => {
     return await readdir(...args);
   }) as typeof readdir;
   syncBuiltinESMExports();
-  const { catalogue } = await severalModels({ ...none, names: [], file: await readModelsFile(join(folder, 'models.json')) });
+  return { file: await readModelsFile(join(folder, 'models.json')), reads: () => reads };
+}
+
+t.test('for all models of a models file, the store is read once', async (t) => {
+  const { file, reads } = await nine(t);
+  const { catalogue } = await severalModels({ ...none, names: [], file });
   t.equal((await catalogue.list()).length, 9);
-  t.equal(reads, 1);
+  t.equal(reads(), 1);
+});
+
+t.test('requests that come at once share a reading of the store', async (t) => {
+  const { file, reads } = await nine(t);
+  const { files } = await severalModels({ ...none, names: [], file });
+  const shelf = modelShelf(files);
+  const before = reads();
+  const many = async (ask: () => Promise<unknown>): Promise<unknown> => await Promise.all(Array.from({ length: 20 }, ask));
+  await many(async () => t.match(await shelf.describe('m1'), { architecture: 'llama' }));
+  await many(async () => t.equal((await shelf.ownNames()).length, 9));
+  await many(async () => await t.rejects(shelf.remove('a/none'), { code: 'model_not_found' }));
+  await many(async () => await t.rejects(shelf.copy('a/none', 'b'), { code: 'model_not_found' }));
+  t.ok(reads() - before < 40, `${reads() - before} readings for 80 requests`);
 });
 
 for (const [again, isKept] of [['pulled', true], ['imported', false]] as const) t.test(`a model of the store that is ${again} again is found at its new path`, async (t) => {
