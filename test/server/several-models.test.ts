@@ -1,4 +1,5 @@
 // The API over a pool with several models.
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import t, { type Test } from 'tap';
 import type { Config } from '#recua/settings/config.js';
 import { makeConfig } from '#recua/settings/config.js';
@@ -6,7 +7,7 @@ import { RecuaError } from '#recua/errors.js';
 import { listen } from '#recua/server/listen.js';
 import type { RequestDefaults } from '#recua/request/sampling-fields.js';
 import { events, hello, post, startApp, until } from './app-under-test.js';
-import { description, hang } from './fake-engine.js';
+import { description, FakeEngine, hang } from './fake-engine.js';
 import { FakePool } from './fake-pool.js';
 
 const path = '/v1/chat/completions';
@@ -242,4 +243,39 @@ t.test('GET /health is 200 whatever the state of its models, and reports each', 
   t.same(await res.json(), {
     status: 'ok', models: { 'owner/a': { value: 'loaded' }, 'owner/b': { value: 'loading', fraction: 0.25 } }, running: 0, requests: 0, crashes: 0,
   });
+});
+
+t.test('lists that are asked for at once go out one by one, so that others wait for one of them', async (t) => {
+  const pool = new FakePool('one', 'two');
+  const { list } = pool;
+  const { url, server } = await startApp(t, {}, new FakeEngine(), { pool });
+  for (const route of ['/v1/models', '/api/tags']) {
+    let [asked, written, most] = [0, 0, 0];
+    let begin = (): void => undefined;
+    const begun = new Promise<void>((resolve) => (begin = resolve));
+    // All wait for one reading of the store.
+    pool.list = async () => {
+      asked++;
+      await begun;
+      return await list.call(pool);
+    };
+    const count = (_req: IncomingMessage, res: ServerResponse): void => {
+      const end = res.end.bind(res) as (...parts: unknown[]) => ServerResponse;
+      res.end = ((...parts: unknown[]) => {
+        written++;
+        return end(...parts);
+      }) as typeof res.end;
+    };
+    server.prependListener('request', count);
+    const replies = Array.from({ length: 20 }, async () => (await fetch(url + route)).status);
+    await until(() => asked === 20);
+    begin();
+    for (let before = 0; written < 20; before = written) {
+      await new Promise(setImmediate);
+      most = Math.max(most, written - before);
+    }
+    t.strictSame(await Promise.all(replies), Array(20).fill(200));
+    t.ok(most <= 2, `${route}: ${most} in one turn of the event loop`);
+    server.off('request', count);
+  }
 });

@@ -1,6 +1,6 @@
 // Spreads requests that arrive together over several turns of the event loop, so that other work
 // (/health, pieces of streams) waits for one of them and not for all. Gateway process; used by
-// json-body.
+// json-body and for long lists.
 
 export class Rounds {
   readonly #waiting: (() => void)[] = [];

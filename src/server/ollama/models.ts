@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto';
 import type { Request, RequestHandler, Response } from 'express';
 import type { PoolModel } from '../../engine/pool-api.js';
 import type { ModelDescription } from '../../engine/protocol.js';
+import { rounds } from '../body/rounds.js';
 import { wrongType, type Fields } from '../../request/fields.js';
 import { readAll, readModelName } from '../exchange/admission.js';
 import type { Gateway } from '../http/gateway.js';
@@ -14,7 +15,12 @@ const apiVersion = '0.12.6';
 
 export function modelRoutes({ poolFor, shelf }: Gateway): Record<'tags' | 'ps' | 'show' | 'version', RequestHandler> {
   return {
-    tags: async (_req: Request, res: Response) => void res.json({ models: (await poolFor(res).list()).map(entry) }),
+    tags: async (_req: Request, res: Response) => {
+      const models = await poolFor(res).list();
+      // As in openai/models.
+      await rounds.next();
+      res.json({ models: models.map(entry) });
+    },
     ps: async (_req: Request, res: Response) => {
       const loaded = (await poolFor(res).list()).filter(({ state }) => state.state === 'loaded' || state.state === 'unloading');
       res.json({ models: loaded.map((model) => ({ ...entry(model), ...residence(model) })) });

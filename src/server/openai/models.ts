@@ -6,6 +6,7 @@ import type { ModelState, PoolModel } from '../../engine/pool-api.js';
 import type { ModelDescription } from '../../engine/protocol.js';
 import { RecuaError } from '../../errors.js';
 import { wrongType, type Fields } from '../../request/fields.js';
+import { rounds } from '../body/rounds.js';
 import { errorBody } from '../http/error-reply.js';
 import type { Gateway } from '../http/gateway.js';
 import { readAll, readKeepAlive, readModelName, residence as stayOf } from '../exchange/admission.js';
@@ -27,7 +28,10 @@ export function modelRoutes({ pool, poolFor, staysAnyway }: Gateway): Record<'li
   const entry = (model: PoolModel): object => ({ ...entryOf(model), ...fixed });
   return {
     list: async (_req: Request, res: Response) => {
-      res.json({ object: 'list', data: (await poolFor(res).list()).map(entry) });
+      const models = await poolFor(res).list();
+      // A list of thousands takes milliseconds, and all who asked at once get here at once.
+      await rounds.next();
+      res.json({ object: 'list', data: models.map(entry) });
     },
     get: async (req: Request, res: Response) => {
       // A wildcard yields decoded segments, so owner/repo and owner%2Frepo are the same name.
