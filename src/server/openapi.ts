@@ -3,6 +3,7 @@ import { setImmediate } from 'node:timers/promises';
 import type { Request, RequestHandler, Response } from 'express';
 import { ownInstallation } from '../system/installation.js';
 import type { Route } from './exchange/dialect.js';
+import { rounds } from './body/rounds.js';
 import { makeDocument, type Document, type Documented, type Made } from './reference/document.js';
 
 function steps(routes: readonly Route[]): Generator<void, Made> {
@@ -31,9 +32,15 @@ async function describeSlowly(routes: readonly Route[]): Promise<Document> {
 
 export function openApi(routes: () => readonly Route[]): RequestHandler {
   let made: Promise<Document> | undefined;
+  // Half a megabyte, which takes some ten milliseconds to write.
+  let last: { base: string; json: Buffer } | undefined;
   return async (req: Request, res: Response) => {
     const document = await (made ??= describeSlowly(routes()));
     // The app may be mounted below another path.
-    res.json({ ...document, servers: [{ url: req.baseUrl || '/' }] });
+    const base = req.baseUrl || '/';
+    if (last?.base !== base) last = { base, json: Buffer.from(JSON.stringify({ ...document, servers: [{ url: base }] })) };
+    const { json } = last;
+    await rounds.next();
+    res.type('json').send(json);
   };
 }

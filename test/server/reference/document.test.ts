@@ -56,6 +56,22 @@ t.test('each path of the document is served', async (t) => {
   }
 });
 
+t.test('GET /openapi.json writes the document once for all who ask', async (t) => {
+  const { url } = await startApp(t);
+  const { stringify } = JSON;
+  t.teardown(() => (JSON.stringify = stringify));
+  let written = 0;
+  JSON.stringify = ((...given: Parameters<typeof stringify>) => {
+    const text = stringify(...given);
+    if (text?.startsWith('{"openapi"')) written++;
+    return text;
+  }) as typeof stringify;
+  const replies = await Promise.all(Array.from({ length: 20 }, () => fetch(`${url}/openapi.json`)));
+  t.strictSame(replies.map(({ headers }) => headers.get('content-type')), Array(20).fill('application/json; charset=utf-8'));
+  await Promise.all(replies.map((reply) => reply.json()));
+  t.equal(written, 1);
+});
+
 t.test('GET /openapi.json is the document, with the version of the package', async (t) => {
   const { url } = await startApp(t);
   t.strictSame(await (await fetch(`${url}/openapi.json`)).json(), JSON.parse(JSON.stringify(document)));
