@@ -127,6 +127,31 @@ t.test('a stop does not wait for who asked /health/ready once, or asks too rarel
   t.ok(probers.isLeaving);
 });
 
+t.test('a stop waits for a balancer, whoever else asks from its address', async (t) => {
+  const { now } = performance;
+  t.teardown(() => (performance.now = now));
+  let ms = 0;
+  performance.now = () => ms;
+  const probers = new Probers();
+  const ask = (): void => {
+    probers.note('10.0.0.1 ');
+    for (let at = 0; at < 200; at++) probers.note(`10.0.0.1 curl/${at}`);
+  };
+  for (const atMs of [0, 1_900, 3_800]) {
+    ms = atMs;
+    ask();
+  }
+  ms += 1_000;
+  let isOver = false;
+  const left = probers.leave(60_000).then(() => (isOver = true));
+  for (const _ of [1, 2]) {
+    await new Promise(setImmediate);
+    t.notOk(isOver, 'it has not heard it twice');
+    ask();
+  }
+  await left;
+});
+
 t.test('of several models, one that can be loaded is enough to be ready', async (t) => {
   const pool = new FakePool('owner/a', 'owner/b');
   const { url, close } = await listen({ pool, config: makeConfig({ port: 0 }) });

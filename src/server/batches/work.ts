@@ -246,13 +246,27 @@ export class BatchWork {
 
   async #conclude(): Promise<void> {
     const { batch } = this.record;
-    await this.#places.store.heedCancelMark(this.record);
-    const cancelled = this.#cancelled || batch.status === 'cancelling';
-    const expired = !cancelled && this.#isExpired;
-    if (!cancelled && !expired) await this.#enter('finalizing');
+    const expired = !this.#cancelled && this.#isExpired;
+    if (!this.#cancelled && !expired) {
+      await this.#enter('finalizing');
+      await this.#heedLateMark();
+    }
+    const cancelled = this.#cancelled;
     await this.#publish();
     await this.#enter(cancelled ? 'cancelled' : expired ? 'expired' : 'completed');
     await this.#places.store.dropInput(batch.id);
+  }
+
+  /**
+   * Another server may have set the mark since it was last looked for, and have told its client
+   * that the batch is being cancelled. It looks at the status once it has set the mark.
+   */
+  async #heedLateMark(): Promise<void> {
+    const { batch } = this.record;
+    const atMs = await (await this.#places.store.cancelMarkOf(batch.id)).setAt();
+    if (atMs === undefined) return;
+    this.#cancelled = true;
+    Object.assign(batch, { status: 'cancelling', cancelling_at: Math.floor(atMs / 1_000), finalizing_at: null });
   }
 
   /** Stopped before its requests are known. A cancelled batch is over without them. */

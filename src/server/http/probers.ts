@@ -10,7 +10,7 @@ const lateMs = 500;
 /** Older questions are forgotten. */
 const keptMs = 30_000;
 const mostQuestions = 20;
-/** Of those that asked last. */
+/** While so many ask, no other becomes known. */
 const mostKnown = 100;
 
 interface Prober {
@@ -29,7 +29,7 @@ function paceOf({ askedMs }: Prober): { longestMs: number; isEven: boolean } | u
 }
 
 export class Probers {
-  /** By who asks. */
+  /** By address and program: others may ask from the balancer's machine, or its network. */
   readonly #known = new Map<string, Prober>();
   #isLeaving = false;
   #heard = (): void => undefined;
@@ -42,12 +42,21 @@ export class Probers {
   /** Somebody asks whether the server is ready. */
   note(who: string): void {
     const nowMs = performance.now();
+    if (!this.#known.has(who) && !this.#hasRoom(nowMs)) return;
     const { askedMs = [], refused = 0 }: Partial<Prober> = this.#known.get(who) ?? {};
     this.#known.delete(who);
     const kept = askedMs.filter((ms) => nowMs - ms <= keptMs).slice(1 - mostQuestions);
     this.#known.set(who, { askedMs: [...kept, nowMs], refused: refused + (this.#isLeaving ? 1 : 0) });
-    if (this.#known.size > mostKnown) this.#known.delete(this.#known.keys().next().value!);
     this.#heard();
+  }
+
+  /** Forgets who last asked too long ago: those are the first in the map. */
+  #hasRoom(nowMs: number): boolean {
+    for (const [who, { askedMs }] of this.#known) {
+      if (this.#known.size < mostKnown || nowMs - askedMs.at(-1)! <= mostWaitMs) break;
+      this.#known.delete(who);
+    }
+    return this.#known.size < mostKnown;
   }
 
   /** Resolves when those that ask regularly have heard it twice, or should have. */

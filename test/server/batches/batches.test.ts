@@ -363,6 +363,22 @@ t.test('a batch that is done when it sees that another server cancelled it is ca
   const id = await add('ann', 1);
   while (!['completed', 'cancelled'].includes((await store.get(id)).batch.status)) await new Promise((resolve) => setTimeout(resolve, 5));
   t.match((await store.get(id)).batch, { status: 'cancelled', request_counts: { completed: 1 } });
+t.test('a batch that ends before its server sees that another cancels it is cancelled', async (t) => {
+  const keepIn = ownFolder(t);
+  const [one, two] = [await start(t, keepIn), await start(t, keepIn)];
+  let end = (): void => undefined;
+  const ends = new Promise<void>((resolve) => (end = resolve));
+  one.app.engine.script = async function* (request) {
+    await ends;
+    yield* echo(request);
+  };
+  const { id } = await create(one, [line('a')]);
+  await until(() => one.app.engine.running.size === 1);
+  t.match(await two.client.batches.cancel(id), { status: 'cancelling' });
+  end();
+  const done = await ended(two.client, id);
+  t.match(done, { status: 'cancelled', cancelling_at: Number, finalizing_at: null, completed_at: null });
+  t.equal(done.request_counts?.completed, (await answers(two.client, done.output_file_id)).length);
 });
 
 t.test('a batch whose server stopped before it saw that another cancels it is cancelled by the next', async (t) => {
