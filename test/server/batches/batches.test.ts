@@ -363,6 +363,8 @@ t.test('a batch that is done when it sees that another server cancelled it is ca
   const id = await add('ann', 1);
   while (!['completed', 'cancelled'].includes((await store.get(id)).batch.status)) await new Promise((resolve) => setTimeout(resolve, 5));
   t.match((await store.get(id)).batch, { status: 'cancelled', request_counts: { completed: 1 } });
+});
+
 t.test('a batch that ends before its server sees that another cancels it is cancelled', async (t) => {
   const keepIn = ownFolder(t);
   const [one, two] = [await start(t, keepIn), await start(t, keepIn)];
