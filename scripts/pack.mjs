@@ -190,7 +190,7 @@ if (isProgram(import.meta.url)) {
       for (const [name, reason] of Object.entries(reasons)) console.log(`${name}: ${reason ?? 'can be built here'}`);
       return 0;
     }
-    if (packagesPending()) throw new Failure('node_modules is missing or old. Run `npm ci --ignore-scripts`.');
+    if (packagesPending()) throw new Failure('node_modules is missing or old. Run `npm run setup`.');
     const needsTree = names.length === 0 || names.some((name) => name !== 'recua');
     if (needsTree && !ownLlamaCpp() && vendorPending()) await step('Fetching llama.cpp', () => vendor());
     const impossible = names.find((name) => reasons[name]);

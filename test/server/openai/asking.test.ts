@@ -32,7 +32,7 @@ t.test('a server reads from the body exactly the request that was written', (t) 
     defaults: { temperature: 1.9, maxTokens: 5, sampling: { topK: 1, repeatPenalty: 9, minP: 0.9 } }, model: description,
   });
   t.match(read(request), { stream: true, includeUsage: true });
-  t.strictSame(read(request).request, { ...request, toolSources: [], toolChoice: read(request).request.toolChoice });
+  t.strictSame(read(request).request, { ...request, toolSources: [], toolChoice: read(request).request.toolChoice, truncation: 'disabled' });
   const schema = { ...request, constraint: { kind: 'schema' as const, schema: '{"type":"object"}', strict: true, param: '' } };
   t.match(read(schema).request.constraint, { kind: 'schema', schema: '{"type":"object"}', strict: true });
   t.equal(read({ ...request, sampling: { ...request.sampling, seed: undefined } }).request.sampling.seed, undefined);
