@@ -10,6 +10,8 @@ import { load, type Loading } from './load.js';
 import { listenToNative } from './native-log.js';
 import { skippedText, wantsGpu } from '../offload.js';
 import type { OpenedNative } from './own-native.js';
+import { isOverwritten } from '../../models/gguf/byte-source.js';
+import type { CheckedFile } from '../../models/gguf/model-file.js';
 import { ownInstallation } from '../../system/installation.js';
 import { logLevels, type EngineOptions, type FromEngine, type LogLevel, type Pulse, type ToEngine } from '../protocol.js';
 
@@ -29,6 +31,8 @@ export function runHost(openNative: (options: EngineOptions) => OpenedNative | P
   let engine: EngineLoop | undefined;
   let loading: Loading | undefined;
   let closing = false;
+  /** Files whose bytes the model still reads. */
+  let mapped: readonly CheckedFile[] = [];
 
   const send = (message: FromEngine): void => channel.send(message);
   let least = 0;
@@ -56,6 +60,7 @@ export function runHost(openNative: (options: EngineOptions) => OpenedNative | P
     if (closing) opening.cancel();
     const loaded = await opening.promise;
     loading = undefined;
+    if (loaded.options.mmap) mapped = loaded.files;
     engine = new EngineLoop(addon, loaded, {
       emit: (events, status, generated) => send({ type: 'events', events, status, generated }),
       log,
@@ -76,7 +81,7 @@ export function runHost(openNative: (options: EngineOptions) => OpenedNative | P
     exit({ type: 'log', level: 'debug', text: 'the engine process ends' }, 0);
   };
 
-  const receive = (m: ToEngine): void => {
+  let receive = (m: ToEngine): void => {
     if (m.type === 'load') {
       least = logLevels.indexOf(m.logLevel);
       const { version } = ownInstallation();
@@ -91,7 +96,14 @@ export function runHost(openNative: (options: EngineOptions) => OpenedNative | P
       if (m.type !== 'cancel' && m.type !== 'endThinking') send({ type: 'events', events: [{ id: m.id, kind: 'error', error }], status: { running: 0, waiting: 0, tokens: 0 } });
     } else if (m.type === 'cancel') engine.cancel(m.id);
     else if (m.type === 'endThinking') engine.endThinking(m.id);
+    else if (mapped.some(({ path, mark }) => isOverwritten(path, mark))) leave();
     else deliver(engine, m);
+  };
+
+  /** The weights are other ones than the model was made for. The next process loads the file. */
+  const leave = (): void => {
+    receive = () => {};
+    exit({ type: 'log', level: 'warn', text: 'the file of the model was overwritten; it is loaded again' }, 1);
   };
   const channel = connectBy({
     message: (message) => receive(message as ToEngine),

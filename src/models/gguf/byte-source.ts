@@ -1,6 +1,6 @@
 // Bytes readable at any offset: a file on disk, or a file of the hub read by ranges. The GGUF
 // reader's input.
-import { constants } from 'node:fs';
+import { constants, statSync } from 'node:fs';
 import { open, stat as statOf } from 'node:fs/promises';
 import type { BigIntStats } from 'node:fs';
 import type { FileHandle } from 'node:fs/promises';
@@ -60,6 +60,21 @@ async function openFile(path: string): Promise<FileHandle> {
 /** The file's current mark; undefined if there is no file. */
 export async function readMark(path: string): Promise<string | undefined> {
   return await statOf(path, { bigint: true }).then(markOf, () => undefined);
+}
+
+/**
+ * Whether the file that had this mark has been written to since then. False if it is gone, or if
+ * another file has its name now: a process that mapped it still has its bytes. A new owner, mode or
+ * link changes the mark, but no bytes.
+ */
+export function isOverwritten(path: string, mark: string): boolean {
+  const [dev, ino, size, mtimeNs] = mark.split(':').map(BigInt);
+  try {
+    const now = statSync(path, { bigint: true });
+    return now.dev === dev && now.ino === ino && (now.size !== size || now.mtimeNs !== mtimeNs);
+  } catch {
+    return false;
+  }
 }
 
 /** No program can set a file's ctime, so the same mark means the same contents. */

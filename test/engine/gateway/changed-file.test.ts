@@ -1,5 +1,5 @@
 // A file of a model that changes while an engine process has loaded it.
-import { copyFileSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { chmodSync, copyFileSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { startEngine } from '#recua/engine/gateway/client.js';
@@ -58,4 +58,39 @@ t.test('after a crash, an answer that the changed file ends sooner fails', async
   })();
   await t.rejects(read, { code: 'model_crashed', message: /came out different/ });
   t.ok(length < tokens.length);
+});
+
+t.test('a file that is overwritten is loaded again for the next request, not its weights used with the old header', async (t) => {
+  const modelPath = join(t.testdir(), 'model.gguf');
+  copyFileSync(builtinPath, modelPath);
+  const log: string[] = [];
+  const engine = startEngine({ ...options, modelPath, parallel: 1 }, { log: (_, text) => log.push(text), restart: { delayMs: 1 } });
+  t.teardown(() => engine.close(0));
+  await engine.ready();
+  const request = completion('Once upon a time', { maxTokens: 300, tells: { tokens: true } });
+  const read = async (): Promise<number[]> => {
+    const tokens: number[] = [];
+    for await (const delta of engine.complete(request)) tokens.push(...delta.tokens ? idsOf(unpack(delta.tokens)) : []);
+    return tokens;
+  };
+  const tokens = await read();
+
+  // Neither of these changes what is mapped.
+  chmodSync(modelPath, 0o600);
+  copyFileSync(modelPath, `${modelPath}.new`);
+  renameSync(modelPath, `${modelPath}.old`);
+  renameSync(`${modelPath}.new`, modelPath);
+  t.same(await read(), tokens);
+  renameSync(`${modelPath}.old`, modelPath);
+  t.same(await read(), tokens);
+  t.equal(engine.crashes, 0);
+
+  const bytes = readFileSync(modelPath);
+  const key = 'tokenizer.ggml.eos_token_id';
+  const end = tokens.findIndex((token, at) => at > 4 && tokens.indexOf(token) === at);
+  bytes.writeUInt32LE(tokens[end]!, bytes.indexOf(key) + key.length + 4);
+  writeFileSync(modelPath, bytes);
+  t.same(await read(), tokens.slice(0, end + 1));
+  t.ok(log.includes('the file of the model was overwritten; it is loaded again'));
+  t.ok(log.includes('the engine process runs again, with a file of the model that has changed; all answers begin anew'));
 });
