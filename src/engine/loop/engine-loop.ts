@@ -379,7 +379,7 @@ export class EngineLoop {
       if (aborted || sequence.state === 'finished') continue;
       sequence.finish();
       const { code, message, details } = error;
-      this.#fail(this.#requests.get(sequence)!.id, new RecuaError(code === 'internal_error' ? 'generation_failed' : code, message, { details }));
+      this.#text.fail(this.#requests.get(sequence)!, new RecuaError(code === 'internal_error' ? 'generation_failed' : code, message, { details }));
     }
   }
 

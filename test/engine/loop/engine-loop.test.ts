@@ -182,6 +182,18 @@ t.test('a failed step fails the requests in it, and the next request is served',
   await closeClean(t, open);
 });
 
+t.test('before the error of a failed step comes text that a stop string held back', async (t) => {
+  const open = await openEngine();
+  const text = 'word '.repeat(200);
+  const begun = open.complete(completion('x', { constraint: say(text), maxTokens: 1500, stop: [`${text}!`] }));
+  while (open.engine.status.tokens < 20) await turn();
+  t.match((await open.complete(completion(`a${marks.failStep}`)).done).end, { error: { code: 'generation_failed' } });
+  const { content, end } = await begun.done;
+  t.match(end, { error: { code: 'generation_failed' } });
+  t.ok(content.length >= 20 && text.startsWith(content), content);
+  await closeClean(t, open);
+});
+
 t.test('a failed sampler ends only its own request', async (t) => {
   const open = await openEngine();
   const other = open.complete(completion('x', { constraint: say('untouched text') }));
