@@ -9,6 +9,7 @@ import type { ChatRequest } from '../../engine/protocol.js';
 import { RecuaError } from '../../errors.js';
 import type { ErrorCode } from '../../errors.js';
 import { ChatReader, chatPath, chatTokensPath, eventsOf, writeChatBody } from '../../server/openai/asking.js';
+import { objectOf } from '../servers/served-model.js';
 import { ServerClient } from '../servers/server-client.js';
 import type { Answerer, Recovery, TokenCounts } from './answerer.js';
 import type { RunningModel } from './running-models.js';
@@ -51,12 +52,15 @@ export class ServedModel implements Answerer {
     return answer;
   }
 
-  async count(request: ChatRequest, text: string, signal: AbortSignal): Promise<TokenCounts | undefined> {
+  async count(request: ChatRequest, answer: string, signal: AbortSignal): Promise<TokenCounts | undefined> {
     const answers = Promise.all([
       this.#client.postJson(chatTokensPath, writeChatBody(request, this.#served), signal),
-      this.#client.postJson('/tokenize', { model: this.#served, content: text, parse_special: false }, signal),
-    ]) as Promise<[{ input_tokens: number }, { tokens: number[] }]>;
-    return await answers.then(([prompt, { tokens }]) => ({ promptTokens: prompt.input_tokens, completionTokens: tokens.length }), () => undefined);
+      this.#client.postJson('/tokenize', { model: this.#served, content: answer, parse_special: false }, signal),
+    ]);
+    const [prompt, text] = await answers.then((all) => all.map(objectOf), () => []);
+    const [promptTokens, tokens] = [prompt?.['input_tokens'], text?.['tokens']];
+    // A proxy in between may answer with anything.
+    return typeof promptTokens === 'number' && Array.isArray(tokens) ? { promptTokens, completionTokens: tokens.length } : undefined;
   }
 
   async forget(): Promise<void> {
