@@ -4,6 +4,7 @@ import { checkedFiles, fingerprintOf } from '../../models/gguf/model-file.js';
 import type { ModelFile } from '../../models/gguf/model-file.js';
 import { runningServers } from '../servers/registry.js';
 import type { Address } from '../servers/connection.js';
+import { objectOf } from '../servers/served-model.js';
 import { ServerClient } from '../servers/server-client.js';
 
 /** A model that a server has loaded, and that can chat. */
@@ -59,7 +60,7 @@ interface Entry {
   aliases?: unknown;
   status?: { value?: unknown };
   capabilities?: unknown;
-  meta?: { fingerprint?: unknown; description?: unknown; n_ctx?: unknown };
+  meta?: unknown;
 }
 
 interface LoadedEntry {
@@ -81,8 +82,8 @@ function entriesOf(list: unknown): Entry[] {
 
 /** Undefined for a model that is not loaded or cannot chat, and if the server says too little. */
 function readEntry({ url, key, certificate }: Address, entry: unknown): LoadedEntry | undefined {
-  const { id, aliases, status, capabilities, meta = {} } = (entry ?? {}) as Entry;
-  const { fingerprint, description, n_ctx: contextSize } = meta;
+  const { id, aliases, status, capabilities, meta } = (entry ?? {}) as Entry;
+  const { fingerprint, description, n_ctx: contextSize } = objectOf(meta);
   const chats = Array.isArray(capabilities) && capabilities.includes('completion');
   if (status?.value !== 'loaded' || !chats || typeof id !== 'string') return undefined;
   if (typeof fingerprint !== 'string' || typeof description !== 'string' || typeof contextSize !== 'number') return undefined;

@@ -107,6 +107,7 @@ t.test('servers that do not answer, or answer nonsense, are skipped', async (t) 
     () => undefined,
     (_req, res) => res.end('<html>'),
     (_req, res) => res.end('{"data":[null,{"id":"builtin","status":{"value":"loaded"},"capabilities":["completion"]}]}'),
+    (_req, res) => res.end('{"data":[{"id":"builtin","status":{"value":"loaded"},"capabilities":["completion"],"meta":null}]}'),
   ];
   for (const listener of listeners) {
     const server = createServer(listener).listen(0, '127.0.0.1');
