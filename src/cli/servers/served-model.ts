@@ -72,8 +72,8 @@ function readModel(value: unknown): ServedModel {
     tokensPerSecond: number(speed) ?? 0,
     pinned: pinned === true,
     fixed: fixed === true,
-    // No date is later than the last one of JavaScript.
-    expiresMs: typeof expires === 'number' ? Math.min(expires * 1_000, 8.64e15) : undefined,
+    // No date is later than the last one of JavaScript; one before 1970 is none.
+    expiresMs: typeof expires === 'number' && expires >= 0 ? Math.min(expires * 1_000, 8.64e15) : undefined,
   };
 }
 

@@ -64,6 +64,15 @@ t.test('a server that is none of Recua\'s is told so, whatever JSON it answers',
   }
 });
 
+t.test('a time that is no date is left out', async (t) => {
+  const home = makeHome(t);
+  const server = createServer((_, res) => res.end('{"data":[{"id":"one","expires_at":-1e300},{"id":"two","expires_at":1e300},{"id":"three","expires_at":0}]}')).listen(0, '127.0.0.1');
+  t.teardown(() => server.close());
+  await once(server, 'listening');
+  const found = await models(home, '--url', `http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+  t.match(found, [{ name: 'one', expires_at: null }, { name: 'two', expires_at: '+275760-09-13T00:00:00.000Z' }, { name: 'three', expires_at: '1970-01-01T00:00:00.000Z' }]);
+});
+
 t.test('ps shows what the models of a server are doing', async (t) => {
   const home = makeHome(t);
   const { url } = await serve(t, home, '--keep-alive', '3600', '--ctx-size', '4096');
