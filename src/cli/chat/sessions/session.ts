@@ -20,11 +20,16 @@ export interface Session {
   createdAt: string;
   updatedAt: string;
   exchanges: readonly Exchange[];
-  /** Fields of the file that are not ours. */
+  /** Fields of the file that are not ours, also those inside its objects. */
   others?: Others;
 }
 
 const version = 1;
+
+/** The fields of the objects in a file; a newer version may write more. */
+const samplingFields = ['max_tokens', 'temperature', 'top_p', 'top_k', 'min_p', 'repeat_penalty', 'seed', 'stop', ...moreParameters.map(({ name }) => name)];
+const usageFields = ['prompt_tokens', 'cached_tokens', 'completion_tokens'];
+const timingsFields = ['queue_ms', 'prompt_ms', 'generate_ms'];
 
 export function writeSession(session: Session): string {
   const { settings } = session;
@@ -37,6 +42,7 @@ export function writeSession(session: Session): string {
     system: session.system,
     template: session.template,
     sampling: {
+      ...inside(session.others, 'sampling'),
       max_tokens: settings.maxTokens, temperature: settings.temperature, top_p: settings.topP, top_k: settings.topK,
       min_p: settings.minP, repeat_penalty: settings.repeatPenalty, seed: settings.seed,
       ...writeMore(settings.more ?? {}),
@@ -56,10 +62,14 @@ function replyObject({ text, reasoning, ended, usage, timings, seed, others }: S
     content: text,
     ...(reasoning === '' ? {} : { reasoning }),
     ended,
-    ...(usage ? { usage: { prompt_tokens: usage.promptTokens, cached_tokens: usage.cachedTokens, completion_tokens: usage.completionTokens } } : {}),
-    ...(timings ? { timings: { queue_ms: timings.queueMs, prompt_ms: timings.promptMs, generate_ms: timings.generateMs } } : {}),
+    ...(usage ? { usage: { ...inside(others, 'usage'), prompt_tokens: usage.promptTokens, cached_tokens: usage.cachedTokens, completion_tokens: usage.completionTokens } } : {}),
+    ...(timings ? { timings: { ...inside(others, 'timings'), queue_ms: timings.queueMs, prompt_ms: timings.promptMs, generate_ms: timings.generateMs } } : {}),
     ...(seed === undefined ? {} : { seed }),
   };
+}
+
+function inside(others: Others | undefined, name: string): object {
+  return others?.[name] ?? {};
 }
 
 /** Throws `invalid_session`, which names the file and the place in it. */
@@ -90,7 +100,7 @@ export function readSession(text: string, path: string): Session {
     createdAt: file.text('created_at'),
     updatedAt: file.text('updated_at'),
     exchanges: readExchanges(file.list('messages'), invalid),
-    ...file.others('recua_session', 'model', 'created_at', 'updated_at', 'system', 'template', 'sampling', 'messages'),
+    ...file.others(['recua_session', 'model', 'created_at', 'updated_at', 'system', 'template', 'messages'], { sampling: samplingFields }),
   };
 }
 
@@ -118,14 +128,14 @@ function readExchanges(messages: readonly unknown[], invalid: Invalid): Exchange
     const expected = index % 2 === 0 ? 'user' : 'assistant';
     const role = message.text('role');
     if (role !== expected) throw invalid(`message ${index + 1} has the role ${role}, but ${expected} was expected`);
-    if (role === 'user') exchanges.push({ message: message.text('content'), sentAt: message.text('sent_at'), ...message.others('role', 'content', 'sent_at', 'unanswered') });
+    if (role === 'user') exchanges.push({ message: message.text('content'), sentAt: message.text('sent_at'), ...message.others(['role', 'content', 'sent_at', 'unanswered']) });
     else exchanges.at(-1)!.reply = readReply(message);
   }
   return exchanges;
 }
 
 function readReply(message: SessionFields): SavedReply {
-  const reply: SavedReply = { text: message.text('content'), reasoning: message.text('reasoning', ''), ended: message.text('ended') as FinishReason, ...message.others('role', 'content', 'reasoning', 'ended', 'usage', 'timings', 'seed') };
+  const reply: SavedReply = { text: message.text('content'), reasoning: message.text('reasoning', ''), ended: message.text('ended') as FinishReason, ...message.others(['role', 'content', 'reasoning', 'ended', 'seed'], { usage: usageFields, timings: timingsFields }) };
   if (message.has('usage')) {
     const usage = message.object('usage');
     reply.usage = { promptTokens: usage.number('prompt_tokens'), cachedTokens: usage.number('cached_tokens'), completionTokens: usage.number('completion_tokens') };
@@ -187,9 +197,13 @@ class SessionFields {
     return value as string[];
   }
 
-  /** All fields except these. */
-  others(...known: readonly string[]): { others?: Others } {
-    const others = Object.entries(this.#value).filter(([key]) => !known.includes(key));
+  /** All fields except these, and of the objects `inner` all except the ones that it names. */
+  others(known: readonly string[], inner: Readonly<Record<string, readonly string[]>> = {}): { others?: Others } {
+    const others = Object.entries(this.#value).filter(([key]) => !known.includes(key) && !Object.hasOwn(inner, key));
+    for (const [key, names] of Object.entries(inner)) {
+      const more = this.has(key) ? this.object(key).others(names).others : undefined;
+      if (more) others.push([key, more]);
+    }
     return others.length === 0 ? {} : { others: Object.fromEntries(others) };
   }
 

@@ -26,6 +26,18 @@ t.test('a session reads back as it was written', async (t) => {
   t.match(JSON.parse(writeSession(session)), { recua_session: 1, messages: [{ role: 'user' }, { role: 'assistant' }, {}, {}, { role: 'user', unanswered: true }] });
 });
 
+t.test('fields of a newer version stay, also inside objects', async (t) => {
+  const whole = JSON.parse(writeSession(session));
+  const [first, reply] = whole.messages;
+  const newer = {
+    ...whole, later: 1, sampling: { ...whole.sampling, later: 2 },
+    messages: [{ ...first, later: 3 }, { ...reply, later: 4, usage: { ...reply.usage, later: 5 }, timings: { ...reply.timings, later: 6 } }],
+  };
+  const read = readSession(JSON.stringify(newer), 'a.json');
+  t.strictSame(JSON.parse(writeSession(read)), newer);
+  t.strictSame(read.settings, session.settings);
+});
+
 t.test('every fault of a file is reported with its place', async (t) => {
   const whole = JSON.parse(writeSession(session));
   const refuse = (value: unknown, message: RegExp) => t.throws(() => readSession(typeof value === 'string' ? value : JSON.stringify(value), '/x/a.json'), { code: 'invalid_session', message });
