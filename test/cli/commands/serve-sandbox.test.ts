@@ -37,13 +37,14 @@ function folderOf(t: Test, at = process.cwd()): string {
   return folder;
 }
 
-function withManager(folder: string, text: string): Record<string, string> {
+function withManager(folder: string, text: string, answers = true): Record<string, string> {
   const bin = join(folder, 'bin');
   mkdirSync(bin);
   const isShell = text.startsWith('#!');
   writeFileSync(join(bin, 'systemd-run'), isShell ? text : `#!/bin/sh\nexec '${process.execPath}' "$0.mjs" "$@"\n`);
   if (!isShell) writeFileSync(join(bin, 'systemd-run.mjs'), text);
   chmodSync(join(bin, 'systemd-run'), 0o755);
+  writeFileSync(join(bin, 'systemctl'), `#!/bin/sh\nexit ${answers ? 0 : 1}\n`, { mode: 0o755 });
   mkdirSync(join(folder, 'run'), { mode: 0o700 });
   return { PATH: `${bin}${delimiter}${process.env['PATH']}`, SERVICE_HOME: join(folder, 'home'), XDG_CONFIG_HOME: join(folder, 'config'), XDG_RUNTIME_DIR: join(folder, 'run'), HOME: folder, NODE_OPTIONS: '' };
 }
@@ -146,4 +147,11 @@ t.test('if the manager cannot set file bounds, or they hide a device, the unit h
     t.match(stdout, /^NoNewPrivileges=true\nRestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK\n/m);
     t.match(stderr, /will be able to write to all your files, because systemd on this machine cannot restrict user services/);
   }
+});
+
+t.test('where no systemd runs for the user, install says that its commands will fail', { skip: process.platform === 'linux' ? false : 'needs Linux' }, async (t) => {
+  const { code, stderr } = await recua(['serve', 'install', 'builtin', '--print'], '', { env: withManager(folderOf(t), '#!/bin/sh\nexit 1\n', false) });
+  t.equal(code, 0);
+  t.match(stderr, /^Warning: no systemd answers for this user \(systemctl --user\), so these commands will fail here\..*docs\/deployment\.md\.$/m);
+  t.notMatch(stderr, /cannot restrict user services/);
 });
