@@ -1,4 +1,4 @@
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { RecuaError } from '#recua/errors.js';
 import { Probers } from '#recua/server/http/probers.js';
 import { listen } from '#recua/server/listen.js';
@@ -114,34 +114,37 @@ t.test('two that ask from one address are both told', async (t) => {
   await closed;
 });
 
-t.test('a stop does not wait for who asked /health/ready once, or asks too rarely', async (t) => {
+/** A clock that stands still until it is set. */
+function ownClock(t: Test): (ms: number) => void {
   const { now } = performance;
   t.teardown(() => (performance.now = now));
-  let ms = 0;
-  performance.now = () => ms;
+  let nowMs = 0;
+  performance.now = () => nowMs;
+  return (ms) => void (nowMs = ms);
+}
+
+t.test('a stop does not wait for who asked /health/ready once, or asks too rarely', async (t) => {
+  const set = ownClock(t);
   const probers = new Probers();
   for (const address of ['rare', 'once', 'gone', 'gone']) probers.note(address);
-  ms = 10_000;
+  set(10_000);
   probers.note('rare');
   await probers.leave(60_000);
   t.ok(probers.isLeaving);
 });
 
 t.test('a stop waits for a balancer, whoever else asks from its address', async (t) => {
-  const { now } = performance;
-  t.teardown(() => (performance.now = now));
-  let ms = 0;
-  performance.now = () => ms;
+  const set = ownClock(t);
   const probers = new Probers();
   const ask = (): void => {
     probers.note('10.0.0.1 ');
     for (let at = 0; at < 200; at++) probers.note(`10.0.0.1 curl/${at}`);
   };
   for (const atMs of [0, 1_900, 3_800]) {
-    ms = atMs;
+    set(atMs);
     ask();
   }
-  ms += 1_000;
+  set(4_800);
   let isOver = false;
   const left = probers.leave(60_000).then(() => (isOver = true));
   for (const _ of [1, 2]) {

@@ -245,6 +245,15 @@ t.test('GET /health is 200 whatever the state of its models, and reports each', 
   });
 });
 
+t.test('a slot of a model that the address names', async (t) => {
+  const pool = new FakePool('one', 'two');
+  const { url } = await startApp(t, { slotSavePath: t.testdir() }, new FakeEngine(), { pool });
+  const erase = async (query: string, body?: object): Promise<number> => (await (body ? post(`${url}/slots/0?action=erase${query}`, body) : fetch(`${url}/slots/0?action=erase${query}`, { method: 'POST' }))).status;
+  t.equal(await erase('&model=two'), 200);
+  t.equal(await erase('&model=three'), 404);
+  t.equal(await erase('&model=three', { model: 'two' }), 200, 'the body counts');
+});
+
 t.test('lists that are asked for at once go out one by one, so that others wait for one of them', async (t) => {
   const pool = new FakePool('one', 'two');
   const { list } = pool;

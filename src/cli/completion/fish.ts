@@ -26,7 +26,6 @@ function __recua_models
 end
 # Folders and GGUF files.
 function __recua_gguf
-    set -l before (commandline -ct | string match -r '^--[^=]*=')
     complete -C"'' "(commandline -ct | string replace -r '^--[^=]*=' '') | string match -r '.*(?:/|\\.gguf)$'
 end
 ${lines.join('\n')}

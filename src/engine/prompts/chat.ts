@@ -89,7 +89,7 @@ export async function prepareChat(preparing: Preparing, template: string, reques
   if (made?.enforcesCalls === false && strict.length > 0 && callsOf(request) !== 'none') {
     warnings.push(`strict has no effect for ${strict.map(({ name }) => JSON.stringify(name)).join(', ')}: this chat template puts no mark before a call. tool_choice "required" enforces it.`);
   }
-  if (!made) throw count === 0 ? emptyPrompt(fieldOf(request)) : tooLong(preparing, count, atLeast ? 'at least ' : '', fieldOf(request), userMessages(request) > 1 ? request.truncation : 'auto');
+  if (!made) throw count === 0 ? emptyPrompt(fieldOf(request)) : tooLong(preparing, count, atLeast ? 'at least ' : '', fieldOf(request), request.truncation === 'disabled' && userMessages(request) > 1);
   return {
     tokens: made.tokens,
     sampler: made.sampler,
@@ -218,11 +218,11 @@ function grammarError(error: RecuaError, constraint: Constraint): RecuaError {
   return new RecuaError('invalid_schema', error.message.replace('The grammar', 'The grammar of the schema or the tools'));
 }
 
-function tooLong({ model, contextSize }: Pick<Preparing, 'model' | 'contextSize'>, count: number, atLeast: '' | 'at least ', param: string, truncation?: 'auto' | 'disabled'): RecuaError {
+function tooLong({ model, contextSize }: Pick<Preparing, 'model' | 'contextSize'>, count: number, atLeast: '' | 'at least ', param: string, canDrop = false): RecuaError {
   // The model's training size is the largest context there is.
   const isLargest = contextSize >= model.info.contextTrain;
   const message = `Expected a prompt of fewer than ${contextSize} tokens, which is the ${isLargest ? 'model\'s largest context' : 'context'}, got ${atLeast}${count}; `
-    + `shorten it${isLargest ? '' : ' or raise the context size (--ctx-size)'}.${truncation === 'disabled' ? ' With "truncation": "auto" the oldest turns are dropped.' : ''}`;
+    + `shorten it${isLargest ? '' : ' or raise the context size (--ctx-size)'}.${canDrop ? ' With "truncation": "auto" the oldest turns are dropped.' : ''}`;
   return new RecuaError('context_length_exceeded', message, { param, details: { n_prompt_tokens: count, n_ctx: contextSize } });
 }
 

@@ -6,7 +6,7 @@ import { checkName, int32Max, isObject, wrongType, type Fields } from '../../req
 import { readPriority } from '../../request/priority.js';
 import { readSampling } from '../../request/sampling-fields.js';
 import { readThinking, readThoughts } from '../../request/thinking-fields.js';
-import { readTruncation } from '../../request/truncation.js';
+import { readTruncation } from '../../request/chat-fields.js';
 import { unsupported } from '../../request/unsupported.js';
 import type { ChatContext } from '../exchange/dialect.js';
 import { readMessages } from './messages.js';

@@ -144,7 +144,7 @@ export const operations = {
     about: 'Needs a server with a folder for the files (`--slot-save-path`). `save` writes the idle conversation that was used last; after `restore`, a request that begins like it '
       + 'continues it, in any slot; `erase` drops all idle conversations. A file works with the same model, cache types and `--flash-attn`, even after a restart. It contains the conversation, so keep it private. '
       + 'To make room, remove files, not the folder: in its sandbox, a loaded model cannot use a folder that replaces the one it was loaded with.',
-    params: { id: 'Number of the slot; no effect, with a warning.' }, query: { action: { type: 'string', enum: ['save', 'restore', 'erase'], description: 'What to do.', example: 'save' } }, body: slotBody,
+    params: { id: 'Number of the slot; no effect, with a warning.' }, query: { ...model, action: { type: 'string', enum: ['save', 'restore', 'erase'], description: 'What to do.', example: 'save' } }, body: slotBody,
     reply: { schema: object({ id_slot: integer, 'filename?': text, 'n_saved?': integer, 'n_written?': integer, 'n_restored?': integer, 'n_read?': integer, 'timings?': mapOf({ type: 'number' }), warnings }) },
     error, errors: ['not_implemented', 'file_not_found', 'invalid_value', 'file_unreadable', 'store_unwritable', 'disk_full', ...inferenceErrors],
   },

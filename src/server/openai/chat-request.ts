@@ -12,8 +12,7 @@ import { readPriority } from '../../request/priority.js';
 import { readSampling } from '../../request/sampling-fields.js';
 import { boundTold, readGenerateMs, readPrediction, readTelling, readTopLogprobs } from '../../request/telling-fields.js';
 import { readThinking, readThoughts } from '../../request/thinking-fields.js';
-import { readTruncation } from '../../request/truncation.js';
-import { readVerbosity } from '../../request/verbosity.js';
+import { readTruncation, readVerbosity } from '../../request/chat-fields.js';
 import type { ChatContext } from '../exchange/dialect.js';
 
 export interface ChatBody {

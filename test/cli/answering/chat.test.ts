@@ -1,18 +1,13 @@
 // A conversation whose answers come from a running server, and what happens if the server can no
 // longer give them.
 import t from 'tap';
-import { once } from 'node:events';
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { registerServer } from '#recua/cli/servers/registry.js';
 import { checkedFiles, fingerprintOf, readModelFile } from '#recua/models/gguf/model-file.js';
-import { findPlaces } from '#recua/models/places.js';
 import { builtinPath } from '#recua/models/store.js';
 import { always, endless, engineOf, readSaved, sessionFiles, startChat } from '../chat/chats.js';
 import { makeHome } from '../home.js';
-import { serveHome } from './servers.js';
+import { serveHome, standIn } from './servers.js';
 import type { ServedHome } from './servers.js';
 
 type Chat = ReturnType<typeof startChat>;
@@ -139,17 +134,10 @@ t.test('a server that counts in no way keeps the partial answer', async (t) => {
   const file = await readModelFile(builtinPath);
   const model = { id: 'builtin', status: { value: 'loaded' }, capabilities: ['completion'], meta: { fingerprint: fingerprintOf(checkedFiles(file)), description: 'a proxy', n_ctx: 512 } };
   let counts: unknown;
-  const server = createServer((req, res) => {
+  await standIn(t, home, (req, res) => {
     if (req.method === 'GET') return void res.end(JSON.stringify({ data: [model] }));
     if (req.url !== '/v1/chat/completions') return void res.end(JSON.stringify(counts));
     res.write('data: {"choices":[{"delta":{"content":"so far"},"finish_reason":null}]}\n\n', () => res.destroy());
-  }).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const unregister = await registerServer({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, managed: false }, findPlaces(home.env));
-  t.teardown(() => {
-    unregister();
-    server.closeAllConnections();
-    server.close();
   });
   for (counts of [null, {}, { input_tokens: 3, tokens: 5 }, { input_tokens: 'many', tokens: [] }]) {
     const chat = startChat(t, ['builtin'], { columns: 120, home: home.env['SERVICE_HOME']!, env: home.env });

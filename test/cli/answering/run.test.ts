@@ -1,17 +1,12 @@
 // `recua run`, and single turns of `recua chat`, beside a server that has the model loaded.
 import t from 'tap';
 import { copyFileSync } from 'node:fs';
-import { once } from 'node:events';
-import { createServer } from 'node:http';
 import type { RequestListener } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { registerServer } from '#recua/cli/servers/registry.js';
-import { findPlaces } from '#recua/models/places.js';
 import { builtinPath } from '#recua/models/store.js';
 import { makeHome, until } from '../home.js';
 import { recua, start } from '../recua.js';
-import { serveHome } from './servers.js';
+import { serveHome, standIn } from './servers.js';
 
 const story = ['-p', 'Tell me a story'];
 
@@ -109,15 +104,6 @@ t.test('servers that do not answer, or answer nonsense, are skipped', async (t) 
     (_req, res) => res.end('{"data":[null,{"id":"builtin","status":{"value":"loaded"},"capabilities":["completion"]}]}'),
     (_req, res) => res.end('{"data":[{"id":"builtin","status":{"value":"loaded"},"capabilities":["completion"],"meta":null}]}'),
   ];
-  for (const listener of listeners) {
-    const server = createServer(listener).listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    const unregister = await registerServer({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, managed: false }, findPlaces(home.env));
-    t.teardown(() => {
-      unregister();
-      server.closeAllConnections();
-      server.close();
-    });
-  }
+  for (const listener of listeners) await standIn(t, home, listener);
   t.match(await recua(['run', 'builtin', ...story, '-n', '2'], '', { env: home.env }), { code: 0, stdout: /\S/, stderr: /Loading builtin/ });
 });

@@ -1,6 +1,11 @@
 // Shared by tests of commands beside a running server: a server with the built-in model in a home
 // of its own.
+import { once } from 'node:events';
+import { createServer, type RequestListener } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import type { Test } from 'tap';
+import { registerServer } from '#recua/cli/servers/registry.js';
+import { findPlaces } from '#recua/models/places.js';
 import { makeHome } from '../home.js';
 import type { Home } from '../home.js';
 import { recua, start } from '../recua.js';
@@ -28,4 +33,16 @@ export async function serveHome(t: Test, args: readonly string[], home = makeHom
     recua: (words, input = '') => recua(words, input, { env: home.env }),
     requests: async () => (await (await fetch(`${url}/health`)).json() as { requests: number }).requests,
   };
+}
+
+/** A program that the command line of this home finds as a running server. */
+export async function standIn(t: Test, home: Pick<Home, 'env'>, listener: RequestListener): Promise<void> {
+  const server = createServer(listener).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const unregister = await registerServer({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, managed: false }, findPlaces(home.env));
+  t.teardown(() => {
+    unregister();
+    server.closeAllConnections();
+    server.close();
+  });
 }

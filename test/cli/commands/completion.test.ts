@@ -105,6 +105,8 @@ t.test('zsh and fish complete models', async (t) => {
     for (const name of ['a.gguf', 'notes.txt']) writeFileSync(join(folder, 'here', name), '');
     const files = spawnSync('fish', ['--no-config', '-c', `${script}\ncomplete -C 'recua run here/'`], { encoding: 'utf8', cwd: folder, env });
     t.same(files.stdout.trim().split('\n').sort(), ['here/a.gguf', 'here/sub folder/'], 'no other files');
+    const value = spawnSync('fish', ['--no-config', '-c', `${script}\ncomplete -C 'recua api --model=here/'`], { encoding: 'utf8', cwd: folder, env });
+    t.same(value.stdout.trim().split('\n').map((line) => line.split('\t')[0]).sort(), ['--model=here/a.gguf', '--model=here/sub folder/']);
   }
   if (has('zsh')) {
     const { stdout: script } = await recua(['completion', 'zsh']);
