@@ -136,7 +136,7 @@ export function createApp(options: AppOptions): Express {
     for (const one of routes) {
       known.push(...one.paths.filter((path) => !path.includes(':')));
       const first = [...before, ...(one.isOpen ? [] : [needsKey, watchesKey]), ...(one.isForAdmin ? [adminOnly] : []), ...(one.isOpen || one.endsWork ? [] : [limited])];
-      route(app, one, first, takesAnyType ? anyBody : body);
+      route(app, traffic, one, first, takesAnyType ? anyBody : body);
     }
   }
   for (const dialect of dialects) {
@@ -247,7 +247,7 @@ function clientOf(res: Response): string {
 }
 
 /** `before` runs before every handler, `body` before the handlers that read a body. */
-function route(app: Express, one: Route, before: readonly RequestHandler[], body: readonly RequestHandler[]): void {
+function route(app: Express, traffic: Traffic, one: Route, before: readonly RequestHandler[], body: readonly RequestHandler[]): void {
   const noteRoute: RequestHandler = (_req, res, next) => {
     factsOf(res).route = one.paths[0]!;
     next();
@@ -255,7 +255,7 @@ function route(app: Express, one: Route, before: readonly RequestHandler[], body
   const path = app.route(one.paths as unknown as string).all(noteRoute, ...before, (_req, _res, next) => next());
   const all = [one, ...[one.also ?? []].flat()];
   const read = one.mayLackBody ? body.map(unlessEmpty) : body;
-  for (const { method, handler, bodiless, takesBody } of all) path[method](...((method === 'post' && !bodiless) || takesBody ? read : []), handler);
+  for (const { method, handler, bodiless, takesBody } of all) path[method](...((method === 'post' && !bodiless) || takesBody ? read : []), traffic.held(handler));
   const allow = [...all.map(({ method }) => (method === 'get' ? 'GET, HEAD' : method.toUpperCase())), 'OPTIONS'].join(', ');
   path.all((req: Request, res: Response) => {
     res.set('Allow', allow);

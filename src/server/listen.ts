@@ -136,6 +136,7 @@ export async function listen(options: ListenOptions): Promise<Listening> {
     server.closeAllConnections();
     for (const socket of sockets) socket.destroy();
     await closed;
+    await traffic.settled(lastWordsMs);
     for (const work of atEnd) await work();
   };
   return {

@@ -153,6 +153,30 @@ t.test('close() cuts off no short reply, such as a list', async (t) => {
   await closed;
 });
 
+t.test('close() waits for work whose client is gone', async (t) => {
+  const pool = singleModel(new FakeEngine(), served);
+  const seen: string[] = [];
+  let end = (): void => undefined;
+  const ended = new Promise<void>((resolve) => (end = resolve));
+  pool.list = async () => {
+    seen.push('begins');
+    await ended;
+    seen.push('ends');
+    return [];
+  };
+  const { url, close } = await listen({ pool, config: makeConfig({ port: 0 }) });
+  const client = new AbortController();
+  const reply = fetch(`${url}/v1/models`, { signal: client.signal });
+  await until(() => seen.length > 0);
+  client.abort();
+  await t.rejects(reply, { name: 'AbortError' });
+  const closed = close(0).then(() => seen.push('closed'));
+  await delay(50);
+  end();
+  await closed;
+  t.strictSame(seen, ['begins', 'ends', 'closed']);
+});
+
 t.test('close() is not held up by idle or half-open connections', async (t) => {
   const { port, close, url } = await startApp(t);
   await (await fetch(`${url}/health`)).text();

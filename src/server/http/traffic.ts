@@ -54,6 +54,8 @@ export class Traffic {
   readonly #open = new Map<Watched, Progress>();
   #looking: NodeJS.Timeout | undefined;
   readonly #running = new Map<Response, Running>();
+  /** Of all requests, also those whose clients are gone. */
+  readonly #handlers = new Set<Promise<unknown>>();
   readonly #whenIdle: (() => void)[] = [];
   #watch: () => void = () => undefined;
   readonly #whenDraining: (() => unknown)[] = [];
@@ -127,6 +129,18 @@ export class Traffic {
     if (res.destroyed || res.socket?.destroyed) leave();
     else res.once('close', leave);
     return controller.signal;
+  }
+
+  /** The handler; a stop waits for its end even if its client is gone. */
+  held(handler: RequestHandler): RequestHandler {
+    return (req, res, next) => {
+      const work: unknown = handler(req, res, next);
+      if (!(work instanceof Promise)) return work;
+      this.#handlers.add(work);
+      const end = (): void => void this.#handlers.delete(work);
+      work.then(end, end);
+      return work as Promise<void>;
+    };
   }
 
   /** Counts a request that began work. */
@@ -205,6 +219,11 @@ export class Traffic {
   async replied(withinMs: number): Promise<void> {
     const replies = [...this.#open.keys()].filter(isShort);
     await orLate(Promise.all(replies.map((one) => new Promise<void>((resolve) => one.once('close', resolve)))), withinMs);
+  }
+
+  /** Resolves when no handler runs any more, after at most `withinMs`. */
+  async settled(withinMs: number): Promise<void> {
+    await orLate(Promise.allSettled(this.#handlers), withinMs);
   }
 }
 
