@@ -262,7 +262,7 @@ export async function openModels(options: OpenOptions = {}): Promise<Models> {
       models.emit('log', level, text);
     });
   };
-  const served = chosen.length > 0 ? chosenModels(chosen, chosen[0]!.id) : storeModels({ warn: (text) => log('warn', text) });
+  const served = chosen.length > 0 ? chosenModels(chosen, chosen[0]!.id, 'list()') : storeModels({ listedBy: 'list()', warn: (text) => log('warn', text) });
   const { maxModels, maxMemoryBytes } = config;
   const pool = startPool(makeCatalogue({ models: served, config, settings, devices }), {
     maxModels, maxMemoryBytes, maxDeviceBytes: deviceBudget(devices),

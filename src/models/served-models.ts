@@ -38,14 +38,17 @@ export interface ServedModels {
   find(name: string | undefined): Promise<StoredModel>;
 }
 
+/** What errors name as the place to see the models, unless told otherwise. */
+const httpList = 'GET /v1/models';
+
 /** Serves exactly these models; `defaultId` is for requests that name none. */
-export function chosenModels(models: readonly StoredModel[], defaultId?: string): ServedModels {
-  const index = new NameIndex(models);
+export function chosenModels(models: readonly StoredModel[], defaultId?: string, listedBy = httpList): ServedModels {
+  const index = new NameIndex(models, listedBy);
   return {
     list: () => Promise.resolve(models),
     find: async (name) => {
       if (!isDefault(name)) return index.find(name) ?? index.refuse(name);
-      return (name ? index.find(name) : undefined) ?? models.find(({ id }) => id === defaultId) ?? refuseNone(models);
+      return (name ? index.find(name) : undefined) ?? models.find(({ id }) => id === defaultId) ?? index.refuseNone();
     },
   };
 }
@@ -57,6 +60,8 @@ export interface StoreOptions {
   first?: readonly StoredModel[];
   /** The model for requests that name none. */
   defaultId?: string | undefined;
+  /** What errors name as the place to see the models. */
+  listedBy?: string;
   /** Takes words about a store that is damaged in part. */
   warn?: (text: string) => void;
 }
@@ -65,7 +70,7 @@ export interface StoreOptions {
  * Serves every runnable model that `recua list` shows, including models pulled or removed while the
  * server runs.
  */
-export function storeModels({ places = findPlaces(), now = () => performance.now(), first = [], defaultId, warn = () => undefined }: StoreOptions = {}): ServedModels {
+export function storeModels({ places = findPlaces(), now = () => performance.now(), first = [], defaultId, listedBy = httpList, warn = () => undefined }: StoreOptions = {}): ServedModels {
   let read: { inventory: Inventory; named: readonly StoredModel[]; index: NameIndex; atMs: number; tookMs: number; changes: number } | undefined;
   let reading: Promise<NonNullable<typeof read>> | undefined;
   const aliasesOf = lastingAliases(warn);
@@ -78,7 +83,7 @@ export function storeModels({ places = findPlaces(), now = () => performance.now
     const named = await Promise.all(first.map(async (one) => await asItIsNow(one, inventory)));
     const names = new Set(named.map(({ id }) => id.toLowerCase()));
     const others = (await runnableModels(inventory)).filter(({ id, path }) => !names.has(id.toLowerCase()) && !named.some((one) => one.path === path));
-    const index = new NameIndex([...named, ...others]);
+    const index = new NameIndex([...named, ...others], listedBy);
     return (read = { inventory, named, index, atMs: now(), tookMs: now() - beganMs, changes: before });
   };
   const readAgain = async () => {
@@ -107,7 +112,7 @@ export function storeModels({ places = findPlaces(), now = () => performance.now
         if (found) return named.find(({ path }) => path === found.path) ?? found;
       }
       if (!isDefault(name)) return index.refuse(name);
-      return byDefault ?? refuseNone(index.models);
+      return byDefault ?? index.refuseNone();
     },
   };
 }
@@ -121,8 +126,11 @@ class NameIndex {
   /** By lowercase name, each with the name as written. */
   readonly #byName = new Map<string, { name: string; model: StoredModel }[]>();
 
-  constructor(models: readonly StoredModel[]) {
+  readonly #listedBy: string;
+
+  constructor(models: readonly StoredModel[], listedBy: string) {
     this.models = models;
+    this.#listedBy = listedBy;
     for (const model of models) {
       for (const name of new Set([model.id, ...model.aliases, ...model.unlisted])) {
         const key = name.toLowerCase();
@@ -156,14 +164,14 @@ class NameIndex {
     const others = new Map([...known].filter((one) => !near.includes(one)).map((one) => [one.toLowerCase(), one]));
     near.push(...nearestOnes(wanted, [...others.keys()], mostNearNames - near.length).map((one) => others.get(one)!));
     const meant = near.length > 0 ? ` Did you mean ${near.map((one) => quoted(one)).join(' or ')}?` : '';
-    throw new RecuaError('model_not_found', `The model ${quoted(name)} does not exist here.${meant} GET /v1/models lists those that do.`, { param: 'model' });
+    throw new RecuaError('model_not_found', `The model ${quoted(name)} does not exist here.${meant} ${this.#listedBy} lists those that do.`, { param: 'model' });
   }
-}
 
-function refuseNone(models: readonly StoredModel[]): never {
-  const some = models.slice(0, mostNearNames).map(({ id }) => quoted(id)).join(', ');
-  throw new RecuaError('invalid_type', `Expected the name of a model, and this server has no default one. `
-    + `It has ${some}${models.length > mostNearNames ? ' and others' : ''}; GET /v1/models lists them.`, { param: 'model' });
+  refuseNone(): never {
+    const some = this.models.slice(0, mostNearNames).map(({ id }) => quoted(id)).join(', ');
+    throw new RecuaError('invalid_type', `Expected the name of a model, and this server has no default one. `
+      + `It has ${some}${this.models.length > mostNearNames ? ' and others' : ''}; ${this.#listedBy} lists them.`, { param: 'model' });
+  }
 }
 
 /** Makes the store's error refer to the request's field. */

@@ -262,7 +262,7 @@ t.test('wrong options are reported with their place, and nothing is opened', asy
   t.throws(() => createServer({ models: {} as Models }), { code: 'invalid_type', param: 'models' });
   const models = await open(t);
   t.throws(() => createServer({ models, alias: 'x' } as object as { models: Models }), { code: 'invalid_value', param: 'alias' });
-  t.equal(await codeOf(models.lease('nobody')), 'model_not_found');
+  await t.rejects(models.lease('nobody'), { code: 'model_not_found', message: /list\(\) lists those that do/ });
   t.equal(await codeOf(models.lease('chat', { keepAlive: 1 } as object)), 'invalid_value');
 });
 

@@ -61,6 +61,9 @@ t.test('parameters can be filled in, and a deletion asks first', { skip: missing
   await form.getByRole('button', { name: 'Send' }).click();
   await form.getByText(/^200 OK, /).waitFor();
   t.match(await form.getByRole('region').innerText(), /"id": "owner\/model"/);
+  await search.fill('Open a WebSocket');
+  await page.getByText('/v1/responses', { exact: true }).click();
+  await page.getByText('This route opens a WebSocket, which this form cannot do.').waitFor();
   await search.fill('DELETE /v1/files');
   await page.getByText('/v1/files/{id}', { exact: true }).click();
   const deletion = page.getByRole('form', { name: 'Try DELETE /v1/files/{id}' });

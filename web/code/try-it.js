@@ -23,7 +23,7 @@ function exampleOf({ body }, document) {
 
 /** @param {{ route: import('./reference.js').Route, document: any }} props */
 export function TryIt({ route, document }) {
-  const { method, path, parameters, body } = route;
+  const { method, path, parameters, body, replies } = route;
   const [text, setText] = useState(() => exampleOf(route, document));
   const [values, setValues] = useState(/** @returns {Record<string, string>} */ () => Object.fromEntries(parameters.filter(({ example }) => example !== undefined).map(({ name, example = '' }) => [name, example])));
   const [answer, setAnswer] = useState(/** @type {{ head: string, text: string, failed: boolean } | undefined} */ (undefined));
@@ -32,6 +32,7 @@ export function TryIt({ route, document }) {
   useEffect(() => () => stop?.abort(), [stop]);
   const isJson = body?.type === 'application/json';
   if (body && !isJson) return html`<p class="dim">This route takes ${body.type}, which this form cannot send. Use curl.</p>`;
+  if ('101' in replies) return html`<p class="dim">This route opens a WebSocket, which this form cannot do.</p>`;
   /** @param {Event} event */
   const submit = async (event) => {
     event.preventDefault();

@@ -2,7 +2,7 @@
 // Private to the user. Several servers may share the folder; only one of them works on a batch.
 import type { ProcessIdentity } from '../../system/process-identity.js';
 import { randomBytes } from 'node:crypto';
-import { copyFile, link, lstat, readdir, rm } from 'node:fs/promises';
+import { copyFile, link, lstat, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import writeFileAtomic from 'write-file-atomic';
 import { RecuaError } from '../../errors.js';
@@ -11,7 +11,7 @@ import { readSmallFile } from '../../system/small-file.js';
 import { isFileId } from '../files/file-store.js';
 import { CancelMark } from '../kept/cancel-mark.js';
 import { DamagedFiles, isDamage } from '../kept/damaged-files.js';
-import { keepingError, type KeptFolder } from '../kept/kept-folder.js';
+import { keepingError, namesIn, type KeptFolder } from '../kept/kept-folder.js';
 import { keyFirst } from '../kept/key-in.js';
 import { everyone, type Owner } from '../kept/owner.js';
 
@@ -102,7 +102,7 @@ export class BatchStore {
   }
 
   async #readAll(): Promise<{ records: BatchRecord[]; unreadIds: string[] }> {
-    const names = await readdir(await this.#kept.of('batches'));
+    const names = await namesIn(await this.#kept.of('batches'));
     const ids = names.filter((name) => name.endsWith(described)).map((name) => name.slice(0, -described.length)).filter((id) => idForm.test(id));
     const records: BatchRecord[] = [];
     const unreadIds: string[] = [];
@@ -131,7 +131,7 @@ export class BatchStore {
   /** Removes what killed servers left: drafts, and requests that no batch needs any more. */
   async removeLeftOvers(nowMs = Date.now()): Promise<void> {
     const folder = await this.#kept.of('batches');
-    const names = new Set(await readdir(folder));
+    const names = new Set(await namesIn(folder));
     for (const name of names) {
       const [, id = '', rest = ''] = /^(batch_[0-9a-f]{48})\.(input|cancel|json\.\d+|lock\..+)$/.exec(name) ?? [];
       const path = join(folder, name);

@@ -1,7 +1,7 @@
 // The results of batches that are not listed as files yet: which they are, and whose.
-import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { readSmallFile } from '../../system/small-file.js';
+import { namesIn } from '../kept/kept-folder.js';
 
 const recordForm = /^batch_[0-9a-f]{48}\.json$/;
 const mostRecordBytes = 4 * 2 ** 20;
@@ -20,7 +20,7 @@ export async function resultsIn(folder: string, ids: ReadonlySet<string>): Promi
   const results: Results[] = [];
   let isSure = true;
   if (ids.size === 0) return { results, isSure };
-  for (const name of await readdir(folder)) {
+  for (const name of await namesIn(folder)) {
     if (!recordForm.test(name)) continue;
     try {
       const { outputId, errorId, by } = JSON.parse(await readSmallFile(join(folder, name), mostRecordBytes)) as Record<string, string | undefined>;

@@ -1,7 +1,7 @@
 // Files that clients upload and that batches write: the bytes, and a small file of metadata, which
 // is written last. Private to the user; several servers may share the folder.
 import { randomBytes } from 'node:crypto';
-import { readdir, rename, rm, stat, type FileHandle } from 'node:fs/promises';
+import { rename, rm, stat, type FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
 import writeFileAtomic from 'write-file-atomic';
 import { RecuaError } from '../../errors.js';
@@ -10,7 +10,7 @@ import { NotRegular, openRegular, readSmallFile } from '../../system/small-file.
 import { rounds } from '../body/rounds.js';
 import type { Gateway } from '../http/gateway.js';
 import { DamagedFiles, isDamage } from '../kept/damaged-files.js';
-import { keepingError, type KeptFolder } from '../kept/kept-folder.js';
+import { keepingError, namesIn, type KeptFolder } from '../kept/kept-folder.js';
 import { keyIn } from '../kept/key-in.js';
 import type { Owner } from '../kept/owner.js';
 import { add, nothing, sum, type Amount, type Amounts } from './amounts.js';
@@ -162,7 +162,7 @@ export class FileStore {
   async #held(): Promise<Amount> {
     const folder = await this.#folder();
     const held = { files: 0, bytes: 0 };
-    const names = await readdir(folder);
+    const names = await namesIn(folder);
     const isLeft = await this.#leftIn(names);
     for (const name of names) {
       const found = await stat(join(folder, name)).catch(() => undefined);
@@ -188,7 +188,7 @@ export class FileStore {
   /** Batches' results that are not listed yet. */
   async #unlisted(): Promise<{ bytes: number; by: string | undefined }[]> {
     const folder = await this.#folder();
-    const { results } = await resultsIn(await this.#kept.of('batches'), unlistedIn(await readdir(folder)));
+    const { results } = await resultsIn(await this.#kept.of('batches'), unlistedIn(await namesIn(folder)));
     return await Promise.all(results.map(async ({ id, by }) => ({ by, bytes: (await stat(join(folder, id)).catch(() => undefined))?.size ?? 0 })));
   }
 
@@ -196,7 +196,7 @@ export class FileStore {
   async #inputs(): Promise<{ bytes: number; by: string | undefined }[]> {
     const folder = await this.#kept.of('batches');
     const found: { bytes: number; by: string | undefined }[] = [];
-    for (const name of await readdir(folder)) {
+    for (const name of await namesIn(folder)) {
       const [, id] = /^(batch_\w+)\.input$/.exec(name) ?? [];
       const state = id === undefined ? undefined : await stat(join(folder, name)).catch(() => undefined);
       if (state && state.nlink === 1) found.push({ bytes: state.size, by: await keyIn(join(folder, `${id}${described}`)) });
@@ -308,7 +308,7 @@ export class FileStore {
   async #described(): Promise<Described[]> {
     const folder = await this.#folder();
     const files: Described[] = [];
-    for (const name of await readdir(folder)) {
+    for (const name of await namesIn(folder)) {
       if (!name.endsWith(described) || !idForm.test(name.slice(0, -described.length))) continue;
       const file = await this.#read(folder, name);
       if (file) files.push(file);

@@ -2,7 +2,7 @@
 // since they hold what people wrote. Without a configured place it is a temporary folder, removed
 // when the process ends. Made by app.
 import { existsSync, rmSync } from 'node:fs';
-import { chmod, lstat, mkdir, mkdtemp } from 'node:fs/promises';
+import { chmod, lstat, mkdir, mkdtemp, readdir } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { RecuaError } from '../../errors.js';
@@ -73,6 +73,13 @@ async function temporary(): Promise<string> {
   const root = await mkdtemp(join(tmpdir(), 'recua-kept-'));
   process.once('exit', () => rmSync(root, { recursive: true, force: true }));
   return root;
+}
+
+/** The names in a folder of what is kept. @throws RecuaError `store_unwritable` */
+export async function namesIn(folder: string): Promise<string[]> {
+  return await readdir(folder).catch((thrown: unknown) => {
+    throw keepingError(thrown);
+  });
 }
 
 /**

@@ -98,7 +98,7 @@ class DocumentWriter {
       ...(parameters.length === 0 ? {} : { parameters }),
       ...this.#requestBody(about),
       responses: {
-        200: { description: stream ? 'The reply, or each event of the stream.' : 'The reply.', ...(Object.keys(content).length === 0 ? {} : { content }) },
+        ...(reply.opensSocket ? { 101: { description: 'The connection is a WebSocket from now on.' } } : { 200: { description: stream ? 'The reply, or each event of the stream.' : 'The reply.', ...(Object.keys(content).length === 0 ? {} : { content }) } }),
         ...this.#others(reply),
         ...this.#errors(about),
       },

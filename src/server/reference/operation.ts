@@ -35,6 +35,8 @@ export interface Reply {
   others?: Readonly<Record<number, { text: string; schema: Schema }>>;
   /** The reply has no body. */
   empty?: true;
+  /** The connection becomes a WebSocket. */
+  opensSocket?: true;
 }
 
 export interface Operation {

@@ -3,14 +3,14 @@
 // wanted. Keeps the newest ones, up to a limit of bytes and age; past it, the API key with the most
 // bytes loses its oldest. Several servers may share the folder: the one that generates a background
 // response holds a mark beside its file. Made by dialect.
-import { lstat, readdir, rm } from 'node:fs/promises';
+import { lstat, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import writeFileAtomic from 'write-file-atomic';
 import { RecuaError } from '../../errors.js';
 import { lockHolder, tryLock, type Lock } from '../../system/lock-file.js';
 import { NotRegular, readFirstLine, readSmallFile } from '../../system/small-file.js';
 import { CancelMark } from '../kept/cancel-mark.js';
-import { keepingError, type KeptFolder } from '../kept/kept-folder.js';
+import { keepingError, namesIn, type KeptFolder } from '../kept/kept-folder.js';
 import { jsonText } from '../http/long-json.js';
 import { keyFirst, keyIn } from '../kept/key-in.js';
 import type { Owner } from '../kept/owner.js';
@@ -289,7 +289,7 @@ export class ResponseStore {
   async #sweep(folder: string): Promise<void> {
     const nowMs = Date.now();
     const found: { path: string; ageMs: number; bytes: number }[] = [];
-    for (const name of await readdir(folder)) {
+    for (const name of await namesIn(folder)) {
       const path = join(folder, name);
       const state = await lstat(path).catch(() => undefined);
       if (!state || state.isDirectory()) continue;

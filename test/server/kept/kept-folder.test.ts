@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
-import { KeptFolder } from '#recua/server/kept/kept-folder.js';
+import { KeptFolder, namesIn } from '#recua/server/kept/kept-folder.js';
 import { root } from '../../cli/recua.js';
 
 const own = process.getuid ? `kept-${process.getuid()}` : 'kept';
@@ -50,4 +50,16 @@ t.test('without a place nothing exists before it is needed, nor after the proces
   t.ok(folder.startsWith(join(tmpdir(), 'recua-kept-')), folder);
   t.notOk(existsSync(join(folder, '..')));
   t.end();
+});
+
+t.test('the names in a folder that cannot be listed are asked for in vain', posix, async (t) => {
+  const folder = join(t.testdir({ things: { one: '' } }), 'things');
+  t.strictSame(await namesIn(folder), ['one']);
+  chmodSync(folder, 0o311);
+  // Root may list every folder.
+  if (process.getuid!() === 0) process.seteuid!(65_534);
+  const failure = await namesIn(folder).catch((thrown: unknown) => thrown);
+  process.seteuid!(process.getuid!());
+  chmodSync(folder, 0o700);
+  t.match(failure, { code: 'store_unwritable', message: 'The server cannot read or write what it stores (EACCES); its log says which file.' });
 });
