@@ -20,8 +20,9 @@ std::pair<uint64_t, int32_t> mask_key(const Grammar::Position &position) {
 
 } // namespace
 
-Grammar::Grammar(std::shared_ptr<const GrammarRules> rules, Effort &work)
-    : stacks(std::move(rules)) {
+Grammar::Grammar(std::shared_ptr<const GrammarRules> rules, std::vector<llama_token> markers,
+                 Effort &work)
+    : Grammar(std::move(rules), std::move(markers)) {
   first_state = stacks.start(work);
   if (first_state == Stacks::nothing) {
     throw GrammarError("expected a root with a text, got one that never ends");
@@ -46,7 +47,7 @@ std::shared_ptr<Grammar> Grammar::begin_anew(Position &position, Effort &work) {
 }
 
 std::shared_ptr<Grammar> Grammar::successor(Position &position, Effort &work) const {
-  const std::shared_ptr<Grammar> made(new Grammar(stacks.rules));
+  const std::shared_ptr<Grammar> made(new Grammar(stacks.rules, markers));
   made->first_state = position.state = stacks.copy_to(made->stacks, position.state, work);
   made->first_bytes = made->stacks.size();
   made->note_size();
@@ -72,25 +73,28 @@ bool Grammar::feed(Position &position, uint8_t byte, bool continues, Effort &wor
   return position.state != Stacks::nothing;
 }
 
+// Feeds the bytes of one piece, which may end within a character.
+bool Grammar::feed_all(Position &position, const char *bytes, size_t count, Effort &work) {
+  bool continues = position.remaining > 0;
+  for (size_t i = 0; i < count; i++) {
+    work.spend();
+    if (!feed(position, static_cast<uint8_t>(bytes[i]), continues, work)) return false;
+    continues = continues && position.remaining > 0;
+  }
+  return position.remaining == 0 ||
+         stacks.may_begin(position.state, position.value, position.remaining, work);
+}
+
 bool Grammar::accept(Position &position, llama_token token, const char *bytes, size_t count,
                      Effort &work) {
   const std::lock_guard<std::mutex> lock(mutex);
   if (count == 0) return false;
-  const bool between = position.remaining == 0;
   uint32_t named = Stacks::nothing;
-  if (token >= 0 && between)
+  if (token >= 0 && position.remaining == 0)
     named = stacks.step_token(position.state, static_cast<uint32_t>(token), work);
   Position moved = position;
-  bool continues = !between;
-  bool fits = true;
-  for (size_t i = 0; i < count && fits; i++) {
-    work.spend();
-    fits = feed(moved, static_cast<uint8_t>(bytes[i]), continues, work);
-    continues = continues && moved.remaining > 0;
-  }
+  const bool fits = feed_all(moved, bytes, count, work);
   note_size();
-  if (fits && moved.remaining > 0)
-    fits = stacks.may_begin(moved.state, moved.value, moved.remaining, work);
   if (named != Stacks::nothing) {
     // A named token counts in addition to its own bytes only if these end with a complete
     // character.
@@ -100,6 +104,21 @@ bool Grammar::accept(Position &position, llama_token token, const char *bytes, s
   }
   if (fits) position = moved;
   return fits;
+}
+
+bool Grammar::allows(const Position &position, const PieceTree &tree, llama_token token,
+                     Effort &work) {
+  if (tree.is_end(token)) return may_end(position);
+  const std::string &piece = tree.piece(token);
+  if (!tree.is_control(token) || std::binary_search(markers.begin(), markers.end(), token)) {
+    Position moved = position;
+    return accept(moved, token, piece.data(), piece.size(), work);
+  }
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (position.remaining > 0) return false;
+  const uint32_t next = stacks.step_token(position.state, static_cast<uint32_t>(token), work);
+  note_size();
+  return next != Stacks::nothing;
 }
 
 bool Grammar::may_end(const Position &position) {
@@ -174,6 +193,12 @@ std::shared_ptr<const Grammar::Mask> Grammar::mask(const Position &position, con
   auto made = std::make_shared<Mask>();
   std::vector<llama_token> tokens;
   walk(position, tree, tokens, work);
+  for (const llama_token marker : markers) {
+    Position moved = position;
+    const std::string &piece = tree.piece(marker);
+    if (tree.is_control(marker) && feed_all(moved, piece.data(), piece.size(), work))
+      tokens.push_back(marker);
+  }
   if (position.remaining == 0) {
     if (stacks.may_end(position.state))
       tokens.insert(tokens.end(), tree.ends.begin(), tree.ends.end());

@@ -39,12 +39,16 @@ public:
   static constexpr size_t few_tokens = 16384;
 
   // Every function with a `work` throws TooMuchWork when its steps are used up, and WorkCancelled.
-  Grammar(std::shared_ptr<const GrammarRules> rules, Effort &work);
+  // `markers`: the control tokens whose names appear in the text. Others may only come where the
+  // grammar names the token itself, or the text would lack what the grammar has read.
+  Grammar(std::shared_ptr<const GrammarRules> rules, std::vector<llama_token> markers, Effort &work);
 
   Position start() const { return {first_state, 0, 0}; }
   // Moves over a token, or over bytes that are not a token (`token` -1). Returns false, without
   // moving, if the grammar refuses it.
   bool accept(Position &position, llama_token token, const char *bytes, size_t count, Effort &work);
+  // Whether the token may come next.
+  bool allows(const Position &position, const PieceTree &tree, llama_token token, Effort &work);
   // Whether the text may end here.
   bool may_end(const Position &position);
   std::shared_ptr<const Mask> mask(const Position &position, const PieceTree &tree, Effort &work);
@@ -64,16 +68,19 @@ public:
   size_t size() const { return size_bytes; }
 
 private:
-  explicit Grammar(std::shared_ptr<const GrammarRules> rules) : stacks(std::move(rules)) {}
+  Grammar(std::shared_ptr<const GrammarRules> rules, std::vector<llama_token> markers)
+      : markers(std::move(markers)), stacks(std::move(rules)) {}
   bool crowded() const;
   std::shared_ptr<Grammar> successor(Position &position, Effort &work) const;
   bool feed(Position &position, uint8_t byte, bool continues, Effort &work);
+  bool feed_all(Position &position, const char *bytes, size_t count, Effort &work);
   void walk(const Position &position, const PieceTree &tree, std::vector<llama_token> &allowed,
             Effort &work);
   void note_size();
   void keep(const Position &position, const std::shared_ptr<const Mask> &mask);
 
-  std::mutex mutex;
+  const std::vector<llama_token> markers;
+  std::mutex mutex; // guards the rest
   Stacks stacks;
   uint32_t first_state = 0;
   std::map<std::pair<uint64_t, int32_t>, std::shared_ptr<const Mask>> masks;

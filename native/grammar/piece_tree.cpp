@@ -19,6 +19,7 @@ PieceTree::PieceTree(const llama_vocab *vocab) {
   const auto count = static_cast<size_t>(llama_vocab_n_tokens(vocab));
   pieces.resize(count);
   end_flags.resize(count);
+  control_flags.resize(count);
   twin.assign(count, -1);
   std::vector<llama_token> order;
   order.reserve(count);
@@ -35,7 +36,8 @@ PieceTree::PieceTree(const llama_vocab *vocab) {
     longest = std::max(longest, bytes.size());
     for (const char byte : bytes) bytes_used.set(static_cast<uint8_t>(byte));
     pieces[i] = std::move(bytes);
-    order.push_back(token);
+    control_flags[i] = token_bytes(vocab, token, false).empty();
+    if (!control_flags[i]) order.push_back(token);
   }
   std::sort(order.begin(), order.end(), [&](llama_token a, llama_token b) {
     const int compared = piece(a).compare(piece(b));

@@ -1,5 +1,6 @@
-// The vocabulary's pieces as a tree of bytes, in preorder. A grammar that refuses a node refuses
-// all pieces below it, so the walk skips them. Made once per model, read by any thread.
+// The pieces of a vocabulary's text tokens as a tree of bytes, in preorder. A grammar that refuses
+// a node refuses all pieces below it, so the walk skips them. Made once per model, read by any
+// thread.
 #pragma once
 
 #include "grammar/effort.h"
@@ -33,6 +34,8 @@ public:
   // token that no grammar can use.
   const std::string &piece(llama_token token) const { return pieces[static_cast<size_t>(token)]; }
   bool is_end(llama_token token) const { return end_flags[static_cast<size_t>(token)]; }
+  // Whether the token's piece is a name that does not appear in the text; not in the tree.
+  bool is_control(llama_token token) const { return control_flags[static_cast<size_t>(token)]; }
   int32_t size() const { return static_cast<int32_t>(pieces.size()); }
   // Whether tokens can spell all bytes of any character in this range.
   bool spells(uint32_t first, uint32_t last, Effort &work) const;
@@ -40,7 +43,7 @@ public:
 
 private:
   std::vector<std::string> pieces;
-  std::vector<bool> end_flags;
+  std::vector<bool> end_flags, control_flags;
   std::bitset<256> bytes_used;
 };
 

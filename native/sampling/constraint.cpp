@@ -57,11 +57,14 @@ std::shared_ptr<const PieceTree> GrammarCache::tree(const llama_vocab *vocab) {
   return pieces;
 }
 
-std::shared_ptr<Grammar> GrammarCache::grammar(const llama_vocab *vocab, const std::string &text) {
+std::shared_ptr<Grammar> GrammarCache::grammar(const llama_vocab *vocab, const std::string &text,
+                                               const std::set<llama_token> &markers) {
+  std::string key = text;
+  for (const llama_token marker : markers) key += '\0' + std::to_string(marker);
   std::shared_ptr<const GrammarRules> rules;
   {
     const std::lock_guard<std::mutex> lock(mutex);
-    const auto found = find_in(grammars, text);
+    const auto found = find_in(grammars, key);
     // Grammars grow while they are used, so check the sizes at each use.
     shrink();
     if (found && !found->is_large()) return found;
@@ -82,11 +85,12 @@ std::shared_ptr<Grammar> GrammarCache::grammar(const llama_vocab *vocab, const s
     };
     rules = parse_gbnf(text, token_named, llama_vocab_n_tokens(vocab), spelled, work);
   }
-  auto made = std::make_shared<Grammar>(std::move(rules), work);
+  auto made = std::make_shared<Grammar>(
+      std::move(rules), std::vector<llama_token>(markers.begin(), markers.end()), work);
   const std::lock_guard<std::mutex> lock(mutex);
-  const auto other = find_in(grammars, text); // made in the meantime
+  const auto other = find_in(grammars, key); // made in the meantime
   if (other) return other;
-  grammars.emplace_front(text, made);
+  grammars.emplace_front(std::move(key), made);
   shrink();
   return made;
 }
@@ -138,7 +142,7 @@ std::shared_ptr<const Triggers> GrammarCache::triggers(
 std::unique_ptr<Constraint> Constraint::make(const llama_vocab *vocab, GrammarCache &cache,
                                              const common_params_sampling &params) {
   std::unique_ptr<Constraint> made(new Constraint());
-  made->grammar = cache.grammar(vocab, common_grammar_value(params.grammar));
+  made->grammar = cache.grammar(vocab, common_grammar_value(params.grammar), params.preserved_tokens);
   made->tree = cache.tree(vocab);
   made->position = made->grammar->start();
   if (params.ignore_eos && !params.grammar_lazy && !is_endless(*made->grammar->rules()))
@@ -181,10 +185,7 @@ bool Constraint::may_end() const { return active() && grammar->may_end(position)
 bool Constraint::active() const { return !waiting && !thinking(); }
 
 bool Constraint::allows(llama_token token, Effort &work) const {
-  if (tree->is_end(token)) return grammar->may_end(position);
-  Grammar::Position moved = position;
-  const std::string &piece = tree->piece(token);
-  return grammar->accept(moved, token, piece.data(), piece.size(), work);
+  return grammar->allows(position, *tree, token, work);
 }
 
 std::shared_ptr<const Grammar::Mask> Constraint::mask(Effort &work) {

@@ -9,6 +9,7 @@
 #include "sampling.h"
 
 #include <list>
+#include <set>
 
 namespace recua {
 
@@ -19,8 +20,9 @@ std::vector<llama_token> begun(const llama_vocab *vocab, const std::string &prom
 // compiled under its lock.
 class GrammarCache {
 public:
-  // Any thread. Throws GrammarError, TooMuchWork.
-  std::shared_ptr<Grammar> grammar(const llama_vocab *vocab, const std::string &text);
+  // Any thread. `markers`: see Grammar. Throws GrammarError, TooMuchWork.
+  std::shared_ptr<Grammar> grammar(const llama_vocab *vocab, const std::string &text,
+                                   const std::set<llama_token> &markers);
   std::shared_ptr<const Triggers> triggers(const std::vector<common_grammar_trigger> &given);
   std::shared_ptr<const PieceTree> tree(const llama_vocab *vocab);
 

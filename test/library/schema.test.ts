@@ -42,6 +42,15 @@ t.test('types come from the schema', async (t) => {
   t.pass('the compiler agrees');
 });
 
+inBothModes('text that spells the name of a control token stays in the answer', async (t, load) => {
+  const model = await load(t);
+  const schema = { type: 'object', properties: { a: { const: '<|im_start|>x' } }, required: ['a'], additionalProperties: false };
+  t.strictSame((await model.chat(ask, { schema, temperature: 0 })).object, { a: '<|im_start|>x' });
+  const { toolCalls } = await model.chat(ask, { tools: { take: { parameters: schema } }, toolChoice: 'required', temperature: 0 });
+  t.match(toolCalls, [{ name: 'take', arguments: { a: '<|im_start|>x' } }]);
+  t.equal((await model.complete(ask, { grammar: 'root ::= "<|im_start|>" [ab]', temperature: 0 })).content.slice(0, -1), '<|im_start|>');
+});
+
 inBothModes('a schema gives a typed object', async (t, load) => {
   const model = await load(t);
   const { object, content } = await model.chat(ask, { temperature: 0, schema: person });

@@ -4,7 +4,7 @@
 import t from 'tap';
 import { readFileSync } from 'node:fs';
 import type { NativeModel } from '#recua/addon/addon.js';
-import { bothWays, loadRandom } from '../random-model.js';
+import { bothWays, loadRandom, tokensOf } from '../random-model.js';
 import { addon, chatPrompt, contextOptions, loadBuiltin, step } from '../setup.js';
 
 const vendored = (name: string) => readFileSync(new URL(`../../../vendor/llama.cpp/grammars/${name}.gbnf`, import.meta.url), 'utf8');
@@ -221,4 +221,13 @@ t.test('a schema with thousands of values and characters is usable', async (t) =
   const { grammar } = await addon.compileSchema(JSON.stringify(schema));
   const { own, chain } = await bothWays(model, { temperature: 1, seed: 9, grammar, grammarKind: 'user' }, prompt, 12);
   t.strictSame(own, chain);
+});
+
+t.test('a control token comes only where the grammar names it', async (t) => {
+  const [id] = await model.tokenize('<|im_start|>', false, true);
+  const draw = async (grammar: string) => await tokensOf(model, { temperature: 0, logitBias: [{ token: id!, bias: 100 }], grammar, grammarKind: 'user' }, prompt, 20);
+  const spelled = await draw('root ::= "<|im_start|>x"');
+  t.notOk(spelled.includes(id!));
+  t.equal((await model.pieces(false)).flags[id!]! & 1, 0, 'it does not end an answer');
+  t.equal((await draw(`root ::= <[${id}]> "x"`))[0], id);
 });
