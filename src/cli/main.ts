@@ -47,5 +47,8 @@ function likelyNeeds(argv: readonly string[]): Needs {
 
 const script = process.argv[1];
 if (script !== undefined && realpathSync(script) === fileURLToPath(import.meta.url)) {
-  process.exitCode = await main(process.argv.slice(2));
+  const argv = process.argv.slice(2);
+  process.exitCode = await main(argv);
+  // Lines of the log that nobody reads must not keep the process of a server that has ended.
+  if (argv[0] === 'api') setTimeout(() => process.exit(), 100).unref();
 }
