@@ -111,6 +111,7 @@ export function createApp(options: AppOptions): Express {
   const recent = new RecentRequests();
   const memory = new BodyMemory(config.bodyMemoryBytes || defaultBodyMemory());
   const askedBy = (res: Response): string | undefined => keyOf(res)?.name;
+  traffic.onLastBodies((error) => memory.refuseArriving(error));
   const replies = new ReplyMemory(memory.sizeBytes);
   const metrics = new Metrics({ pool, traffic, bodyBytes: () => memory.usedBytes, askedBy });
   for (const { under = [], errorShape } of dialects) if (errorShape) for (const path of under) app.use(path, shapeErrors(errorShape));

@@ -49,6 +49,8 @@ const handshakeTimeout = 20_000;
 
 /** After the drain time is over: time for the last error events and short replies to be sent. */
 const lastWordsMs = 1_000;
+/** Time for the refusals of requests whose bodies have not arrived by then. */
+const refusalMs = 250;
 
 export interface Listening {
   /** E.g. `http://127.0.0.1:8080`, or `unix:/run/recua.sock`. */
@@ -132,7 +134,10 @@ export async function listen(options: ListenOptions): Promise<Listening> {
     });
     upgrades.terminate();
     // A list of models, a deletion: they are no work that a stop waits for, but must not be cut.
+    // Nor must a body that is arriving: its client would take that for a crash.
     await traffic.replied(lastWordsMs);
+    traffic.refuseArriving();
+    await traffic.replied(refusalMs);
     server.closeAllConnections();
     for (const socket of sockets) socket.destroy();
     await closed;

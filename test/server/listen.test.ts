@@ -1,4 +1,6 @@
-import { connect } from 'node:net';
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { text } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
 import { makeConfig } from '#recua/settings/config.js';
@@ -175,6 +177,23 @@ t.test('close() waits for work whose client is gone', async (t) => {
   end();
   await closed;
   t.strictSame(seen, ['begins', 'ends', 'closed']);
+});
+
+t.test('close() answers requests whose bodies are still arriving', async (t) => {
+  const { port, close, server } = await startApp(t);
+  const rest = `}${' '.repeat(199_999)}`;
+  const begin = async (length: number): Promise<{ socket: Socket; reply: Promise<string> }> => {
+    const socket = connect(port, '127.0.0.1');
+    const arrived = once(server, 'request');
+    socket.write(`POST ${path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${length}\r\n\r\n{`);
+    await arrived;
+    return { socket, reply: text(socket) };
+  };
+  const [complete, slow, long] = [await begin(200_001), await begin(10), await begin(200_001)];
+  const closed = close(0);
+  complete.socket.write(rest);
+  for (const { reply } of [complete, slow, long]) t.match(await reply, /^HTTP\/1.1 503 .*"code":"shutting_down"/s);
+  await closed;
 });
 
 t.test('close() is not held up by idle or half-open connections', async (t) => {

@@ -63,7 +63,7 @@ export class BodyMemory {
     const nowMs = performance.now();
     for (const other of this.#arriving) {
       if (this.#usedBytes + bytes <= this.sizeBytes || nowMs - other.startMs < this.#arrivalMs) break;
-      if (other !== share) other.giveWay();
+      if (other !== share) other.refuse(tooSlow());
     }
     if (this.#usedBytes + bytes > this.sizeBytes) {
       throw new RecuaError('body_memory_full', 'The bodies of other requests use up all the memory for bodies; try again in a moment.');
@@ -75,6 +75,11 @@ export class BodyMemory {
     this.#arriving.delete(share);
   }
 
+  /** All bodies that are still arriving end with this error. */
+  refuseArriving(error: RecuaError): void {
+    for (const share of this.#arriving) share.refuse(error);
+  }
+
   giveBack({ bytes }: BodyShare): void {
     this.#usedBytes -= bytes;
   }
@@ -84,8 +89,8 @@ export class BodyMemory {
 export class BodyShare {
   readonly startMs = performance.now();
   readonly #memory: BodyMemory;
-  /** Called if the body has to give way while it arrives. */
-  onGiveWay: (error: RecuaError) => void = () => undefined;
+  /** Called if the body is refused while it arrives. */
+  onRefusal: (error: RecuaError) => void = () => undefined;
   #bytes = 0;
   #lent = false;
   #over = false;
@@ -127,9 +132,10 @@ export class BodyShare {
     if (!this.#lent) this.#end();
   }
 
-  giveWay(): void {
+  /** While it arrives. */
+  refuse(error: RecuaError): void {
     this.#end();
-    this.onGiveWay(new RecuaError('request_timeout', 'The body arrived too slowly and had to free its memory for other requests; send it again.'));
+    this.onRefusal(error);
   }
 
   #end(): void {
@@ -138,4 +144,8 @@ export class BodyShare {
     this.#memory.arrived(this);
     this.#memory.giveBack(this);
   }
+}
+
+function tooSlow(): RecuaError {
+  return new RecuaError('request_timeout', 'The body arrived too slowly and had to free its memory for other requests; send it again.');
 }

@@ -111,7 +111,7 @@ function collect(req: IncomingMessage, source: Readable, declared: number, limit
     if (source !== req) req.on('error', gone);
     source.on('data', take).once('end', end);
     req.once('close', gone);
-    share.onGiveWay = settle;
+    share.onRefusal = settle;
     if (req.destroyed) gone();
   });
 }

@@ -59,6 +59,7 @@ export class Traffic {
   readonly #whenIdle: (() => void)[] = [];
   #watch: () => void = () => undefined;
   readonly #whenDraining: (() => unknown)[] = [];
+  #refuseArriving: (error: RecuaError) => void = () => undefined;
   /** Other work that ends with a stop. */
   #stopping: Promise<unknown> = Promise.resolve();
   #draining = false;
@@ -105,9 +106,14 @@ export class Traffic {
     this.#whenDraining.push(listener);
   }
 
+  /** Calls `refuse` when a stop waits no longer for bodies to arrive. Takes a single listener. */
+  onLastBodies(refuse: (error: RecuaError) => void): void {
+    this.#refuseArriving = refuse;
+  }
+
   /** Throws `shutting_down` once a drain has begun. */
   admit(): void {
-    if (this.#draining) throw new RecuaError('shutting_down', 'The server is stopping and takes no new work.');
+    if (this.#draining) throw stopping();
   }
 
   /**
@@ -212,9 +218,14 @@ export class Traffic {
     await orLate(Promise.all([empty, this.#stopping]), withinMs);
   }
 
+  /** Requests whose bodies are still arriving get a `shutting_down`. */
+  refuseArriving(): void {
+    this.#refuseArriving(stopping());
+  }
+
   /**
-   * Resolves when the replies to requests that have arrived are flushed, whether these do work or
-   * not, except streams that go on; after at most `withinMs`.
+   * Resolves when the replies to requests are flushed, whether these do work or not, also to those
+   * whose bodies are still arriving, except streams that go on; after at most `withinMs`.
    */
   async replied(withinMs: number): Promise<void> {
     const replies = [...this.#open.keys()].filter(isShort);
@@ -230,7 +241,11 @@ export class Traffic {
 function isShort(one: Watched): boolean {
   if (!(one instanceof ServerResponse)) return false;
   const { req, headersSent, writableEnded } = one as Response;
-  return req.complete && (!headersSent || writableEnded);
+  return !req.complete || !headersSent || writableEnded;
+}
+
+function stopping(): RecuaError {
+  return new RecuaError('shutting_down', 'The server is stopping and takes no new work.');
 }
 
 async function orLate(done: Promise<unknown>, withinMs: number): Promise<void> {

@@ -147,7 +147,7 @@ function chargeMessages(socket: WebSocket, raw: Duplex, memory: BodyMemory): voi
     if (socket.readyState !== socket.OPEN) return;
     if (!share) {
       share = memory.open();
-      share.onGiveWay = refuse;
+      share.onRefusal = refuse;
     }
     try {
       share.add(chunk.length * bytesPerByte);

@@ -34,9 +34,9 @@ t.test('when memory is full, trickling bodies give way, the oldest first', (t) =
   const memory = new BodyMemory(1_000, 0);
   const ended: string[] = [];
   const [old, young, whole, last] = [memory.open(), memory.open(), memory.open(), memory.open()];
-  old.onGiveWay = (error) => ended.push(`old ${error.code}`);
-  young.onGiveWay = () => ended.push('young');
-  whole.onGiveWay = () => ended.push('whole');
+  old.onRefusal = (error) => ended.push(`old ${error.code}`);
+  young.onRefusal = () => ended.push('young');
+  whole.onRefusal = () => ended.push('whole');
   old.add(300);
   young.add(300);
   whole.add(400);
