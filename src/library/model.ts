@@ -250,7 +250,7 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
    *
    * @throws RecuaError (as a rejection) `store_unwritable` or `disk_full` if the file cannot be
    *   written; `file_unreadable` if the first such call finds the model's file changed;
-   *   `chat_unsupported` for a model that only embeds
+   *   `chat_unsupported` for a model that only embeds; `model_crashed` if its process ends
    */
   async saveState(path: string): Promise<SavedState> {
     return await this.#using((engine) => engine.saveState(readPath(path)));
@@ -263,7 +263,7 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
    *
    * @throws RecuaError (as a rejection) `file_unreadable` if the file is missing or cannot be read,
    *   or if the first such call finds the model's file changed; `chat_unsupported` for a model that
-   *   only embeds
+   *   only embeds; `model_crashed` if its process ends
    */
   async restoreState(path: string): Promise<SavedState> {
     return await this.#using((engine) => engine.restoreState(readPath(path)));

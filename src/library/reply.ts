@@ -45,6 +45,7 @@ export class Reply<Result> implements Promise<Result>, AsyncIterable<ReplyDelta>
   readonly #result: Promise<Result>;
   readonly #deltas: DeltaQueue;
   readonly #controller = new AbortController();
+  #isIterated = false;
   /** @hidden */
   readonly [Symbol.toStringTag] = 'Reply';
 
@@ -74,8 +75,14 @@ export class Reply<Result> implements Promise<Result>, AsyncIterable<ReplyDelta>
     this.#controller.abort(error);
   }
 
-  /** Yields the parts of the answer until it is complete. */
+  /**
+   * Yields the parts of the answer until it is complete.
+   *
+   * @throws RecuaError `invalid_usage` if it was iterated before
+   */
   [Symbol.asyncIterator](): AsyncGenerator<ReplyDelta, void, undefined> {
+    if (this.#isIterated) throw new RecuaError('invalid_usage', 'A Reply can be iterated only once, since it keeps no part that was read; await it for the whole result.');
+    this.#isIterated = true;
     return this.#deltas[Symbol.asyncIterator]();
   }
 

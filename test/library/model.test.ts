@@ -23,6 +23,14 @@ inBothModes('a reply can be iterated and awaited', async (t, load) => {
   t.equal(await model.chat('Hello!', greedy).then(({ content }) => content), text);
 });
 
+inBothModes('a second loop over a reply is refused', async (t, load) => {
+  const model = await load(t);
+  const reply = model.chat('Hello!', { ...greedy, maxTokens: 2 });
+  for await (const { content } of reply) t.type(content, 'string');
+  t.throws(() => reply[Symbol.asyncIterator](), { code: 'invalid_usage', message: /only once/ });
+  t.match(await reply, { finishReason: 'length' });
+});
+
 inBothModes('the tokens of thoughts are counted', async (t, load) => {
   const chatTemplate = '{% for m in messages %}{% if m.reasoning_content %}<think>\n{{ m.reasoning_content }}\n</think>\n{% endif %}{{ m.content }}\n{% endfor %}'
     + '{% if add_generation_prompt %}<think>\n{% endif %}';

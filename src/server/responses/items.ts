@@ -47,7 +47,7 @@ function resolve(item: unknown, index: number, earlier: Earlier): unknown {
   if (!isObject(item) || !isReference(item)) return item;
   const param = `input[${index}].id`;
   const found = earlier.items.get(String(item['id']));
-  if (!found) throw new RecuaError('response_not_found', `There is no item ${describe(item['id'])} for ${param}: its response was never stored, was deleted, or gave way to newer ones.`, { param });
+  if (!found) throw new RecuaError('response_not_found', `There is no item ${JSON.stringify(String(item['id']).slice(0, 100))} for ${param}: its response was never stored, was deleted, or gave way to newer ones.`, { param });
   return found;
 }
 

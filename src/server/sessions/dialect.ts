@@ -6,6 +6,7 @@ import { RecuaError, type ErrorCode } from '../../errors.js';
 import { Fields } from '../../request/fields.js';
 import type { Dialect } from '../exchange/dialect.js';
 import { refuseOthers, refusePages } from '../access/pages.js';
+import { sendJson } from '../exchange/send-json.js';
 import type { SavedChat, SavedChats } from '../http/saved-chats.js';
 import { keepingError } from '../kept/kept-folder.js';
 import { operations as about } from './operations.js';
@@ -20,7 +21,9 @@ export const sessions: Dialect = {
       res.set('Cache-Control', 'no-store');
       await answer(savedChats, req, res).catch(refuse);
     };
-    const send = (res: Response, { name, etag, isOpen, session }: SavedChat): void => void res.set('ETag', `"${etag}"`).json({ name, etag, open: isOpen, session });
+    const send = async (res: Response, { name, etag, isOpen, session }: SavedChat): Promise<void> => {
+      await sendJson(res.set('ETag', `"${etag}"`), { name, etag, open: isOpen, session });
+    };
     return [
       {
         method: 'get', paths: ['/sessions'], about: about.list,
@@ -32,7 +35,7 @@ export const sessions: Dialect = {
           method: 'post', about: about.create,
           handler: guarded(async (chats, req, res) => {
             const { session, name } = readNew(Fields.of(req.body));
-            send(res, await chats.create(session, name));
+            await send(res, await chats.create(session, name));
           }),
         },
       },
@@ -42,7 +45,7 @@ export const sessions: Dialect = {
           method: 'put', about: about.write, takesBody: true,
           handler: guarded(async (chats, req, res) => {
             const { session, name } = readChange(Fields.of(req.body));
-            send(res, await chats.write(nameOf(req), etagOf(req), session, name));
+            await send(res, await chats.write(nameOf(req), etagOf(req), session, name));
           }),
         }, {
           method: 'delete', about: about.remove,
