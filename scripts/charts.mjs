@@ -84,7 +84,7 @@ export function charts() {
     'bench-clients.svg': bars('Tokens/s of all clients together, nano', clients.map(([count]) => count === '1' ? '1 client' : `${count} clients`), [
       { name: 'Recua', kind: 'a', values: column(clients, 1) }, { name: 'llama-server', kind: 'b', values: column(clients, 2) }, { name: 'llama-batched-bench', kind: 'c', values: column(clients, 3) },
     ]),
-    'bench-depth.svg': bars('Tokens/s of answers behind a prompt of so many words, 135m', depth.map(([load]) => load), [
+    'bench-depth.svg': bars('Tokens/s of answers after a prompt of so many words, 135m', depth.map(([load]) => load), [
       { name: 'Recua', kind: 'a', values: column(depth, 1) }, { name: 'llama-server', kind: 'b', values: column(depth, 2) },
     ]),
   };

@@ -1,4 +1,4 @@
-// The architecture rules, by folder: which imports are allowed, which rooms are pure, how long a
+// The architecture rules, by folder: which imports are allowed, which modules are pure, how long a
 // file and how full a folder may be.
 import t from 'tap';
 import { readFileSync, readdirSync } from 'node:fs';
@@ -42,14 +42,14 @@ const edges = sources.flatMap(edgesOf);
 const inSource = edges.filter((edge) => edge.to.startsWith('src/'));
 const show = (edge: Edge) => `${edge.from} imports ${edge.to}`;
 
-/** The imports a room may use at run time, and those it may use for types only. */
-interface Room {
+/** The imports a module may use at run time, and those it may use for types only. */
+interface Module {
   imports: string[];
   types: string[];
 }
 
-/** A folder whose README lists its allowed imports: everything in it, except rooms of their own. */
-function readRoom(readme: string): Room {
+/** A folder whose README lists its allowed imports: all in it, except modules of their own. */
+function readModule(readme: string): Module {
   const text = textOf(readme);
   const named = (label: string): string[] => {
     const [, list = ''] = new RegExp(`^${label}: ([^]*?)\\.$`, 'm').exec(text) ?? [];
@@ -59,19 +59,19 @@ function readRoom(readme: string): Room {
   return { imports: named('Imports'), types: named('Types only') };
 }
 
-const rooms: Record<string, Room> = {
-  // Files that are their own rooms.
+const modules: Record<string, Module> = {
+  // Files that are their own modules.
   errors: { imports: [], types: [] },
   index: { imports: ['errors', 'library'], types: ['engine', 'addon'] },
-  ...Object.fromEntries(filesUnder('src', /^README\.md$/).map((readme) => [posix.dirname(readme).slice('src/'.length), readRoom(readme)])),
+  ...Object.fromEntries(filesUnder('src', /^README\.md$/).map((readme) => [posix.dirname(readme).slice('src/'.length), readModule(readme)])),
 };
 
-/** The innermost room that a file is in. */
-function roomOf(file: string): string {
+/** The innermost module that a file is in. */
+function moduleOf(file: string): string {
   const path = file.slice('src/'.length).replace(/\.c?ts$/, '').split('/');
   for (let depth = path.length; depth > 0; depth--) {
-    const room = path.slice(0, depth).join('/');
-    if (room in rooms) return room;
+    const module = path.slice(0, depth).join('/');
+    if (module in modules) return module;
   }
   return path[0]!;
 }
@@ -83,21 +83,21 @@ t.test('every import of src resolves to a file of src', (t) => {
   t.end();
 });
 
-t.test('a room imports only what its README allows', (t) => {
+t.test('a module imports only what its README allows', (t) => {
   const wrong = inSource.filter((edge) => {
-    const from = roomOf(edge.from);
-    const to = roomOf(edge.to);
-    const { imports, types } = rooms[from]!;
+    const from = moduleOf(edge.from);
+    const to = moduleOf(edge.to);
+    const { imports, types } = modules[from]!;
     return from !== to && !imports.includes(to) && !(edge.typeOnly && types.includes(to));
   });
   t.strictSame(wrong.map(show), []);
   t.end();
 });
 
-t.test('each folder is in a room, and no README allows an import that nothing needs', (t) => {
-  t.strictSame([...new Set(sources.map(roomOf))].sort(), Object.keys(rooms).sort());
-  const used = new Set(inSource.map((edge) => `${roomOf(edge.from)} ${roomOf(edge.to)}`));
-  const unused = Object.entries(rooms).flatMap(([from, { imports, types }]) => [...imports, ...types].filter((to) => !used.has(`${from} ${to}`)).map((to) => `${from} → ${to}`));
+t.test('each folder is in a module, and no README allows an import that nothing needs', (t) => {
+  t.strictSame([...new Set(sources.map(moduleOf))].sort(), Object.keys(modules).sort());
+  const used = new Set(inSource.map((edge) => `${moduleOf(edge.from)} ${moduleOf(edge.to)}`));
+  const unused = Object.entries(modules).flatMap(([from, { imports, types }]) => [...imports, ...types].filter((to) => !used.has(`${from} ${to}`)).map((to) => `${from} → ${to}`));
   t.strictSame(unused, []);
   t.end();
 });
@@ -118,7 +118,7 @@ t.test('only server/ knows the field names of OpenAI\'s format', (t) => {
 });
 
 t.test('planning and text cutting are pure', (t) => {
-  for (const file of sources.filter((path) => ['engine/leases', 'engine/planning', 'engine/text'].includes(roomOf(path)))) {
+  for (const file of sources.filter((path) => ['engine/leases', 'engine/planning', 'engine/text'].includes(moduleOf(path)))) {
     const packages = edgesOf(file).filter((edge) => !edge.typeOnly && !edge.to.startsWith('src/'));
     t.strictSame(packages.map(show), [], `${file} needs no package and nothing of Node`);
     t.notMatch(codeOf(file), /\bawait\b|\basync\b|\bDate\b|\bperformance\b|\bprocess\b|\bsetTimeout\b|Math\.random/, `${file} has no clock, no waiting, no chance`);
