@@ -7,10 +7,10 @@ const state = { 'fraction?': number, 'failed?': boolean, 'reason?': object({ mes
 
 const health = named('Health', object({
   status: words('ok', 'loading', 'stopping', 'error'),
-  'model?': told(words('loading', 'loaded', 'failed', 'closed'), 'On a server with a single model.'),
-  'models?': told(mapOf(object({ value: text, ...state })), 'On a server with several models: the state of each.'),
+  'model?': told(words('loading', 'loaded', 'failed', 'closed'), 'On a single-model server.'),
+  'models?': told(mapOf(object({ value: text, ...state })), 'On any other server: the state of each model.'),
   'running?': told(integer, 'Running requests; without `waiting`, the queued ones are included.'), 'waiting?': told(integer, 'Queued requests.'),
-  requests: told(integer, 'Requests that a model began to answer since the server started, including those that then failed.'),
+  requests: told(integer, 'Requests that a model began to answer since the server started, including those that then failed (a total, unlike `requests` of a model).'),
   'crashes?': told(integer, 'Crashes of the engine process.'),
   'progress?': told(number, 'Progress of loading, 0 to 1.'),
   'error?': told(mapOf(anything), 'The reason, as in error replies.'),
@@ -23,7 +23,7 @@ const notReady = named('NotReady', object({
 export const operations = {
   health: {
     id: 'getHealth', topic: 'Server', summary: 'Whether the server can answer a request now.',
-    about: 'With a single model: 503 while it loads, including after a crash or when the engine process got stuck. With several models: 200 as long as the server accepts work.',
+    about: 'A [single-model server](models.md#several-models) answers 503 while its model loads, including after a crash or when the engine process got stuck. Any other server answers 200 as long as it accepts work.',
     reply: { schema: health, others: { 503: { text: 'No: the model is loading or failed, or the server is stopping.', schema: health } } }, error, errors: [],
   },
   live: {
@@ -32,7 +32,7 @@ export const operations = {
   },
   ready: {
     id: 'getReadiness', topic: 'Server', summary: 'Whether a load balancer should send requests here now.',
-    about: '503 while the server stops, while its models load, and if none of them can be loaded; `error` gives the reason. On a server with several models, an unloaded model counts as ready: the first request loads it. Needs no API key.',
+    about: '503 while the server stops, while its models load, and if none of them can be loaded; `error` gives the reason. Except on a [single-model server](models.md#several-models), an unloaded model counts as ready: the first request loads it. Needs no API key.',
     reply: { schema: object({ status: 'ready' }), others: { 503: { text: 'No, with the reason.', schema: notReady } } }, error, errors: [],
   },
   metrics: {

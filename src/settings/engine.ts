@@ -148,10 +148,10 @@ export const engineSettings = {
     },
   },
   /**
-   * Whether to restrict the engine process to computing, on Linux. `'auto'`, the default, does so
-   * if the kernel can enforce it and no layer goes to a GPU, whose driver needs more rights.
-   * `'on'` refuses to load if the kernel cannot enforce it. In programs that use the library,
-   * `'auto'` means off.
+   * Whether to restrict the engine process to computing, on Linux. `'auto'`, the default, means off
+   * in programs that use the library. (In the commands of `recua` it means on, if the kernel can
+   * enforce it and no layer goes to a GPU, whose driver needs more rights.) `'on'` refuses to load
+   * if the kernel cannot enforce it.
    */
   sandbox: {
     kind: 'choice', fallback: 'auto', choices: ['auto', 'on', 'off'],
@@ -176,30 +176,30 @@ export const engineSettings = {
     flag: { names: ['--cache-type-v', '-ctv'], help: 'Store cached values as this data type' },
   },
   /**
-   * Memory in MiB for conversations that had to leave their context; 0 keeps none. Default −1: an
-   * eighth of the machine's memory, at most 8 GiB, which the models of a server or of `openModels`
-   * share.
+   * Memory in MiB for conversations that others displaced from the context; 0 keeps none. Default
+   * −1: an eighth of the machine's memory, at most 8 GiB, which the models of a server or of
+   * `openModels` share.
    */
   cacheRamMib: {
     kind: 'integer', fallback: -1, min: -1, max: 1 << 24,
     flag: {
       names: ['--cache-ram', '-cram'], value: 'mib',
-      help: 'Use this much memory to keep the KV cache of conversations that had to leave their '
-        + 'place to others; 0 keeps none, -1 means an eighth of the machine\'s memory, at most 8 GiB, '
+      help: 'Use this much memory to keep the KV cache of conversations that were displaced by '
+        + 'others; 0 keeps none, -1 means an eighth of the machine\'s memory, at most 8 GiB, '
         + 'which the models of a server share',
     },
   },
   /**
-   * `'ngram-simple'` guesses that text of the prompt or the answer comes again, and evaluates the
-   * guessed tokens together when that saves time. The answers stay the same, up to rounding, and
-   * come faster where they quote or repeat. Default `'none'`.
+   * `'ngram-simple'` guesses that earlier text of the prompt or the answer repeats, and evaluates
+   * the guessed tokens together when that saves time. The answers stay the same, up to rounding,
+   * and come faster where they quote or repeat. Default `'none'`.
    */
   specType: {
     kind: 'choice', fallback: 'none', choices: ['none', 'ngram-simple'],
     flag: {
       names: ['--spec-type'],
-      help: 'Guess tokens ahead; ngram-simple guesses that text of the prompt or the answer comes '
-        + 'again: the answers stay the same, and are faster where it does',
+      help: 'Guess tokens ahead; ngram-simple guesses that earlier text of the prompt or the '
+        + 'answer repeats; the answers stay the same, and come faster where it does',
     },
   },
   /** Maximum tokens guessed ahead at a time. Default 16. */

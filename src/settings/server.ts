@@ -17,8 +17,9 @@ export const poolSettings = {
     kind: 'integer', fallback: 600 * secondMs, min: -secondMs, max: 31_536_000 * secondMs,
     flag: {
       names: ['--keep-alive'], value: 'seconds', key: 'keepAliveSeconds', unit: secondMs,
-      help: 'Unload a model this long after its last request; 0 means at once, -1 never. A single '
-        + 'model stays loaded unless this is changed',
+      help: 'Unload a model this long after its last request; 0 means at once, -1 never. A server '
+        + 'started with one model keeps it loaded if this, --max-models and --max-memory are not '
+        + 'changed',
     },
   },
   /** Maximum models loaded at once. Default 0: as many as memory holds. */
@@ -37,8 +38,8 @@ export const poolSettings = {
     kind: 'integer', fallback: 0, min: 0, max: 2 ** 30 * mebibyte,
     flag: {
       names: ['--max-memory'], value: 'MiB', key: 'maxMemoryMib', unit: mebibyte,
-      help: 'With several models: use at most this much memory for all of them; 0 means what the '
-        + 'machine has free, minus a tenth of it, and minus 512 MiB at least',
+      help: 'With several models: use at most this much memory for all of them; 0 means the '
+        + 'free memory, less a tenth of it or 512 MiB, whichever is more',
     },
   },
   /**
@@ -194,17 +195,18 @@ export const serverSettings = {
     },
   },
   /**
-   * Memory for all request bodies together, in bytes. Each byte of a body counts as 4 bytes;
-   * requests beyond the limit get a 503. Replies that clients have not read yet may take as much
-   * again.
+   * Memory for all request bodies together, in bytes. A body counts as four times its size, because
+   * its text is held twice, as 16-bit characters; requests beyond the limit get a 503. Replies that
+   * clients have not read yet may take as much again.
    * Default 0: a quarter of V8's heap limit, at most an eighth of the machine's memory.
    */
   bodyMemoryBytes: {
     kind: 'integer', fallback: 0, min: 0, max: 1_048_576 * mebibyte, library: true,
     flag: {
       names: ['--body-memory'], value: 'MiB', key: 'bodyMemoryMib', unit: mebibyte,
-      help: 'Hold request bodies in at most this much memory, counting each of their bytes as '
-        + '4 bytes; 0 means a quarter of V8\'s heap limit, at most an eighth of the machine\'s memory',
+      help: 'Hold request bodies in at most this much memory; a body counts as four times its '
+        + 'size, because its text is held twice, as 16-bit characters; 0 means a quarter of V8\'s '
+        + 'heap limit, at most an eighth of the machine\'s memory',
     },
   },
   /** Folder for `POST /slots/:id?action=save`. Default: none, which disables the route. */

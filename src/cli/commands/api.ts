@@ -27,10 +27,12 @@ export const api = command({
   aliases: [],
   operands: '[model...]',
   summary: 'Start the HTTP API server',
-  details: 'The server listens at once; with a single model, /health answers 503 while it loads. If you name models, it serves only these and loads them at start. '
+  details: 'The server listens at once. If you name models, it serves only these and loads them at start. '
     + 'Otherwise it serves every complete model that recua list shows, and those of "models" in the config file, and loads each when a request names it. '
     + 'A request has 4,096 tokens of context by default (2,048 with recua serve start); --ctx-size changes that. '
-    + 'An idle model is unloaded after --keep-alive (a single one only if that is changed), or when another model needs its memory. Ctrl-C or SIGTERM lets running answers finish, for up to --drain-timeout, and exits with 0; '
+    + 'An idle model is unloaded after --keep-alive, or when another model needs its memory. '
+    + 'But a server started with one model keeps it loaded, and /health answers 503 while it loads, if --keep-alive, --max-models and --max-memory have their defaults, there is no --models and the config file has no settings for this model. '
+    + 'Ctrl-C or SIGTERM lets running answers finish, for up to --drain-timeout, and exits with 0; '
     + 'a second one stops at once. Prompts and answers are never logged. To run in the background: recua serve.',
   examples: [
     ['recua api builtin', 'Serve the small built-in model on http://127.0.0.1:8080'],

@@ -13,7 +13,7 @@ export const cache = command({
   name: 'cache',
   aliases: [],
   operands: '[ls | clear [model]]',
-  summary: 'List or remove conversations kept for the next server',
+  summary: 'List or remove conversations kept across restarts',
   details: 'A server with --cache-disk keeps the computed state of conversations on disk, so that after a restart their next turn reads nothing twice. '
     + 'These files are as private as the conversations. clear removes all of them, or those of one model; a running server evaluates again what it misses.',
   examples: [

@@ -18,7 +18,7 @@ export const load = command({
   aliases: [],
   operands: '<model>…',
   summary: 'Load models in a running server',
-  details: 'Shows the progress, and returns when the models are ready. Without --url, it asks your server that has the model and may load it; if there are several, the one that has it loaded, else the one of recua serve; if that leaves several, it wants --url. '
+  details: 'Shows the progress, and returns when the models are ready. Without --url, it chooses among your servers that have the model, if possible one that can unload it: the one that has it loaded, else the one of recua serve. If several remain, give --url. '
     + 'A server that was started with one model loads no other. Ctrl-C stops the waiting, not the loading.',
   examples: [
     ['recua load owner/repo:Q4_K_M', 'Load a model before the first request needs it'],
