@@ -62,6 +62,11 @@ export async function readMark(path: string): Promise<string | undefined> {
   return await statOf(path, { bigint: true }).then(markOf, () => undefined);
 }
 
+/** What of a mark a new owner, mode or link of the file does not change. */
+export function writtenPart(mark: string): string {
+  return mark.slice(0, mark.lastIndexOf(':'));
+}
+
 /**
  * Whether the file that had this mark has been written to since then. False if it is gone, or if
  * another file has its name now: a process that mapped it still has its bytes. A new owner, mode or

@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto';
 import { basename, dirname, sep } from 'node:path';
 import { RecuaError } from '../../errors.js';
-import { fileSource, readMark } from './byte-source.js';
+import { fileSource, readMark, writtenPart } from './byte-source.js';
 import type { ByteSource } from './byte-source.js';
 import { readGguf } from './gguf.js';
 import type { Gguf, LongText, MetadataValue } from './gguf.js';
@@ -161,11 +161,11 @@ export function withoutFolders(thrown: unknown, ...paths: string[]): string {
 }
 
 /**
- * Two models have the same fingerprint if they were read from the same unchanged files of this
- * machine. It does not reveal paths, so anybody may see it.
+ * Two models have the same fingerprint if they were read from the same files of this machine, not
+ * written to since then. It does not reveal paths, so anybody may see it.
  */
 export function fingerprintOf(files: readonly CheckedFile[]): string {
-  return createHash('sha256').update(files.map(({ mark }) => mark).join('\n')).digest('hex').slice(0, 32);
+  return createHash('sha256').update(files.map(({ mark }) => writtenPart(mark)).join('\n')).digest('hex').slice(0, 32);
 }
 
 /** What happened to a model's files since they were checked; undefined if they are unchanged. */

@@ -1,9 +1,9 @@
 import t from 'tap';
-import { rmSync, utimesSync, writeFileSync } from 'node:fs';
+import { chmodSync, linkSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { RecuaError } from '#recua/errors.js';
 import { fileSource } from '#recua/models/gguf/byte-source.js';
-import { readModelFile } from '#recua/models/gguf/model-file.js';
+import { checkedFiles, fingerprintOf, readModelFile } from '#recua/models/gguf/model-file.js';
 import { gguf, sound, types } from '../gguf-bytes.js';
 import type { Meta, Spec } from '../gguf-bytes.js';
 
@@ -14,6 +14,19 @@ t.test('readModelFile() summarizes a model', async (t) => {
     tensorCount: 2, architecture: 'llama', name: 'Tiny', parameters: 128, quantization: 'Q8_0', contextTrain: 128, embeddingSize: 32, layers: 2,
     vocabSize: 3, hasChatTemplate: true, chatTemplate: '{{ messages }}',
   });
+});
+
+t.test('a new link or mode of a file leaves its fingerprint, a write changes it', async (t) => {
+  const path = join(t.testdir(), 'tiny.gguf');
+  writeFileSync(path, gguf(sound));
+  const fingerprint = async () => fingerprintOf(checkedFiles(await readModelFile(path)));
+  const before = await fingerprint();
+  linkSync(path, `${path}.linked.gguf`);
+  chmodSync(path, 0o600);
+  t.equal(await fingerprint(), before);
+  writeFileSync(path, gguf(sound));
+  utimesSync(path, 1_000, 1_000);
+  t.not(await fingerprint(), before);
 });
 
 t.test('readModelFile() reads a file that is removed meanwhile', async (t) => {
