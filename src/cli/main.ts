@@ -50,5 +50,5 @@ if (script !== undefined && realpathSync(script) === fileURLToPath(import.meta.u
   const argv = process.argv.slice(2);
   process.exitCode = await main(argv);
   // Lines of the log that nobody reads must not keep the process of a server that has ended.
-  if (argv[0] === 'api') setTimeout(() => process.exit(), 100).unref();
+  if (argv[0] === 'api') setTimeout(() => process.exit(), 1_000).unref();
 }
