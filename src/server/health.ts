@@ -7,6 +7,7 @@ import type { Engine } from '../engine/api.js';
 import type { ModelState, PoolModel } from '../engine/pool-api.js';
 import { RecuaError } from '../errors.js';
 import { isStranger } from './access/guard.js';
+import { rounds } from './body/rounds.js';
 import { errorBody, errorHeaders } from './http/error-reply.js';
 import type { Gateway } from './http/gateway.js';
 import { statusOf } from './openai/models.js';
@@ -41,6 +42,7 @@ function healthOfOne({ traffic, pool }: Gateway, engine: Engine): RequestHandler
 function healthOfSeveral({ pool, traffic }: Gateway): RequestHandler {
   return async (_req: Request, res: Response) => {
     const all = await pool.list();
+    await rounds.next();
     const models = Object.fromEntries(all.map((model) => [model.id, statusOf(tellableState(model, res))]));
     const crashes = all.reduce((sum, model) => sum + model.crashes, 0);
     const numbers = { running: traffic.size, requests: traffic.total, crashes };

@@ -258,7 +258,7 @@ t.test('lists that are asked for at once go out one by one, so that others wait 
   const pool = new FakePool('one', 'two');
   const { list } = pool;
   const { url, server } = await startApp(t, {}, new FakeEngine(), { pool });
-  for (const route of ['/v1/models', '/api/tags']) {
+  for (const route of ['/v1/models', '/api/tags', '/health']) {
     let [asked, written, most] = [0, 0, 0];
     let begin = (): void => undefined;
     const begun = new Promise<void>((resolve) => (begin = resolve));
