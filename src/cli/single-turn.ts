@@ -36,12 +36,13 @@ export function mostTextBytes(file: Pick<ModelFile, 'contextTrain' | 'longestTok
 
 /**
  * The prompt from the command line, from stdin, or from both with a blank line between. Text that
- * cannot fit is not read to its end. `places` says where the command line takes a prompt.
+ * cannot fit is not read to its end. `places` says where the command line takes a prompt,
+ * `otherwise` what the user may have meant.
  */
-export async function readPrompt(given: string, mostBytes: number, signal: AbortSignal, places = 'with -p <text>'): Promise<string> {
+export async function readPrompt(given: string, mostBytes: number, signal: AbortSignal, places = 'with -p <text>', otherwise = ''): Promise<string> {
   const piped = process.stdin.isTTY ? '' : (await readStdin(mostBytes, signal)).replace(/\r?\n$/, '');
   const prompt = [given, piped].filter((part) => part !== '').join('\n\n');
-  if (prompt.trim() === '') throw misuse(`Expected a prompt: give it ${places} or on stdin.`);
+  if (prompt.trim() === '') throw misuse(`Expected a prompt: give it ${places} or on stdin.${otherwise}`);
   return prompt;
 }
 

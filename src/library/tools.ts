@@ -63,6 +63,8 @@ interface AskedTools {
 
 /** Reads a request's tools for the engine. */
 export function readTools(fields: Fields): AskedTools {
+  const given = fields.get('tools');
+  if (Array.isArray(given)) throw wrongType('tools', 'an object with the tools by name, such as { get_weather: tool }', given);
   const tools = Object.entries(fields.object('tools') ?? {}).map(([name, definition]) => describeTool(name, Fields.of(definition, `tools.${name}`)));
   if (tools.length > maxTools) throw wrongValue('tools', `at most ${maxTools} tools`, tools);
   const { offered, toolChoice } = choose(fields.get('toolChoice'), tools);

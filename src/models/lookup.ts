@@ -224,7 +224,7 @@ export function notFound(name: string, found: Found, { models, repos, aliases }:
   const sidecar = repoName?.file !== undefined && repos.some((repo) => repo.repo === repoName.repo && repo.files.some((file) => file.file === repoName.file));
   if (sidecar) return new RecuaError('model_not_found', `${name} goes with a model and cannot be run by itself.${ofRepo.length > 0 ? ` Its repository has ${ofRepo.map((model) => model.name).join(', ')}.` : ''}`);
   const known = [...aliases.keys(), ...(takesBuiltin ? ['builtin'] : []), ...models.flatMap((model) => [model.name, model.repo, `${model.repo}/${model.file}`, ...namesOfFiles(model)])];
-  const near = ofRepo.length > 0 ? undefined : nearest(name, [...new Set(known)]);
+  const near = ofRepo.length > 0 ? undefined : nearestName(name, [...new Set(known)]);
   const there = revisionsOf(repoName, repos) ?? (ofRepo.length > 0 ? ` The store has ${ofRepo.map((model) => model.name).join(', ')}.` : '');
   const wholeRepo = repoName?.word === undefined && repoName?.file === undefined;
   const pull = isHubName(repoName) ? ` To ${wholeRepo ? 'see its files and download one' : 'download it'}: recua pull ${pullName(repoName)}` : '';
@@ -248,4 +248,12 @@ function revisionsOf(repoName: RepositoryName | undefined, repos: readonly Cache
   const named = new Set(repo.refs.values());
   const known = [...repo.refs.keys(), ...new Set(repo.files.map((file) => file.commit).filter((commit) => !named.has(commit)))];
   return ` Of ${repo.repo} the store has no revision ${repoName!.revision!}, only ${known.join(', ')}.`;
+}
+
+/** Other case, a part of one name only, or `:latest`, as Ollama's users write, are no other name. */
+function nearestName(name: string, known: readonly string[]): string | undefined {
+  const wanted = name.toLowerCase().replace(/:latest$/, '');
+  const same = known.find((other) => other.toLowerCase() === wanted);
+  if (same !== undefined || wanted.length < 3) return same ?? nearest(name, known);
+  return nearest(wanted, known) ?? known.find((other) => other.toLowerCase().includes(wanted));
 }

@@ -251,8 +251,8 @@ export const serverSettings = {
     kind: 'switch', fallback: false,
     flag: {
       names: ['--ui-sessions'],
-      help: 'Let the page show the chats that recua chat saved, and save its own beside them; for '
-        + 'clients on this machine or with an admin key',
+      help: 'Let the page show the chats that recua chat saved, and move its own there if the user '
+        + 'says so; for clients on this machine or with an admin key',
     },
   },
   /** A file with the models to serve. */

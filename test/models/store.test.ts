@@ -127,7 +127,7 @@ t.test('findModel() suggests near names, and pull for a name that the hub may ha
   const folder = t.testdir({ empty: {} });
   const places = await fill(folder);
   const options = { folder: join(folder, 'empty'), places };
-  await t.rejects(findModel('tinny', options), { message: /Did you mean tiny\?/ });
+  for (const name of ['tinny', 'TINY', 'tiny:latest']) await t.rejects(findModel(name, options), { message: /Did you mean tiny\?/ });
   await t.rejects(findModel('acme/solo-GUFF', options), { message: /Did you mean acme\/solo-GGUF\? To see its files and download one: recua pull acme\/solo-GUFF/ });
   await t.rejects(findModel('someone/else', options), { message: /To see its files and download one: recua pull someone\/else$/ });
   await t.rejects(findModel('someone/else:Q4_0', options), { message: /To download it: recua pull someone\/else:Q4_0$/ });

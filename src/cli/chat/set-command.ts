@@ -44,7 +44,7 @@ export async function set(chat: Dialogue, operand: string): Promise<void> {
     const known = things.map((one) => one.name);
     const near = nearest(name, [...known, 'stop', ...parameters.flatMap((one) => [one.name, ...one.others])]);
     const meant = near === undefined ? '' : ` Did you mean /set ${near}?`;
-    throw misuse(`There is nothing called ${JSON.stringify(name)} to set.${meant} There are ${known.join(', ')}.`);
+    throw misuse(`There is nothing called ${JSON.stringify(name)} to set.${meant} There are ${known.join(', ')}, and parameters such as temperature.`);
   }
   if (thing.operand === '' && rest !== '') throw misuse(`/set ${name} takes nothing after it, got ${JSON.stringify(rest)}.`);
   await thing.set(chat, rest);

@@ -68,7 +68,7 @@ export const cp = command({
 async function give(named: NamedModel, asJson: boolean): Promise<number> {
   const { alias: name, model, repo, file } = named;
   await print(asJson ? `${JSON.stringify(objectOf(named), null, 2)}\n`
-    : `${plain(`${name} names ${model ?? repo} now (${repo}/${file}); nothing was copied.`)}\nTry: recua run ${shellWord(plain(name))} -p "Hello"\n`);
+    : `${plain(`${name} is now a name of ${model ?? repo} (${repo}/${file}).`)}\nTry: recua run ${shellWord(plain(name))} -p "Hello"\n`);
   return 0;
 }
 

@@ -1,4 +1,5 @@
 // `recua pull <repo>`: lists the models of a hub repository, or downloads one into the cache.
+import { stat } from 'node:fs/promises';
 import { RecuaError } from '../../errors.js';
 import { readRate, sizeText } from '../../models/byte-size.js';
 import { download, storedBytes } from '../../models/download/download.js';
@@ -71,6 +72,7 @@ export const pull = command({
     const [name, ...surplus] = operands;
     if (name === undefined) throw misuse('Expected a repository: recua pull <owner/repo>, such as recua pull bartowski/Llama-3.2-1B-Instruct-GGUF:Q4_K_M.');
     if (surplus.length > 0) throw misuse(`Expected one repository, got also ${surplus.join(' ')}.`);
+    if (/\.gguf$/i.test(name) && await stat(name).then((found) => found.isFile(), () => false)) throw misuse(`${name} is a file of this machine. To add it to the store: recua import ${shellWord(name)}`);
     const hub = await Hub.fromEnvironment(process.env, saySetback);
     const request = readRequest(name, values, hub);
     if (request.word === undefined) {

@@ -3,6 +3,7 @@ import { makeConfig } from '../../settings/config.js';
 import type { Answerer } from '../answering/answerer.js';
 import { asksForOwnEngine, localFlag, openAnswerer, sayServer } from '../answering/open.js';
 import { markUsed } from '../../models/store.js';
+import { shellWord } from '../../models/names/shell-word.js';
 import { findAndRead } from '../answering/find-model.js';
 import { answerFlags, makeRequest, readConstraint } from '../flags/answer-flags.js';
 import { command } from '../command.js';
@@ -46,7 +47,7 @@ export const run = command({
     await markUsed(model);
     const config = makeConfig({ ...await engineConfig(values), parallel: 1, model: model.path });
     const stop = watchSignals();
-    const prompt = await readPrompt(asked, mostTextBytes(file, config.contextSize), stop.signal, 'in quotes after the model, with -p <text>');
+    const prompt = await readPrompt(asked, mostTextBytes(file, config.contextSize), stop.signal, 'in quotes after the model, with -p <text>', ` To chat: recua chat ${shellWord(name)}`);
     const request = makeRequest([
       ...(values.system === '' ? [] : [{ role: 'system' as const, content: values.system }]),
       { role: 'user', content: prompt },

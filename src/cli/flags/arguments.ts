@@ -88,7 +88,11 @@ function spellOut(command: string, flags: Flags, argv: readonly string[]): strin
   return words;
 }
 
+/** Commands whose model is an operand, unlike in llama.cpp's programs and in recua api. */
+const takeModels: ReadonlySet<string> = new Set(['run', 'chat', 'show', 'load', 'unload']);
+
 function unknownFlag(command: string, name: string, known: readonly string[]): Error {
+  if (takeModels.has(command) && (name === '-m' || name === '--model')) return misuse(`recua ${command} has no flag ${name}: give the model without one, as in recua ${command} <model>`);
   // A name that breaks off, such as --ctx, is closer than any other.
   const whole = name.length > leastPrefix ? known.filter((one) => one.startsWith(name)) : [];
   const near = whole.length > 0 && whole.length <= mostMeant ? whole.join(' or ') : nearest(name, known);

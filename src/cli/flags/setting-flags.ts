@@ -62,6 +62,7 @@ export function settingFlags<T extends Settings>(table: T): SettingFlags<T> {
 /** The variable behind `--api-key "$KEY"` may be unset: nobody means a server without keys. */
 function full({ names: [name], value }: Flag<string>, given: string): string {
   if (given.trim() === '') throw misuse(`Expected a ${value} behind ${name}, got an empty text.`);
+  if (/^(true|false)$/i.test(given.trim())) throw misuse(`Expected a ${value} behind ${name}, got ${given.trim()}. A server without keys is one that was started without ${name}.`);
   return given;
 }
 

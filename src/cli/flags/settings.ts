@@ -83,7 +83,8 @@ export class FlagSettings {
         const flag = allFlags(commands).find((one) => !one.perCall && settingNames(one).includes(key));
         if (flag) readJson(flag, value, place(path, '', key));
       }
-      if (!command) throw badConfig(`${path}: expected the name of a command with flags for the section ${quote(key)}.${suggestion(key, [...places.keys()])}`);
+      const inner = [...places.keys()].find((place) => place.startsWith(`${key} `));
+      if (!command) throw badConfig(`${path}: the section ${quote(key)} is not named after a command with flags.${inner === undefined ? suggestion(key, [...places.keys()]) : ` Did you mean ${quote(inner)}?`}`);
       for (const inner of Object.keys(value)) checkKey(path, key, inner, Object.values(command.flags), []);
       sections.set(key, new Map(Object.entries(value)));
     }

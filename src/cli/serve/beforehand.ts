@@ -7,13 +7,14 @@ import { socketPath } from '../../settings/address.js';
 import { TlsFiles } from '../../server/access/tls-files.js';
 import { listenLocally } from '../../server/local-socket.js';
 import { describePortInUse } from './port-owner.js';
-import { checkedModels } from './start.js';
+import { checkedServing } from './start.js';
 import type { StartRequest } from './start.js';
 import type { ServerRecord } from './state-file.js';
 
 /** Throws what the new server would fail with. `old`: the record of the old one. */
 export async function checkBeforehand(request: StartRequest, old: ServerRecord): Promise<void> {
-  await checkedModels(request);
+  const { defaultFailure } = await checkedServing(request);
+  if (defaultFailure !== undefined) throw defaultFailure;
   const { values } = request;
   await TlsFiles.open(values, () => undefined);
   const path = socketPath(values.host);

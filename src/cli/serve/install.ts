@@ -12,7 +12,7 @@ import { homeFolder } from '../../system/home-folder.js';
 import { readModelsFile } from '../flags/models-file.js';
 import { canSet, fileBounds, hasManager, plainBounds } from './sandbox.js';
 import { launchdAgent, systemdUnit, type Service } from './service-file.js';
-import { checkedModels, fileKeys, mainPath, placeVariables, type StartRequest } from './start.js';
+import { checkedServing, fileKeys, mainPath, placeVariables, type StartRequest } from './start.js';
 
 /** What is written where, how to enable it, and how to stop it. */
 interface Target {
@@ -52,7 +52,7 @@ function target(platform = process.platform): Target {
 export async function install({ names, values, given }: StartRequest, { printed, force }: { printed: boolean; force: boolean }): Promise<number> {
   const { path, text, enable, isSystemd } = target();
   if (given.has('apiKey')) throw misuse('An API key does not belong in a file that others may read: put it in a file of your own and give that with --api-key-file.');
-  await checkedModels({ names, values });
+  await checkedServing({ names, values });
   const whole = { ...values, ...Object.fromEntries(fileKeys.map((key) => [key, values[key] === '' ? '' : resolve(values[key])])) };
   const flags = Object.entries<Flag<unknown>>(serverFlags).filter(([key]) => given.has(key as keyof typeof values) && key !== 'model');
   const folder = process.cwd();

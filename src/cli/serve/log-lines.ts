@@ -42,6 +42,11 @@ export function messageOf(line: string): string {
   return fieldOf(line, 'msg') ?? line.replace(/^\S+ \S+ +/, '');
 }
 
+/** Whether the line has the level `warn`. */
+export function isWarning(line: string): boolean {
+  return (fieldOf(line, 'level') ?? /^\S+ (\S+) /.exec(line)?.[1]) === 'warn';
+}
+
 /** A string field of a line of JSON; undefined if there is none, or if the line is not JSON. */
 export function fieldOf(line: string, name: string): string | undefined {
   try {

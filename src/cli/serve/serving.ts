@@ -51,6 +51,8 @@ export interface Serving {
   record: ServerRecord['model'];
   /** For the log. */
   title: string;
+  /** Why requests that name no model would fail; undefined if they would not. */
+  defaultFailure?: unknown;
   open(output: Output, config: Config): OpenServing;
 }
 
@@ -119,12 +121,13 @@ function stateFolder({ slotSavePath }: Config): string | undefined {
 
 function severalServing(models: SeveralModels, config: Config): Serving {
   const { maxModels, maxMemoryBytes } = config;
-  const { catalogue, defaultsOf, files, preload, only, names, devices, onWarning } = models;
+  const { catalogue, defaultsOf, files, preload, only, names, devices, defaultFailure, onWarning } = models;
   const others = files.chosen.length - preload.length;
   const title = preload.length > 0 ? `${preload.join(', ')}${others > 0 ? ` and ${others} more on demand` : ''}` : 'models on demand';
   return {
     record: { name: only?.unlisted[0] ?? only?.id ?? '', path: only?.path ?? '', id: only?.id ?? title, names },
     title,
+    defaultFailure,
     open(output, { logLevel }) {
       // The spare process is not allowed to write where these models keep their conversations.
       dropSpare();

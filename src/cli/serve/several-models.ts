@@ -33,6 +33,8 @@ export interface SeveralModels {
   only: StoredModel | undefined;
   /** GPUs that at least one model may use. */
   devices: readonly Device[];
+  /** Why the default model of the models file cannot be used; undefined if it can. */
+  defaultFailure: unknown;
   /** Says from now on what is wrong with single models, beginning with what is known already. */
   onWarning(warn: (text: string) => void): void;
 }
@@ -50,6 +52,7 @@ export async function severalModels({ names, file, config }: SeveralOptions): Pr
   const chosen: StoredModel[] = [];
   const anywhere: string[] = [];
   const failures: unknown[] = [];
+  let defaultFailure: unknown;
   // There is no log yet.
   const early: string[] = [];
   let warn = (text: string): void => void early.push(text);
@@ -58,6 +61,7 @@ export async function severalModels({ names, file, config }: SeveralOptions): Pr
     const { model, own } = await check(name, file, (places) => (inventory ??= readInventory(places))).catch((thrown: unknown) => {
       if (names.length > 0 || !file) throw thrown;
       failures.push(thrown);
+      if (name === file.default) defaultFailure = thrown;
       warn(`This model is not served until you fix this: ${(thrown as Error).message}`);
       return failedModel(thrown, name, file);
     });
@@ -85,6 +89,7 @@ export async function severalModels({ names, file, config }: SeveralOptions): Pr
     names: anywhere,
     only: chosen.length === 1 && !isWholeStore ? chosen[0] : undefined,
     preload: names.length > 0 ? chosen.map(({ id }) => id) : chosen.filter(({ id, problem }) => settings.get(id)?.pinned && !problem).map(({ id }) => id),
+    defaultFailure,
     onWarning(then) {
       for (const text of early.splice(0)) then(text);
       warn = then;

@@ -30,7 +30,8 @@ import { reachable } from '../servers/connection.js';
 import { recuaVersion } from '../commands/version.js';
 import { askHealth } from './health.js';
 import { curlLine, servingOf } from './serving.js';
-import { endOf, messageOf } from './log-lines.js';
+import type { Serving } from './serving.js';
+import { endOf, isWarning, messageOf } from './log-lines.js';
 import type { LogEnd } from './log-lines.js';
 import { readRecord } from './state-file.js';
 import type { ServePlaces, ServerRecord } from './state-file.js';
@@ -61,12 +62,12 @@ interface Wanted extends StartRequest {
  * What such a server would serve. Finds and checks the models, reads the models file, and checks
  * the keys and who may visit.
  */
-export async function checkedModels({ names, values }: Pick<StartRequest, 'names' | 'values'>): Promise<ServerRecord['model']> {
+export async function checkedServing({ names, values }: Pick<StartRequest, 'names' | 'values'>): Promise<Pick<Serving, 'record' | 'defaultFailure'>> {
   await refusePipes(values);
   const config = makeConfig({ ...await settingValues(configSettings, values), model: '' });
   ApiKeys.read({ keys: config.apiKey, file: config.apiKeyFile });
   new Visitors(config);
-  return (await servingOf(names, config)).record;
+  return await servingOf(names, config);
 }
 
 /** A pipe gives its text once, here; the server itself, and each restart, would find it empty. */
@@ -83,7 +84,7 @@ export async function startServer(places: ServePlaces, request: StartRequest, he
   const path = socketPath(request.values.host);
   const host = path === undefined ? request.values.host : `unix:${resolve(path)}`;
   const values: ServerValues = { ...request.values, host, ...Object.fromEntries(files) as Partial<ServerValues> };
-  const wanted: Wanted = { ...request, values, served: await checkedModels(request) };
+  const wanted: Wanted = { ...request, values, served: (await checkedServing(request)).record };
 
   let child: ChildProcess | undefined;
   const stop = watchSignals(() => {
@@ -246,7 +247,11 @@ async function becomeReady(child: ChildProcess, places: ServePlaces, wanted: Wan
         if (health?.status === 'ok' && record.state === 'running') {
           line?.end();
           say(`Recua serves ${record.model.id} at ${record.url} (pid ${child.pid})`);
-          for (const text of (await freshLines(logOf(places, wanted), before)).map(messageOf)) if (/^(\S+: )?(Note|Warning): /.test(text)) say(text);
+          for (const line of await freshLines(logOf(places, wanted), before)) {
+            const text = messageOf(line);
+            if (/^(\S+: )?(Note|Warning): | tokens of context\b/.test(text)) say(text);
+            else if (isWarning(line)) say(`Warning: ${text}`);
+          }
           if (wanted.values.ui && record.port !== 0) say(`In a browser: ${reachable(record.url)}/`);
           say(`Try: ${record.model.path === '' ? `recua ps --all, recua load <model>` : curlLine(record.url, wanted.values.apiKey !== '' || wanted.values.apiKeyFile !== '', wanted.values.tlsCert)}`);
           say('To stop it: recua serve stop');

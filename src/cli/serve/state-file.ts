@@ -1,7 +1,7 @@
 // The state file of the managed server, which the server itself writes while it runs. A reader
 // trusts it only after checking that the process it names is still the same process. Written by
 // `recua api --state-file`; read by the commands of `recua serve`.
-import { lstatSync, readFileSync, renameSync } from 'node:fs';
+import { existsSync, lstatSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import writeFileAtomic from 'write-file-atomic';
 import type { Offload } from '../../engine/protocol.js';
@@ -125,7 +125,10 @@ export function retire(path: string, identity: ProcessIdentity): void {
   try {
     // Reading a pipe might never end.
     const record = lstatSync(path).isFile() ? parse(readFileSync(path, 'utf8')) : undefined;
-    if (record && sameProcess(record.identity, identity)) renameSync(path, lastOf(path));
+    if (!record || !sameProcess(record.identity, identity)) return;
+    // A start that failed is not what a restart means.
+    if (record.state === 'starting' && existsSync(lastOf(path))) rmSync(path);
+    else renameSync(path, lastOf(path));
   } catch { /* Another process did it already. */ }
 }
 

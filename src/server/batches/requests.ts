@@ -100,7 +100,7 @@ function readRequest(bytes: Buffer, endpoint: string): { customId: string; body:
   const customId = line.name('custom_id', mostIdLength);
   line.word('method', ['POST']);
   const url = line.string('url');
-  if (url !== endpoint) throw wrongValue('url', `${endpoint}, the endpoint of the batch`, url);
+  if (url !== endpoint) throw wrongValue('url', `the endpoint of the batch, ${endpoint},`, url);
   const body = line.object('body');
   if (body === undefined) throw wrongType('body', 'an object', undefined);
   for (const name of ['stream', 'background']) {

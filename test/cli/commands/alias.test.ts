@@ -17,8 +17,8 @@ t.test('alias and cp give a stored model a second name, and copy nothing', async
   const call = homeOf(folder);
   t.match(await call('alias'), { code: 0, stdout: '', stderr: 'There are no aliases. To add one: recua alias <name> <model>\n' });
   const before = statSync(join(folder, 'hub')).mtimeMs;
-  t.match(await call('alias', 'toys', 'acme/toy'), { code: 0, stdout: 'toys names acme/toy now (acme/toy/toy-Q8_0.gguf); nothing was copied.\nTry: recua run toys -p "Hello"\n' });
-  t.match(await call('cp', 'toys', 'again'), { code: 0, stdout: /^again names acme\/toy now/ });
+  t.match(await call('alias', 'toys', 'acme/toy'), { code: 0, stdout: 'toys is now a name of acme/toy (acme/toy/toy-Q8_0.gguf).\nTry: recua run toys -p "Hello"\n' });
+  t.match(await call('cp', 'toys', 'again'), { code: 0, stdout: /^again is now a name of acme\/toy/ });
   t.equal(statSync(join(folder, 'hub')).mtimeMs, before);
   t.match(await call('run', 'again', '-p', 'Hi', '-n', '2', '-q'), { code: 0 });
   t.equal((await call('alias')).stdout, 'ALIAS  MODEL     STATE\nagain  acme/toy\ntoys   acme/toy\n');

@@ -1,4 +1,5 @@
 import t from 'tap';
+import { builtinPath } from '#recua/models/store.js';
 import { spawn } from '@lydell/node-pty';
 import { totalmem } from 'node:os';
 import { join } from 'node:path';
@@ -162,6 +163,7 @@ t.test('wrong calls are refused before any request', async (t) => {
   const hub = await FakeHub.start(t, repos());
   const folder = t.testdir();
   const cases: [args: string[], says: RegExp][] = [
+    [[builtinPath], /builtin\.gguf is a file of this machine\. To add it to the store: recua import /],
     [[], /Expected a repository: recua pull <owner\/repo>/],
     [['owner/model', 'more'], /Expected one repository, got also more/],
     [['owner/model', '--force'], /Expected a file to download with --force: recua pull owner\/model --file <name>/],

@@ -40,7 +40,7 @@ t.test('run --verbose ends with the speed', async (t) => {
 });
 
 t.test('run without a prompt exits 2', async (t) => {
-  t.match(await recua(['run', 'builtin'], ''), { code: 2, stdout: '', stderr: /Expected a prompt/ });
+  t.match(await recua(['run', 'builtin'], ''), { code: 2, stdout: '', stderr: /Expected a prompt[^\n]*To chat: recua chat builtin\n/ });
   t.match(await recua(['run'], 'Hello'), { code: 2, stderr: /Expected a model/ });
   t.match(await recua(['run', 'builtin', 'Hello', '-p', 'Hello']), { code: 2, stderr: /after the model or with -p, got both/ });
 });

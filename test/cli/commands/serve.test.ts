@@ -65,7 +65,7 @@ t.test('serve start -m returns when the server is ready; status reports everythi
 for (const format of ['text', 'json']) t.test(`serve start prints the notes about the model that the ${format} log has`, async (t) => {
   const home = makeHome(t);
   const started = await home.serve('start', 'builtin', ...small, '--ctx-size', '16384', '--log-format', format);
-  t.match(started, { code: 0, stderr: /^Recua serves builtin .*\nNote: The context is 4096 tokens, which the model was trained on, not the 16384 asked for\.\n/m });
+  t.match(started, { code: 0, stderr: /^Recua serves builtin .*\n.*: 4096 tokens of context for each of 2 requests at once\nNote: The context is 4096 tokens, which the model was trained on, not the 16384 asked for\.\n/m });
   t.equal((await home.serve('stop')).code, 0);
   const again = await home.serve('start', 'builtin', ...small);
   t.notMatch(again.stderr, /Note:/, 'those of an earlier server are not repeated');
@@ -141,6 +141,12 @@ t.test('serve start works without a model, with several, and with a models file'
   t.match(await home.serve('status'), { stdout: /^Loaded +tiny \(loaded\), 1 not loaded$/m });
   t.match(await inFolder('restart', '--models', 'none.json'), { code: 1, stderr: /none\.json cannot be read/ });
   t.equal((await status(home)).code, 0, 'a wrong file does not stop the old server');
+
+  writeFileSync(join(home.folder, 'damaged.json'), JSON.stringify({ default: 'tiny', models: { tiny: { model: 'nine.gguf' }, other: { model: 'builtin' } } }));
+  t.match(await inFolder('restart', '--models', 'damaged.json'), { code: 1, stderr: /^recua: [^\n]*damaged\.json, model "tiny": There is no model/ });
+  t.strictSame(await states(), ['other unloaded', 'tiny loaded'], 'nor does a default model that is not there');
+  t.match(await home.serve('stop'), { code: 0 });
+  t.match(await inFolder('start', '--models', 'damaged.json', ...small), { code: 0, stderr: /^Warning: This model is not served until you fix this: [^\n]*nine/m });
   t.match(await home.serve('stop'), { code: 0 });
 });
 
@@ -310,6 +316,9 @@ t.test('a restart that could not work leaves the old server running', async (t) 
   await home.serve('stop');
   t.match(await home.serve('restart', '--port', taken), { code: 1 });
   t.match(await home.serve('restart'), { code: 0, stderr: /Recua serves builtin at/ });
+  await home.serve('stop');
+  t.match(await home.serve('start', ...small, '--port', taken), { code: 1 });
+  t.match(await home.serve('restart'), { code: 0, stderr: /Recua serves builtin at/ }, 'a start that failed is not what a restart means');
 });
 
 t.test('a pipe is refused: it could not be read again', async (t) => {

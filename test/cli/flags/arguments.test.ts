@@ -46,6 +46,7 @@ t.test('readArguments() reads switches, and the last value of a repeated flag', 
 
 t.test('an empty key is refused', (t) => {
   for (const empty of ['', ' ']) t.throws(() => settingFlag(configSettings.apiKey).read(empty), { code: 'invalid_usage', message: /a key behind --api-key, got an empty text/ });
+  t.throws(() => settingFlag(configSettings.apiKey).read('false'), { code: 'invalid_usage', message: /got false\. A server without keys is one/ });
   t.end();
 });
 
@@ -55,6 +56,7 @@ t.test('readArguments() leaves everything after -- and a lone - as operands, as 
 });
 
 const wrong: [string[], RegExp][] = [
+  [['-m', 'tiny'], /run has no flag -m: give the model without one, as in recua run <model>/],
   [['--max', '3'], /run has no flag --max\. Did you mean --max-tokens\?/],
   [['--gram', '3'], /run has no flag --gram\. Did you mean --grammar or --grammar-file\?/],
   [['--gpu-layer', '3'], /run has no flag --gpu-layer\. Did you mean --gpu-layers\?/],
