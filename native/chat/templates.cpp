@@ -6,6 +6,7 @@
 #include "chat/templates.h"
 
 #include "chat/forced_call.h"
+#include "grammar/piece_tree.h"
 
 #include "chat-auto-parser.h"
 #include "jinja_bounds.h"
@@ -243,7 +244,10 @@ RenderedChat Templates::make(const common_chat_templates_inputs &inputs, const s
   shape->params.parser = {};
   for (const auto &text : shape->params.preserved_tokens) {
     const auto ids = common_tokenize(vocab, text, false, true);
-    if (ids.size() == 1) shape->preserved_ids.push_back(ids[0]);
+    // Some texts are a control token with what comes before or after it.
+    for (const llama_token id : ids) {
+      if (ids.size() == 1 || token_bytes(vocab, id, false).empty()) shape->preserved_ids.push_back(id);
+    }
   }
   return {std::move(prompt), shape};
 }

@@ -250,7 +250,7 @@ function revisionsOf(repoName: RepositoryName | undefined, repos: readonly Cache
   return ` Of ${repo.repo} the store has no revision ${repoName!.revision!}, only ${known.join(', ')}.`;
 }
 
-/** Other case, a part of one name only, or `:latest`, as Ollama's users write, are no other name. */
+/** Other case, or `:latest` as Ollama's users write, is the same name; a part of one is near it. */
 function nearestName(name: string, known: readonly string[]): string | undefined {
   const wanted = name.toLowerCase().replace(/:latest$/, '');
   const same = known.find((other) => other.toLowerCase() === wanted);

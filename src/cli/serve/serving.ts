@@ -52,7 +52,7 @@ export interface Serving {
   /** For the log. */
   title: string;
   /** Why requests that name no model would fail; undefined if they would not. */
-  defaultFailure?: unknown;
+  defaultFailure?: Error | undefined;
   open(output: Output, config: Config): OpenServing;
 }
 

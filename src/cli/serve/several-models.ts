@@ -34,7 +34,7 @@ export interface SeveralModels {
   /** GPUs that at least one model may use. */
   devices: readonly Device[];
   /** Why the default model of the models file cannot be used; undefined if it can. */
-  defaultFailure: unknown;
+  defaultFailure: Error | undefined;
   /** Says from now on what is wrong with single models, beginning with what is known already. */
   onWarning(warn: (text: string) => void): void;
 }
@@ -52,7 +52,7 @@ export async function severalModels({ names, file, config }: SeveralOptions): Pr
   const chosen: StoredModel[] = [];
   const anywhere: string[] = [];
   const failures: unknown[] = [];
-  let defaultFailure: unknown;
+  let defaultFailure: Error | undefined;
   // There is no log yet.
   const early: string[] = [];
   let warn = (text: string): void => void early.push(text);
@@ -61,7 +61,7 @@ export async function severalModels({ names, file, config }: SeveralOptions): Pr
     const { model, own } = await check(name, file, (places) => (inventory ??= readInventory(places))).catch((thrown: unknown) => {
       if (names.length > 0 || !file) throw thrown;
       failures.push(thrown);
-      if (name === file.default) defaultFailure = thrown;
+      if (name === file.default) defaultFailure = thrown as Error;
       warn(`This model is not served until you fix this: ${(thrown as Error).message}`);
       return failedModel(thrown, name, file);
     });

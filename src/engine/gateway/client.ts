@@ -2,15 +2,15 @@
 // engine/gateway/requests. When the process dies, the next one continues all of them; a request
 // that kills processes fails with `model_crashed` (engine/gateway/suspects).
 import { RecuaError } from '../../errors.js';
-import type { Engine, EngineSettings, EngineState } from '../api.js';
+import type { EngineSettings, EngineState } from '../api.js';
 import { ProofGate } from '../proof/gate.js';
+import { TokenRate } from './activity.js';
 import { EngineRequests, isAboutKv, type PendingRequest } from './requests.js';
 import { Child } from './child.js';
 import { engineEntry, entryPath, wantedOf, type Wanted } from './spare-process.js';
 import { Suspects } from './suspects.js';
 import type { EngineOptions, EngineStatus, FromEngine, LogLevel, ModelDescription } from '../protocol.js';
 import { ownInstallation } from '../../system/installation.js';
-import { TokenRate } from './token-rate.js';
 import { defaultWatch, Watch, type Part, type WatchPolicy } from './watch.js';
 
 export interface ClientSettings extends EngineSettings {
@@ -56,7 +56,7 @@ const lastLines = 5;
 const crashWords = /GGML_|\bggml[-_]|^llama_|CUDA|^libgomp:|terminate called|what\(\):|Assertion|\.(?:c|h|cc|cpp|cu|cuh|m|mjs|js):\d+|^\s+at |FATAL|out of memory|Segmentation/;
 
 /** Starts the engine process and returns at once; `ready()` and `state` show the progress. */
-export function startEngine(options: EngineOptions, settings: ClientSettings = {}): Engine {
+export function startEngine(options: EngineOptions, settings: ClientSettings = {}): EngineRequests {
   return new EngineClient(options, settings);
 }
 

@@ -10,9 +10,9 @@ import type { Lease, LeaseOptions, ModelPool, ModelState, PoolModel } from '../p
 import { SleepCache } from '../sleep/sleep-cache.js';
 import { shareOfStash } from '../stash-budget.js';
 import { activityOf } from './activity.js';
-import type { Catalogue, CatalogueModel } from './catalogue.js';
+import type { Catalogue, CatalogueModel, PoolSettings } from './catalogue.js';
+import { LentEngine } from './lent-engine.js';
 import { freeBytes, memoryForModels, ownBytes } from './memory-use.js';
-import type { PoolSettings } from './pool-settings.js';
 import { refusalError } from './refusal-error.js';
 import { ServedModel } from './served-model.js';
 
@@ -160,9 +160,15 @@ class EnginePool implements ModelPool {
     return served;
   }
 
-  async #ask(model: CatalogueModel, { client, keepAliveMs, signal, onWait }: LeaseOptions, explicit: boolean): Promise<Lease> {
+  async #ask(model: CatalogueModel, options: LeaseOptions, explicit: boolean): Promise<Lease> {
     const served = this.#serve(model);
-    const entry = this.#leases.model(model.id);
+    return await this.#granted(served, options, { explicit }, (request) => this.#lease(served, request, options));
+  }
+
+  /** Resolves to what `take` makes of the request's id once the request has the model. */
+  async #granted<T>(served: ServedModel, { client, keepAliveMs, signal, onWait }: LeaseOptions, kind: { explicit?: boolean; again?: boolean }, take: (request: number) => T): Promise<T> {
+    const { id } = served;
+    const entry = this.#leases.model(id);
     // Read the file before each load, not while the model is loaded and takes requests.
     const planned = entry && (takesRequests(entry) || (entry.waiting.length > 0 && !entry.failure));
     if (!planned) await (served.planning ??= this.#plan(served));
@@ -177,21 +183,21 @@ class EnginePool implements ModelPool {
       const abort = (): void => {
         settle();
         reject(cancelled());
-        this.#tell({ kind: 'cancel', model: model.id, request });
+        this.#tell({ kind: 'cancel', model: id, request });
       };
       signal?.addEventListener('abort', abort, { once: true });
       this.#pending.set(request, {
         served, onWait,
         granted: () => {
           settle();
-          resolve(this.#lease(served, request));
+          resolve(take(request));
         },
         refused: (error) => {
           settle();
           reject(error);
         },
       });
-      this.#tell({ kind: 'request', model: model.id, request, client, keepAliveMs, explicit });
+      this.#tell({ kind: 'request', model: id, request, client, keepAliveMs, ...kind });
       if (this.#pending.has(request)) onWait?.(this.#state(served));
     });
   }
@@ -209,16 +215,33 @@ class EnginePool implements ModelPool {
     }
   }
 
-  #lease(served: ServedModel, request: number): Lease {
+  #lease(served: ServedModel, granted: number, options: LeaseOptions): Lease {
     const { engine, known, id } = served;
-    let released = false;
+    const { mayMove = false, onWait: _, ...asker } = options;
+    let request: number | undefined = granted;
+    let isOver = false;
+    const give = (): void => {
+      served.lent.delete(lent);
+      if (request === undefined) return;
+      this.#tell({ kind: 'release', model: id, request });
+      request = undefined;
+      this.#measure(served);
+    };
+    const lent = new LentEngine(engine!, async () => {
+      give();
+      return await this.#granted(served, asker, { again: true }, (next) => {
+        request = next;
+        if (isOver) give();
+        else served.lent.add(lent);
+        return served.engine!;
+      });
+    });
+    if (mayMove) served.lent.add(lent);
     return {
-      id, engine: engine!, model: known!,
+      id, engine: mayMove ? lent : engine!, model: known!,
       release: () => {
-        if (released) return;
-        released = true;
-        this.#tell({ kind: 'release', model: id, request });
-        this.#measure(served);
+        isOver = true;
+        give();
       },
     };
   }
@@ -288,8 +311,10 @@ class EnginePool implements ModelPool {
     const served = this.#served.get(command.model)!;
     if (command.kind === 'load') this.#load(served);
     else if (command.kind === 'unload') void this.#unload(served);
+    else if (command.kind === 'recall') served.engine?.recall(served.lent);
     else if (command.kind === 'grant') {
       const pending = this.#pending.get(command.request);
+      served.engine?.endRecall();
       if (pending) pending.granted();
       else this.#tell({ kind: 'release', model: command.model, request: command.request });
     } else this.#pending.get(command.request)?.refused(refusalError(command.model, command.why));
@@ -364,13 +389,8 @@ function takesRequests({ phase, draining, stopFrom }: Readonly<ModelEntry>): boo
   return (phase === 'loading' || phase === 'ready') && !draining && stopFrom === undefined;
 }
 
-function stopping(): RecuaError {
-  return new RecuaError('shutting_down', 'The server is stopping and takes no new work.');
-}
-
-function cancelled(): RecuaError {
-  return new RecuaError('cancelled', 'The request was cancelled.');
-}
+const stopping = (): RecuaError => new RecuaError('shutting_down', 'The server is stopping and takes no new work.');
+const cancelled = (): RecuaError => new RecuaError('cancelled', 'The request was cancelled.');
 
 /** The state of a model whose file the pool has not read. */
 function withoutPlan({ problem }: CatalogueModel): ModelState {

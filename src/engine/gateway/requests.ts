@@ -1,10 +1,10 @@
 // The pending requests of an engine: ids, cancelling, and events → answers. The common base of
 // engine/gateway/client (over a child process) and engine/in-process/local (in this process), which
 // implement how a message reaches the engine.
-import { randomInt } from 'node:crypto';
 import { RecuaError } from '../../errors.js';
-import { AnswerSoFar } from './answer-so-far.js';
 import { RunningAnswer } from './answer.js';
+import type { Lent } from './lent-engine.js';
+import { PendingRequest } from './pending-request.js';
 import { checkEvent } from './checked-message.js';
 import { gaveWay, whoGivesWay } from '../give-way.js';
 import type { Answer, Embedded, Engine, EngineState, Released, Reranked } from '../api.js';
@@ -12,126 +12,18 @@ import type {
   Asker, ChatRequest, CompletionRequest, Delta, EmbedRequest, EngineEvent, ModelDescription, Rendered, RequestMessage, RerankRequest, SavedState,
 } from '../protocol.js';
 
-/** Longer texts (in characters) are dropped once an engine process has begun to work on them. */
-const mostKept = 4 * 2 ** 20;
-
-/** A request that the engine has, or will have after a restart. */
-export class PendingRequest {
-  readonly id: number;
-  readonly type: RequestMessage['type'];
-  readonly client: string;
-  /** See `Asker`. */
-  readonly follows: boolean;
-  /** The current engine process has it … */
-  sent = false;
-  /** … and has accepted the prompt as valid and fitting … */
-  accepted = false;
-  /** … and has begun its first step. */
-  begun = false;
-  /** Processes in a row that died while they worked on it, without progress in between. */
-  deaths = 0;
-  /** Tokens of its answer when the last of them died. */
-  lengthAtDeath = 0;
-  /** The record of a generating request. */
-  readonly soFar: AnswerSoFar | undefined;
-  readonly event: (event: EngineEvent) => void;
-  readonly fail: (error: RecuaError) => void;
-  readonly #released: Released;
-  #message: RequestMessage | undefined;
-  /** Copies that were sent but still wait for the pipe, in this process. */
-  #onTheWay = 0;
-
-  constructor(message: RequestMessage, event: PendingRequest['event'], fail: PendingRequest['fail'], released: Released) {
-    this.id = message.id;
-    this.type = message.type;
-    const { client = '', follows = false }: Partial<Asker> = ('request' in message ? message.request : message as { asker?: Asker }).asker ?? {};
-    this.client = client;
-    this.follows = follows;
-    if (message.type === 'chat' || message.type === 'complete') this.soFar = new AnswerSoFar(message.request);
-    this.#message = seeded(message);
-    this.event = event;
-    this.fail = fail;
-    this.#released = released;
-  }
-
-  /**
-   * Passes the message to `send`, which calls back when no copy is left here. No-op once dropped.
-   * Returns why the message cannot be sent, if so.
-   */
-  deliver(send: (message: RequestMessage, gone: () => void) => void): RecuaError | undefined {
-    const message = this.#message;
-    if (!message) return undefined;
-    // It may have been asked for since the last process died.
-    if ('begun' in message && message.begun && this.soFar) message.begun.endsThinking = this.soFar.endsThinking;
-    this.sent = true;
-    this.#onTheWay++;
-    const gone = (): void => {
-      this.#onTheWay--;
-      this.#tellReleased();
-    };
-    try {
-      send(message, gone);
-    } catch (thrown) {
-      gone();
-      return new RecuaError('invalid_value', `The request cannot be sent to the engine process: ${(thrown as Error).message}`);
-    }
-    return undefined;
-  }
-
-  /** Changes the message for the next engine process, which has to continue the answer. */
-  resume(): void {
-    const message = this.#message;
-    if (!message || !this.soFar) return;
-    if (message.type === 'chat' || message.type === 'complete') message.begun = this.soFar.resume();
-  }
-
-  /** Undoes `resume`: the next engine process has another model, and begins the answer anew. */
-  startOver(): void {
-    this.soFar?.startOver();
-    if (this.#message && 'begun' in this.#message) this.#message.begun = undefined;
-  }
-
-  /** What the request asks for, without asker and seed; undefined once its text is dropped. */
-  get asked(): unknown {
-    if (!this.#message) return undefined;
-    if (!('request' in this.#message)) return { ...this.#message, id: 0, asker: undefined };
-    const { request } = this.#message;
-    return { ...request, asker: undefined, ...('sampling' in request ? { sampling: { ...request.sampling, seed: undefined } } : {}) };
-  }
-
-  /** Its text is kept, so it can be sent again. */
-  get isKept(): boolean {
-    return this.#message !== undefined;
-  }
-
-  /** Drops a long text, since the engine works on it now. */
-  dropLong(): void {
-    if (this.#message && lengthOf(this.#message) > mostKept) this.drop();
-  }
-
-  /** Drops the text: the request will not be sent again. */
-  drop(): void {
-    if (!this.#message) return;
-    this.#message = undefined;
-    this.#tellReleased();
-  }
-
-  #tellReleased(): void {
-    if (!this.#message && this.#onTheWay === 0) this.#released();
-  }
-}
-
 export abstract class EngineRequests implements Engine {
   /** In order of arrival. */
   protected readonly requests = new Map<number, PendingRequest>();
   #nextId = 1;
+  #recalls = false;
 
   abstract readonly state: EngineState;
   abstract readonly tokensPerSecond: number;
   abstract readonly crashes: number;
   abstract readonly pid: number | undefined;
   abstract ready(): Promise<ModelDescription>;
-  abstract close(drainMs?: number): Promise<void>;
+  abstract close(drainMs?: number, sleeps?: boolean): Promise<void>;
 
   /** Why no request can be accepted now; undefined if one can. */
   protected abstract refusal(): RecuaError | undefined;
@@ -145,20 +37,20 @@ export abstract class EngineRequests implements Engine {
   /** A call was added or settled. */
   protected changed(): void {}
 
-  chat(request: ChatRequest, signal?: AbortSignal, released?: Released): Answer {
-    return this.#answer((id) => ({ type: 'chat', id, request }), signal, released);
+  chat(request: ChatRequest, signal?: AbortSignal, released?: Released, lent?: Lent): Answer {
+    return this.#answer((id) => ({ type: 'chat', id, request }), signal, released, lent);
   }
 
-  complete(request: CompletionRequest, signal?: AbortSignal, released?: Released): Answer {
-    return this.#answer((id) => ({ type: 'complete', id, request }), signal, released);
+  complete(request: CompletionRequest, signal?: AbortSignal, released?: Released, lent?: Lent): Answer {
+    return this.#answer((id) => ({ type: 'complete', id, request }), signal, released, lent);
   }
 
-  embed(request: EmbedRequest, signal?: AbortSignal, released?: Released): Promise<Embedded> {
-    return this.#vectors((id) => ({ type: 'embed', id, request }), signal, released);
+  embed(request: EmbedRequest, signal?: AbortSignal, released?: Released, lent?: Lent): Promise<Embedded> {
+    return this.#vectors((id) => ({ type: 'embed', id, request }), signal, released, lent);
   }
 
-  async rerank(request: RerankRequest, signal?: AbortSignal, released?: Released): Promise<Reranked> {
-    const { vectors, tokenCounts } = await this.#vectors((id) => ({ type: 'rerank', id, request }), signal, released);
+  async rerank(request: RerankRequest, signal?: AbortSignal, released?: Released, lent?: Lent): Promise<Reranked> {
+    const { vectors, tokenCounts } = await this.#vectors((id) => ({ type: 'rerank', id, request }), signal, released, lent);
     // A head with several labels gives several numbers. The first is the score, as in llama-server.
     return { scores: Float32Array.from(vectors, (vector) => vector[0]!), tokenCounts };
   }
@@ -189,6 +81,27 @@ export abstract class EngineRequests implements Engine {
 
   async forget(): Promise<void> {
     await this.#ask((id) => ({ type: 'forget', id }));
+  }
+
+  /**
+   * From now on, requests that have the model lent and have not begun go to its next engine. Called
+   * when the model has to leave for another.
+   */
+  recall(all: Iterable<Lent>): void {
+    this.#recalls = true;
+    for (const lent of [...all].filter(mayMove)) {
+      for (const call of [...lent.calls]) {
+        this.requests.delete(call.id);
+        if (call.sent) this.withdraw(call.id);
+        call.move();
+      }
+    }
+    this.changed();
+  }
+
+  /** Requests may wait here again. */
+  endRecall(): void {
+    this.#recalls = false;
   }
 
   /** What the engine does not have yet, in the order of sending: answers that ran come first. */
@@ -269,6 +182,7 @@ export abstract class EngineRequests implements Engine {
     const call = this.requests.get(id);
     if (this.requests.delete(id)) this.changed();
     call?.drop();
+    call?.left();
     return call;
   }
 
@@ -285,41 +199,51 @@ export abstract class EngineRequests implements Engine {
     });
   }
 
-  #vectors(message: (id: number) => RequestMessage, signal: AbortSignal | undefined, released: Released | undefined): Promise<Embedded> {
+  #vectors(message: (id: number) => RequestMessage, signal?: AbortSignal, released?: Released, lent?: Lent): Promise<Embedded> {
     return new Promise((resolve, reject) => {
       this.#start(message, signal, released, reject, (event) => {
         if (event.kind !== 'embedded') return;
         const { vectors, dimensions, tokenCounts } = event;
         const split = Array.from(tokenCounts, (_, i) => vectors.subarray(i * dimensions, (i + 1) * dimensions));
         resolve({ vectors: split, tokenCounts });
-      });
+      }, lent);
     });
   }
 
-  #answer(message: (id: number) => RequestMessage, signal: AbortSignal | undefined, released: Released | undefined): Answer {
+  #answer(message: (id: number) => RequestMessage, signal?: AbortSignal, released?: Released, lent?: Lent): Answer {
     let cancel = (): void => {};
-    let known: number | undefined;
-    const answer = new RunningAnswer(() => cancel(), () => {
-      const call = known === undefined ? undefined : this.requests.get(known);
+    let known: { id: number; engine: EngineRequests } | undefined;
+    let endsThinking = false;
+    const endThinking = (): void => {
+      endsThinking = true;
+      const call = known?.engine.requests.get(known.id);
       if (call?.soFar) call.soFar.endsThinking = true;
-      if (call) this.endThinking(call.id);
-    });
+      if (call) known!.engine.endThinking(call.id);
+    };
+    const answer = new RunningAnswer(() => cancel(), endThinking);
     const fail = (error: RecuaError): void => answer.fail(error);
-    cancel = this.#start((id) => message(known = id), signal, released, fail, (event) => {
-      if (event.kind === 'accepted') answer.accept(event.promptTokens, event.position);
-      else if (event.kind === 'delta') answer.push(event.delta);
+    const make = (id: number, engine: EngineRequests): RequestMessage => {
+      known = { id, engine };
+      return message(id);
+    };
+    cancel = this.#start(make, signal, released, fail, (event) => {
+      if (event.kind === 'accepted') {
+        answer.accept(event.promptTokens, event.position);
+        // It was said to another engine.
+        if (endsThinking) endThinking();
+      } else if (event.kind === 'delta') answer.push(event.delta);
       else if (event.kind === 'done') {
         const { finishReason, usage, timings, seed, stop, warnings = [] } = event;
         answer.end({ finishReason, usage, timings, seed, stop, warnings });
       }
-    });
+    }, lent);
     return answer;
   }
 
   /** Sends a request, now or after a restart. Returns the function that cancels it. */
   #start(
-    make: (id: number) => RequestMessage, signal: AbortSignal | undefined, released: Released = () => {},
-    fail: (error: RecuaError) => void, event: (event: EngineEvent) => void,
+    make: (id: number, engine: EngineRequests) => RequestMessage, signal: AbortSignal | undefined, released: Released = () => {},
+    fail: (error: RecuaError) => void, event: (event: EngineEvent) => void, lent?: Lent,
   ): () => void {
     const refusal = signal?.aborted ? cancelled() : this.refusal();
     if (refusal) {
@@ -327,22 +251,43 @@ export abstract class EngineRequests implements Engine {
       fail(refusal);
       return () => {};
     }
-    const id = this.#nextId++;
-    const cancel = (): void => {
+    let cancelNow = (): void => {
       const call = this.settle(id);
       if (!call) return;
       call.fail(cancelled());
       this.withdraw(id);
     };
+    const cancel = (): void => cancelNow();
     const stopListening = (): void => signal?.removeEventListener('abort', cancel);
     signal?.addEventListener('abort', cancel, { once: true });
-    const call = new PendingRequest(make(id), (one) => {
+    const again = (): void => {
+      let isOver = false;
+      const end = (error: RecuaError): void => {
+        if (isOver) return;
+        isOver = true;
+        stopListening();
+        released();
+        fail(error);
+      };
+      cancelNow = () => end(cancelled());
+      lent!.next().then((engine) => {
+        if (isOver) return;
+        stopListening();
+        cancelNow = engine.#start(make, signal, released, fail, event, lent);
+      }, (thrown: unknown) => end(RecuaError.from(thrown)));
+    };
+    if (lent && (lent.isMoving || (this.#recalls && mayMove(lent)))) {
+      again();
+      return cancel;
+    }
+    const id = this.#nextId++;
+    const call = new PendingRequest(make(id, this), (one) => {
       if (isLast(one)) stopListening();
       event(one);
     }, (error) => {
       stopListening();
       fail(error);
-    }, released);
+    }, released, lent && { lent, again });
     this.requests.set(id, call);
     this.changed();
     this.submit(call);
@@ -350,25 +295,11 @@ export abstract class EngineRequests implements Engine {
   }
 }
 
-/**
- * Sets a seed, so that another engine process draws the same random numbers. The largest 32-bit
- * seed means "random", so it is never chosen.
- */
-function seeded(message: RequestMessage): RequestMessage {
-  if ((message.type !== 'chat' && message.type !== 'complete') || message.request.sampling.seed !== undefined) return message;
-  const sampling = { ...message.request.sampling, seed: randomInt(0xffff_ffff) };
-  return { ...message, request: { ...message.request, sampling } } as RequestMessage;
+function mayMove({ calls }: Lent): boolean {
+  return [...calls].every((call) => call.mayMove);
 }
 
-function lengthOf(message: RequestMessage): number {
-  switch (message.type) {
-    case 'chat': return message.request.messages.length + message.request.tools.length;
-    case 'complete': return message.request.prompt.length;
-    case 'embed': return message.request.inputs.reduce((sum, { length }) => sum + length, 0);
-    case 'rerank': return message.request.documents.reduce((sum, { length }) => sum + length, 0);
-    default: return 0;
-  }
-}
+export type { PendingRequest };
 
 /** Whether a request is about the KV of the process that it was sent to. */
 export function isAboutKv(type: PendingRequest['type']): boolean {

@@ -2,14 +2,16 @@
 // progress, and measures its memory. engine/leases decides whether it is loaded. Used by
 // engine/gateway/pool.
 import { RecuaError } from '../../errors.js';
-import type { Engine, EngineSettings, EngineState, Log } from '../api.js';
+import type { EngineSettings, EngineState, Log } from '../api.js';
 import type { LeaseEvent } from '../leases/events.js';
 import type { FileChange } from '../pool-api.js';
 import type { EngineOptions, ModelDescription } from '../protocol.js';
 import type { SleepCache } from '../sleep/sleep-cache.js';
 import type { CatalogueModel, LoadPlan } from './catalogue.js';
 import { startEngine, type ClientSettings } from './client.js';
+import type { Lent } from './lent-engine.js';
 import { residentBytes } from './memory-use.js';
+import type { EngineRequests } from './requests.js';
 
 export interface ServedModelSettings extends Pick<EngineSettings, 'logLevel'> {
   log: Log;
@@ -41,7 +43,9 @@ export class ServedModel {
   /** The state that listeners were told last. */
   told = 'unloaded';
   readonly whenUnloaded: (() => void)[] = [];
-  #engine: Engine | undefined;
+  #engine: EngineRequests | undefined;
+  /** As requests have it that may be moved to its next engine. */
+  readonly lent = new Set<Lent>();
   #known: ModelDescription | undefined;
   /** When the file of the last load was made. */
   #loadedSeconds = 0;
@@ -66,7 +70,7 @@ export class ServedModel {
     return this.model.id;
   }
 
-  get engine(): Engine | undefined {
+  get engine(): EngineRequests | undefined {
     return this.#engine;
   }
 

@@ -5,7 +5,7 @@
 import { createHash } from 'node:crypto';
 import { serialize } from 'node:v8';
 import { RecuaError } from '../../errors.js';
-import type { PendingRequest } from './requests.js';
+import type { PendingRequest } from './pending-request.js';
 import type { Part } from './watch.js';
 
 /**

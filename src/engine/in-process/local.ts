@@ -3,8 +3,9 @@
 // computing still runs on its own threads.
 import { RecuaError } from '../../errors.js';
 import type { Engine as EngineFace, EngineSettings, EngineState, Log } from '../api.js';
-import { EngineRequests, type PendingRequest } from '../gateway/requests.js';
-import { TokenRate } from '../gateway/token-rate.js';
+import type { PendingRequest } from '../gateway/pending-request.js';
+import { EngineRequests } from '../gateway/requests.js';
+import { TokenRate } from '../gateway/activity.js';
 import { deliver } from '../process/delivery.js';
 import { EngineLoop } from '../loop/engine-loop.js';
 import { load } from '../process/load.js';

@@ -12,9 +12,10 @@ export type LeaseEvent =
   | { kind: 'planned'; model: string; plan: ModelPlan }
   /**
    * A request for the model. `explicit`: it wants the load itself, so a recent failure does not
-   * refuse it. `client`: who sent it; a full queue is shared among clients.
+   * refuse it. `client`: who sent it; a full queue is shared among clients. `again`: it was granted
+   * and recalled, so no full queue refuses it.
    */
-  | { kind: 'request'; model: string; request: number; client?: string | undefined; keepAliveMs?: number | undefined; explicit?: boolean }
+  | { kind: 'request'; model: string; request: number; client?: string | undefined; keepAliveMs?: number | undefined; explicit?: boolean; again?: boolean }
   /** A waiting request is cancelled. */
   | { kind: 'cancel'; model: string; request: number }
   | { kind: 'release'; model: string; request: number }
@@ -37,6 +38,11 @@ export type LeaseCommand =
   /** End the process, whatever it does; send `ended` when it is gone. */
   | { kind: 'unload'; model: string }
   | { kind: 'grant'; model: string; request: number }
+  /**
+   * The model has to leave for another: its requests that have not begun should release it and ask
+   * again.
+   */
+  | { kind: 'recall'; model: string }
   | { kind: 'refuse'; model: string; request: number; why: Refusal }
   /** Send a tick at this time; replaces the previous wake. */
   | { kind: 'wake'; atMs: number };

@@ -129,14 +129,14 @@ export class Leases {
     }
   }
 
-  #requested(entry: ModelEntry, { request: id, client = '', keepAliveMs, explicit }: Extract<LeaseEvent, { kind: 'request' }>, nowMs: number): void {
+  #requested(entry: ModelEntry, { request: id, client = '', keepAliveMs, explicit, again }: Extract<LeaseEvent, { kind: 'request' }>, nowMs: number): void {
     const { failure, plan } = entry;
     if (failure && entry.phase !== 'loading') {
       const changed = explicit === true || failure.fingerprint !== plan.fingerprint || failure.unloads < this.#unloads || nowMs >= failure.retryAtMs;
       // If others wait for a retry, this request waits with them.
       if (!changed && entry.waiting.length === 0) return this.#refuse(entry, id, { kind: 'failed', error: failure.error });
     }
-    if (entry.waiting.length >= plan.mostWaiting && !this.#shareQueue(entry, client)) return this.#refuse(entry, id, { kind: 'queue_full', most: plan.mostWaiting });
+    if (!again && entry.waiting.length >= plan.mostWaiting && !this.#shareQueue(entry, client)) return this.#refuse(entry, id, { kind: 'queue_full', most: plan.mostWaiting });
     entry.waiting.push({ id, client, arrival: this.#arrivals++, sinceMs: nowMs, keepAliveMs });
   }
 
@@ -274,7 +274,7 @@ export class Leases {
       if (choice.victims) {
         for (const victim of choice.victims) {
           later = withMore(later, victim.need);
-          if (victim.leases.size > 0) victim.draining = true;
+          if (victim.leases.size > 0) this.#drain(victim);
           else this.#unload(victim, nowMs);
         }
         claim(need);
@@ -288,6 +288,13 @@ export class Leases {
     }
     if (!blocked) for (const entry of all) entry.turn = undefined;
     return againMs;
+  }
+
+  #drain(victim: ModelEntry): void {
+    victim.draining = true;
+    if (victim.recalled) return;
+    victim.recalled = true;
+    this.#commands.push({ kind: 'recall', model: victim.id });
   }
 
   #mayStart(need: Bytes): boolean {
@@ -330,6 +337,7 @@ export class Leases {
       const next = entry.next;
       if (entry.phase !== 'ready' || entry.draining || !next) continue;
       entry.waiting.shift();
+      entry.recalled = false;
       entry.leases.set(next.id, next.keepAliveMs);
       entry.usedMs = nowMs;
       if (entry.turn) entry.turn.granted++;

@@ -71,6 +71,8 @@ export class ModelEntry {
   stopFrom: number | undefined;
   /** Other models need its room and its turn is over: it takes no new requests. */
   draining = false;
+  /** Its waiting requests were recalled since the last grant. */
+  recalled = false;
   /** Since when other models wait for room while it is loaded, and its grants since then. */
   turn: { sinceMs: number; granted: number } | undefined;
 
@@ -107,7 +109,7 @@ export class ModelEntry {
     this.phase = phase;
     this.sinceMs = nowMs;
     this.turn = undefined;
-    this.draining = false;
+    this.draining = this.recalled = false;
     if (phase === 'loading') this.served = false;
     if (phase === 'ready') this.served = true;
     if (phase === 'unloaded') this.stopFrom = undefined;

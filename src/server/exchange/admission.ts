@@ -79,7 +79,7 @@ async function admit({ clientOf, poolFor, staysAnyway, traffic }: Gateway, req: 
       if (waits && !signal.aborted) exchange.wait?.(id);
     }, () => undefined);
   };
-  const lease = await pool.lease(name, { client: clientOf(res), signal, onWait, ...(keepAliveMs === undefined ? {} : { keepAliveMs }) });
+  const lease = await pool.lease(name, { client: clientOf(res), signal, onWait, mayMove: true, ...(keepAliveMs === undefined ? {} : { keepAliveMs }) });
   waits = false;
   Object.assign(facts, { model: lease.id, loadMs: performance.now() - askedMs });
   try {

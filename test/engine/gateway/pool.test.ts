@@ -417,3 +417,31 @@ t.test('two real models behind one pool chat in turns', async (t) => {
     t.equal((await pool.list()).filter(({ pid }) => pid !== undefined).length, 1);
   }
 });
+
+t.test('requests that only wait in the queue of a model do not keep it from leaving for another', async (t) => {
+  const { pool } = open(t, { a: { fake: { stepMs: 50 } }, b: {} }, { policy: { turnMs: 100, leastLingerMs: 1, mostLingerMs: 1 } });
+  const done: string[] = [];
+  const ask = async (model: string, text: string, signal?: AbortSignal): Promise<string> => {
+    const lease = await pool.lease(model, { mayMove: true, client: model, ...(signal ? { signal } : {}) });
+    try {
+      return await complete(lease, text);
+    } finally {
+      done.push(`${model} ${text.length}`);
+      lease.release();
+    }
+  };
+  const long = 'x'.repeat(40);
+  const crowd = Array.from({ length: 12 }, async (_, at) => await ask('a', long + 'y'.repeat(at)));
+  const leaving = new AbortController();
+  const left = failure(ask('a', 'z'.repeat(60), leaving.signal));
+  while ((await pool.find('a')).leases < 13) await new Promise((resolve) => setTimeout(resolve, 5));
+  const other = ask('b', 'short');
+  while ((await pool.find('b')).state.state !== 'loaded') await new Promise((resolve) => setTimeout(resolve, 5));
+  leaving.abort();
+  t.match(await left, { code: 'cancelled' });
+  t.equal(await other, 'short');
+  const before = done.indexOf('b 5');
+  t.ok(before > 0 && before < 10, `after ${before} of the 12`);
+  t.strictSame(await Promise.all(crowd), Array.from({ length: 12 }, (_, at) => long + 'y'.repeat(at)), 'all are answered, whole');
+  t.equal((await pool.find('a')).leases, 0);
+});

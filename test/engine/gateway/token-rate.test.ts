@@ -1,5 +1,5 @@
 import t from 'tap';
-import { TokenRate } from '#recua/engine/gateway/token-rate.js';
+import { TokenRate } from '#recua/engine/gateway/activity.js';
 
 t.test('tokens per second cover the last five seconds', (t) => {
   const rate = new TokenRate();

@@ -42,7 +42,7 @@ export class SimulatedMachine {
   readonly breaches: string[] = [];
   readonly asked = new Map<number, Asked>();
   readonly processes = new Map<string, Process>();
-  readonly counts = { load: 0, unload: 0, grant: 0, refuse: 0, wake: 0, died: 0 };
+  readonly counts = { load: 0, unload: 0, grant: 0, recall: 0, refuse: 0, wake: 0, died: 0 };
   readonly log: string[] = [];
   nowMs = 0;
   /** Memory used by other programs; undefined: the machine does not report it. */
@@ -134,6 +134,8 @@ export class SimulatedMachine {
       this.#wakeMs = command.atMs;
     } else if (command.kind === 'load') this.#load(command.model);
     else if (command.kind === 'unload') this.#unload(command.model);
+    // Here every request begins when it is granted.
+    else if (command.kind === 'recall') return;
     else this.#answer(command);
   }
 

@@ -137,3 +137,13 @@ t.test('if the model is closed meanwhile, the work ends and returns nothing', as
   await Promise.all([own.close(), t.rejects(work, { code: 'closed' })]);
   await t.rejects(own.prepareChat(input('x'), { temperature: 0 }), { code: 'closed' });
 });
+
+t.test('a control token within a text that a template preserves is preserved, too', async (t) => {
+  // This template preserves the word function together with the token behind it.
+  const file = new URL('../../../vendor/llama.cpp/models/templates/deepseek-ai-DeepSeek-R1-Distill-Qwen-32B.jinja', import.meta.url);
+  const template = (await readFile(file, 'utf8')).replaceAll('<｜tool▁sep｜>', '<|im_start|>');
+  const [id] = await model.tokenize('<|im_start|>', false, true);
+  const prepared = await model.prepareChat(input('Hi', { tools, template }), { temperature: 0 });
+  t.ok(prepared.made!.preservedIds.includes(id!));
+  end(prepared);
+});

@@ -1,0 +1,112 @@
+// A model's engine as one request of a pool has it. If the model has to leave for another before
+// the engine has begun any of the request, the request gives the model back, asks for it again, and
+// goes on in the model's next engine. Used by engine/gateway/pool.
+import type { Answer, Embedded, Engine, EngineState, Released, Reranked } from '../api.js';
+import type {
+  Asker, ChatRequest, CompletionRequest, EmbedRequest, ModelDescription, Rendered, RerankRequest, SavedState,
+} from '../protocol.js';
+import type { PendingRequest } from './pending-request.js';
+import type { EngineRequests } from './requests.js';
+
+/** What engine/gateway/requests needs of it. */
+export interface Lent {
+  /** Those that run or wait in the engine. */
+  readonly calls: Set<PendingRequest>;
+  /** The model was given back, and there is no next engine yet. */
+  readonly isMoving: boolean;
+  /** Gives the model back, and resolves to its next engine; one for all calls. */
+  next(): Promise<EngineRequests>;
+}
+
+export class LentEngine implements Engine, Lent {
+  readonly calls = new Set<PendingRequest>();
+  #engine: EngineRequests;
+  readonly #askAgain: () => Promise<EngineRequests>;
+  #moving: Promise<EngineRequests> | undefined;
+
+  /** `askAgain` gives the model back, and resolves to the engine when the request has it again. */
+  constructor(engine: EngineRequests, askAgain: () => Promise<EngineRequests>) {
+    this.#engine = engine;
+    this.#askAgain = askAgain;
+  }
+
+  get isMoving(): boolean {
+    return this.#moving !== undefined;
+  }
+
+  next(): Promise<EngineRequests> {
+    return (this.#moving ??= this.#askAgain().then((engine) => (this.#engine = engine)).finally(() => (this.#moving = undefined)));
+  }
+
+  get state(): EngineState {
+    return this.#engine.state;
+  }
+
+  get tokensPerSecond(): number {
+    return this.#engine.tokensPerSecond;
+  }
+
+  get crashes(): number {
+    return this.#engine.crashes;
+  }
+
+  get pid(): number | undefined {
+    return this.#engine.pid;
+  }
+
+  chat(request: ChatRequest, signal?: AbortSignal, released?: Released): Answer {
+    return this.#engine.chat(request, signal, released, this);
+  }
+
+  complete(request: CompletionRequest, signal?: AbortSignal, released?: Released): Answer {
+    return this.#engine.complete(request, signal, released, this);
+  }
+
+  embed(request: EmbedRequest, signal?: AbortSignal, released?: Released): Promise<Embedded> {
+    return this.#engine.embed(request, signal, released, this);
+  }
+
+  rerank(request: RerankRequest, signal?: AbortSignal, released?: Released): Promise<Reranked> {
+    return this.#engine.rerank(request, signal, released, this);
+  }
+
+  async ready(): Promise<ModelDescription> {
+    return await (await this.#now()).ready();
+  }
+
+  async render(request: ChatRequest, signal?: AbortSignal, released?: Released): Promise<Rendered> {
+    return await (await this.#now()).render(request, signal, released);
+  }
+
+  async tokenize(text: string, addSpecial: boolean, parseSpecial: boolean, signal?: AbortSignal, asker?: Asker): Promise<Int32Array> {
+    return await (await this.#now()).tokenize(text, addSpecial, parseSpecial, signal, asker);
+  }
+
+  async detokenize(tokens: Int32Array, special: boolean, signal?: AbortSignal, asker?: Asker): Promise<string> {
+    return await (await this.#now()).detokenize(tokens, special, signal, asker);
+  }
+
+  async pieces(tokens: Int32Array): Promise<Uint8Array[]> {
+    return await (await this.#now()).pieces(tokens);
+  }
+
+  async saveState(path: string): Promise<SavedState> {
+    return await (await this.#now()).saveState(path);
+  }
+
+  async restoreState(path: string): Promise<SavedState> {
+    return await (await this.#now()).restoreState(path);
+  }
+
+  async forget(): Promise<void> {
+    await (await this.#now()).forget();
+  }
+
+  async close(drainMs?: number, _sleeps?: boolean): Promise<void> {
+    await this.#engine.close(drainMs);
+  }
+
+  async #now(): Promise<EngineRequests> {
+    return await this.#moving ?? this.#engine;
+  }
+}

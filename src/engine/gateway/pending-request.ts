@@ -1,0 +1,163 @@
+// One pending request of an engine: its message, which may be sent to several engine processes in
+// turn, and how far the current one is with it. Used by engine/gateway/requests.
+import { randomInt } from 'node:crypto';
+import { RecuaError } from '../../errors.js';
+import type { Released } from '../api.js';
+import type { Asker, EngineEvent, RequestMessage } from '../protocol.js';
+import { AnswerSoFar } from './answer-so-far.js';
+import type { Lent } from './lent-engine.js';
+
+/** Longer texts (in characters) are dropped once an engine process has begun to work on them. */
+const mostKept = 4 * 2 ** 20;
+
+interface Moved {
+  lent: Lent;
+  /** Starts it in the next engine of the model. */
+  again(): void;
+}
+
+/** A request that the engine has, or will have after a restart. */
+export class PendingRequest {
+  readonly id: number;
+  readonly type: RequestMessage['type'];
+  readonly client: string;
+  /** See `Asker`. */
+  readonly follows: boolean;
+  /** The current engine process has it … */
+  sent = false;
+  /** … and has accepted the prompt as valid and fitting … */
+  accepted = false;
+  /** … and has begun its first step. */
+  begun = false;
+  /** Processes in a row that died while they worked on it, without progress in between. */
+  deaths = 0;
+  /** Tokens of its answer when the last of them died. */
+  lengthAtDeath = 0;
+  /** The record of a generating request. */
+  readonly soFar: AnswerSoFar | undefined;
+  readonly event: (event: EngineEvent) => void;
+  readonly fail: (error: RecuaError) => void;
+  readonly #released: Released;
+  readonly #moved: Moved | undefined;
+  #message: RequestMessage | undefined;
+  /** Copies that were sent but still wait for the pipe, in this process. */
+  #onTheWay = 0;
+
+  constructor(message: RequestMessage, event: PendingRequest['event'], fail: PendingRequest['fail'], released: Released, moved?: Moved) {
+    this.id = message.id;
+    this.type = message.type;
+    const { client = '', follows = false }: Partial<Asker> = ('request' in message ? message.request : message as { asker?: Asker }).asker ?? {};
+    this.client = client;
+    this.follows = follows;
+    if (message.type === 'chat' || message.type === 'complete') this.soFar = new AnswerSoFar(message.request);
+    this.#message = seeded(message);
+    this.event = event;
+    this.fail = fail;
+    this.#released = released;
+    this.#moved = moved;
+    moved?.lent.calls.add(this);
+  }
+
+  /**
+   * Passes the message to `send`, which calls back when no copy is left here. No-op once dropped.
+   * Returns why the message cannot be sent, if so.
+   */
+  deliver(send: (message: RequestMessage, gone: () => void) => void): RecuaError | undefined {
+    const message = this.#message;
+    if (!message) return undefined;
+    // It may have been asked for since the last process died.
+    if ('begun' in message && message.begun && this.soFar) message.begun.endsThinking = this.soFar.endsThinking;
+    this.sent = true;
+    this.#onTheWay++;
+    const gone = (): void => {
+      this.#onTheWay--;
+      this.#tellReleased();
+    };
+    try {
+      send(message, gone);
+    } catch (thrown) {
+      gone();
+      return new RecuaError('invalid_value', `The request cannot be sent to the engine process: ${(thrown as Error).message}`);
+    }
+    return undefined;
+  }
+
+  /** Changes the message for the next engine process, which has to continue the answer. */
+  resume(): void {
+    const message = this.#message;
+    if (!message || !this.soFar) return;
+    if (message.type === 'chat' || message.type === 'complete') message.begun = this.soFar.resume();
+  }
+
+  /** Undoes `resume`: the next engine process has another model, and begins the answer anew. */
+  startOver(): void {
+    this.soFar?.startOver();
+    if (this.#message && 'begun' in this.#message) this.#message.begun = undefined;
+  }
+
+  /** What the request asks for, without asker and seed; undefined once its text is dropped. */
+  get asked(): unknown {
+    if (!this.#message) return undefined;
+    if (!('request' in this.#message)) return { ...this.#message, id: 0, asker: undefined };
+    const { request } = this.#message;
+    return { ...request, asker: undefined, ...('sampling' in request ? { sampling: { ...request.sampling, seed: undefined } } : {}) };
+  }
+
+  /** Its text is kept, so it can be sent again. */
+  get isKept(): boolean {
+    return this.#message !== undefined;
+  }
+
+  /** Whether another engine may do all of it: nothing of it has been done here. */
+  get mayMove(): boolean {
+    return this.isKept && !this.begun && !this.soFar?.hasStarted;
+  }
+
+  /** Gives it to the next engine of the model. */
+  move(): void {
+    this.#message = undefined;
+    this.#moved!.lent.calls.delete(this);
+    this.#moved!.again();
+  }
+
+  /** Drops a long text, since the engine works on it now. */
+  dropLong(): void {
+    if (this.#message && lengthOf(this.#message) > mostKept) this.drop();
+  }
+
+  /** Drops the text: the request will not be sent again. */
+  drop(): void {
+    if (!this.#message) return;
+    this.#message = undefined;
+    this.#tellReleased();
+  }
+
+  /** It is over. */
+  left(): void {
+    this.#moved?.lent.calls.delete(this);
+  }
+
+  #tellReleased(): void {
+    if (!this.#message && this.#onTheWay === 0) this.#released();
+  }
+}
+
+/**
+ * Sets a seed, so that another engine process draws the same random numbers. The largest 32-bit
+ * seed means "random", so it is never chosen.
+ */
+function seeded(message: RequestMessage): RequestMessage {
+  if ((message.type !== 'chat' && message.type !== 'complete') || message.request.sampling.seed !== undefined) return message;
+  const sampling = { ...message.request.sampling, seed: randomInt(0xffff_ffff) };
+  return { ...message, request: { ...message.request, sampling } } as RequestMessage;
+}
+
+function lengthOf(message: RequestMessage): number {
+  switch (message.type) {
+    case 'chat': return message.request.messages.length + message.request.tools.length;
+    case 'complete': return message.request.prompt.length;
+    case 'embed': return message.request.inputs.reduce((sum, { length }) => sum + length, 0);
+    case 'rerank': return message.request.documents.reduce((sum, { length }) => sum + length, 0);
+    default: return 0;
+  }
+}
