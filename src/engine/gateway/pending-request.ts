@@ -40,6 +40,7 @@ export class PendingRequest {
   readonly #released: Released;
   readonly #moved: Moved | undefined;
   #message: RequestMessage | undefined;
+  #hasMoved = false;
   /** Copies that were sent but still wait for the pipe, in this process. */
   #onTheWay = 0;
 
@@ -115,8 +116,9 @@ export class PendingRequest {
 
   /** Gives it to the next engine of the model. */
   move(): void {
+    this.#hasMoved = true;
     this.#message = undefined;
-    this.#moved!.lent.calls.delete(this);
+    this.left();
     this.#moved!.again();
   }
 
@@ -138,7 +140,7 @@ export class PendingRequest {
   }
 
   #tellReleased(): void {
-    if (!this.#message && this.#onTheWay === 0) this.#released();
+    if (!this.#message && !this.#hasMoved && this.#onTheWay === 0) this.#released();
   }
 }
 

@@ -299,6 +299,26 @@ const most = { loadMs: 3000, runMs: 2000, unloadMs: 500, models: 6 };
  */
 const boundMs = most.models * (Math.max(10_000, 4 * most.loadMs) + most.runMs + most.unloadMs + most.loadMs);
 
+t.test('a model that must leave is recalled once from requests that have not begun, which no full queue refuses', (t) => {
+  const leases = new Leases({ bytes: { memory: 10 }, maxModels: 0 });
+  const plan = { need: { memory: 6 }, fingerprint: '1', keepAliveMs: 1_000, pinned: false, mostWaiting: 2 };
+  for (const id of ['a', 'b']) leases.handle({ kind: 'planned', model: id, plan }, 0);
+  leases.handle({ kind: 'request', model: 'a', request: 1 }, 0);
+  leases.handle({ kind: 'request', model: 'a', request: 2 }, 0);
+  t.match(leases.handle({ kind: 'loaded', model: 'a' }, 500), [{ kind: 'grant', request: 1 }, { kind: 'grant', request: 2 }]);
+  leases.handle({ kind: 'request', model: 'b', request: 3 }, 1_000);
+  t.strictSame(leases.handle({ kind: 'tick' }, 20_000), [{ kind: 'recall', model: 'a' }]);
+  t.strictSame(leases.handle({ kind: 'tick' }, 20_001), [], 'once');
+  leases.handle({ kind: 'request', model: 'a', request: 4 }, 20_002);
+  leases.handle({ kind: 'request', model: 'a', request: 5 }, 20_002);
+  leases.handle({ kind: 'release', model: 'a', request: 2 }, 20_003);
+  t.strictSame(leases.handle({ kind: 'request', model: 'a', request: 6, again: true }, 20_003), []);
+  t.strictSame(leases.handle({ kind: 'release', model: 'a', request: 1 }, 20_004), [{ kind: 'unload', model: 'a' }]);
+  t.match(leases.handle({ kind: 'ended', model: 'a' }, 20_005), [{ kind: 'load', model: 'b' }]);
+  t.match(leases.handle({ kind: 'loaded', model: 'b' }, 20_500), [{ kind: 'grant', model: 'b', request: 3 }]);
+  t.end();
+});
+
 t.test('500 random histories: nothing waits forever, is loaded twice, is evicted in use or exceeds the budget', (t) => {
   const total = { load: 0, unload: 0, grant: 0, refuse: 0, wake: 0, died: 0 };
   for (let seed = 1; seed <= 500; seed++) {
