@@ -12,7 +12,9 @@ import type { EngineRequests } from './requests.js';
 export interface Lent {
   /** Those that run or wait in the engine. */
   readonly calls: Set<PendingRequest>;
-  /** The model was given back, and there is no next engine yet. */
+  /** The engine has begun one of them, which may be over. */
+  hasBegun: boolean;
+  /** The model was given back, and there is no next engine yet, or never. */
   readonly isMoving: boolean;
   /** Gives the model back, and resolves to its next engine; one for all calls. */
   next(): Promise<EngineRequests>;
@@ -20,6 +22,7 @@ export interface Lent {
 
 export class LentEngine implements Engine, Lent {
   readonly calls = new Set<PendingRequest>();
+  hasBegun = false;
   #engine: EngineRequests;
   readonly #askAgain: () => Promise<EngineRequests>;
   #moving: Promise<EngineRequests> | undefined;
@@ -35,7 +38,10 @@ export class LentEngine implements Engine, Lent {
   }
 
   next(): Promise<EngineRequests> {
-    return (this.#moving ??= this.#askAgain().then((engine) => (this.#engine = engine)).finally(() => (this.#moving = undefined)));
+    return (this.#moving ??= this.#askAgain().then((engine) => {
+      this.#moving = undefined;
+      return (this.#engine = engine);
+    }));
   }
 
   get state(): EngineState {

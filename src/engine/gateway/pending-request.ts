@@ -111,7 +111,16 @@ export class PendingRequest {
 
   /** Whether another engine may do all of it: nothing of it has been done here. */
   get mayMove(): boolean {
-    return this.isKept && !this.begun && !this.soFar?.hasStarted;
+    return this.isKept && !this.begun && this.deaths === 0 && !this.soFar?.hasStarted;
+  }
+
+  /** The engine works on it. */
+  begin(): void {
+    this.begun = true;
+    if (!this.#moved) return;
+    this.#moved.lent.hasBegun = true;
+    // It holds the text.
+    this.#moved.again = () => undefined;
   }
 
   /** Gives it to the next engine of the model. */

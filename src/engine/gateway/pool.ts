@@ -219,20 +219,20 @@ class EnginePool implements ModelPool {
     const { engine, known, id } = served;
     const { mayMove = false, onWait: _, ...asker } = options;
     let request: number | undefined = granted;
-    let isOver = false;
-    const give = (): void => {
+    const over = new AbortController();
+    const give = (recalled: boolean): void => {
       served.lent.delete(lent);
       if (request === undefined) return;
-      this.#tell({ kind: 'release', model: id, request });
+      this.#tell({ kind: 'release', model: id, request, recalled });
       request = undefined;
       this.#measure(served);
     };
     const lent = new LentEngine(engine!, async () => {
-      give();
-      return await this.#granted(served, asker, { again: true }, (next) => {
+      give(true);
+      const signal = AbortSignal.any([over.signal, ...(asker.signal ? [asker.signal] : [])]);
+      return await this.#granted(served, { ...asker, signal }, { again: true }, (next) => {
         request = next;
-        if (isOver) give();
-        else served.lent.add(lent);
+        served.lent.add(lent);
         return served.engine!;
       });
     });
@@ -240,8 +240,8 @@ class EnginePool implements ModelPool {
     return {
       id, engine: mayMove ? lent : engine!, model: known!,
       release: () => {
-        isOver = true;
-        give();
+        over.abort();
+        give(false);
       },
     };
   }
@@ -311,7 +311,7 @@ class EnginePool implements ModelPool {
     const served = this.#served.get(command.model)!;
     if (command.kind === 'load') this.#load(served);
     else if (command.kind === 'unload') void this.#unload(served);
-    else if (command.kind === 'recall') served.engine?.recall(served.lent);
+    else if (command.kind === 'recall') served.recall();
     else if (command.kind === 'grant') {
       const pending = this.#pending.get(command.request);
       served.engine?.endRecall();

@@ -142,7 +142,7 @@ export abstract class EngineRequests implements Engine {
       call.soFar?.accepted(event.prompt);
     }
     if (event.kind === 'started') {
-      call.begun = true;
+      call.begin();
       call.soFar?.started();
       call.dropLong();
     }
@@ -193,7 +193,7 @@ export abstract class EngineRequests implements Engine {
   /** A request with one result. */
   #ask<T>(message: (id: number) => RequestMessage, signal?: AbortSignal, released?: Released): Promise<T> {
     return new Promise((resolve, reject) => {
-      this.#start(message, signal, released, reject, (event) => {
+      this.startCall(message, signal, released, reject, (event) => {
         if (event.kind === 'result') resolve(event.value as T);
       });
     });
@@ -201,7 +201,7 @@ export abstract class EngineRequests implements Engine {
 
   #vectors(message: (id: number) => RequestMessage, signal?: AbortSignal, released?: Released, lent?: Lent): Promise<Embedded> {
     return new Promise((resolve, reject) => {
-      this.#start(message, signal, released, reject, (event) => {
+      this.startCall(message, signal, released, reject, (event) => {
         if (event.kind !== 'embedded') return;
         const { vectors, dimensions, tokenCounts } = event;
         const split = Array.from(tokenCounts, (_, i) => vectors.subarray(i * dimensions, (i + 1) * dimensions));
@@ -226,7 +226,7 @@ export abstract class EngineRequests implements Engine {
       known = { id, engine };
       return message(id);
     };
-    cancel = this.#start(make, signal, released, fail, (event) => {
+    cancel = this.startCall(make, signal, released, fail, (event) => {
       if (event.kind === 'accepted') {
         answer.accept(event.promptTokens, event.position);
         // It was said to another engine.
@@ -240,12 +240,17 @@ export abstract class EngineRequests implements Engine {
     return answer;
   }
 
+  /** In a scope of its own, so that nothing else holds the text, which `make` has. */
+  static #starting(...call: Parameters<EngineRequests['startCall']>): (engine: EngineRequests) => () => void {
+    return (engine) => engine.startCall(...call);
+  }
+
   /** Sends a request, now or after a restart. Returns the function that cancels it. */
-  #start(
+  private startCall(
     make: (id: number, engine: EngineRequests) => RequestMessage, signal: AbortSignal | undefined, released: Released = () => {},
     fail: (error: RecuaError) => void, event: (event: EngineEvent) => void, lent?: Lent,
   ): () => void {
-    const refusal = signal?.aborted ? cancelled() : this.refusal();
+    const refusal = signal?.aborted ? cancelled() : lent?.isMoving ? undefined : this.refusal();
     if (refusal) {
       released();
       fail(refusal);
@@ -260,23 +265,12 @@ export abstract class EngineRequests implements Engine {
     const cancel = (): void => cancelNow();
     const stopListening = (): void => signal?.removeEventListener('abort', cancel);
     signal?.addEventListener('abort', cancel, { once: true });
-    const again = (): void => {
-      let isOver = false;
-      const end = (error: RecuaError): void => {
-        if (isOver) return;
-        isOver = true;
-        stopListening();
-        released();
-        fail(error);
-      };
-      cancelNow = () => end(cancelled());
-      lent!.next().then((engine) => {
-        if (isOver) return;
-        stopListening();
-        cancelNow = engine.#start(make, signal, released, fail, event, lent);
-      }, (thrown: unknown) => end(RecuaError.from(thrown)));
-    };
-    if (lent && (lent.isMoving || (this.#recalls && mayMove(lent)))) {
+    const replace = (other: () => void): void => void (cancelNow = other);
+    const again = lent && movingOn(lent, EngineRequests.#starting(make, signal, released, fail, event, lent), (error) => {
+      released();
+      fail(error);
+    }, stopListening, replace);
+    if (again && (lent.isMoving || (this.#recalls && mayMove(lent)))) {
       again();
       return cancel;
     }
@@ -287,7 +281,7 @@ export abstract class EngineRequests implements Engine {
     }, (error) => {
       stopListening();
       fail(error);
-    }, released, lent && { lent, again });
+    }, released, again && { lent, again });
     this.requests.set(id, call);
     this.changed();
     this.submit(call);
@@ -295,8 +289,30 @@ export abstract class EngineRequests implements Engine {
   }
 }
 
-function mayMove({ calls }: Lent): boolean {
-  return [...calls].every((call) => call.mayMove);
+/**
+ * Starts a call in the next engine of its model. `start` returns what cancels it there, `replace`
+ * takes what cancels it now.
+ */
+function movingOn(lent: Lent, start: (engine: EngineRequests) => () => void, fail: (error: RecuaError) => void, stopListening: () => void, replace: (cancel: () => void) => void): () => void {
+  return () => {
+    let isOver = false;
+    const end = (error: RecuaError): void => {
+      if (isOver) return;
+      isOver = true;
+      stopListening();
+      fail(error);
+    };
+    replace(() => end(cancelled()));
+    lent.next().then((engine) => {
+      if (isOver) return;
+      stopListening();
+      replace(start(engine));
+    }, (thrown: unknown) => end(RecuaError.from(thrown)));
+  };
+}
+
+function mayMove({ calls, hasBegun }: Lent): boolean {
+  return !hasBegun && [...calls].every((call) => call.mayMove);
 }
 
 export type { PendingRequest };

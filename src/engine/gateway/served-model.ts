@@ -160,6 +160,11 @@ export class ServedModel {
     this.#engine = undefined;
   }
 
+  /** Requests that it has not begun ask again, unless its file may not load again. */
+  recall(): void {
+    if (!this.fileChange) this.#engine?.recall(this.lent);
+  }
+
   /** Calls the listeners that wait for its end. */
   tellUnloaded(): void {
     for (const unloaded of this.whenUnloaded.splice(0)) unloaded();

@@ -104,6 +104,7 @@ export class Leases {
         entry.waiting = entry.waiting.filter(({ id }) => id !== event.request);
         return;
       case 'release':
+        if (entry.turn && event.recalled !== true) entry.turn.served++;
         return this.#released(entry, event.request, nowMs);
       case 'loaded':
         return this.#loaded(entry, event.measured, nowMs);
@@ -129,7 +130,7 @@ export class Leases {
     }
   }
 
-  #requested(entry: ModelEntry, { request: id, client = '', keepAliveMs, explicit, again }: Extract<LeaseEvent, { kind: 'request' }>, nowMs: number): void {
+  #requested(entry: ModelEntry, { request: id, client = '', keepAliveMs, explicit, again = false }: Extract<LeaseEvent, { kind: 'request' }>, nowMs: number): void {
     const { failure, plan } = entry;
     if (failure && entry.phase !== 'loading') {
       const changed = explicit === true || failure.fingerprint !== plan.fingerprint || failure.unloads < this.#unloads || nowMs >= failure.retryAtMs;
@@ -137,15 +138,16 @@ export class Leases {
       if (!changed && entry.waiting.length === 0) return this.#refuse(entry, id, { kind: 'failed', error: failure.error });
     }
     if (!again && entry.waiting.length >= plan.mostWaiting && !this.#shareQueue(entry, client)) return this.#refuse(entry, id, { kind: 'queue_full', most: plan.mostWaiting });
-    entry.waiting.push({ id, client, arrival: this.#arrivals++, sinceMs: nowMs, keepAliveMs });
+    entry.waiting.push({ id, client, again, arrival: this.#arrivals++, sinceMs: nowMs, keepAliveMs });
   }
 
   /** Refuses a waiting request for one of a client with fewer; false if the queue stays full. */
   #shareQueue(entry: ModelEntry, client: string): boolean {
     const counts = new Map<string, number>();
-    for (const { client: of } of entry.waiting) counts.set(of, (counts.get(of) ?? 0) + 1);
+    const waiting = entry.waiting.filter(({ again }) => !again);
+    for (const { client: of } of waiting) counts.set(of, (counts.get(of) ?? 0) + 1);
     const greediest = whoGivesWay(counts, client);
-    const last = entry.waiting.findLast(({ client: of }) => of === greediest);
+    const last = waiting.findLast(({ client: of }) => of === greediest);
     if (!last) return false;
     entry.waiting.splice(entry.waiting.indexOf(last), 1);
     this.#refuse(entry, last.id, { kind: 'gave_way' });
@@ -269,7 +271,7 @@ export class Leases {
         claim(need);
         continue;
       }
-      for (const one of all) if (one.phase === 'ready' && !one.plan.pinned) one.turn ??= { sinceMs: nowMs, granted: 0 };
+      for (const one of all) if (one.phase === 'ready' && !one.plan.pinned) one.turn ??= { sinceMs: nowMs, served: 0 };
       const choice = chooseVictims(entry, need, later, all.filter((one) => !one.draining), this.#policy, nowMs);
       if (choice.victims) {
         for (const victim of choice.victims) {
@@ -340,7 +342,6 @@ export class Leases {
       entry.recalled = false;
       entry.leases.set(next.id, next.keepAliveMs);
       entry.usedMs = nowMs;
-      if (entry.turn) entry.turn.granted++;
       this.#commands.push({ kind: 'grant', model: entry.id, request: next.id });
       return true;
     }

@@ -26,6 +26,8 @@ export interface WaitingRequest {
   /** Chosen by the driver; the lease has the same id. */
   readonly id: number;
   readonly client: string;
+  /** It had the model, which was recalled. */
+  readonly again: boolean;
   /** Sequential number over all models, in order of arrival. */
   readonly arrival: number;
   readonly sinceMs: number;
@@ -73,8 +75,8 @@ export class ModelEntry {
   draining = false;
   /** Its waiting requests were recalled since the last grant. */
   recalled = false;
-  /** Since when other models wait for room while it is loaded, and its grants since then. */
-  turn: { sinceMs: number; granted: number } | undefined;
+  /** Since when others wait for room while it is loaded, and the requests served since then. */
+  turn: { sinceMs: number; served: number } | undefined;
 
   constructor(readonly id: string, plan: ModelPlan, loadMs: number) {
     this.plan = plan;

@@ -6,7 +6,8 @@ import type { ModelEntry } from './model-entry.js';
 
 export interface TurnPolicy {
   /**
-   * A turn ends after this many requests, if it took at least as long as the swap that follows …
+   * A turn ends after this many requests were served, if it took at least as long as the swap that
+   * follows …
    */
   requests: number;
   /** … or after this time, or the time of two swaps if that is longer. */
@@ -38,8 +39,8 @@ export function leavesAtMs(entry: ModelEntry, candidate: ModelEntry, policy: Tur
   if (entry.phase === 'loading') return entry.wanted ? Infinity : 0;
   if (entry.phase !== 'ready') return Infinity;
   const swap = swapMs(entry, candidate);
-  const { sinceMs, granted } = entry.turn ?? { sinceMs: entry.sinceMs, granted: 0 };
-  const turnEnds = sinceMs + (granted >= policy.requests ? swap : Math.max(policy.turnMs, 2 * swap));
+  const { sinceMs, served } = entry.turn ?? { sinceMs: entry.sinceMs, served: 0 };
+  const turnEnds = sinceMs + (served >= policy.requests ? swap : Math.max(policy.turnMs, 2 * swap));
   if (entry.wanted) return turnEnds;
   const linger = Math.min(policy.mostLingerMs, Math.max(policy.leastLingerMs, swap * policy.lingerShare));
   return Math.min(turnEnds, entry.usedMs + linger);

@@ -418,30 +418,51 @@ t.test('two real models behind one pool chat in turns', async (t) => {
   }
 });
 
-t.test('requests that only wait in the queue of a model do not keep it from leaving for another', async (t) => {
-  const { pool } = open(t, { a: { fake: { stepMs: 50 } }, b: {} }, { policy: { turnMs: 100, leastLingerMs: 1, mostLingerMs: 1 } });
-  const done: string[] = [];
-  const ask = async (model: string, text: string, signal?: AbortSignal): Promise<string> => {
-    const lease = await pool.lease(model, { mayMove: true, client: model, ...(signal ? { signal } : {}) });
-    try {
-      return await complete(lease, text);
-    } finally {
-      done.push(`${model} ${text.length}`);
-      lease.release();
-    }
-  };
-  const long = 'x'.repeat(40);
-  const crowd = Array.from({ length: 12 }, async (_, at) => await ask('a', long + 'y'.repeat(at)));
+const busy: Record<string, FakeModel> = { a: { fake: { stepMs: 50 } }, b: {} };
+const hasty = { policy: { turnMs: 100, leastLingerMs: 1, mostLingerMs: 1 } };
+
+/** Answers of two seconds that wait in the queue of a, far longer than a turn, until `leave`. */
+function crowd(pool: ReturnType<typeof open>['pool'], done: string[]): { leave(): void; all: Promise<unknown> } {
   const leaving = new AbortController();
-  const left = failure(ask('a', 'z'.repeat(60), leaving.signal));
-  while ((await pool.find('a')).leases < 13) await new Promise((resolve) => setTimeout(resolve, 5));
-  const other = ask('b', 'short');
-  while ((await pool.find('b')).state.state !== 'loaded') await new Promise((resolve) => setTimeout(resolve, 5));
-  leaving.abort();
-  t.match(await left, { code: 'cancelled' });
-  t.equal(await other, 'short');
-  const before = done.indexOf('b 5');
-  t.ok(before > 0 && before < 10, `after ${before} of the 12`);
-  t.strictSame(await Promise.all(crowd), Array.from({ length: 12 }, (_, at) => long + 'y'.repeat(at)), 'all are answered, whole');
+  const all = Promise.all(Array.from({ length: 100 }, async () => {
+    const lease = await pool.lease('a', { mayMove: true, client: 'crowd', signal: leaving.signal });
+    const answer = lease.engine.complete(completion('x', { constraint: say('z'.repeat(40)) }), leaving.signal);
+    await answer.finished.then(() => done.push('a')).finally(lease.release);
+  }).map((one) => failure(one)));
+  return { leave: () => leaving.abort(), all };
+}
+
+t.test('requests that only wait in the queue of a model do not keep it from leaving for another', async (t) => {
+  const { pool } = open(t, busy, hasty);
+  const done: string[] = [];
+  const ask = async (model: string, text: string): Promise<string> => {
+    const lease = await pool.lease(model, { mayMove: true });
+    return await complete(lease, text).finally(lease.release);
+  };
+  const others = crowd(pool, done);
+  const texts = Array.from({ length: 5 }, (_, at) => `whole ${at}`);
+  while ((await pool.find('a')).activity.waiting < 90) await new Promise((resolve) => setTimeout(resolve, 5));
+  const whole = texts.map(async (text) => await ask('a', text));
+  t.equal(await ask('b', 'short'), 'short');
+  t.ok(done.length < 90, `after ${done.length} of 100`);
+  others.leave();
+  t.strictSame(await Promise.all(whole), texts);
+  await others.all;
   t.equal((await pool.find('a')).leases, 0);
+});
+
+t.test('a request of which something has begun keeps its model', async (t) => {
+  const { pool } = open(t, busy, hasty);
+  const done: string[] = [];
+  const lease = await pool.lease('a', { mayMove: true });
+  await complete(lease, 'first');
+  const others = crowd(pool, done);
+  while ((await pool.find('a')).activity.waiting < 90) await new Promise((resolve) => setTimeout(resolve, 5));
+  const second = complete(lease, 'second').then(() => done.push('second')).finally(lease.release);
+  const other = await pool.lease('b');
+  t.ok(done.includes('second'), 'before the model left');
+  t.ok(done.length < 90, 'what has not begun moved');
+  other.release();
+  others.leave();
+  await Promise.all([second, others.all]);
 });

@@ -319,6 +319,23 @@ t.test('a model that must leave is recalled once from requests that have not beg
   t.end();
 });
 
+t.test('a turn lasts as long if a crowd was granted at once and recalled', (t) => {
+  const leases = new Leases({ bytes: { memory: 10 }, maxModels: 0 });
+  const plan = { need: { memory: 6 }, fingerprint: '1', keepAliveMs: 1_000, pinned: false, mostWaiting: 100 };
+  for (const id of ['a', 'b']) leases.handle({ kind: 'planned', model: id, plan }, 0);
+  for (let request = 0; request < 40; request++) leases.handle({ kind: 'request', model: 'a', request }, 0);
+  leases.handle({ kind: 'request', model: 'b', request: 100 }, 0);
+  t.equal(leases.handle({ kind: 'loaded', model: 'a' }, 500).filter(({ kind }) => kind === 'grant').length, 40);
+  const recalledAt = (nowMs: number): boolean => leases.handle({ kind: 'tick' }, nowMs).some(({ kind }) => kind === 'recall');
+  t.equal(recalledAt(9_000), false, 'no request was served');
+  t.equal(recalledAt(10_600), true);
+  t.equal(leases.handle({ kind: 'request', model: 'a', request: 200, client: 'other' }, 10_601).length, 0);
+  for (let request = 0; request < 40; request++) leases.handle({ kind: 'release', model: 'a', request, recalled: true }, 10_602);
+  for (let request = 300; request < 399; request++) leases.handle({ kind: 'request', model: 'a', request, again: true }, 10_603);
+  t.match(leases.handle({ kind: 'request', model: 'a', request: 400, client: 'third' }, 10_604), [{ kind: 'refuse', request: 400 }], 'not one that was recalled');
+  t.end();
+});
+
 t.test('500 random histories: nothing waits forever, is loaded twice, is evicted in use or exceeds the budget', (t) => {
   const total = { load: 0, unload: 0, grant: 0, refuse: 0, wake: 0, died: 0 };
   for (let seed = 1; seed <= 500; seed++) {
