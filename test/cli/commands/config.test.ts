@@ -60,7 +60,7 @@ const wrong: [string, unknown, RegExp][] = [
   ['a command with something else than its settings', { chat: 5 }, /key "chat": expected an object with the settings of recua chat, as \{"chat": \{…\}\}, got 5\.$/],
   ['a setting with an object', { port: { a: 1 } }, /key "port": expected a number, got \{"a":1\}\.$/],
   ['an unknown section', { 'serve strat': {} }, /section "serve strat" is not named after a command with flags\. Did you mean serve start\?/],
-    ["a section of several commands", { serve: { port: 9000 } }, /the section "serve" is not named after a command with flags\. Did you mean "serve start"\?/],
+  ['a section of several commands', { serve: { port: 9000 } }, /the section "serve" is not named after a command with flags\. Did you mean "serve start"\?/],
   ['a number as text', { port: '9000' }, /key "port": expected a number, got "9000"/],
   ['a text as number', { host: 1 }, /key "host": expected a text in quotes, got 1/],
   ['null', { host: null }, /key "host": expected a text in quotes, got null/],
