@@ -10,6 +10,7 @@ import { isStranger } from './access/guard.js';
 import { rounds } from './body/rounds.js';
 import { errorBody, errorHeaders } from './http/error-reply.js';
 import type { Gateway } from './http/gateway.js';
+import { stopping } from './http/traffic.js';
 import { statusOf } from './openai/models.js';
 
 export function health(gateway: Gateway): RequestHandler {
@@ -28,8 +29,7 @@ function healthOfOne({ traffic, pool }: Gateway, engine: Engine): RequestHandler
       const error = tellable(state.error, only!, res);
       res.status(503).set(errorHeaders(error)).json({ status: 'error', model: 'failed', requests, crashes, ...errorBody(error) });
     } else if (state.state === 'closed' || traffic.draining) {
-      const stopping = new RecuaError('shutting_down', 'The server is stopping and takes no new work.');
-      res.status(503).json({ status: 'stopping', model: state.state === 'ready' ? 'loaded' : 'closed', running: traffic.size, requests, crashes, ...errorBody(stopping) });
+      res.status(503).json({ status: 'stopping', model: state.state === 'ready' ? 'loaded' : 'closed', running: traffic.size, requests, crashes, ...errorBody(stopping()) });
     } else if (state.state === 'ready') {
       res.json({ status: 'ok', model: 'loaded', running: state.status.running, waiting: state.status.waiting, requests, crashes });
     } else {
@@ -48,8 +48,7 @@ function healthOfSeveral({ pool, traffic }: Gateway): RequestHandler {
     const numbers = { running: traffic.size, requests: traffic.total, crashes };
     res.set('Cache-Control', 'no-store');
     if (traffic.draining) {
-      const stopping = new RecuaError('shutting_down', 'The server is stopping and takes no new work.');
-      res.status(503).json({ status: 'stopping', models, ...numbers, ...errorBody(stopping) });
+      res.status(503).json({ status: 'stopping', models, ...numbers, ...errorBody(stopping()) });
     } else {
       res.json({ status: 'ok', models, ...numbers });
     }
@@ -72,7 +71,7 @@ export function ready({ pool, traffic }: Gateway): RequestHandler {
     if (states.some(({ state }) => canServe(state, pool.sole !== undefined))) return void res.json({ status: 'ready' });
     const refuse = (status: string, error: RecuaError): void => void res.status(503).set(errorHeaders(error)).json({ status, ...errorBody(error) });
     const failed = states.find((state) => state.state === 'failed');
-    if (isStopping || (pool.sole && pool.sole.state.state === 'closed')) refuse('stopping', new RecuaError('shutting_down', 'The server is stopping and takes no new work.'));
+    if (isStopping || (pool.sole && pool.sole.state.state === 'closed')) refuse('stopping', stopping());
     else if (states.some(({ state }) => state === 'loading')) refuse('loading', new RecuaError('model_loading', 'No model is loaded yet; one is loading.'));
     else if (failed) refuse('failed', RecuaError.fromPlain(failed.error));
     else refuse('failed', new RecuaError('model_not_found', 'The server has no model that can answer.'));

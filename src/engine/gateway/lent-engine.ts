@@ -10,7 +10,7 @@ import type { EngineRequests } from './requests.js';
 
 /** What engine/gateway/requests needs of it. */
 export interface Lent {
-  /** Those that run or wait in the engine. */
+  /** Those that the engine has not begun. */
   readonly calls: Set<PendingRequest>;
   /** The engine has begun one of them, which may be over. */
   hasBegun: boolean;
@@ -108,8 +108,8 @@ export class LentEngine implements Engine, Lent {
     await (await this.#now()).forget();
   }
 
-  async close(drainMs?: number, _sleeps?: boolean): Promise<void> {
-    await this.#engine.close(drainMs);
+  async close(drainMs?: number, sleeps?: boolean): Promise<void> {
+    await this.#engine.close(drainMs, sleeps);
   }
 
   async #now(): Promise<EngineRequests> {

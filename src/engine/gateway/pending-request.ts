@@ -10,7 +10,8 @@ import type { Lent } from './lent-engine.js';
 /** Longer texts (in characters) are dropped once an engine process has begun to work on them. */
 const mostKept = 4 * 2 ** 20;
 
-interface Moved {
+/** Its model is lent, and may have to be given back before the engine has begun it. */
+interface Loan {
   lent: Lent;
   /** Starts it in the next engine of the model. */
   again(): void;
@@ -38,13 +39,13 @@ export class PendingRequest {
   readonly event: (event: EngineEvent) => void;
   readonly fail: (error: RecuaError) => void;
   readonly #released: Released;
-  readonly #moved: Moved | undefined;
+  #loan: Loan | undefined;
   #message: RequestMessage | undefined;
   #hasMoved = false;
   /** Copies that were sent but still wait for the pipe, in this process. */
   #onTheWay = 0;
 
-  constructor(message: RequestMessage, event: PendingRequest['event'], fail: PendingRequest['fail'], released: Released, moved?: Moved) {
+  constructor(message: RequestMessage, event: PendingRequest['event'], fail: PendingRequest['fail'], released: Released, loan?: Loan) {
     this.id = message.id;
     this.type = message.type;
     const { client = '', follows = false }: Partial<Asker> = ('request' in message ? message.request : message as { asker?: Asker }).asker ?? {};
@@ -55,8 +56,8 @@ export class PendingRequest {
     this.event = event;
     this.fail = fail;
     this.#released = released;
-    this.#moved = moved;
-    moved?.lent.calls.add(this);
+    this.#loan = loan;
+    loan?.lent.calls.add(this);
   }
 
   /**
@@ -117,18 +118,17 @@ export class PendingRequest {
   /** The engine works on it. */
   begin(): void {
     this.begun = true;
-    if (!this.#moved) return;
-    this.#moved.lent.hasBegun = true;
-    // It holds the text.
-    this.#moved.again = () => undefined;
+    if (this.#loan) this.#loan.lent.hasBegun = true;
+    this.left();
   }
 
   /** Gives it to the next engine of the model. */
   move(): void {
+    const { again } = this.#loan!;
     this.#hasMoved = true;
     this.#message = undefined;
     this.left();
-    this.#moved!.again();
+    again();
   }
 
   /** Drops a long text, since the engine works on it now. */
@@ -143,9 +143,11 @@ export class PendingRequest {
     this.#tellReleased();
   }
 
-  /** It is over. */
+  /** It begins or is over: it stays with this engine. */
   left(): void {
-    this.#moved?.lent.calls.delete(this);
+    this.#loan?.lent.calls.delete(this);
+    // It holds the text.
+    this.#loan = undefined;
   }
 
   #tellReleased(): void {

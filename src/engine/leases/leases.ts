@@ -104,8 +104,7 @@ export class Leases {
         entry.waiting = entry.waiting.filter(({ id }) => id !== event.request);
         return;
       case 'release':
-        if (entry.turn && event.recalled !== true) entry.turn.served++;
-        return this.#released(entry, event.request, nowMs);
+        return this.#released(entry, event, nowMs);
       case 'loaded':
         return this.#loaded(entry, event.measured, nowMs);
       case 'measured':
@@ -154,8 +153,9 @@ export class Leases {
     return true;
   }
 
-  #released(entry: ModelEntry, id: number, nowMs: number): void {
+  #released(entry: ModelEntry, { request: id, recalled = false }: Extract<LeaseEvent, { kind: 'release' }>, nowMs: number): void {
     if (!entry.leases.has(id)) return;
+    if (entry.turn && !recalled) entry.turn.served++;
     entry.keepAliveMs = entry.leases.get(id) ?? entry.plan.keepAliveMs;
     entry.leases.delete(id);
     entry.usedMs = nowMs;

@@ -244,7 +244,8 @@ function isShort(one: Watched): boolean {
   return !req.complete || !headersSent || writableEnded;
 }
 
-function stopping(): RecuaError {
+/** For all that comes once a stop has begun. */
+export function stopping(): RecuaError {
   return new RecuaError('shutting_down', 'The server is stopping and takes no new work.');
 }
 

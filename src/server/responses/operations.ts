@@ -76,7 +76,7 @@ export const operations = {
     about: 'Send the body of `POST /v1/responses` with `"type": "response.create"`; the server sends the events of its stream, one per message. '
       + 'A connection handles one response at a time. It remembers its last response until it closes, whatever `store` says, so `previous_response_id` can continue from it. It forgets a response if that and the items before it are larger than `--body-limit`, or if the memory for all connections is used up; an `error` with the code `previous_response_not_found` means that the client has to send the whole conversation. '
       + '`"generate": false` only stores the input for the next message to continue from, without an answer. Any other request, and one for which the server cannot open a WebSocket, gets a 426.',
-    reply: { schema: anything, empty: true, opensSocket: true }, error, errors: ['upgrade_required'],
+    reply: { schema: anything, opensSocket: true }, error, errors: ['upgrade_required'],
   },
   count: {
     id: 'countResponseTokens', topic, summary: 'Count the tokens of a prompt.', body,
