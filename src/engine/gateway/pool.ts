@@ -220,15 +220,15 @@ class EnginePool implements ModelPool {
     const { mayMove = false, onWait: _, ...asker } = options;
     let request: number | undefined = granted;
     const over = new AbortController();
-    const give = (recalled: boolean): void => {
+    const give = (): void => {
       served.lent.delete(lent);
       if (request === undefined) return;
-      this.#tell({ kind: 'release', model: id, request, recalled });
+      this.#tell({ kind: 'release', model: id, request });
       request = undefined;
       this.#measure(served);
     };
     const lent = new LentEngine(engine!, async () => {
-      give(true);
+      give();
       const signal = AbortSignal.any([over.signal, ...(asker.signal ? [asker.signal] : [])]);
       return await this.#granted(served, { ...asker, signal }, { again: true }, (next) => {
         request = next;
@@ -241,7 +241,7 @@ class EnginePool implements ModelPool {
       id, engine: mayMove ? lent : engine!, model: known!,
       release: () => {
         over.abort();
-        give(false);
+        give();
       },
     };
   }

@@ -18,8 +18,7 @@ export type LeaseEvent =
   | { kind: 'request'; model: string; request: number; client?: string | undefined; keepAliveMs?: number | undefined; explicit?: boolean; again?: boolean }
   /** A waiting request is cancelled. */
   | { kind: 'cancel'; model: string; request: number }
-  /** `recalled`: it asks again. */
-  | { kind: 'release'; model: string; request: number; recalled?: boolean }
+  | { kind: 'release'; model: string; request: number }
   /** The process has loaded the model; `measured`: its memory, as far as known. */
   | { kind: 'loaded'; model: string; measured?: Bytes | undefined }
   /** Measured again, after work. */

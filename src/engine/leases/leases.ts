@@ -104,7 +104,7 @@ export class Leases {
         entry.waiting = entry.waiting.filter(({ id }) => id !== event.request);
         return;
       case 'release':
-        return this.#released(entry, event, nowMs);
+        return this.#released(entry, event.request, nowMs);
       case 'loaded':
         return this.#loaded(entry, event.measured, nowMs);
       case 'measured':
@@ -153,9 +153,9 @@ export class Leases {
     return true;
   }
 
-  #released(entry: ModelEntry, { request: id, recalled = false }: Extract<LeaseEvent, { kind: 'release' }>, nowMs: number): void {
+  #released(entry: ModelEntry, id: number, nowMs: number): void {
     if (!entry.leases.has(id)) return;
-    if (entry.turn && !recalled) entry.turn.served++;
+    if (entry.turn) entry.turn.served++;
     entry.keepAliveMs = entry.leases.get(id) ?? entry.plan.keepAliveMs;
     entry.leases.delete(id);
     entry.usedMs = nowMs;

@@ -330,7 +330,7 @@ t.test('a turn lasts as long if a crowd was granted at once and recalled', (t) =
   t.equal(recalledAt(9_000), false, 'no request was served');
   t.equal(recalledAt(10_600), true);
   t.equal(leases.handle({ kind: 'request', model: 'a', request: 200, client: 'other' }, 10_601).length, 0);
-  for (let request = 0; request < 40; request++) leases.handle({ kind: 'release', model: 'a', request, recalled: true }, 10_602);
+  for (let request = 0; request < 40; request++) leases.handle({ kind: 'release', model: 'a', request }, 10_602);
   for (let request = 300; request < 399; request++) leases.handle({ kind: 'request', model: 'a', request, again: true }, 10_603);
   t.match(leases.handle({ kind: 'request', model: 'a', request: 400, client: 'third' }, 10_604), [{ kind: 'refuse', request: 400 }], 'not one that was recalled');
   t.end();
