@@ -16,6 +16,9 @@ import { newConversation } from './tree.js';
  * @property {() => void} changed
  */
 
+/** @param {unknown} thrown @param {string} code */
+const isCode = (thrown, code) => thrown instanceof ServerError && thrown.code === code;
+
 export class ServerFiles {
   #kept;
   #chats;
@@ -66,7 +69,7 @@ export class ServerFiles {
     const { saved } = conversation;
     if (!saved || this.#host.isWriting(conversation)) return;
     const read = await savedChats.read(saved.name, conversation, [...chat.messages.values()], servedModel).catch((thrown) => {
-      if (!(thrown instanceof ServerError) || thrown.code !== 'session_not_found') throw thrown;
+      if (!isCode(thrown, 'session_not_found')) throw thrown;
       this.#change(conversation, { saved: undefined });
       throw new Error(`${saved.name} is no longer on the server. This browser keeps its copy.`);
     });
@@ -98,7 +101,30 @@ export class ServerFiles {
 
   /** @param {Conversation} conversation */
   async #write(conversation) {
-    await this.#chats.using(conversation, async ({ path }) => this.#host.save(conversation, await savedChats.write(conversation, path)));
+    await this.#chats.using(conversation, async (chat) => {
+      const written = await savedChats.write(conversation, chat.path).catch(async (thrown) => {
+        if (!isCode(thrown, 'session_changed') || !await this.#isSame(conversation, chat)) throw thrown;
+        return await savedChats.write(conversation, chat.path);
+      });
+      this.#host.save(conversation, written);
+    });
+  }
+
+  /**
+   * Whether a file that changed still has the turns and settings that this browser knows: a reload
+   * may have cut off the reply to a write. Then takes over its ETag.
+   * @param {Conversation} conversation @param {import('./open-chat.js').OpenChat} chat
+   */
+  async #isSame(conversation, { messages, path }) {
+    const { saved } = conversation;
+    const read = saved && await savedChats.read(saved.name, conversation, [...messages.values()], servedModel);
+    if (!read) return false;
+    const turns = read.changed.map(({ id }) => id);
+    const same = turns.every((id, at) => id === path[at]?.id)
+      && path.every((message) => !message.saved || turns.includes(message.id))
+      && ['model', 'system', 'sampling'].every((name) => JSON.stringify(read.saved.document[name]) === JSON.stringify(saved.document[name]));
+    if (same) conversation.saved = read.saved;
+    return same;
   }
 
   /** @param {Conversation} conversation */
