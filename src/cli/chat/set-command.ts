@@ -1,5 +1,6 @@
 // /set and /show, as Ollama's users type them.
 import { misuse } from '../flags/flags.js';
+import type { Constraint } from '../../engine/protocol.js';
 import { nearest } from '../../models/names/nearest.js';
 import type { Dialogue } from './dialogue.js';
 import { findParameter, parameters, valueText, withParameter } from './parameters.js';
@@ -77,8 +78,13 @@ function list(chat: Dialogue): void {
   const rows: [string, string][] = things.map(({ name, operand, does }) => [`/set ${name}${operand === '' ? '' : ` ${operand}`}`, does]);
   const isSet = parameters.filter((one) => !one.isMore || settings.more?.[one.key as keyof typeof settings.more] !== undefined);
   const now = isSet.map((one) => `${one.name} ${valueText(settings, one)}`);
-  input.say(`${table(rows, input.columns)}\n\nNow: ${[...now, ...stopsOf(chat)].join(', ')}; format ${chat.constraint.kind === 'none' ? 'free' : chat.constraint.kind === 'grammar' ? 'a grammar' : 'json'}, `
+  input.say(`${table(rows, input.columns)}\n\nNow: ${[...now, ...stopsOf(chat)].join(', ')}; format ${formatOf(chat.constraint)}, `
     + `${chat.verbose ? 'verbose' : 'quiet'}, ${chat.thinks ? 'think' : 'nothink'}, ${input.keepsHistory ? 'history' : 'nohistory'}.`);
+}
+
+function formatOf(constraint: Constraint): string {
+  if (constraint === anyObject) return 'json';
+  return { none: 'free', grammar: 'a grammar', schema: 'a JSON schema' }[constraint.kind];
 }
 
 function stopsOf({ settings }: Dialogue): string[] {
@@ -137,7 +143,7 @@ function setFormat(chat: Dialogue, operand: string): void {
 
 function freeFormat(chat: Dialogue): void {
   chat.constraint = chat.firstConstraint;
-  chat.input.say(chat.constraint.kind === 'none' ? 'Any answer is allowed now.' : 'The grammar of the command line applies to answers.');
+  chat.input.say(chat.constraint.kind === 'none' ? 'Any answer is allowed now.' : `The ${chat.constraint.kind === 'grammar' ? 'grammar' : 'JSON schema'} of the command line applies to answers.`);
 }
 
 function speeds(chat: Dialogue, on: boolean): void {

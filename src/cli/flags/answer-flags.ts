@@ -5,8 +5,10 @@ import { samplingDefaults } from '../../settings/config.js';
 import type { ChatMessage, ChatRequest, Constraint, Sampling } from '../../engine/protocol.js';
 import { chatTemplates } from '../../models/chat-templates.js';
 import type { TemplateName } from '../../models/chat-templates.js';
+import { isObject } from '../../request/fields.js';
+import { weighJson } from '../../request/json-weight.js';
 import { readTextFile } from '../../system/given-file.js';
-import { integer, misuse, on, perCall, text } from './flags.js';
+import { integer, misuse, on, perCall, quote, text } from './flags.js';
 import type { Values } from './flags.js';
 import { settingFlag, settingFlags } from './setting-flags.js';
 
@@ -35,6 +37,8 @@ export function answerFlags(own: OwnDefaults) {
     seed: integer(['--seed'], 'n', 'Sample with this random seed; 0 draws one', { fallback: 0, min: 0, max: 2 ** 32 - 1 }),
     grammar: perCall(text(['--grammar', '-g'], 'gbnf', 'Make the answer follow this GBNF grammar')),
     grammarFile: perCall(text(['--grammar-file', '-gf'], 'file', 'Make the answer follow the GBNF grammar in this file')),
+    jsonSchema: perCall(text(['--json-schema', '-j'], 'schema', 'Make the answer JSON that follows this JSON schema')),
+    jsonSchemaFile: perCall(text(['--json-schema-file', '-jf'], 'file', 'Make the answer JSON that follows the JSON schema in this file')),
     json: perCall(on(['--json'], 'Print one JSON object with the answer, usage and timings instead of the text')),
     raw: on(['--raw'], 'On a terminal, print the answer unchanged: do not render Markdown, do not remove control characters'),
     quiet: on(['--quiet', '-q'], 'Print nothing about loading'),
@@ -55,12 +59,31 @@ export function chatSettings(): AnswerSettings {
 /** The settings of an answer that the user chooses and a saved chat keeps. */
 export type AnswerSettings = Pick<AnswerValues, 'maxTokens' | 'temperature' | SamplerFlag | 'seed'> & { more?: MoreSettings; stop?: readonly string[] };
 
-/** The grammar that the flags name, as a constraint. */
-export async function readConstraint(values: Pick<AnswerValues, 'grammar' | 'grammarFile'>): Promise<Constraint> {
-  if (values.grammar !== '' && values.grammarFile !== '') throw misuse('Expected --grammar or --grammar-file, got both.');
-  const grammar = values.grammarFile === '' ? values.grammar : await readTextFile(values.grammarFile);
-  if (values.grammarFile !== '' && grammar.trim() === '') throw misuse(`Expected a grammar in ${values.grammarFile}, got an empty file.`);
-  return grammar === '' ? { kind: 'none' } : { kind: 'grammar', grammar };
+const constraintFlags = { grammar: '--grammar', grammarFile: '--grammar-file', jsonSchema: '--json-schema', jsonSchemaFile: '--json-schema-file' } as const;
+
+/** The grammar or JSON schema that the flags name, as a constraint. */
+export async function readConstraint(values: Pick<AnswerValues, keyof typeof constraintFlags>): Promise<Constraint> {
+  const given = Object.entries(constraintFlags).filter(([key]) => values[key as keyof typeof constraintFlags] !== '').map(([, flag]) => flag);
+  const [flag, other] = given;
+  if (flag === undefined) return { kind: 'none' };
+  if (other !== undefined) throw misuse(`Expected ${flag} or ${other}, got both.`);
+  const path = values.grammarFile || values.jsonSchemaFile;
+  const read = path === '' ? values.grammar || values.jsonSchema : await readTextFile(path);
+  const isGrammar = flag.startsWith('--grammar');
+  if (read.trim() === '') throw misuse(`Expected a ${isGrammar ? 'grammar' : 'JSON schema'} ${path === '' ? `after ${flag}, got only spaces` : `in ${path}, got an empty file`}.`);
+  return isGrammar ? { kind: 'grammar', grammar: read } : { kind: 'schema', schema: checkedSchema(read, path || flag), strict: false, param: flag };
+}
+
+/** `from`: the file or the flag. */
+function checkedSchema(json: string, from: string): string {
+  try {
+    weighJson(Buffer.from(json), 'The JSON schema');
+    const schema = JSON.parse(json) as unknown;
+    if (isObject(schema) || schema === true) return json;
+  } catch (thrown) {
+    throw misuse(`Expected a JSON schema in ${from}: ${(thrown as Error).message}`);
+  }
+  throw misuse(`Expected a JSON object in ${from}, got ${quote(json)}.`);
 }
 
 export function makeRequest(messages: ChatMessage[], settings: AnswerSettings, constraint: Constraint, template: TemplateName = 'auto', thinks = true): ChatRequest {

@@ -11,7 +11,7 @@ export interface FlagGroup {
 /** Flag keys by topic. The most used flags come before all groups. */
 const groups: readonly (readonly [title: string, keys: readonly string[]])[] = [
   ['Sampling', ['temperature', 'maxTokens', 'topP', 'topK', 'minP', 'repeatPenalty', 'seed']],
-  ['Output format', ['grammar', 'grammarFile']],
+  ['Output format', ['grammar', 'grammarFile', 'jsonSchema', 'jsonSchemaFile']],
   ['Conversation', ['template', 'chatTemplateFile', 'save', 'resume', 'continue']],
   ['Access and security', ['apiKey', 'apiKeyFile', 'corsOrigins', 'allowedHosts', 'tlsCert', 'tlsKey', 'socketMode', 'sandbox']],
   ['Requests', ['alias', 'parallel', 'queueSize', 'queueTimeoutSeconds', 'drainSeconds', 'pingSeconds', 'bodyLimitMib', 'bodyMemoryMib', 'slotSavePath', 'responseDays', 'ui', 'uiSessions']],

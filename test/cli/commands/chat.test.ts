@@ -65,6 +65,31 @@ t.test('-n, -c, -ngl, --grammar and --grammar-file take effect', async (t) => {
   t.match(await recua(['chat', 'builtin', '-p', 'x', '-g', 'a', '-gf', 'b']), { code: 2, stderr: /got both/ });
 });
 
+t.test('--json-schema and --json-schema-file make the answer follow a JSON schema', async (t) => {
+  const path = join(t.testdir(), 'a.json');
+  const schema = '{"type": "object", "properties": {"answer": {"const": "no"}}, "required": ["answer"], "additionalProperties": false}';
+  writeFileSync(path, schema);
+  for (const command of ['chat', 'run']) {
+    for (const args of [['--json-schema', schema], ['-j', schema], ['--json-schema-file', path], ['-jf', path]]) {
+      const { code, stdout, stderr } = await recua([command, 'builtin', ...quick, '-p', 'Is it?', ...args]);
+      t.equal(code, 0, stderr);
+      t.same(JSON.parse(stdout), { answer: 'no' });
+    }
+  }
+  const wrong: [string[], RegExp][] = [
+    [['-j', '{"type": '], /Expected a JSON schema in --json-schema: .*JSON/],
+    [['-j', '[]'], /Expected a JSON object in --json-schema, got "\[\]"\./],
+    [['-j', ' '], /Expected a JSON schema after --json-schema, got only spaces\./],
+    [['-j', '{}', '-g', 'a'], /Expected --grammar or --json-schema, got both\./],
+    [['-jf', `${path}x`], /a\.jsonx cannot be read: there is no such file\./],
+  ];
+  for (const [args, message] of wrong) {
+    const { code, stdout, stderr } = await recua(['run', 'builtin', ...quick, '-p', 'x', ...args]);
+    t.match({ code, stdout, stderr }, { code: args[0] === '-jf' ? 1 : 2, stdout: '', stderr: message });
+  }
+  t.match(await recua(['run', 'builtin', ...quick, '-p', 'x', '-j', '{"type": "strin"}']), { code: 1, stdout: '', stderr: /schema/ });
+});
+
 t.test('-t takes each template, and its end of turn ends the answer even if the model has no such token', async (t) => {
   const env = { SERVICE_HOME: t.testdir() };
   const sizes = new Set<number>();

@@ -129,7 +129,7 @@ t.test('the example in help and docs is a valid config file', async (t) => {
 });
 
 t.test('flags for a single call have no setting', (t) => {
-  const names = ['--prompt', '--json', '--file', '--force', '--yes', '--resume', '--continue', '--dry-run', '--tensors', '--all', '--follow', '--copy', '--symlink', '--grammar', '--grammar-file'];
+  const names = ['--prompt', '--json', '--file', '--force', '--yes', '--resume', '--continue', '--dry-run', '--tensors', '--all', '--follow', '--copy', '--symlink', '--grammar', '--grammar-file', '--json-schema', '--json-schema-file'];
   const settable = allPlaces(all).flatMap(({ command, path }) => Object.values(command.flags).filter((flag) => !flag.perCall && names.includes(flag.names[0])).map((flag) => `${path} ${flag.names[0]}`));
   t.same(settable, [], 'wrap these in perCall()');
   t.end();
