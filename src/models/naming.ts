@@ -14,6 +14,8 @@ export interface NamedModel {
   model: string | undefined;
   repo: string;
   file: string;
+  /** Given by an import: the model goes when the name is removed by `recua rm`. */
+  standsForModel: boolean;
 }
 
 /**
@@ -52,7 +54,7 @@ export async function forgetNames(inventory: Inventory, names: readonly string[]
 
 /** All aliases, sorted. */
 export function namedModels({ aliases, models }: Inventory): NamedModel[] {
-  return [...aliases].map(([alias, { repo, file }]) => ({
-    alias, repo, file, model: models.find((one) => one.repo === repo && one.file === file)?.name,
+  return [...aliases].map(([alias, { repo, file, adopted }]) => ({
+    alias, repo, file, standsForModel: !adopted, model: models.find((one) => one.repo === repo && one.file === file)?.name,
   })).sort((a, b) => (a.alias < b.alias ? -1 : 1));
 }

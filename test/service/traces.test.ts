@@ -114,14 +114,14 @@ t.test('an unreachable collector costs no request, and is reported once', async 
   const list = async (): Promise<void> => void await (await fetch(`${url}/v1/models`)).text();
   collector.status = 400;
   await list();
-  await saw(/warn: Traces cannot be sent/);
+  await saw(/Warning: Traces cannot be sent/);
   for (let count = 0; count < 3; count++) {
     await list();
     await new Promise((resolve) => setTimeout(resolve, 150));
   }
   collector.status = 200;
   await list();
-  await saw(/info: Traces are sent again/);
+  await saw(/Info: Traces are sent again/);
   t.equal(stderr().match(/Traces cannot be sent/g)!.length, 1);
   t.equal(collector.headers[0]!['authorization'], 'Bearer abc');
   collector.status = 0;
@@ -180,7 +180,7 @@ t.test('a missing SDK is an error of --traces, and a warning if a variable asks 
   t.equal(code, 2);
   t.match(stderr, /Traces need OpenTelemetry's SDK.*`npm install -g @opentelemetry\/sdk-trace-node@2 @opentelemetry\/exporter-trace-otlp-http@0\.223 @opentelemetry\/resources@2`/);
   const { url, stderr: said } = await startService(t, [], 'builtin', { env: { ...env, OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:4318' }, main });
-  t.match(said(), /warn: No traces are sent, though OTEL_EXPORTER_OTLP_ENDPOINT asks for them: Traces need OpenTelemetry's SDK/);
+  t.match(said(), /Warning: No traces are sent, though OTEL_EXPORTER_OTLP_ENDPOINT asks for them: Traces need OpenTelemetry's SDK/);
   await ask(url, 'Hello');
 });
 
@@ -191,5 +191,5 @@ t.test('an invalid address is refused at once', async (t) => {
     t.match(stderr, why);
   }
   const { stderr } = await startService(t, [], 'builtin', { env: { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:4317', OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' } });
-  t.match(stderr(), /warn: No traces are sent.*over HTTP, got one for gRPC/);
+  t.match(stderr(), /Warning: No traces are sent.*over HTTP, got one for gRPC/);
 });

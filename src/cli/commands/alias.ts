@@ -77,11 +77,16 @@ async function list(all: readonly NamedModel[], asJson: boolean): Promise<number
   else if (all.length === 0) say('There are no aliases. To add one: recua alias <name> <model>');
   else {
     const { rows } = await import('../terminal/rows.js');
-    await print(rows([['ALIAS', 'MODEL', 'STATE'], ...all.map(({ alias: name, model, repo, file }) => [name, model ?? `${repo}/${file}`, model === undefined ? 'no longer in the store' : ''])]));
+    await print(rows([['ALIAS', 'MODEL', 'STATE'], ...all.map((one) => [one.alias, one.model ?? `${one.repo}/${one.file}`, stateOf(one)])]));
   }
   return 0;
 }
 
-function objectOf({ alias: name, model, repo, file }: NamedModel): object {
-  return { alias: name, model: model ?? null, repo, file };
+function stateOf({ model, standsForModel }: NamedModel): string {
+  if (model === undefined) return 'no longer in the store';
+  return standsForModel ? 'imported: recua rm of this name removes the model' : '';
+}
+
+function objectOf({ alias: name, model, repo, file, standsForModel }: NamedModel): object {
+  return { alias: name, model: model ?? null, repo, file, imported: standsForModel };
 }

@@ -24,6 +24,7 @@ import { engineConfig, engineFlags } from '../flags/engine-flags.js';
 import { choice, misuse, off, on, perCall, text } from '../flags/flags.js';
 import { settingFlag } from '../flags/setting-flags.js';
 import { loadRendering } from '../markdown/rendering.js';
+import { plainLine, type LogLevel } from '../terminal/log-line.js';
 import { HeldErrors, say } from '../terminal/output.js';
 import { screenOf } from '../markdown/screen.js';
 import { watchSignals } from '../terminal/signals.js';
@@ -82,9 +83,9 @@ export const chat = command({
     // The engine's messages must not land in a half-typed message.
     const voice = { say };
     const held = new HeldErrors();
-    const log = (level: string, line: string) => {
+    const log = (level: LogLevel, line: string) => {
       if (level === 'error' && single) held.log(level, line);
-      else if (level === 'error' || (level === 'warn' && !values.quiet)) voice.say(`${level}: ${line.trimEnd()}`);
+      else if (level === 'error' || (level === 'warn' && !values.quiet)) voice.say(plainLine(level, line));
     };
     const saves = values.save && (!single || path !== undefined);
     const models = new ChatModels({

@@ -18,7 +18,7 @@ import { singleModel } from '../../engine/gateway/single-model.js';
 import type { SingleModelPool } from '../../engine/gateway/single-model.js';
 import { deviceBudget } from '../../engine/offload.js';
 import type { ModelPool } from '../../engine/pool-api.js';
-import type { EngineOptions, ModelDescription, Offload } from '../../engine/protocol.js';
+import type { EngineOptions, ModelDescription } from '../../engine/protocol.js';
 import { RecuaError } from '../../errors.js';
 import { readModelFile } from '../../models/gguf/model-file.js';
 import { ensureFits } from '../../models/needs/fit.js';
@@ -37,7 +37,7 @@ import { jsonLine, plainLine } from '../terminal/log-line.js';
 import { checkContext, showLoading } from '../terminal/model-loading.js';
 import { engineLog, engineLogLevel, LoadingLine, makeLog, say, sayError } from '../terminal/output.js';
 import { aborted } from '../terminal/signals.js';
-import { reachable } from '../servers/connection.js';
+import { pageLines, reachable } from '../servers/connection.js';
 import { registerServer } from '../servers/registry.js';
 import { describePortInUse } from './port-owner.js';
 import { severalModels } from './several-models.js';
@@ -60,8 +60,8 @@ interface OpenServing {
   pool: ModelPool;
   defaultsOf?: (id: string) => Partial<RequestDefaults>;
   files: ServedFiles;
-  /** Loads the models that are loaded at start. Resolves to where a single model computes. */
-  load(): Promise<Offload | undefined>;
+  /** Loads the models that are loaded at start. Resolves to the model if there is only one. */
+  load(): Promise<ModelDescription | undefined>;
   close(): Promise<void>;
 }
 
@@ -109,7 +109,7 @@ async function oneModel(name: string, given: Config): Promise<Serving> {
         await pool.sole.close(0, sleep?.lasts);
         await sleep?.settle(named.id, [named.id]);
       };
-      return { pool, files: { pathOf: () => Promise.resolve(path), chosen: [named] }, load: async () => (await loading(pool.sole, named.id, output)).offload, close };
+      return { pool, files: { pathOf: () => Promise.resolve(path), chosen: [named] }, load: () => loading(pool.sole, named.id, output), close };
     },
   };
 }
@@ -179,7 +179,7 @@ export async function openOutput({ logLevel, logFormat }: Pick<Config, 'logLevel
   };
 }
 
-type Tell = (change: { state?: 'running' | 'stopping'; url?: string; certificate?: string | undefined; port?: number; offload?: Offload }) => Promise<void>;
+type Tell = (change: { state?: 'running' | 'stopping'; url?: string; certificate?: string | undefined; port?: number } & Pick<ServerRecord, 'offload' | 'contextSize'>) => Promise<void>;
 
 export async function serve(serving: Serving, config: Config, output: Output, update: Tell, stopped: AbortSignal, keyFile?: string): Promise<number> {
   const { log, tell } = output;
@@ -210,12 +210,12 @@ export async function serve(serving: Serving, config: Config, output: Output, up
     try {
       await entered;
       await update({ url, port, certificate: server.certificate() });
-      const loaded = await Promise.race([load().then((offload) => ({ offload })), aborted(stopped)]);
+      const loaded = await Promise.race([load().then((model) => ({ model })), aborted(stopped)]);
       if (loaded) {
-        await update({ state: 'running', ...(loaded.offload ? { offload: loaded.offload } : {}) });
+        await update({ state: 'running', ...(loaded.model ? { offload: loaded.model.offload, contextSize: loaded.model.contextSize } : {}) });
         if (socketPath(config.host) === undefined && !isLoopback(config.host) && ownKey === undefined) tell(`Warning: anyone who can reach ${config.host} port ${port} can use this server, because it requires no key (--api-key).`);
         tell(`Recua listens on ${url}`);
-        if (config.ui && !output.quiet && port !== 0) say(`In a browser: ${reachable(url)}/`);
+        if (config.ui && !output.quiet && port !== 0) say(pageLines(url).join('\n'));
         if (!output.quiet) say(`Try: ${pool.sole ? curlLine(reachable(url), ownKey !== undefined, config.tlsCert) : `${curlWords(reachable(url), config.tlsCert)}/v1/models${keyWords(ownKey !== undefined)}`}`);
         await aborted(stopped);
       }

@@ -26,7 +26,7 @@ import { LoadingLine, say } from '../terminal/output.js';
 import { configPath } from '../flags/settings.js';
 import { stopCode, watchSignals } from '../terminal/signals.js';
 import type { StopSignal } from '../terminal/signals.js';
-import { reachable } from '../servers/connection.js';
+import { pageLines, reachable } from '../servers/connection.js';
 import { recuaVersion } from '../commands/version.js';
 import { askHealth } from './health.js';
 import { curlLine, servingOf } from './serving.js';
@@ -252,8 +252,8 @@ async function becomeReady(child: ChildProcess, places: ServePlaces, wanted: Wan
             if (/^(\S+: )?(Note|Warning): | tokens of context\b/.test(text)) say(text);
             else if (isWarning(line)) say(`Warning: ${text}`);
           }
-          if (wanted.values.ui && record.port !== 0) say(`In a browser: ${reachable(record.url)}/`);
-          say(`Try: ${record.model.path === '' ? `recua ps --all, recua load <model>` : curlLine(record.url, wanted.values.apiKey !== '' || wanted.values.apiKeyFile !== '', wanted.values.tlsCert)}`);
+          if (wanted.values.ui && record.port !== 0) say(pageLines(record.url).join('\n'));
+          say(`Try: ${record.model.path === '' ? `recua ps --all, recua load <model>` : curlLine(reachable(record.url), wanted.values.apiKey !== '' || wanted.values.apiKeyFile !== '', wanted.values.tlsCert)}`);
           say('To stop it: recua serve stop');
           return;
         }

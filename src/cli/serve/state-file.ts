@@ -29,6 +29,8 @@ export interface ServerRecord {
   model: { name: string; path: string; id: string; names: readonly string[] };
   /** Where the model computes; undefined until it is loaded. */
   offload?: Offload | undefined;
+  /** Tokens that one sequence of the model holds; undefined until it is loaded. */
+  contextSize?: number | undefined;
   /** ISO 8601. */
   startedAt: string;
   version: string;
@@ -151,6 +153,7 @@ function parse(text: string): ServerRecord | undefined {
     ...(typeof record.certificate === 'string' ? { certificate: record.certificate } : {}),
     model: readServed(record.model),
     offload: readOffload(record.offload),
+    ...(typeof record.contextSize === 'number' ? { contextSize: record.contextSize } : {}),
     startedAt: String(record.startedAt),
     version: String(record.version),
     logFile: String(record.logFile ?? ''),

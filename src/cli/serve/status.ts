@@ -103,6 +103,7 @@ function asText({ state, record, alive, health }: Status): string {
     rows.push(['Model', record.model.path === '' ? record.model.id : `${record.model.id} (${record.model.path})`]);
     if (health && health.models.length > 0) rows.push(['Loaded', loadedText(health)]);
     if (alive && record.offload) rows.push(['Device', offloadText(record.offload)]);
+    if (alive && record.contextSize !== undefined) rows.push(['Context', `${record.contextSize} tokens`]);
     if (alive) rows.push(['Uptime', duration(uptimeSeconds(record))]);
     else rows.push(['Started', record.startedAt]);
     if (health) {
@@ -125,6 +126,7 @@ function asJson({ state, record, alive, health, problem }: Status, places: Serve
     model: record ? { name: record.model.name, id: record.model.id, path: record.model.path } : null,
     models: health?.models ?? [],
     offload: record?.offload ? { devices: record.offload.devices, layers: record.offload.layers, total_layers: record.offload.totalLayers } : null,
+    context_size: record?.contextSize ?? null,
     started_at: record?.startedAt ?? null,
     uptime_seconds: record && alive ? uptimeSeconds(record) : null,
     answering: health !== undefined,

@@ -3,6 +3,7 @@
 import { Agent as HttpAgent } from 'node:http';
 import { Agent as HttpsAgent } from 'node:https';
 import { connect } from 'node:net';
+import { networkInterfaces } from 'node:os';
 import type { Duplex } from 'node:stream';
 import { connect as connectTls } from 'node:tls';
 import type { ConnectionOptions } from 'node:tls';
@@ -56,6 +57,24 @@ class PinnedAgent extends HttpsAgent {
 /** A server on all addresses is called on the loopback address. */
 export function reachable(url: string): string {
   return url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:');
+}
+
+/** Networks inside this machine: of containers, and of virtual machines. */
+const insideMachine = /^(docker|br-|veth|virbr|cni|flannel|cali|vmnet|vboxnet|vEthernet)/;
+
+/** The addresses at which other machines reach a server on all addresses; else none. */
+export function fromElsewhere(url: string, interfaces = networkInterfaces()): string[] {
+  const [all] = /\/\/(0\.0\.0\.0|\[::\]):/.exec(url) ?? [];
+  if (all === undefined) return [];
+  const addresses = Object.entries(interfaces).filter(([name]) => !insideMachine.test(name)).flatMap(([, list = []]) => list);
+  const reached = addresses.filter(({ family, internal, address }) => family === 'IPv4' && !internal && !address.startsWith('169.254.'));
+  return reached.map(({ address }) => url.replace(all, `//${address}:`));
+}
+
+/** Where people open the page, a line each. */
+export function pageLines(url: string): string[] {
+  const others = fromElsewhere(url).map((other) => `${other}/`);
+  return [`In a browser: ${reachable(url)}/`, ...(others.length > 0 ? [`From other machines: ${others.join(' or ')}`] : [])];
 }
 
 /** The base URL for `fetch`, and the agent that connects; undefined means the default agent. */

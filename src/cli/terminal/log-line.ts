@@ -13,9 +13,11 @@ export function jsonLine(level: LogLevel, text: string, fields: LogFields = {}):
   return JSON.stringify({ time: new Date().toISOString(), level, msg: text.trimEnd(), ...fields }).replace(/[\u007f-\u009f]/g, '\uFFFD');
 }
 
+const levelWords: Readonly<Record<LogLevel, string>> = { debug: 'Debug', info: 'Info', warn: 'Warning', error: 'Error' };
+
 /** For a person at a terminal, who knows what time it is. */
 export function plainLine(level: LogLevel, text: string): string {
-  return `${level}: ${text.trimEnd()}`;
+  return `${levelWords[level]}: ${text.trimEnd()}`;
 }
 
 /** Each line of the text, prefixed with time and level. */

@@ -94,13 +94,13 @@ export class HeldErrors {
 
   readonly log = (level: LogLevel, text: string): void => {
     if (level === 'error') this.#lines.push(text.trimEnd());
-    else if (level === 'warn') say(`warn: ${text.trimEnd()}`);
+    else if (level === 'warn') say(plainLine(level, text));
   };
 
   /** Prints the errors that `thrown` does not contain. */
   tell(thrown?: unknown): void {
     const known = thrown instanceof Error ? thrown.message : '';
-    for (const line of this.#lines) if (!known.includes(line)) say(`error: ${line}`);
+    for (const line of this.#lines) if (!known.includes(line)) say(plainLine('error', line));
     this.#lines = [];
   }
 }

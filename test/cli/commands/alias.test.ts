@@ -22,7 +22,7 @@ t.test('alias and cp give a stored model a second name, and copy nothing', async
   t.equal(statSync(join(folder, 'hub')).mtimeMs, before);
   t.match(await call('run', 'again', '-p', 'Hi', '-n', '2', '-q'), { code: 0 });
   t.equal((await call('alias')).stdout, 'ALIAS  MODEL     STATE\nagain  acme/toy\ntoys   acme/toy\n');
-  t.strictSame(JSON.parse((await call('alias', '--json')).stdout).aliases[0], { alias: 'again', model: 'acme/toy', repo: 'acme/toy', file: 'toy-Q8_0.gguf' });
+  t.strictSame(JSON.parse((await call('alias', '--json')).stdout).aliases[0], { alias: 'again', model: 'acme/toy', repo: 'acme/toy', file: 'toy-Q8_0.gguf', imported: false });
   t.match(await call('list'), { stdout: /^acme\/toy .* again, toys$/m });
 });
 
@@ -50,6 +50,9 @@ t.test('a model that cannot have an alias is refused, with what to do', async (t
   t.match(await call('cp', 'mine.gguf', 'x'), { code: 1, stderr: /outside of the store.*recua import \/.*\/mine\.gguf --alias x/ });
   await call('import', 'mine.gguf', '--alias', 'mine');
   t.match(await call('cp', 'mine', 'x'), { code: 0 }, 'an alias wins over a file of that name without .gguf');
+  const listed = (await call('alias')).stdout;
+  t.match(listed, /^mine +\S+ +imported: recua rm of this name removes the model$/m);
+  t.match(listed, /^x +\S+$/m);
   t.match(await call('cp', 'builtin', 'x'), { code: 1, stderr: /The built-in model has the name builtin/ });
   t.match(await call('cp', 'acme/none', 'x'), { code: 1, stderr: /There is no model acme\/none/ });
   t.match(await call('cp', 'acme/toy@main', 'x'), { code: 1, stderr: /without @main/ });

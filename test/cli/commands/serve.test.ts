@@ -43,14 +43,14 @@ t.test('serve start -m returns when the server is ready; status reports everythi
   const { code, is } = await status(home);
   t.equal(code, 0);
   t.match(is, {
-    state: 'running', url, host: '127.0.0.1', port: Number(new URL(url).port), answering: true, crashes: 0, problem: null,
+    state: 'running', url, host: '127.0.0.1', port: Number(new URL(url).port), answering: true, crashes: 0, problem: null, context_size: 2048,
     model: { name: 'builtin', id: 'builtin' }, requests: { total: 1, running: 0, waiting: 0 }, log_file: home.places.log,
   });
   t.equal(await lifeOf(home.record().identity), 'alive');
   t.equal(is.pid, home.record().identity.pid);
   t.type(is.uptime_seconds, 'number');
   const text = (await home.serve('status')).stdout;
-  for (const row of [/^State +running$/m, /^PID +\d+$/m, /^Address +http/m, /^Model +builtin \(/m, /^Uptime +\d/m, /^Requests +1 in all/m, /^Log +\//m]) t.match(text, row);
+  for (const row of [/^State +running$/m, /^PID +\d+$/m, /^Address +http/m, /^Model +builtin \(/m, /^Context +2048 tokens$/m, /^Uptime +\d/m, /^Requests +1 in all/m, /^Log +\//m]) t.match(text, row);
 
   // The holder of a lock is no secret: other users of the folder must see it.
   for (const name of readdirSync(home.places.folder).filter((one) => !one.endsWith('.lock'))) t.equal(statSync(join(home.places.folder, name)).mode & 0o077, 0, `${name} is its owner's`);

@@ -96,7 +96,7 @@ t.test('a server whose state folder cannot be written serves, and says what is m
   writeFileSync(join(state, 'servers'), '');
   const running = start(['api', 'builtin', ...small], { env: home.env });
   const [, url] = await running.saw(/Recua listens on (http:\/\/\S+)/);
-  t.match(running.stderr(), /warn: recua ps and other commands will not find this server: /);
+  t.match(running.stderr(), /Warning: recua ps and other commands will not find this server: /);
   t.equal((await fetch(`${url}/health`)).status, 200);
   running.child.kill('SIGTERM');
   await running.ended;
