@@ -1,5 +1,5 @@
 // Memory for conversations that left their context (stashes): of one engine, and of several engines
-// that share one budget. Used by engine/loop and engine/gateway/pool.
+// that share one budget. Used by engine/loop and engine/model-pool/pool.
 import { totalmem } from 'node:os';
 
 /** A model gets at least this share, however little of the models' memory it takes. */

@@ -1,6 +1,6 @@
 // The HTTP API over loaded models, as an app that a program mounts in its own server.
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
-import { singleModel } from '../engine/gateway/single-model.js';
+import { singleModel } from '../engine/model-pool/single-model.js';
 import { makeConfig } from '../settings/config.js';
 import { createMountedApp } from '../server/app.js';
 import { appSettings } from '../settings/server.js';

@@ -3,7 +3,7 @@
 import { EventEmitter } from 'node:events';
 import { WholeAnswer } from '../engine/whole-answer.js';
 import type { Engine, EngineState } from '../engine/api.js';
-import type { SingleName } from '../engine/gateway/single-model.js';
+import type { SingleName } from '../engine/model-pool/single-model.js';
 import type { ModelDescription } from '../engine/protocol.js';
 import { RecuaError } from '../errors.js';
 import { Fields, wrongType } from '../request/fields.js';

@@ -2,7 +2,7 @@
 // makes it; createServer can serve it.
 import { EventEmitter } from 'node:events';
 import { deviceBudget } from '../engine/offload.js';
-import { startPool } from '../engine/gateway/pool.js';
+import { startPool } from '../engine/model-pool/pool.js';
 import { findGpus } from '../engine/gateway/survey.js';
 import type { FileChange, Lease, LeaseOptions as PoolLeaseOptions, ModelPool, ModelState, PoolModel } from '../engine/pool-api.js';
 import { sleepSettings } from '../engine/sleep/sleep-cache.js';

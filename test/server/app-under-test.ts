@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import type { Test } from 'tap';
 import { makeConfig, type Config } from '#recua/settings/config.js';
 import type { Engine } from '#recua/engine/api.js';
-import { singleModel } from '#recua/engine/gateway/single-model.js';
+import { singleModel } from '#recua/engine/model-pool/single-model.js';
 import { listen, type Listening, type ListenOptions } from '#recua/server/listen.js';
 import { FakeEngine } from './fake-engine.js';
 

@@ -4,7 +4,7 @@ import { text } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
 import { makeConfig } from '#recua/settings/config.js';
-import { singleModel } from '#recua/engine/gateway/single-model.js';
+import { singleModel } from '#recua/engine/model-pool/single-model.js';
 import { listen } from '#recua/server/listen.js';
 import { events, hello, post, served, startApp, until } from './app-under-test.js';
 import { FakeEngine, hang } from './fake-engine.js';

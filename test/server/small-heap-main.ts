@@ -3,7 +3,7 @@
 import { makeConfig } from '#recua/settings/config.js';
 import type { Answer } from '#recua/engine/api.js';
 import type { ChatRequest } from '#recua/engine/protocol.js';
-import { singleModel } from '#recua/engine/gateway/single-model.js';
+import { singleModel } from '#recua/engine/model-pool/single-model.js';
 import { listen } from '#recua/server/listen.js';
 import { FakeEngine } from './fake-engine.js';
 

@@ -5,7 +5,7 @@ import { resolve as whole } from 'node:path';
 import type { Device } from '../../addon/addon.js';
 import { makeConfig } from '../../settings/config.js';
 import type { Config } from '../../settings/config.js';
-import type { Catalogue } from '../../engine/gateway/catalogue.js';
+import type { Catalogue } from '../../engine/model-pool/catalogue.js';
 import { findGpus } from '../../engine/gateway/survey.js';
 import { RecuaError } from '../../errors.js';
 import { readModelFile } from '../../models/gguf/model-file.js';

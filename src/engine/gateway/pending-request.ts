@@ -5,10 +5,22 @@ import { RecuaError } from '../../errors.js';
 import type { Released } from '../api.js';
 import type { Asker, EngineEvent, RequestMessage } from '../protocol.js';
 import { AnswerSoFar } from './answer-so-far.js';
-import type { Lent } from './lent-engine.js';
+import type { EngineRequests } from './requests.js';
 
 /** Longer texts (in characters) are dropped once an engine process has begun to work on them. */
 const mostKept = 4 * 2 ** 20;
+
+/** An engine as one request of a pool has it: see engine/model-pool/lent-engine. */
+export interface Lent {
+  /** Those that the engine has not begun. */
+  readonly calls: Set<PendingRequest>;
+  /** The engine has begun one of them, which may be over. */
+  hasBegun: boolean;
+  /** The model was given back, and there is no next engine yet, or never. */
+  readonly isMoving: boolean;
+  /** Gives the model back, and resolves to its next engine; one for all calls. */
+  next(): Promise<EngineRequests>;
+}
 
 /** Its model is lent, and may have to be given back before the engine has begun it. */
 interface Loan {

@@ -3,8 +3,7 @@
 // implement how a message reaches the engine.
 import { RecuaError } from '../../errors.js';
 import { RunningAnswer } from './answer.js';
-import type { Lent } from './lent-engine.js';
-import { PendingRequest } from './pending-request.js';
+import { PendingRequest, type Lent } from './pending-request.js';
 import { checkEvent } from './checked-message.js';
 import { gaveWay, whoGivesWay } from '../give-way.js';
 import type { Answer, Embedded, Engine, EngineState, Released, Reranked } from '../api.js';

@@ -1,7 +1,7 @@
 // Decides which models are loaded, and which requests get them: events in, commands out. A model
 // lent to a request is never unloaded; models that do not fit together take turns; a failed load is
 // retried when something has changed. Pure: times come in as numbers, and the driver
-// (engine/gateway/pool) runs the processes.
+// (engine/model-pool/pool) runs the processes.
 //
 // After each event, `#settle` repeats three steps until no request can be granted: `#retire`
 // unloads models that nobody wants, `#makeRoom` starts loads and chooses models to leave for them,

@@ -1,7 +1,7 @@
 // The folder in which a gateway's unloaded models keep their conversations: one subfolder per
 // model, private to the user. It is either the gateway's own, removed when the gateway ends (or,
 // after a kill, when the next one starts), or a lasting folder for all gateways of a user. Gateway
-// process; used by engine/gateway/pool, and by the server of one model.
+// process; used by engine/model-pool/pool, and by the server of one model.
 import { createHash, randomUUID } from 'node:crypto';
 import { existsSync, mkdtempSync, readdirSync, renameSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { lstat, readdir, rm, stat, writeFile } from 'node:fs/promises';

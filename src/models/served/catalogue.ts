@@ -1,7 +1,7 @@
 // How to load each of a server's models, given its current file and settings. A pool asks before
 // each load. Made by the command line and by the library's pool.
 import type { Device } from '../../addon/addon.js';
-import type { Catalogue } from '../../engine/gateway/catalogue.js';
+import type { Catalogue } from '../../engine/model-pool/catalogue.js';
 import { RecuaError } from '../../errors.js';
 import type { RequestDefaults } from '../../request/sampling-fields.js';
 import { makeConfig, type Config } from '../../settings/config.js';

@@ -6,7 +6,7 @@ import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { errorTable } from '#recua/errors.js';
-import { singleModel } from '#recua/engine/gateway/single-model.js';
+import { singleModel } from '#recua/engine/model-pool/single-model.js';
 import { listen } from '#recua/server/listen.js';
 import { makeConfig } from '#recua/settings/config.js';
 import { served } from '../../server/app-under-test.js';

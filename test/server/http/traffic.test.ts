@@ -1,7 +1,7 @@
 import { createServer } from 'node:http';
 import { connect, type AddressInfo } from 'node:net';
 import t, { type Test } from 'tap';
-import { singleModel } from '#recua/engine/gateway/single-model.js';
+import { singleModel } from '#recua/engine/model-pool/single-model.js';
 import { createApp } from '#recua/server/app.js';
 import { Traffic } from '#recua/server/http/traffic.js';
 import { makeConfig } from '#recua/settings/config.js';

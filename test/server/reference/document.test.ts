@@ -3,7 +3,7 @@ import t from 'tap';
 import { readFileSync } from 'node:fs';
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { makeConfig } from '#recua/settings/config.js';
-import { singleModel } from '#recua/engine/gateway/single-model.js';
+import { singleModel } from '#recua/engine/model-pool/single-model.js';
 import { RecuaError } from '#recua/errors.js';
 import { Fields, watchAsks, type Ask } from '#recua/request/fields.js';
 import { createApp, describeApi } from '#recua/server/app.js';

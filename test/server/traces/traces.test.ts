@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import { context, propagation, SpanKind, SpanStatusCode, trace } from '@opentelemetry/api';
 import { InMemorySpanExporter, NodeTracerProvider, SimpleSpanProcessor, type ReadableSpan } from '@opentelemetry/sdk-trace-node';
 import WebSocket from 'ws';
-import { singleModel } from '#recua/engine/gateway/single-model.js';
+import { singleModel } from '#recua/engine/model-pool/single-model.js';
 import { RecuaError } from '#recua/errors.js';
 import { createApp } from '#recua/server/app.js';
 import { listen } from '#recua/server/listen.js';

@@ -1,24 +1,12 @@
 // A model's engine as one request of a pool has it. If the model has to leave for another before
 // the engine has begun any of the request, the request gives the model back, asks for it again, and
-// goes on in the model's next engine. Used by engine/gateway/pool.
+// goes on in the model's next engine. Used by pool.
 import type { Answer, Embedded, Engine, EngineState, Released, Reranked } from '../api.js';
 import type {
   Asker, ChatRequest, CompletionRequest, EmbedRequest, ModelDescription, Rendered, RerankRequest, SavedState,
 } from '../protocol.js';
-import type { PendingRequest } from './pending-request.js';
-import type { EngineRequests } from './requests.js';
-
-/** What engine/gateway/requests needs of it. */
-export interface Lent {
-  /** Those that the engine has not begun. */
-  readonly calls: Set<PendingRequest>;
-  /** The engine has begun one of them, which may be over. */
-  hasBegun: boolean;
-  /** The model was given back, and there is no next engine yet, or never. */
-  readonly isMoving: boolean;
-  /** Gives the model back, and resolves to its next engine; one for all calls. */
-  next(): Promise<EngineRequests>;
-}
+import type { Lent, PendingRequest } from '../gateway/pending-request.js';
+import type { EngineRequests } from '../gateway/requests.js';
 
 export class LentEngine implements Engine, Lent {
   readonly calls = new Set<PendingRequest>();

@@ -1,6 +1,6 @@
 // One model of a pool and its process: starts and ends the process, fails a load that makes no
 // progress, and measures its memory. engine/leases decides whether it is loaded. Used by
-// engine/gateway/pool.
+// engine/model-pool/pool.
 import { RecuaError } from '../../errors.js';
 import type { EngineSettings, EngineState, Log } from '../api.js';
 import type { LeaseEvent } from '../leases/events.js';
@@ -8,10 +8,10 @@ import type { FileChange } from '../pool-api.js';
 import type { EngineOptions, ModelDescription } from '../protocol.js';
 import type { SleepCache } from '../sleep/sleep-cache.js';
 import type { CatalogueModel, LoadPlan } from './catalogue.js';
-import { startEngine, type ClientSettings } from './client.js';
-import type { Lent } from './lent-engine.js';
+import { startEngine, type ClientSettings } from '../gateway/client.js';
+import type { Lent } from '../gateway/pending-request.js';
 import { residentBytes } from './memory-use.js';
-import type { EngineRequests } from './requests.js';
+import type { EngineRequests } from '../gateway/requests.js';
 
 export interface ServedModelSettings extends Pick<EngineSettings, 'logLevel'> {
   log: Log;

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { singleModel } from '#recua/engine/gateway/single-model.js';
+import { singleModel } from '#recua/engine/model-pool/single-model.js';
 import type { EngineState } from '#recua/engine/api.js';
 import type { PoolModel } from '#recua/engine/pool-api.js';
 import { RecuaError } from '#recua/errors.js';

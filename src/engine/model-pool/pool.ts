@@ -9,7 +9,7 @@ import type { ModelEntry } from '../leases/model-entry.js';
 import type { Lease, LeaseOptions, ModelPool, ModelState, PoolModel } from '../pool-api.js';
 import { SleepCache } from '../sleep/sleep-cache.js';
 import { shareOfStash } from '../stash-budget.js';
-import { activityOf } from './activity.js';
+import { activityOf } from '../gateway/activity.js';
 import type { Catalogue, CatalogueModel, PoolSettings } from './catalogue.js';
 import { LentEngine } from './lent-engine.js';
 import { freeBytes, memoryForModels, ownBytes } from './memory-use.js';

@@ -3,8 +3,8 @@
 import t, { type Test } from 'tap';
 import { copyFileSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { startPool, type PoolSettings } from '#recua/engine/gateway/pool.js';
-import type { Catalogue } from '#recua/engine/gateway/catalogue.js';
+import { startPool, type PoolSettings } from '#recua/engine/model-pool/pool.js';
+import type { Catalogue } from '#recua/engine/model-pool/catalogue.js';
 import type { ModelPool } from '#recua/engine/pool-api.js';
 import { RecuaError } from '#recua/errors.js';
 import { builtinPath } from '#recua/models/store.js';

@@ -1,5 +1,5 @@
 // The error for a request that does not get its model: what it needs, what there is, what to do.
-// Used by engine/gateway/pool.
+// Used by engine/model-pool/pool.
 import { RecuaError } from '../../errors.js';
 import { gaveWay } from '../give-way.js';
 import { memoryText } from '../offload.js';

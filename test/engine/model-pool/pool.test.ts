@@ -1,8 +1,8 @@
 import { copyFileSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { startPool, type PoolSettings } from '#recua/engine/gateway/pool.js';
-import type { Catalogue, CatalogueModel, LoadPlan } from '#recua/engine/gateway/catalogue.js';
+import { startPool, type PoolSettings } from '#recua/engine/model-pool/pool.js';
+import type { Catalogue, CatalogueModel, LoadPlan } from '#recua/engine/model-pool/catalogue.js';
 import type { Lease, PoolModel } from '#recua/engine/pool-api.js';
 import { RecuaError } from '#recua/errors.js';
 import type { FakeOptions } from '../fake-addon.js';

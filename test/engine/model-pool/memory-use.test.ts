@@ -1,6 +1,6 @@
 import t from 'tap';
 import { join } from 'node:path';
-import { freeBytes, leftInGroup, memoryForModels, ownBytes, residentBytes } from '#recua/engine/gateway/memory-use.js';
+import { freeBytes, leftInGroup, memoryForModels, ownBytes, residentBytes } from '#recua/engine/model-pool/memory-use.js';
 
 t.test('the memory left in a container is the least of its groups, not counting cached files', (t) => {
   const group = (max: string, current: number, files = 0) => ({

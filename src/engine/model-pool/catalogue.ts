@@ -7,7 +7,7 @@ import type { LeasePolicy } from '../leases/leases.js';
 import type { FileChange } from '../pool-api.js';
 import type { EngineOptions } from '../protocol.js';
 import type { SleepSettings } from '../sleep/sleep-cache.js';
-import type { ClientSettings } from './client.js';
+import type { ClientSettings } from '../gateway/client.js';
 
 /** A model that could be loaded. */
 export interface CatalogueModel {

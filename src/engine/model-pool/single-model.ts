@@ -5,7 +5,7 @@ import { RecuaError } from '../../errors.js';
 import type { Engine } from '../api.js';
 import type { Lease, LeaseOptions, ModelPool, ModelState, PoolModel } from '../pool-api.js';
 import type { ModelDescription } from '../protocol.js';
-import { activityOf } from './activity.js';
+import { activityOf } from '../gateway/activity.js';
 import { residentBytes } from './memory-use.js';
 
 /** The model's names. */
