@@ -73,7 +73,8 @@ export interface OpenPage {
 export async function openPage(t: Test, name: BrowserName, url: string, options: BrowserContextOptions = {}): Promise<OpenPage> {
   const context = await (await launch(name)).newContext(options);
   const page = await context.newPage();
-  page.setDefaultTimeout(20_000);
+  // Slow machines take long; a hang is found all the same.
+  page.setDefaultTimeout(60_000);
   const asked: string[] = [];
   const complaints: string[] = [];
   page.on('request', (request) => asked.push(request.url()));
