@@ -1,7 +1,7 @@
 // The addon's whole surface on one page; src/addon/addon.ts is its TypeScript twin. The addon deals
 // in tokens, bytes and KV memory: no HTTP, no stop strings, and no roles beyond those that a chat
 // template needs. Lifetime: a Model owns its contexts, embedders and samplers; close() is explicit
-// and waits for work in flight. JavaScript validates numbers, C++ trusts them.
+// and waits for work in flight. JavaScript validates numbers; C++ refuses those that are fatal.
 #pragma once
 
 #include "js.h"
@@ -46,7 +46,7 @@ struct ModelState {
   const llama_vocab *vocab = nullptr;
   std::string path;
   std::promise<void> released;
-
+  bool has_weights = true; // else only a vocabulary
   std::mutex templates_mutex; // guards `templates`
   std::list<std::pair<std::string, std::shared_ptr<Templates>>> templates; // by source, most recent first
 

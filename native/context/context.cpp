@@ -136,6 +136,9 @@ ggml_type cache_type(const std::string &name) {
   throw CodedError("invalid_argument", "Expected a KV cache type such as f16 or q8_0, got " + name + ".");
 }
 
+// Far more than any step has. llama.cpp multiplies these numbers.
+constexpr uint32_t most_rows = 1 << 16;
+
 llama_flash_attn_type flash_attention(const std::string &mode) {
   if (mode == "on") return LLAMA_FLASH_ATTN_TYPE_ENABLED;
   if (mode == "off") return LLAMA_FLASH_ATTN_TYPE_DISABLED;
@@ -177,6 +180,9 @@ Napi::Promise Context::create(Napi::Env env, const std::shared_ptr<ContextCore> 
   return core->run(
       env, "model_unusable",
       [=]() mutable {
+        if (std::max({params.n_seq_max, draft, predict, scores}) > most_rows) {
+          throw CodedError("invalid_argument", "Expected at most " + std::to_string(most_rows) + " sequences, guesses and scores.");
+        }
         params.type_k = cache_type(type_k);
         params.type_v = cache_type(type_v);
         params.flash_attn_type = flash_attention(flash);

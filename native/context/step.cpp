@@ -275,10 +275,6 @@ Report compute_step(ContextCore &core, Step &step) {
   return report;
 }
 
-} // namespace
-
-namespace {
-
 // A sampler of the context's own model. Throws CodedError.
 std::shared_ptr<SamplerState> read_sampler(const Napi::Value &value, const ContextCore &core) {
   const auto &type = value.Env().GetInstanceData<AddonData>()->sampler;
@@ -306,6 +302,10 @@ std::shared_ptr<Step> read_step(const Napi::Object &input, const ContextCore &co
   const uint32_t wanted = samplers.Length();
   if (rows == 0 || static_cast<size_t>(std::count(outputs.begin(), outputs.end(), 1)) != wanted) {
     throw CodedError("invalid_argument", "A step takes at least one row, and one sampler entry per wanted row.");
+  }
+  if (rows > llama_n_batch(core.context) || wanted > core.most_outputs) {
+    throw CodedError("invalid_argument", "A step of this context takes at most " + std::to_string(llama_n_batch(core.context)) + " rows, " +
+                                             std::to_string(core.most_outputs) + " of them wanted.");
   }
   step->samplers.reserve(wanted);
   for (uint32_t i = 0; i < wanted; i++) {

@@ -93,6 +93,7 @@ void load_weights(Load &load) {
   load.state = std::make_shared<ModelState>();
   load.state->model = model;
   load.state->path = load.path;
+  load.state->has_weights = !load.params.vocab_only;
   load.state->vocab = llama_model_get_vocab(model);
 }
 
@@ -110,6 +111,12 @@ void adopt(std::vector<std::weak_ptr<T>> &children, const std::shared_ptr<T> &ch
   children.erase(std::remove_if(children.begin(), children.end(), [](const auto &weak) { return weak.expired(); }),
                  children.end());
   children.push_back(child);
+}
+
+// For what computes: llama.cpp would end the process.
+std::shared_ptr<ModelState> with_weights(Napi::Env env, const std::shared_ptr<ModelState> &state) {
+  if (!state->has_weights) throw make_error(env, "invalid_argument", "The model was loaded without its weights.");
+  return state;
 }
 
 } // namespace
@@ -329,7 +336,7 @@ Napi::Value Model::pieces(const Napi::CallbackInfo &info) {
 
 Napi::Value Model::create_context(const Napi::CallbackInfo &info) {
   return promised(info.Env(), [&]() -> Napi::Value {
-    auto core = std::make_shared<ContextCore>(info.Env(), open(info.Env()));
+    auto core = std::make_shared<ContextCore>(info.Env(), with_weights(info.Env(), open(info.Env())));
     adopt(contexts, core);
     return Context::create(info.Env(), core, Options(info[0]));
   });
@@ -337,7 +344,7 @@ Napi::Value Model::create_context(const Napi::CallbackInfo &info) {
 
 Napi::Value Model::create_embedder(const Napi::CallbackInfo &info) {
   return promised(info.Env(), [&]() -> Napi::Value {
-    auto core = std::make_shared<ContextCore>(info.Env(), open(info.Env()));
+    auto core = std::make_shared<ContextCore>(info.Env(), with_weights(info.Env(), open(info.Env())));
     adopt(contexts, core);
     return Embedder::create(info.Env(), core, Options(info[0]));
   });

@@ -42,6 +42,7 @@ void read_numbers(const Options &options, common_params_sampling &params) {
   options.number("xtcProbability", params.xtc_probability);
   options.number("xtcThreshold", params.xtc_threshold);
   options.number("mirostat", params.mirostat);
+  if (params.mirostat < 0 || params.mirostat > 2) throw CodedError("invalid_argument", "Expected mirostat 0, 1 or 2.");
   options.number("mirostatTau", params.mirostat_tau);
   options.number("mirostatEta", params.mirostat_eta);
   options.number("dynatempRange", params.dynatemp_range);

@@ -1,7 +1,7 @@
 // Arguments on which llama.cpp would end the process, or read what is not its own, are refused.
 import t from 'tap';
 import type { NativeContext, NativeModel } from '#recua/addon/addon.js';
-import { contextOptions, generate, loadBuiltin, step } from './setup.js';
+import { addon, builtin, contextOptions, generate, loadBuiltin, step } from './setup.js';
 
 let model: NativeModel;
 let context: NativeContext;
@@ -61,6 +61,26 @@ t.test('rows that lack a part', async (t) => {
   }
   await t.rejects(context.steps({ ...input, known: Int32Array.of(2 ** 20) }, 1, () => undefined), invalid);
   t.equal((await generate(context, sampler, Int32Array.of(1, 2), 3)).length, 3, 'the context works after all of them');
+});
+
+t.test('numbers that no step or sampler can have', async (t) => {
+  const small = await model.createContext(contextOptions({ batchSize: 8, microBatchSize: 8, sequences: 2 }));
+  const tokens = Array.from({ length: 9 }, (_, at) => at + 1);
+  await t.rejects(step(small, [{ sequence: 0, from: 0, tokens, sampler: null }]), invalid, 'more rows than a batch has');
+  const all = { tokens: Int32Array.from(tokens.slice(0, 8)), positions: Int32Array.from(tokens.slice(0, 8), (_, at) => at), sequences: new Int32Array(8) };
+  await t.rejects(small.steps({ ...all, outputs: new Uint8Array(8).fill(1), rows: 8, samplers: Array.from({ length: 8 }, () => null) }, 1, () => undefined), invalid, 'more samples than outputs');
+  await small.close();
+  for (const mirostat of [-1, 3]) await t.rejects(model.createSampler({ temperature: 1, mirostat: mirostat as 0 }, none), invalid, `mirostat ${mirostat}`);
+  for (const options of [{ draft: -(2 ** 31) }, { predict: 2 ** 31 }, { scores: 2 ** 32 - 1 }, { sequences: 2 ** 30 }]) {
+    await t.rejects(model.createContext(contextOptions(options)), invalid, JSON.stringify(options));
+  }
+});
+
+t.test('a model of which only the vocabulary was loaded', async (t) => {
+  const vocabulary = await addon.loadModel({ path: builtin, gpuLayers: 0, mmap: true, mlock: false, vocabOnly: true }).promise;
+  await t.rejects(vocabulary.createContext(contextOptions()), invalid);
+  await t.rejects(vocabulary.createEmbedder({ pooling: 'mean', contextSize: 64, sequences: 4, threads: 1 }), invalid);
+  await vocabulary.close();
 });
 
 t.test('options whose reading closes the model', async (t) => {
