@@ -10,9 +10,9 @@ import type { Lock } from '../../system/lock-file.js';
 import { SharedReading } from '../../system/shared-reading.js';
 import { chatSettings } from '../flags/answer-flags.js';
 import type { SavedChat, SavedChatEntry, SavedChats } from '../../server/http/saved-chats.js';
-import { readSession, writeSession } from '../chat/sessions/session.js';
+import { documentOf, readDocument, readSession } from '../chat/sessions/session.js';
 import type { Session } from '../chat/sessions/session.js';
-import { checkSessionName, exists, listSessions, loadSession, lockPathOf, makeSessionFolder, moveSession, nameOf, pathOf, placesFor, removeSession, saveSession, suggestName } from '../chat/sessions/session-store.js';
+import { checkSessionName, exists, listSessions, loadSession, lockPathOf, makeSessionFolder, moveSession, nameOf, pathOf, placesFor, removeSession, saveSession, sessionText, suggestName } from '../chat/sessions/session-store.js';
 
 export function savedChats(folder: string): SavedChats {
   return new ChatFiles(folder);
@@ -46,7 +46,8 @@ class ChatFiles implements SavedChats {
 
   async read(name: string): Promise<SavedChat> {
     const path = await this.#find(name);
-    return chatOf(path, await loadSession(path, name), await lockHolder(lockPathOf(path)) !== undefined);
+    const text = await sessionText(path);
+    return chatOf(path, readSession(text, name), text, await lockHolder(lockPathOf(path)) !== undefined);
   }
 
   create(given: Record<string, unknown>, name: string | undefined): Promise<SavedChat> {
@@ -55,8 +56,7 @@ class ChatFiles implements SavedChats {
       const session = complete(given, now.toISOString(), 'The session');
       const saveAs = async (path: string): Promise<SavedChat | undefined> => await withLock(path, async () => {
         if (await exists(path)) return undefined;
-        await saveSession(path, session);
-        return chatOf(path, session);
+        return chatOf(path, session, await saveSession(path, session));
       });
       if (name !== undefined) {
         const saved = await saveAs(pathOf(this.#folder, checkSessionName(name)));
@@ -78,20 +78,18 @@ class ChatFiles implements SavedChats {
     return this.#inTurn(async () => {
       const path = await this.#find(name);
       return await withLock(path, async () => {
-        const before = await loadSession(path, name);
-        checkUnchanged(name, etag, before);
+        const text = await sessionText(path);
+        checkUnchanged(name, etag, text);
+        const before = readSession(text, name);
         const now = new Date().toISOString();
         const session = given ? { ...complete({ created_at: before.createdAt, ...given }, now, name), updatedAt: now } : before;
         const to = newName === undefined ? path : pathOf(this.#folder, checkSessionName(newName));
-        if (to === path) {
-          await saveSession(path, session);
-          return chatOf(path, session);
-        }
+        if (to === path) return chatOf(path, session, await saveSession(path, session));
         return await withLock(to, async () => {
           if (await exists(to)) throw taken(newName!);
-          await saveSession(path, session);
+          const saved = await saveSession(path, session);
           await moveSession(path, to);
-          return chatOf(to, session);
+          return chatOf(to, session, saved);
         });
       });
     });
@@ -102,7 +100,7 @@ class ChatFiles implements SavedChats {
       const path = await this.#find(name);
       await withLock(path, async () => {
         // A damaged chat has no ETag.
-        if (etag !== '*') checkUnchanged(name, etag, await loadSession(path, name));
+        if (etag !== '*') checkUnchanged(name, etag, await sessionText(path));
         await removeSession(path);
       });
     });
@@ -136,17 +134,17 @@ async function withLock<T>(path: string, work: () => Promise<T>): Promise<T> {
   }
 }
 
-function chatOf(path: string, session: Session, isOpen = false): SavedChat {
-  const text = writeSession(session);
-  return { name: nameOf(path), etag: etagOf(text), isOpen, session: JSON.parse(text) as Record<string, unknown> };
+/** `text`: that of its file. */
+function chatOf(path: string, session: Session, text: string, isOpen = false): SavedChat {
+  return { name: nameOf(path), etag: etagOf(text), isOpen, session: documentOf(session) };
 }
 
 function etagOf(text: string): string {
   return createHash('sha256').update(text).digest('base64url').slice(0, 22);
 }
 
-function checkUnchanged(name: string, etag: string, session: Session): void {
-  if (etag === '*' || etag === etagOf(writeSession(session))) return;
+function checkUnchanged(name: string, etag: string, text: string): void {
+  if (etag === '*' || etag === etagOf(text)) return;
   throw new RecuaError('session_changed', `The chat ${name} changed elsewhere since it was read. Read it again.`);
 }
 
@@ -159,8 +157,8 @@ function taken(name: string): RecuaError {
  * the rest.
  */
 function complete(given: Record<string, unknown>, now: string, name: string): Session {
-  const empty = JSON.parse(writeSession({ model: 'default', system: '', template: 'auto', settings: chatSettings(), createdAt: now, updatedAt: now, exchanges: [] })) as { sampling: object };
+  const empty = documentOf({ model: 'default', system: '', template: 'auto', settings: chatSettings(), createdAt: now, updatedAt: now, exchanges: [] }) as { sampling: object };
   const { sampling } = given;
   const whole = { ...empty, ...given, ...(isObject(sampling) ? { sampling: { ...empty.sampling, ...sampling } } : {}) };
-  return readSession(JSON.stringify(whole), name);
+  return readDocument(whole, name);
 }

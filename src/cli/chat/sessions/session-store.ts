@@ -117,19 +117,24 @@ export async function exists(path: string): Promise<boolean> {
 
 /** `shown`: what an error calls it. */
 export async function loadSession(path: string, shown = path): Promise<Session> {
-  const text = await readLinkedFile(path, mostBytes).catch((cause: unknown) => {
-    throw new RecuaError('file_unreadable', `The saved chat ${path} cannot be read: ${(cause as Error).message}`, { cause });
-  });
-  return readSession(text, shown);
+  return readSession(await sessionText(path), shown);
 }
 
-/** Writes the file atomically, readable only by the user. */
-export async function saveSession(path: string, session: Session): Promise<void> {
+export async function sessionText(path: string): Promise<string> {
+  return await readLinkedFile(path, mostBytes).catch((cause: unknown) => {
+    throw new RecuaError('file_unreadable', `The saved chat ${path} cannot be read: ${(cause as Error).message}`, { cause });
+  });
+}
+
+/** Writes the file atomically, readable only by the user. Returns its text. */
+export async function saveSession(path: string, session: Session): Promise<string> {
   try {
+    const text = writeSession(session);
     await makeSessionFolder(dirname(path));
-    await writeFileAtomic(path, writeSession(session), { mode: 0o600 });
+    await writeFileAtomic(path, text, { mode: 0o600 });
     // The mode above is for a new file; an existing file may have been readable by others.
     await chmod(path, 0o600);
+    return text;
   } catch (cause) {
     throw new RecuaError('file_unreadable', `The chat cannot be saved as ${path}: ${(cause as Error).message}`, { cause });
   }

@@ -32,8 +32,13 @@ const usageFields = ['prompt_tokens', 'cached_tokens', 'completion_tokens'];
 const timingsFields = ['queue_ms', 'prompt_ms', 'generate_ms'];
 
 export function writeSession(session: Session): string {
+  return `${JSON.stringify(documentOf(session), null, 2)}\n`;
+}
+
+/** What the file holds. */
+export function documentOf(session: Session): Record<string, unknown> {
   const { settings } = session;
-  return `${JSON.stringify({
+  return {
     ...session.others,
     recua_session: version,
     model: session.model,
@@ -52,7 +57,7 @@ export function writeSession(session: Session): string {
       { ...others, role: 'user', content: message, sent_at: sentAt, ...(reply ? {} : { unanswered: true }) },
       ...(reply ? [replyObject(reply)] : []),
     ]),
-  }, null, 2)}\n`;
+  };
 }
 
 function replyObject({ text, reasoning, ended, usage, timings, seed, others }: SavedReply): Record<string, unknown> {
@@ -72,15 +77,22 @@ function inside(others: Others | undefined, name: string): object {
   return others?.[name] ?? {};
 }
 
+const invalidIn = (path: string): Invalid => (what) => new RecuaError('invalid_session', `${path} is not a valid saved chat: ${what}. The file is left unchanged.`);
+
 /** Throws `invalid_session`, which names the file and the place in it. */
 export function readSession(text: string, path: string): Session {
-  const invalid = (what: string) => new RecuaError('invalid_session', `${path} is not a valid saved chat: ${what}. The file is left unchanged.`);
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch (cause) {
-    throw invalid(`it is not valid JSON (${(cause as Error).message})`);
+    throw invalidIn(path)(`it is not valid JSON (${(cause as Error).message})`);
   }
+  return readDocument(value, path);
+}
+
+/** As readSession, of JSON that is parsed already. */
+export function readDocument(value: unknown, path: string): Session {
+  const invalid = invalidIn(path);
   const file = new SessionFields(value, 'the file', invalid);
   const found = file.number('recua_session');
   if (found !== version) throw invalid(`it has version ${found} of the format, and this Recua reads version ${version}`);
