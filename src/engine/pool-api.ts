@@ -1,6 +1,7 @@
-// Several models behind one interface, as the server sees them. Implemented by engine/model-pool/pool
-// with a process for each model, by engine/model-pool/single-model for a program that serves one model
-// of its own, and by fakes in tests. Imported by server/ and cli/; knows nothing of HTTP.
+// Several models behind one interface, as the server sees them. Implemented by
+// engine/model-pool/pool with a process for each model, by engine/model-pool/single-model for a
+// program that serves one model of its own, and by fakes in tests. Imported by server/ and cli/;
+// knows nothing of HTTP.
 import type { Engine } from './api.js';
 import type { KvUse, ModelDescription } from './protocol.js';
 import type { PlainError } from '../errors.js';

@@ -1,4 +1,4 @@
-// Memory available for models, and memory taken by an engine process. Used by engine/model-pool/pool.
+// Memory available for models, and memory taken by an engine process. Used by pool.
 import { readFileSync } from 'node:fs';
 import { freemem } from 'node:os';
 import { dirname, join } from 'node:path';

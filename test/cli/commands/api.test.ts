@@ -199,6 +199,7 @@ t.test('api without a model serves every model of the store, and loads one on de
   const running = start(['api', ...small], { env: home.env });
   const url = await served(running);
   const states = async () => ((await (await fetch(`${url}/v1/models`)).json()) as { data: { id: string; status: { value: string } }[] }).data.map(({ id, status }) => [id, status.value]);
+  await running.saw(/^Models: acme\/toy, builtin$/m);
   t.strictSame(await states(), [['acme/toy', 'unloaded'], ['builtin', 'unloaded']]);
   const ask = (body: object) => fetch(`${url}/v1/chat/completions`, {
     method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify({ messages: [{ role: 'user', content: 'Hello' }], max_tokens: 2, ...body }),
