@@ -1,5 +1,5 @@
 import t from 'tap';
-import { copyFileSync, readFileSync, statSync } from 'node:fs';
+import { copyFileSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { builtinPath } from '#recua/models/store.js';
 import { model, put } from '../../models/hub-layout.js';
@@ -50,9 +50,11 @@ t.test('a model that cannot have an alias is refused, with what to do', async (t
   t.match(await call('cp', 'mine.gguf', 'x'), { code: 1, stderr: /outside of the store.*recua import \/.*\/mine\.gguf --alias x/ });
   await call('import', 'mine.gguf', '--alias', 'mine');
   t.match(await call('cp', 'mine', 'x'), { code: 0 }, 'an alias wins over a file of that name without .gguf');
+  writeFileSync(join(folder, 'own.gguf'), model('own'));
+  t.match(await call('import', 'own.gguf', '--alias', 'own'), { code: 0 });
   const listed = (await call('alias')).stdout;
-  t.match(listed, /^mine +\S+ +imported: recua rm of this name removes the model$/m);
-  t.match(listed, /^x +\S+$/m);
+  t.match(listed, /^own +\S+ +imported: recua rm of this name removes the model$/m);
+  t.match(listed, /^mine +acme\/toy$/m, 'the store had this one before');
   t.match(await call('cp', 'builtin', 'x'), { code: 1, stderr: /The built-in model has the name builtin/ });
   t.match(await call('cp', 'acme/none', 'x'), { code: 1, stderr: /There is no model acme\/none/ });
   t.match(await call('cp', 'acme/toy@main', 'x'), { code: 1, stderr: /without @main/ });
