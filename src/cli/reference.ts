@@ -1,11 +1,18 @@
-// Generates the command line reference, docs/cli.md and docs/recua.1, from the table of commands.
-// scripts/docs.mjs runs it; a test compares the files with its output.
+// Generates the command line reference, docs/cli.md and docs/recua.1, from the table of commands,
+// and the table of a models file's keys in docs/configuration.md. scripts/docs.mjs runs it; a test
+// compares the files with its output.
+import { samplingWords } from '../request/words.js';
+import { defaults } from '../settings/config.js';
+import { maxCount, type Setting } from '../settings/kinds.js';
+import { commandRows, typingHelp } from './chat/in-chat-commands.js';
+import { setRows } from './chat/set-command.js';
 import type { AnyCommand } from './command.js';
 import { allPlaces } from './command-tree.js';
 import type { Place } from './command-tree.js';
 import { exitCodes, otherVariables } from './flags/environment.js';
 import type { Flag } from './flags/flags.js';
 import { settingNames, shownVariable } from './flags/flags.js';
+import { settingKeys } from './flags/models-file-keys.js';
 import { configExample, flagDefault, flagNames, usage } from './help.js';
 
 const settingRules = [
@@ -33,6 +40,16 @@ export function markdown(all: readonly AnyCommand[]): string {
     ...all.map((command) => `| [${code(command.name)}](#recua-${command.name})${command.aliases.map((alias) => `, ${code(alias)}`).join('')} | ${cell(command.summary)} |`),
     '',
     ...places.flatMap(markdownCommand),
+    '## Inside a chat',
+    '',
+    'A line that begins with a slash is a command. Tab completes it.',
+    '',
+    '| Command | |',
+    '|---|---|',
+    ...[...commandRows, ...setRows].map(([name, does]) => `| ${code(name)} | ${cell(does)} |`),
+    '',
+    ...typingHelp.map((line) => `- ${prose(line)}`),
+    '',
     '## Settings',
     '',
     ...settingRules.flatMap((rule) => [prose(rule), '']),
@@ -107,6 +124,9 @@ export function manPage(all: readonly AnyCommand[]): string {
     'An OpenAI-compatible HTTP API and a command line over llama.cpp.',
     '.SH COMMANDS',
     ...allPlaces(all).flatMap(manCommand),
+    '.SH INSIDE A CHAT',
+    ...[...commandRows, ...setRows].flatMap(([name, does]) => ['.TP', `.B ${roff(name)}`, roff(does)]),
+    ...typingHelp.flatMap((line) => ['.PP', roff(line)]),
     '.SH SETTINGS',
     ...settingRules.flatMap((rule) => ['.PP', roff(rule)]),
     '.PP',
@@ -141,4 +161,57 @@ function manFlag(flag: Flag<unknown>): string[] {
 function roff(text: string): string {
   return text.replaceAll('\\', '\\e').replaceAll('-', '\\-').replaceAll('"', '\\(dq').replace(/^([.'])/, '\\&$1')
     .replace(/[^\n -~]/gu, (sign) => `\\[u${sign.codePointAt(0)!.toString(16).toUpperCase().padStart(4, '0')}]`);
+}
+
+/** Keys of a model whose flag says it in another way, or that have none. */
+const ownMeanings: Readonly<Record<string, string>> = {
+  context: 'Tokens of context for each request, prompt and answer together; 0 means the model\'s training size. The default is 2048 with `recua serve start`',
+  template: 'A file with a Jinja chat template instead of the model\'s own; read before each load',
+  queueTimeoutMs: 'Refuse a request that has waited this long in the queue; 0 means no limit',
+  gpuLayers: 'Offload this many layers to GPUs; `"auto"` (implied by `device` and `requireGpu`) means as many as free GPU memory holds, -1 every layer',
+  mmap: '`false` reads the file into memory instead of mapping it',
+  keepAlive: 'Unload the model this long after its last request; 0 means at once, -1 never',
+};
+
+const ownFlags: Readonly<Record<string, string>> = { keepAlive: '--keep-alive', template: '--chat-template-file' };
+
+const units: Readonly<Record<string, string>> = {
+  context: 'tokens', queueTimeoutMs: 'ms', keepAlive: 'seconds', batchSize: 'tokens', microBatchSize: 'tokens', maxStallMs: 'ms', cacheRamMib: 'MiB',
+  specDraftMax: 'tokens', maxTokens: 'tokens', topK: 'tokens', penaltyLastN: 'tokens', dryAllowedLength: 'tokens', dryPenaltyLastN: 'tokens', minKeep: 'tokens', minTokens: 'tokens',
+};
+
+const beginning = '<!-- Keys of a model. Written by scripts/docs.mjs: change them in src/settings. -->';
+const end = '<!-- end of the keys -->';
+
+/** The page with its table of the keys that a models file may give a model. */
+export function withModelKeys(page: string): string {
+  const [before, rest] = page.split(beginning);
+  const after = rest?.split(end)[1];
+  if (before === undefined || after === undefined) throw new Error(`Expected a page with the lines ${beginning} and ${end}.`);
+  return `${before}${beginning}\n\n${modelKeyTable().join('\n')}\n\n${end}${after}`;
+}
+
+function modelKeyTable(): string[] {
+  return ['| Key | Type | Unit | Default | Flag | Meaning |', '|---|---|---|---|---|---|', ...Object.entries(settingKeys).map(([key, setting]) => {
+    const flag = ownFlags[key] ?? setting.flag?.names[0];
+    const meaning = ownMeanings[key] ?? setting.flag?.help ?? samplingWords[setting.fields?.[0] ?? ''];
+    const told = typeof meaning === 'string' ? meaning : meaning?.text;
+    if (told === undefined) throw new Error(`There is no meaning of ${key}.`);
+    const fallback = key === 'keepAlive' ? defaults.keepAliveMs / 1_000 : setting.fallback;
+    return `| ${code(key)} | ${typeText(setting)} | ${units[key] ?? ''} | ${fallback === '' ? '' : code(JSON.stringify(fallback))} | ${flag === undefined ? '' : code(flag)} | ${cell(told.replace(/\.$/, ''))} |`;
+  })];
+}
+
+function typeText(setting: Setting): string {
+  switch (setting.kind) {
+    case 'integer':
+    case 'number': {
+      const most = setting.max >= maxCount ? ` ≥ ${setting.min}` : ` from ${setting.min} to ${setting.max}`;
+      const words = setting.kind === 'integer' ? Object.entries(setting.words ?? {}).filter(([word, value]) => word === value).map(([word]) => ` or ${code(JSON.stringify(word))}`) : [];
+      return `${setting.kind}${most}${words.join('')}`;
+    }
+    case 'text': return 'string';
+    case 'choice': return setting.choices.map((one) => code(JSON.stringify(one))).join(', ');
+    case 'switch': return '`true` or `false`';
+  }
 }

@@ -121,7 +121,8 @@ ${isFetched ? `      initContainers:
           lifecycle:
             preStop:
               exec: { command: ["sleep", "${leaveSeconds}"] }
-          # Set memory to what recua show MODEL says, and nvidia.com/gpu if there is a GPU.
+          # Set memory to what recua show MODEL -np 4 says, plus 100 MiB and what --cache-ram may use;
+          # and nvidia.com/gpu if there is a GPU.
           resources:
             requests: { cpu: "2", memory: 4Gi }
       volumes:

@@ -42,8 +42,8 @@ export interface LoadOptions extends OptionsOf<typeof engineConfigSettings> {
 export interface GenerateOptions
   extends OptionsOf<typeof answerSettings>, OptionsOf<typeof samplerSettings> {
   /**
-   * Mirostat 1 or 2. It replaces all other samplers, also the penalties, but not the temperature;
-   * at temperature 0 it has no effect. Default 0: off.
+   * Mirostat 1 or 2. It replaces all other samplers, including the penalties, but not the
+   * temperature; at temperature 0 it has no effect. Default 0: off.
    */
   mirostat?: 0 | 1 | 2 | undefined;
   /**

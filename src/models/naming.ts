@@ -29,7 +29,9 @@ export async function nameModel(places: Places, source: string, alias: string, f
     const found = await lookUp(inventory, source);
     if (RecuaError.from(thrown).code !== 'model_not_found' || found.models.length > 0) throw thrown;
     const { message } = notFound(source, found, inventory, { takesPaths: false, takesBuiltin: false });
-    throw new RecuaError('model_not_found', `${message} recua list shows those that an alias can name; recua import FILE --alias ${alias} takes in a file of your own.`);
+    // The command to download it ends the message: a text behind it would look like part of it.
+    const [what, download = ''] = message.split(/(?= To download it: )/);
+    throw new RecuaError('model_not_found', `${what} recua list shows the models that an alias can name; recua import FILE --alias ${alias} adds a file of your own.${download}`);
   });
   if (source === 'builtin') throw new RecuaError('invalid_name', 'The built-in model has the name builtin and no other; an alias names a model of the store.');
   if (repo === undefined || file === undefined) {

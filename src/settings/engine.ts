@@ -192,14 +192,16 @@ export const engineSettings = {
   /**
    * `'ngram-simple'` guesses that earlier text of the prompt or the answer repeats, and evaluates
    * the guessed tokens together when that saves time. The answers stay the same, up to rounding,
-   * and come faster where they quote or repeat. Default `'none'`.
+   * and come faster where they quote or repeat. Models with sliding windows or recurrent layers
+   * ignore it. Default `'none'`.
    */
   specType: {
     kind: 'choice', fallback: 'none', choices: ['none', 'ngram-simple'],
     flag: {
       names: ['--spec-type'],
       help: 'Guess tokens ahead; ngram-simple guesses that earlier text of the prompt or the '
-        + 'answer repeats; the answers stay the same, and come faster where it does',
+        + 'answer repeats; the answers stay the same, and come faster where it does; models with '
+        + 'sliding windows or recurrent layers ignore it',
     },
   },
   /** Maximum tokens guessed ahead at a time. Default 16. */

@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { allPlaces } from '#recua/cli/command-tree.js';
-import { manPage, markdown } from '#recua/cli/reference.js';
+import { manPage, markdown, withModelKeys } from '#recua/cli/reference.js';
 import { allCommands } from '#recua/cli/table.js';
 import { root } from './recua.js';
 import { scripts } from '../scripts/checkout.js';
@@ -12,9 +12,10 @@ const all = await allCommands();
 
 const read = (file: string) => readFileSync(join(root, 'docs', file), 'utf8');
 
-t.test('docs/cli.md and docs/recua.1 match the command table', (t) => {
+t.test('docs/cli.md, docs/recua.1 and the keys in docs/configuration.md match their tables', (t) => {
   t.equal(read('cli.md') === markdown(all), true, 'npm run docs writes docs/cli.md anew');
   t.equal(read('recua.1') === manPage(all), true, 'npm run docs writes docs/recua.1 anew');
+  t.equal(read('configuration.md') === withModelKeys(read('configuration.md')), true, 'npm run docs writes the keys in docs/configuration.md anew');
   t.end();
 });
 

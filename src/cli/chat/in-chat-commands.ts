@@ -181,15 +181,19 @@ function find(name: string): InChatCommand | undefined {
   return commands.find(({ names }) => names.includes(name));
 }
 
+/** Each command, and what it does. */
+export const commandRows = commands.map(({ names, operand, does }): [string, string] => [`${names.join(', ')}${operand === '' ? '' : ` ${operand}`}`, does]);
+
+/** How to type a message. */
+export const typingHelp = [
+  'Alt-Enter, or a backslash at the end of a line, starts a new line; """ opens and closes several lines.',
+  'Ctrl-X Ctrl-E opens the message in your editor (VISUAL or EDITOR).',
+  'Ctrl-C stops an answer and clears a message; Ctrl-R searches earlier messages; Ctrl-D leaves.',
+  'To send a message that begins with a slash, type two slashes.',
+] as const;
+
 function help(columns: number): string {
-  return [
-    table(commands.map(({ names, operand, does }) => [`${names.join(', ')}${operand === '' ? '' : ` ${operand}`}`, does]), columns),
-    '',
-    'Alt-Enter, or a backslash at the end of a line, starts a new line; """ opens and closes several lines.',
-    'Ctrl-X Ctrl-E opens the message in your editor (VISUAL or EDITOR).',
-    'Ctrl-C stops an answer and clears a message; Ctrl-R searches earlier messages; Ctrl-D leaves.',
-    'To send a message that begins with a slash, type two slashes.',
-  ].join('\n');
+  return [table(commandRows, columns), '', ...typingHelp].join('\n');
 }
 
 function firstLine(text: string): string {

@@ -73,12 +73,14 @@ export function show(chat: Dialogue, operand: string): void {
   }
 }
 
+/** What /set can set, and what each does. */
+export const setRows = things.map(({ name, operand, does }): [string, string] => [`/set ${name}${operand === '' ? '' : ` ${operand}`}`, does]);
+
 function list(chat: Dialogue): void {
   const { input, settings } = chat;
-  const rows: [string, string][] = things.map(({ name, operand, does }) => [`/set ${name}${operand === '' ? '' : ` ${operand}`}`, does]);
   const isSet = parameters.filter((one) => !one.isMore || settings.more?.[one.key as keyof typeof settings.more] !== undefined);
   const now = isSet.map((one) => `${one.name} ${valueText(settings, one)}`);
-  input.say(`${table(rows, input.columns)}\n\nNow: ${[...now, ...stopsOf(chat)].join(', ')}; format ${formatOf(chat.constraint)}, `
+  input.say(`${table(setRows, input.columns)}\n\nNow: ${[...now, ...stopsOf(chat)].join(', ')}; format ${formatOf(chat.constraint)}, `
     + `${chat.verbose ? 'verbose' : 'quiet'}, ${chat.thinks ? 'think' : 'nothink'}, ${input.keepsHistory ? 'history' : 'nohistory'}.`);
 }
 

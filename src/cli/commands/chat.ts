@@ -21,7 +21,7 @@ import { SessionKeeper } from '../chat/sessions/session-keeper.js';
 import { findSession, kvPathOf, listSessions, loadSession, nameOf } from '../chat/sessions/session-store.js';
 import { deviceListing, listDevices } from '../devices.js';
 import { engineConfig, engineFlags } from '../flags/engine-flags.js';
-import { choice, misuse, off, on, perCall, text } from '../flags/flags.js';
+import { choice, misuse, off, on, perCall, quote, text } from '../flags/flags.js';
 import { settingFlag } from '../flags/setting-flags.js';
 import { loadRendering } from '../markdown/rendering.js';
 import { plainLine, type LogLevel } from '../terminal/log-line.js';
@@ -29,6 +29,17 @@ import { HeldErrors, say } from '../terminal/output.js';
 import { screenOf } from '../markdown/screen.js';
 import { watchSignals } from '../terminal/signals.js';
 import { answerOnce, mostTextBytes, printJson, readPrompt, sayEnd } from '../single-turn.js';
+
+const families = choice(['--template', '-t'], 'Use the chat template of this model family; auto means the model\'s own', templateNames);
+
+/** With other commands, -t is the number of threads. */
+const templateFlag: typeof families = {
+  ...families,
+  read(given) {
+    if (/^\d+$/.test(given.trim())) throw misuse(`Expected one of ${templateNames.join(', ')} for --template, -t, got ${quote(given)}. For a number of threads: --threads ${given.trim()}`);
+    return families.read(given);
+  },
+};
 
 export const chat = command({
   name: 'chat',
@@ -50,7 +61,7 @@ export const chat = command({
   often: ['system', 'continue', 'resume', 'prompt', 'temperature', 'maxTokens', 'contextSize', 'gpuLayers', 'json', 'raw', 'quiet'],
   flags: {
     ...answerFlags(chatDefaults),
-    template: choice(['--template', '-t'], 'Use the chat template of this model family; auto means the model\'s own', templateNames),
+    template: templateFlag,
     prompt: perCall(text(['--prompt', '-p'], 'text', 'Answer this prompt and exit; text from stdin is appended after a blank line')),
     save: off(['--no-save'], 'Save neither the chat nor the input history'),
     resume: perCall(text(['--resume'], 'session', 'Continue a saved chat, given by its name or the path of its file')),

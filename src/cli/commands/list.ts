@@ -18,7 +18,7 @@ export const list = command({
   aliases: ['ls'],
   operands: '',
   summary: 'List the models in the store',
-  details: 'Includes models that other programs put into the hub\'s cache, and unfinished downloads with their progress. Other commands take these names, but only complete models can be loaded.',
+  details: 'The store is the Hugging Face cache on this machine, with Recua\'s aliases. The list includes models that other programs put there, and unfinished downloads with their progress. Other commands take these names, but only complete models can be loaded.',
   examples: [
     ['recua list', 'Show names, quantizations, sizes, last use and aliases'],
     ['recua ls --json', 'Print the same and more for programs'],

@@ -37,7 +37,7 @@ export const ps = command({
   aliases: [],
   operands: '',
   summary: 'List the models of running servers and what they do',
-  details: 'Shows the models of all your running servers (recua api and recua serve), also sleeping and failed ones, but unloaded ones only with --all. UNTIL is when an idle model will be unloaded. TOKENS/S is the speed over the last five seconds. '
+  details: 'Shows the models of all your running servers (recua api and recua serve), including sleeping and failed ones; --all adds unloaded ones. UNTIL is when an idle model will be unloaded. TOKENS/S is the speed over the last five seconds. '
     + `Exit codes: 0 servers run, ${stoppedCode} no server runs. --watch needs a terminal; Ctrl-C ends it with exit code 0.`,
   examples: [
     ['recua ps', 'Show model, state, memory, device, context, requests and speed'],

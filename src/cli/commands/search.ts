@@ -10,7 +10,7 @@ export const search = command({
   name: 'search',
   aliases: [],
   operands: '<words…>',
-  summary: 'Find models on the hub',
+  summary: 'Find models on the Hugging Face hub',
   details: 'Lists repositories that have GGUF files, the most downloaded first. To list the models of one: recua pull <repo>.',
   examples: [
     ['recua search qwen3 4b', 'Find repositories by words in their names'],

@@ -106,8 +106,8 @@ const restart = command({
   name: 'restart',
   aliases: [],
   operands: '[model...]',
-  summary: 'Stop the server and start it with the same settings',
-  details: 'Flags given here replace those of the last start. A port that the system chose stays. If no server runs, it starts the last one again. '
+  summary: 'Restart the server, or start the last one again',
+  details: 'Stops the server and starts it with the same settings; flags given here replace those of the last start. A port that the system chose stays. If no server runs, it starts the last one again. '
     + 'If a model, a file or the port cannot be used, the old server goes on; if the new one does not start for another reason, the old one is started again.',
   examples: [['recua serve restart', 'Restart after an update of Recua'], ['recua serve restart --port 9000', 'Move the server to another port']],
   often: oftenServed,

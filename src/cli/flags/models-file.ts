@@ -3,7 +3,6 @@
 // settings, with their ranges. The whole file is checked before anything is loaded.
 import { dirname, resolve } from 'node:path';
 import { answerSettings, samplerSettings } from '../../settings/answer.js';
-import { engineConfigSettings } from '../../settings/config.js';
 import type { Settings } from '../../settings/kinds.js';
 import { RecuaError } from '../../errors.js';
 import { nearest } from '../../models/names/nearest.js';
@@ -12,6 +11,7 @@ import type { OwnSettings } from '../../models/served/catalogue.js';
 import { Fields } from '../../request/fields.js';
 import { readSettings } from '../../request/setting-fields.js';
 import { readTextFile } from '../../system/given-file.js';
+import { loadingKeys, meantKey, modelKeys } from './models-file-keys.js';
 import { configPath } from './settings.js';
 
 /** What the file says about a model. */
@@ -31,14 +31,6 @@ export interface ModelsFile {
   default: string;
   models: ReadonlyMap<string, ModelSettings>;
 }
-
-const { contextSize, chatTemplate, ...others } = engineConfigSettings;
-/** Keys of the file. `template` names a file, `keepAlive` is in seconds. */
-const loading = {
-  context: contextSize, template: { kind: 'text', fallback: '' }, ...others,
-  keepAlive: { kind: 'integer', fallback: 0, min: -1, max: 31_536_000 },
-} as const satisfies Settings;
-const known = ['model', 'aliases', 'pinned', 'group', ...Object.keys({ ...loading, ...answerSettings, ...samplerSettings })];
 
 /**
  * If the path is the config file, only its `models` is read.
@@ -81,13 +73,13 @@ export function findSettings(file: ModelsFile, name: string): [id: string, own: 
 
 function readModel(value: unknown, where: string, folder: string): ModelSettings {
   const given = object(value, where);
-  allow(given, known, where);
+  allow(given, modelKeys, where, meantKey);
   const { model, aliases = [], pinned = false } = given;
   if (typeof model !== 'string' || model === '') throw bad(place(where, 'model'), 'expected the path of a GGUF file, a name that recua list shows, or builtin', model);
   if (!Array.isArray(aliases)) throw bad(place(where, 'aliases'), 'expected a list of names', aliases);
   if (typeof pinned !== 'boolean') throw bad(place(where, 'pinned'), 'expected true or false', pinned);
   const group = given['group'] === undefined ? undefined : checkName(given['group'], place(where, 'group'));
-  const { context, template, keepAlive, ...config } = settings(given, loading, where);
+  const { context, template, keepAlive, ...config } = settings(given, loadingKeys, where);
   return {
     model,
     aliases: aliases.map((alias) => checkName(alias, place(where, 'aliases'))),
@@ -140,10 +132,10 @@ function checkName(name: unknown, where: string): string {
   return name;
 }
 
-function allow(given: Record<string, unknown>, known: readonly string[], where: string): void {
+function allow(given: Record<string, unknown>, known: readonly string[], where: string, meant = (key: string) => nearest(key, known)): void {
   for (const key of Object.keys(given)) {
     if (known.includes(key)) continue;
-    const near = nearest(key, known);
+    const near = meant(key);
     throw new RecuaError('invalid_config', `${where}: there is no key ${JSON.stringify(key)}.${near === undefined ? '' : ` Did you mean ${near}?`} There are ${known.join(', ')}.`);
   }
 }

@@ -137,7 +137,7 @@ export const operations = {
   slots: {
     id: 'getSlots', topic: 'Server', summary: 'List the slots of a model that is or was loaded, and which are busy.',
     query: { ...model, fail_on_no_slot: told(text, 'With any value: reply with an error if no slot is free.') },
-    reply: { schema: list(object({ id: integer, n_ctx: integer, speculative: boolean, is_processing: boolean })) }, error, errors: [...loadedErrors, 'queue_full'],
+    reply: { schema: list(object({ id: told(integer, 'Number of the slot.'), n_ctx: told(integer, 'Context size of a request, in tokens.'), speculative: told(boolean, 'Always `false`.'), is_processing: told(boolean, 'The slot answers a request.') })) }, error, errors: [...loadedErrors, 'queue_full'],
   },
   slot: {
     id: 'changeSlot', topic: 'Server', summary: 'Save the KV cache of a conversation to a file, or restore it.',
@@ -145,15 +145,15 @@ export const operations = {
       + 'continues it, in any slot; `erase` drops all idle conversations. A file works with the same model, cache types and `--flash-attn`, even after a restart. It contains the conversation, so keep it private. '
       + 'To make room, remove files, not the folder: in its sandbox, a loaded model cannot use a folder that replaces the one it was loaded with.',
     params: { id: 'Number of the slot; no effect, with a warning.' }, query: { ...model, action: { type: 'string', enum: ['save', 'restore', 'erase'], description: 'What to do.', example: 'save' } }, body: slotBody,
-    reply: { schema: object({ id_slot: integer, 'filename?': text, 'n_saved?': integer, 'n_written?': integer, 'n_restored?': integer, 'n_read?': integer, 'timings?': mapOf({ type: 'number' }), warnings }) },
+    reply: { schema: object({ id_slot: told(integer, 'The number of the request.'), 'filename?': text, 'n_saved?': told(integer, 'Tokens saved.'), 'n_written?': told(integer, 'Bytes written.'), 'n_restored?': told(integer, 'Tokens restored.'), 'n_read?': told(integer, 'Bytes read.'), 'timings?': mapOf({ type: 'number' }), warnings }) },
     error, errors: ['not_implemented', 'file_not_found', 'invalid_value', 'file_unreadable', 'store_unwritable', 'disk_full', ...inferenceErrors],
   },
   tokenize: {
     id: 'tokenize', topic: 'Tokens', summary: 'Get the tokens of a text.', body: tokenizeBody,
-    reply: { schema: object({ tokens: oneOf(list(integer), list(object({ id: integer, piece: told(oneOf(text, list(integer)), 'A list of bytes if it is not valid UTF-8.') }))), 'warnings?': warnings }) }, error, errors: inferenceErrors,
+    reply: { schema: object({ tokens: told(oneOf(list(integer), list(object({ id: integer, piece: told(oneOf(text, list(integer)), 'A list of bytes if it is not valid UTF-8.') }))), 'Token ids; with `with_pieces`, objects.'), 'warnings?': warnings }) }, error, errors: inferenceErrors,
   },
-  detokenize: { id: 'detokenize', topic: 'Tokens', summary: 'Turn tokens back into text.', body: detokenizeBody, reply: { schema: object({ content: text, 'warnings?': warnings }) }, error, errors: inferenceErrors },
-  template: { id: 'applyTemplate', topic: 'Tokens', summary: 'Render a chat with the chat template, without answering it.', body: chatBody, reply: { schema: object({ prompt: text, 'warnings?': warnings }) }, error, errors: chatErrors },
+  detokenize: { id: 'detokenize', topic: 'Tokens', summary: 'Turn tokens back into text.', body: detokenizeBody, reply: { schema: object({ content: told(text, 'The text.'), 'warnings?': warnings }) }, error, errors: inferenceErrors },
+  template: { id: 'applyTemplate', topic: 'Tokens', summary: 'Render a chat with the chat template, without answering it.', body: chatBody, reply: { schema: object({ prompt: told(text, 'The prompt that the model would read.'), 'warnings?': warnings }) }, error, errors: chatErrors },
   count: { id: 'countChatTokens', topic: 'Tokens', summary: 'Count the tokens of a chat prompt.', body: chatBody, reply: { schema: count }, error, errors: chatErrors },
 } as const satisfies Record<string, Operation>;
 

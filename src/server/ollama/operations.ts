@@ -33,7 +33,10 @@ const chat = named('OllamaChatResponse', answer({
 const generate = named('OllamaGenerateResponse', answer({ response: text, 'thinking?': text }));
 
 const detail = named('OllamaModelDetails', object({ parent_model: text, format: 'gguf', family: text, families: list(text), parameter_size: text, quantization_level: text }));
-const model = { name: text, model: text, modified_at: text, size: integer, digest: text, details: detail };
+const model = {
+  name: told(text, 'Name of the model.'), model: told(text, 'The same.'), modified_at: told(text, 'When its file was made.'), size: told(integer, 'In bytes.'),
+  digest: told(text, 'A hash of the name and the time, not of the file.'), details: detail,
+};
 
 const line = named('OllamaPullProgress', object({ status: text, 'digest?': text, 'total?': integer, 'completed?': integer }));
 const shelfErrors = ['unknown_parameter', 'model_fixed', 'model_not_found'] as const;
@@ -58,7 +61,7 @@ export const operations = {
     id: 'ollamaEmbed', topic, summary: 'Compute normalized embedding vectors for texts.', about: 'Texts are never truncated: a text longer than the context is an error.', body: embedBody,
     reply: { schema: oneOf(
       object({ model: text, embeddings: list(list(number)), total_duration: integer, load_duration: integer, prompt_eval_count: integer, 'warnings?': warnings }),
-      told(object({ embedding: list(number), 'warnings?': warnings }), 'If the request has `prompt`.'),
+      told(object({ embedding: told(list(number), 'If the request has `prompt`, instead of the fields above.'), 'warnings?': warnings }), 'If the request has `prompt`.'),
     ) },
     error, errors: [...inferenceErrors, 'embeddings_unsupported'],
   },
@@ -82,8 +85,8 @@ export const operations = {
   },
   ps: {
     id: 'ollamaPs', topic, summary: 'List the loaded models.',
-    reply: { schema: object({ models: list(object({ ...model, size_vram: integer, context_length: integer, expires_at: text })) }) }, error, errors: [],
+    reply: { schema: object({ models: list(object({ ...model, size_vram: told(integer, 'The part of `size` that its layers on GPUs take, by their number.'), context_length: told(integer, 'Context size of each request, in tokens.'), expires_at: told(text, 'When the model will be unloaded; a time far away if it stays.') })) }) }, error, errors: [],
   },
-  version: { id: 'ollamaVersion', topic, summary: 'The Ollama version whose API this is.', reply: { schema: object({ version: text }) }, error, errors: [] },
+  version: { id: 'ollamaVersion', topic, summary: 'The Ollama version whose API this is.', reply: { schema: object({ version: told(text, 'Such as `0.12.6`.') }) }, error, errors: [] },
   greeting: { id: 'greet', topic: 'Server', summary: 'A line of text that shows the server is up; browsers get the chat page.', reply: { schema: text, type: 'text/plain' }, error, errors: [] },
 } as const satisfies Record<string, Operation>;

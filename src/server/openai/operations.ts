@@ -98,10 +98,10 @@ export const operations = {
     id: 'retrieveModel', topic: 'Models', summary: 'Get one model.', params: { id: 'Any name of the model; it may contain slashes.' }, reply: { schema: replies.model }, error, errors: ['model_not_found', 'ambiguous_model'],
   },
   load: {
-    id: 'loadModel', topic: 'Models', summary: 'Load a model, and reply when it is loaded.', about: 'A [single-model server](models.md#several-models) only waits until its model is loaded.', body: loadBody, reply: { schema: replies.modelChanged }, error, errors: loadErrors,
+    id: 'loadModel', topic: 'Models', summary: 'Load a model, and reply when it is loaded.', about: 'A [single-model server](models.md#single-model-servers) only waits until its model is loaded.', body: loadBody, reply: { schema: replies.modelChanged }, error, errors: loadErrors,
   },
   unload: {
-    id: 'unloadModel', topic: 'Models', summary: 'Unload a model, after its running answers are complete.', about: 'A [single-model server](models.md#several-models) refuses.', body: unloadBody, reply: { schema: replies.modelChanged }, error, errors: unloadErrors,
+    id: 'unloadModel', topic: 'Models', summary: 'Unload a model, after its running answers are complete.', about: 'A [single-model server](models.md#single-model-servers) refuses.', body: unloadBody, reply: { schema: replies.modelChanged }, error, errors: unloadErrors,
   },
   events: {
     id: 'watchModels', topic: 'Models', summary: 'Stream an event whenever a model changes state.', reply: { schema: replies.modelEvent, empty: true },

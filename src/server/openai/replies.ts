@@ -118,11 +118,12 @@ export const rerankReply = named('RerankResponse', oneOf(
 const reason = object({ message: text, code: text });
 
 export const model = named('Model', object({
-  id: text, object: 'model', created: integer, owned_by: text, aliases: list(text),
+  id: told(text, 'Name of the model.'), object: 'model', created: told(integer, 'When its file was made, in seconds since 1970.'), owned_by: told(text, 'Always `recua`.'),
+  aliases: told(list(text), 'Other names that requests may use.'),
   status: told(object({
     value: words('unloaded', 'sleeping', 'loading', 'loaded', 'unloading', 'failed'),
     'fraction?': told(number, 'Progress of loading, 0 to 1.'),
-    'failed?': boolean, 'reason?': reason,
+    'failed?': told(boolean, 'True if the model could not be loaded; `reason` says why.'), 'reason?': reason,
     'running?': told(integer, 'Running requests.'), 'waiting?': told(integer, 'Queued requests.'),
     'tokens_per_second?': told(number, 'Over the last seconds.'),
   }), 'State of the model. While it is `sleeping`, its conversations are on disk.'),
@@ -132,17 +133,19 @@ export const model = named('Model', object({
   expires_at: told(nullable(integer), 'When the model will be unloaded, in seconds since 1970; null if it stays loaded, is in use or is not loaded.'),
   'file?': told(words('changed', 'gone'), 'The file on disk is no longer the one that was loaded. The server keeps serving the loaded model; the next load reads the new file.'),
   'max_model_len?': told(integer, 'Actual context size, known once the model was loaded, under the names that clients look for.'),
-  'context_length?': integer, 'context_window?': integer,
-  'capabilities?': list(words('completion', 'embedding', 'rerank', 'tools', 'reasoning')),
-  'meta?': object({
-    vocab_type: integer, n_vocab: integer, n_ctx: integer, n_ctx_train: integer, n_embd: integer, n_params: integer, size: integer, ftype: text,
-    devices: list(text), device_memory_bytes: told(integer, 'Memory that it takes on these devices together.'), n_gpu_layers: integer, n_layers: told(integer, 'Layers that can go to a GPU: those of the model and the output layer.'), description: text,
+  'context_length?': told(integer, 'The same.'), 'context_window?': told(integer, 'The same.'),
+  'capabilities?': told(list(words('completion', 'embedding', 'rerank', 'tools', 'reasoning')), 'What the model can do; `tools` and `reasoning` are inferred from its chat template.'),
+  'meta?': told(object({
+    vocab_type: told(integer, "llama.cpp's number for the kind of vocabulary."), n_vocab: told(integer, 'Tokens of the vocabulary.'), n_ctx: told(integer, 'Context size of each request, in tokens.'),
+    n_ctx_train: told(integer, 'Context size in training; 0 if the file does not say.'), n_embd: told(integer, 'Dimensions of an embedding vector.'), n_params: told(integer, 'Number of weights.'),
+    size: told(integer, 'Bytes of the weights.'), ftype: told(text, 'Quantization, such as `Q8_0`.'),
+    devices: told(list(text), 'Devices in use besides the CPU.'), device_memory_bytes: told(integer, 'Memory that it takes on these devices together.'), n_gpu_layers: told(integer, 'Layers that these devices compute.'), n_layers: told(integer, 'Layers that can go to a GPU: those of the model and the output layer.'), description: told(text, "llama.cpp's description, such as `llama 1B Q8_0`."),
     fingerprint: told(text, 'Changes when another file has the name, or the file is changed; does not reveal the path.'),
-  }),
+  }), 'Known once the model was loaded.'),
 }));
 
 export const modelList = named('ModelList', object({ object: 'list', data: list(model) }));
-export const modelChanged = object({ success: boolean, model });
+export const modelChanged = object({ success: boolean, model: told(model, 'The model, with its new state.') });
 export const controlReply = object({ success: boolean });
 
 export const modelEvent = named('ModelEvent', oneOf(

@@ -137,7 +137,10 @@ class Page {
     return Object.entries(responses['200']?.content ?? {}).map(([type, { schema }]) => {
       if (type === 'text/event-stream') return `Events of a stream (\`${type}\`): ${this.#type(schema)}.`;
       if (type === 'application/x-ndjson') return `Lines of a stream (\`${type}\`): ${this.#type(schema)}.`;
-      return `Returns ${type ===  'application/json' ? '' : `\`${type}\`: `}${this.#type(schema)}.`;
+      const returned = `Returns ${type ===  'application/json' ? '' : `\`${type}\`: `}${this.#type(schema).replace(/^object$/, 'an object')}`;
+      // Alternatives may share fields.
+      const fields = new Map(this.#inner(schema, '', false).map((row) => [row.name, row]));
+      return fields.size === 0 ? `${returned}.` : [`${returned}:`, '', ...table('Reply field', [...fields.values()]).slice(0, -1)].join('\n');
     }).flatMap((line) => [line, '']);
   }
 

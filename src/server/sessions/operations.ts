@@ -7,7 +7,7 @@ import { changeBody, newBody } from './session-request.js';
 const topic = 'Saved chats';
 
 const entry = object({
-  name: text, updated_ms: told(integer, 'Milliseconds since 1970.'), 'model?': told(text, 'The name that `recua chat` was given.'), 'exchanges?': integer,
+  name: told(text, 'Name of the chat.'), updated_ms: told(integer, 'Milliseconds since 1970.'), 'model?': told(text, 'The name that `recua chat` was given.'), 'exchanges?': told(integer, 'Messages with their answers.'),
   'error?': told(text, 'Problem with its file.'),
 });
 

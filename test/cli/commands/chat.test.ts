@@ -102,6 +102,7 @@ t.test('-t takes each template, and its end of turn ends the answer even if the 
   }
   t.equal(sizes.size, 6, 'each makes a prompt of its own');
   t.match(await recua(['chat', 'builtin', '-t', 'lama3', '-p', 'x']), { code: 2, stderr: /Expected one of auto, chatml, llama3, mistral, gemma, phi3, qwen for --template/ });
+  t.match(await recua(['chat', 'builtin', '-t', '4', '-p', 'x']), { code: 2, stderr: /for --template, -t, got "4"\. For a number of threads: --threads 4/ }, 'elsewhere -t means threads');
 });
 
 t.test('a wrong call exits 2 and loads nothing', async (t) => {
