@@ -29,8 +29,8 @@ export async function nameModel(places: Places, source: string, alias: string, f
     const found = await lookUp(inventory, source);
     if (RecuaError.from(thrown).code !== 'model_not_found' || found.models.length > 0) throw thrown;
     const { message } = notFound(source, found, inventory, { takesPaths: false, takesBuiltin: false });
-    // The command to download it ends the message: a text behind it would look like part of it.
-    const [what, download = ''] = message.split(/(?= To download it: )/);
+    // A text behind the command that downloads it would look like part of that command.
+    const [what, download = ''] = message.split(/(?= To [a-z ]*download [a-z]+: )/);
     throw new RecuaError('model_not_found', `${what} recua list shows the models that an alias can name; recua import FILE --alias ${alias} adds a file of your own.${download}`);
   });
   if (source === 'builtin') throw new RecuaError('invalid_name', 'The built-in model has the name builtin and no other; an alias names a model of the store.');

@@ -56,7 +56,8 @@ t.test('a model that cannot have an alias is refused, with what to do', async (t
   t.match(listed, /^own +\S+ +imported: recua rm of this name removes the model$/m);
   t.match(listed, /^mine +acme\/toy$/m, 'the store had this one before');
   t.match(await call('cp', 'builtin', 'x'), { code: 1, stderr: /The built-in model has the name builtin/ });
-  t.match(await call('cp', 'acme/none', 'x'), { code: 1, stderr: /There is no model acme\/none.*recua list shows the models that an alias can name.* To download it: recua pull acme\/none$/m }, 'the command is last');
+  t.match(await call('cp', 'acme/none', 'x'), { code: 1, stderr: /There is no model acme\/none.*recua list shows the models that an alias can name.* download one: recua pull acme\/none\n$/ }, 'the command is last');
+  t.match(await call('alias', 'x', 'acme/none:Q8_0'), { code: 1, stderr: /adds a file of your own\. To download it: recua pull acme\/none:Q8_0\n$/ });
   t.match(await call('cp', 'acme/toy@main', 'x'), { code: 1, stderr: /without @main/ });
   t.match(await call('cp', 'acme/toy', 'a/b'), { code: 2, stderr: /Expected 1 to 64 letters/ });
   t.match(await call('cp', 'acme/toy', 'builtin'), { code: 2, stderr: /Recua uses the name builtin itself/ });
