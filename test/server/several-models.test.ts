@@ -47,6 +47,27 @@ t.test('a server of one model says that keep_alive changes nothing, and one of s
   t.strictSame(pool.keepAlives, [300_000]);
 });
 
+t.test('a stream whose model failed to load before its name was found stays closed', async (t) => {
+  const { pool, url } = await startPool(t, { pingIntervalMs: 50 });
+  const { find } = pool;
+  let found = (): void => undefined;
+  pool.find = async (name) => {
+    await new Promise<void>((resolve) => { found = resolve; });
+    return await find.call(pool, name);
+  };
+  pool.slow.add('owner/a');
+  const asked = post(url + path, { ...hello, stream: true });
+  await until(() => pool.entry('owner/a').waiting.length === 1);
+  pool.finish('owner/a', new RecuaError('model_unusable', 'Its weights are damaged.'));
+  const failed = await asked;
+  t.equal(failed.status, 500);
+  t.match(await failed.json(), { error: { code: 'model_unusable' } });
+  found();
+  // Longer than a ping: opened now, the stream would throw in a timer.
+  await new Promise((resolve) => setTimeout(resolve, 200));
+  t.equal((await fetch(`${url}/health/live`)).status, 200);
+});
+
 t.test('a model is released however its answer ends', async (t) => {
   const { pool, url } = await startPool(t);
   const { engine } = pool.entry('owner/a');

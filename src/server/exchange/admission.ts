@@ -79,8 +79,9 @@ async function admit({ clientOf, poolFor, staysAnyway, traffic }: Gateway, req: 
       if (waits && !signal.aborted) exchange.wait?.(id);
     }, () => undefined);
   };
-  const lease = await pool.lease(name, { client: clientOf(res), signal, onWait, mayMove: true, ...(keepAliveMs === undefined ? {} : { keepAliveMs }) });
-  waits = false;
+  const lease = await pool.lease(name, { client: clientOf(res), signal, onWait, mayMove: true, ...(keepAliveMs === undefined ? {} : { keepAliveMs }) })
+    // Also after a failure: a stream that opened later would answer twice.
+    .finally(() => { waits = false; });
   Object.assign(facts, { model: lease.id, loadMs: performance.now() - askedMs });
   try {
     await turnForBody(res);
