@@ -12,14 +12,14 @@ const mostKept = 4 * 2 ** 20;
 
 /** An engine as one request of a pool has it: see engine/model-pool/lent-engine. */
 export interface Lent {
-  /** Those that the engine has not begun. */
+  /** What this engine has of the request. */
   readonly calls: Set<PendingRequest>;
-  /** The engine has begun one of them, which may be over. */
-  hasBegun: boolean;
-  /** The model was given back, and there is no next engine yet, or never. */
+  /** The model is given back, at the latest when the calls here are over. */
   readonly isMoving: boolean;
-  /** Gives the model back, and resolves to its next engine; one for all calls. */
+  /** Gives the model back when the calls here are over, and resolves to its next engine. */
   next(): Promise<EngineRequests>;
+  /** A call is over here. */
+  left(call: PendingRequest): void;
 }
 
 /** Its model is lent, and may have to be given back before the engine has begun it. */
@@ -51,7 +51,9 @@ export class PendingRequest {
   readonly event: (event: EngineEvent) => void;
   readonly fail: (error: RecuaError) => void;
   readonly #released: Released;
-  #loan: Loan | undefined;
+  #lent: Lent | undefined;
+  /** Holds the text. */
+  #again: (() => void) | undefined;
   #message: RequestMessage | undefined;
   #hasMoved = false;
   /** Copies that were sent but still wait for the pipe, in this process. */
@@ -68,7 +70,8 @@ export class PendingRequest {
     this.event = event;
     this.fail = fail;
     this.#released = released;
-    this.#loan = loan;
+    this.#lent = loan?.lent;
+    this.#again = loan?.again;
     loan?.lent.calls.add(this);
   }
 
@@ -124,19 +127,18 @@ export class PendingRequest {
 
   /** Whether another engine may do all of it: nothing of it has been done here. */
   get mayMove(): boolean {
-    return this.isKept && !this.begun && this.deaths === 0 && !this.soFar?.hasStarted;
+    return this.#again !== undefined && this.isKept && !this.begun && this.deaths === 0 && !this.soFar?.hasStarted;
   }
 
-  /** The engine works on it. */
+  /** The engine works on it, and will end it. */
   begin(): void {
     this.begun = true;
-    if (this.#loan) this.#loan.lent.hasBegun = true;
-    this.left();
+    this.#again = undefined;
   }
 
   /** Gives it to the next engine of the model. */
   move(): void {
-    const { again } = this.#loan!;
+    const again = this.#again!;
     this.#hasMoved = true;
     this.#message = undefined;
     this.left();
@@ -155,11 +157,10 @@ export class PendingRequest {
     this.#tellReleased();
   }
 
-  /** It begins or is over: it stays with this engine. */
+  /** This engine has it no more. */
   left(): void {
-    this.#loan?.lent.calls.delete(this);
-    // It holds the text.
-    this.#loan = undefined;
+    this.#lent?.left(this);
+    this.#lent = this.#again = undefined;
   }
 
   #tellReleased(): void {

@@ -54,20 +54,20 @@ export abstract class EngineRequests implements Engine {
     return { scores: Float32Array.from(vectors, (vector) => vector[0]!), tokenCounts };
   }
 
-  render(request: ChatRequest, signal?: AbortSignal, released?: Released): Promise<Rendered> {
-    return this.#ask((id) => ({ type: 'render', id, request }), signal, released);
+  render(request: ChatRequest, signal?: AbortSignal, released?: Released, lent?: Lent): Promise<Rendered> {
+    return this.#ask((id) => ({ type: 'render', id, request }), signal, released, lent);
   }
 
-  tokenize(text: string, addSpecial: boolean, parseSpecial: boolean, signal?: AbortSignal, asker?: Asker): Promise<Int32Array> {
-    return this.#ask((id) => ({ type: 'tokenize', id, text, addSpecial, parseSpecial, asker }), signal);
+  tokenize(text: string, addSpecial: boolean, parseSpecial: boolean, signal?: AbortSignal, asker?: Asker, lent?: Lent): Promise<Int32Array> {
+    return this.#ask((id) => ({ type: 'tokenize', id, text, addSpecial, parseSpecial, asker }), signal, undefined, lent);
   }
 
-  detokenize(tokens: Int32Array, special: boolean, signal?: AbortSignal, asker?: Asker): Promise<string> {
-    return this.#ask((id) => ({ type: 'detokenize', id, tokens, special, asker }), signal);
+  detokenize(tokens: Int32Array, special: boolean, signal?: AbortSignal, asker?: Asker, lent?: Lent): Promise<string> {
+    return this.#ask((id) => ({ type: 'detokenize', id, tokens, special, asker }), signal, undefined, lent);
   }
 
-  pieces(tokens: Int32Array): Promise<Uint8Array[]> {
-    return this.#ask((id) => ({ type: 'pieces', id, tokens }));
+  pieces(tokens: Int32Array, lent?: Lent): Promise<Uint8Array[]> {
+    return this.#ask((id) => ({ type: 'pieces', id, tokens }), undefined, undefined, lent);
   }
 
   saveState(path: string): Promise<SavedState> {
@@ -83,17 +83,16 @@ export abstract class EngineRequests implements Engine {
   }
 
   /**
-   * From now on, requests that have the model lent and have not begun go to its next engine. Called
-   * when the model has to leave for another.
+   * From now on, what the engine has not begun of requests that have the model lent goes to its
+   * next engine. Called when the model has to leave for another.
    */
   recall(all: Iterable<Lent>): void {
     this.#recalls = true;
-    for (const lent of [...all].filter(mayMove)) {
-      for (const call of [...lent.calls]) {
-        this.requests.delete(call.id);
-        if (call.sent) this.withdraw(call.id);
-        call.move();
-      }
+    const calls = [...all].flatMap((lent) => [...lent.calls]);
+    for (const call of calls.filter(({ mayMove }) => mayMove)) {
+      this.requests.delete(call.id);
+      if (call.sent) this.withdraw(call.id);
+      call.move();
     }
     this.changed();
   }
@@ -190,11 +189,11 @@ export abstract class EngineRequests implements Engine {
   }
 
   /** A request with one result. */
-  #ask<T>(message: (id: number) => RequestMessage, signal?: AbortSignal, released?: Released): Promise<T> {
+  #ask<T>(message: (id: number) => RequestMessage, signal?: AbortSignal, released?: Released, lent?: Lent): Promise<T> {
     return new Promise((resolve, reject) => {
       this.startCall(message, signal, released, reject, (event) => {
         if (event.kind === 'result') resolve(event.value as T);
-      });
+      }, lent);
     });
   }
 
@@ -269,7 +268,7 @@ export abstract class EngineRequests implements Engine {
       released();
       fail(error);
     }, stopListening, replace);
-    if (again && (lent.isMoving || (this.#recalls && mayMove(lent)))) {
+    if (again && (lent.isMoving || this.#recalls)) {
       again();
       return cancel;
     }
@@ -308,10 +307,6 @@ function movingOn(lent: Lent, start: (engine: EngineRequests) => () => void, fai
       replace(start(engine));
     }, (thrown: unknown) => end(RecuaError.from(thrown)));
   };
-}
-
-function mayMove({ calls, hasBegun }: Lent): boolean {
-  return !hasBegun && [...calls].every((call) => call.mayMove);
 }
 
 export type { PendingRequest };

@@ -136,7 +136,9 @@ export class Leases {
       // If others wait for a retry, this request waits with them.
       if (!changed && entry.waiting.length === 0) return this.#refuse(entry, id, { kind: 'failed', error: failure.error });
     }
-    if (!again && entry.waiting.length >= plan.mostWaiting && !this.#shareQueue(entry, client)) return this.#refuse(entry, id, { kind: 'queue_full', most: plan.mostWaiting });
+    // What comes again had a place already, and takes none of those of new requests.
+    const isFull = !again && entry.waiting.filter((one) => !one.again).length >= plan.mostWaiting;
+    if (isFull && !this.#shareQueue(entry, client)) return this.#refuse(entry, id, { kind: 'queue_full', most: plan.mostWaiting });
     entry.waiting.push({ id, client, again, arrival: this.#arrivals++, sinceMs: nowMs, keepAliveMs });
   }
 

@@ -1,6 +1,6 @@
-// A model's engine as one request of a pool has it. If the model has to leave for another before
-// the engine has begun any of the request, the request gives the model back, asks for it again, and
-// goes on in the model's next engine. Used by pool.
+// A model's engine as one request of a pool has it. If the model has to leave for another, the
+// engine ends what it has begun of the request. If something is left, the request then gives the
+// model back, asks for it again, and goes on in the model's next engine. Used by pool.
 import type { Answer, Embedded, Engine, EngineState, Released, Reranked } from '../api.js';
 import type {
   Asker, ChatRequest, CompletionRequest, EmbedRequest, ModelDescription, Rendered, RerankRequest, SavedState,
@@ -10,10 +10,10 @@ import type { EngineRequests } from '../gateway/requests.js';
 
 export class LentEngine implements Engine, Lent {
   readonly calls = new Set<PendingRequest>();
-  hasBegun = false;
   #engine: EngineRequests;
   readonly #askAgain: () => Promise<EngineRequests>;
   #moving: Promise<EngineRequests> | undefined;
+  #whenIdle = (): void => undefined;
 
   /** `askAgain` gives the model back, and resolves to the engine when the request has it again. */
   constructor(engine: EngineRequests, askAgain: () => Promise<EngineRequests>) {
@@ -26,10 +26,19 @@ export class LentEngine implements Engine, Lent {
   }
 
   next(): Promise<EngineRequests> {
-    return (this.#moving ??= this.#askAgain().then((engine) => {
-      this.#moving = undefined;
-      return (this.#engine = engine);
-    }));
+    return (this.#moving ??= this.#move());
+  }
+
+  async #move(): Promise<EngineRequests> {
+    if (this.calls.size > 0) await new Promise<void>((resolve) => { this.#whenIdle = resolve; });
+    this.#engine = await this.#askAgain();
+    this.#moving = undefined;
+    return this.#engine;
+  }
+
+  left(call: PendingRequest): void {
+    this.calls.delete(call);
+    if (this.calls.size === 0) this.#whenIdle();
   }
 
   get state(): EngineState {
@@ -68,20 +77,20 @@ export class LentEngine implements Engine, Lent {
     return await (await this.#now()).ready();
   }
 
-  async render(request: ChatRequest, signal?: AbortSignal, released?: Released): Promise<Rendered> {
-    return await (await this.#now()).render(request, signal, released);
+  render(request: ChatRequest, signal?: AbortSignal, released?: Released): Promise<Rendered> {
+    return this.#engine.render(request, signal, released, this);
   }
 
-  async tokenize(text: string, addSpecial: boolean, parseSpecial: boolean, signal?: AbortSignal, asker?: Asker): Promise<Int32Array> {
-    return await (await this.#now()).tokenize(text, addSpecial, parseSpecial, signal, asker);
+  tokenize(text: string, addSpecial: boolean, parseSpecial: boolean, signal?: AbortSignal, asker?: Asker): Promise<Int32Array> {
+    return this.#engine.tokenize(text, addSpecial, parseSpecial, signal, asker, this);
   }
 
-  async detokenize(tokens: Int32Array, special: boolean, signal?: AbortSignal, asker?: Asker): Promise<string> {
-    return await (await this.#now()).detokenize(tokens, special, signal, asker);
+  detokenize(tokens: Int32Array, special: boolean, signal?: AbortSignal, asker?: Asker): Promise<string> {
+    return this.#engine.detokenize(tokens, special, signal, asker, this);
   }
 
-  async pieces(tokens: Int32Array): Promise<Uint8Array[]> {
-    return await (await this.#now()).pieces(tokens);
+  pieces(tokens: Int32Array): Promise<Uint8Array[]> {
+    return this.#engine.pieces(tokens, this);
   }
 
   async saveState(path: string): Promise<SavedState> {

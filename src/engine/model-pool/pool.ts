@@ -66,7 +66,7 @@ class EnginePool implements ModelPool {
 
   async list(): Promise<readonly PoolModel[]> {
     const listed = await this.#catalogue.list();
-    await Promise.all([...this.#served.values()].map((served) => this.#lookAtFile(served)));
+    await Promise.all([...this.#served.values()].map((served) => served.lookAtFile()));
     const ids = new Set(listed.map(({ id }) => id));
     // A loaded model stays, even if its file is gone.
     const more = [...this.#served.values()].filter(({ model, engine }) => engine && !ids.has(model.id)).map(({ model }) => model);
@@ -76,7 +76,7 @@ class EnginePool implements ModelPool {
   async find(name: string | undefined): Promise<PoolModel> {
     const model = await this.#find(name);
     const served = this.#served.get(model.id);
-    if (served) await this.#lookAtFile(served);
+    if (served) await served.lookAtFile();
     return this.#view(model);
   }
 
@@ -152,7 +152,7 @@ class EnginePool implements ModelPool {
       const { engines, logLevel, loadTimeoutMs = defaultLoadTimeoutMs } = this.#settings;
       served = new ServedModel(model, {
         engines, loadTimeoutMs, sleep: this.#sleep, log: this.#log, ...(logLevel ? { logLevel } : {}),
-        planNow: (one) => this.#catalogue.plan(one), tell: (event) => this.#tell(event), changed: () => this.#tellListeners(),
+        planNow: (one) => this.#catalogue.plan(one), changeOf: (plan) => this.#catalogue.changeOf(plan), tell: (event) => this.#tell(event), changed: () => this.#tellListeners(),
       });
       this.#served.set(model.id, served);
     }
@@ -250,19 +250,9 @@ class EnginePool implements ModelPool {
     const { id } = served;
     const entry = this.#leases.model(id);
     if (this.#closing || entry?.phase !== 'ready' || entry.leases.size > 0 || !served.isDue()) return;
-    void this.#lookAtFile(served);
+    void served.lookAtFile();
     const memory = served.measure(entry.plan.need['memory']!);
     if (memory !== undefined) this.#tell({ kind: 'measured', model: id, bytes: { memory } });
-  }
-
-  /** Notices a changed or missing file. The loaded model keeps serving. */
-  async #lookAtFile(served: ServedModel): Promise<void> {
-    const { id, engine, loadedPlan } = served;
-    if (!engine || !loadedPlan) return;
-    const change = await this.#catalogue.changeOf(loadedPlan);
-    if (served.engine !== engine || served.fileChange === change) return;
-    served.fileChange = change;
-    if (change) this.#log('warn', `${id}: its file ${change === 'gone' ? 'is gone' : 'has changed'}; the loaded model keeps serving, and the next load reads the file that exists then`);
   }
 
   /** Handles one event at a time: carrying out commands may cause further events. */
@@ -311,7 +301,7 @@ class EnginePool implements ModelPool {
     const served = this.#served.get(command.model)!;
     if (command.kind === 'load') this.#load(served);
     else if (command.kind === 'unload') void this.#unload(served);
-    else if (command.kind === 'recall') served.recall();
+    else if (command.kind === 'recall') void served.recall(() => this.#leases.model(served.id)?.recalled === true);
     else if (command.kind === 'grant') {
       const pending = this.#pending.get(command.request);
       served.engine?.endRecall();

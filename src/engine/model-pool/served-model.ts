@@ -21,6 +21,7 @@ export interface ServedModelSettings extends Pick<EngineSettings, 'logLevel'> {
   sleep: SleepCache | undefined;
   /** For a load after a crash: the model may have been pulled again, to another path. */
   planNow(model: CatalogueModel): Promise<LoadPlan>;
+  changeOf(plan: LoadPlan): Promise<FileChange | undefined>;
   tell(event: LeaseEvent): void;
   /** Its state or its loading progress changed. */
   changed(): void;
@@ -160,9 +161,25 @@ export class ServedModel {
     this.#engine = undefined;
   }
 
-  /** Requests that it has not begun ask again, unless its file may not load again. */
-  recall(): void {
-    if (!this.fileChange) this.#engine?.recall(this.lent);
+  /** Notices a changed or missing file. The loaded model keeps serving. */
+  async lookAtFile(): Promise<void> {
+    const { id, loadedPlan } = this;
+    const engine = this.#engine;
+    if (!engine || !loadedPlan) return;
+    const change = await this.#settings.changeOf(loadedPlan);
+    if (this.#engine !== engine || this.fileChange === change) return;
+    this.fileChange = change;
+    if (change) this.#settings.log('warn', `${id}: its file ${change === 'gone' ? 'is gone' : 'has changed'}; the loaded model keeps serving, and the next load reads the file that exists then`);
+  }
+
+  /**
+   * What it has not begun asks again, unless its file may not load again. `isRecalled`: whether it
+   * still has to leave, once its file was looked at.
+   */
+  async recall(isRecalled: () => boolean): Promise<void> {
+    const engine = this.#engine;
+    await this.lookAtFile();
+    if (this.#engine === engine && !this.fileChange && isRecalled()) engine?.recall(this.lent);
   }
 
   /** Calls the listeners that wait for its end. */

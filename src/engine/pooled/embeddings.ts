@@ -1,7 +1,8 @@
 // Embedding and reranking requests inside the engine. They have their own queue and native context,
 // opened on first use, so that they run beside chat. A native call takes one input of each client
-// in turn, and of each client's requests in turn, so that small requests share a call, and neither
-// a big one nor many of one client block them.
+// in turn, so that small requests share a call, and those of one client do not block others. Of a
+// client's requests, the oldest and the smallest are taken in turn: a big one does not block small
+// ones, and few have begun at a time.
 import type { CancelFlag, EmbedderOptions, NativeEmbedder, NativeModel } from '../../addon/addon.js';
 import { RecuaError } from '../../errors.js';
 import { gaveWay, whoGivesWay } from '../give-way.js';
@@ -40,6 +41,13 @@ interface Accepted {
   stop?: () => void;
 }
 
+interface ClientJobs {
+  /** In order of arrival. */
+  jobs: Job[];
+  /** Whether the next input is one of the smallest, not of the oldest. */
+  isForSmallest: boolean;
+}
+
 /** One input of a native call. */
 interface Item {
   job: Job;
@@ -61,6 +69,8 @@ const mostHeld = 8 * 1024 * 1024;
  */
 const usualTokens = 4096;
 
+const left = ({ inputs, taken }: Job): number => inputs.length - taken;
+
 export class Embeddings {
   readonly #model: NativeModel;
   readonly #options: EmbedderOptions;
@@ -78,8 +88,8 @@ export class Embeddings {
   #calls = 0;
   /** Accepted requests without an answer, by id, in order of arrival. */
   readonly #active = new Map<number, Accepted>();
-  /** Requests with inputs that no call has taken, by client; the first of the first is next. */
-  readonly #jobs = new Map<string, Job[]>();
+  /** Requests with inputs that no call has taken, by client; the first client is next. */
+  readonly #jobs = new Map<string, ClientJobs>();
   /** Tokens of the requests that are tokenized and have no answer, by client. */
   readonly #held = new Map<string, number>();
   /** Long requests that wait until their client holds fewer. */
@@ -131,9 +141,9 @@ export class Embeddings {
       const job: Job = { id, client, inputs, vectors: new Float32Array(0), taken: 0, done: 0 };
       accepted.tokens = inputs.reduce((sum, { length }) => sum + length, 0);
       this.#held.set(client, (this.#held.get(client) ?? 0) + accepted.tokens);
-      const jobs = this.#jobs.get(client);
-      if (jobs) jobs.push(job);
-      else this.#jobs.set(client, [job]);
+      const own = this.#jobs.get(client);
+      if (own) own.jobs.push(job);
+      else this.#jobs.set(client, { jobs: [job], isForSmallest: false });
       this.#running ??= this.#run();
     } catch (error) {
       if (this.#active.has(id)) this.#fail(id, RecuaError.from(error));
@@ -275,11 +285,11 @@ export class Embeddings {
         begun = true;
       }
       items.push({ job: next, index: next.taken++ });
-      const jobs = this.#jobs.get(next.client)!;
-      jobs.shift();
-      if (next.taken < next.inputs.length) jobs.push(next);
+      const { jobs, isForSmallest } = this.#jobs.get(next.client)!;
+      const others = next.taken < next.inputs.length ? jobs : jobs.filter((job) => job !== next);
+      // Now another client is next.
       this.#jobs.delete(next.client);
-      if (jobs.length > 0) this.#jobs.set(next.client, jobs);
+      if (others.length > 0) this.#jobs.set(next.client, { jobs: others, isForSmallest: !isForSmallest });
     }
     // Before a call that may crash, the gateway must know which requests may have caused it.
     if (begun) this.#flush();
@@ -288,10 +298,12 @@ export class Embeddings {
 
   /** The request whose turn it is, of clients not passed. Drops those that nobody waits for. */
   #next(passed: ReadonlySet<string>): Job | undefined {
-    for (const [client, jobs] of this.#jobs) {
+    for (const [client, own] of this.#jobs) {
       if (passed.has(client)) continue;
-      while (jobs.length > 0 && !this.#active.has(jobs[0]!.id)) jobs.shift();
-      if (jobs.length > 0) return jobs[0];
+      own.jobs = own.jobs.filter(({ id }) => this.#active.has(id));
+      const { jobs, isForSmallest } = own;
+      const [oldest] = jobs;
+      if (oldest) return isForSmallest ? jobs.reduce((least, job) => (left(job) < left(least) ? job : least)) : oldest;
       this.#jobs.delete(client);
     }
     return undefined;

@@ -332,7 +332,11 @@ t.test('a turn lasts as long if a crowd was granted at once and recalled', (t) =
   t.equal(leases.handle({ kind: 'request', model: 'a', request: 200, client: 'other' }, 10_601).length, 0);
   for (let request = 0; request < 40; request++) leases.handle({ kind: 'release', model: 'a', request }, 10_602);
   for (let request = 300; request < 399; request++) leases.handle({ kind: 'request', model: 'a', request, again: true }, 10_603);
-  t.match(leases.handle({ kind: 'request', model: 'a', request: 400, client: 'third' }, 10_604), [{ kind: 'refuse', request: 400 }], 'not one that was recalled');
+  const asks = (request: number, client: string) => leases.handle({ kind: 'request', model: 'a', request, client }, 10_604);
+  t.strictSame(asks(400, 'third'), [], 'those that were recalled take no places of new ones');
+  for (let request = 500; request < 598; request++) t.strictSame(asks(request, 'other'), []);
+  t.match(asks(598, 'other'), [{ kind: 'refuse', request: 598, why: { kind: 'queue_full', most: 100 } }]);
+  t.match(asks(599, 'fourth'), [{ kind: 'refuse', request: 597, why: { kind: 'gave_way' } }]);
   t.end();
 });
 

@@ -451,18 +451,46 @@ t.test('requests that only wait in the queue of a model do not keep it from leav
   t.equal((await pool.find('a')).leases, 0);
 });
 
-t.test('a request of which something has begun keeps its model', async (t) => {
+t.test('what has begun of a request ends before its model leaves, and the rest of it moves', async (t) => {
   const { pool } = open(t, busy, hasty);
   const done: string[] = [];
   const lease = await pool.lease('a', { mayMove: true });
-  await complete(lease, 'first');
+  const begun = complete(lease, 'y'.repeat(30)).then((text) => { done.push('begun'); return text; });
+  while ((await pool.find('a')).activity.running === 0) await new Promise((resolve) => setTimeout(resolve, 5));
   const others = crowd(pool, done);
   while ((await pool.find('a')).activity.waiting < 90) await new Promise((resolve) => setTimeout(resolve, 5));
-  const second = complete(lease, 'second').then(() => done.push('second')).finally(lease.release);
-  const other = await pool.lease('b');
-  t.ok(done.includes('second'), 'before the model left');
-  t.ok(done.length < 90, 'what has not begun moved');
-  other.release();
+  const rest = [complete(lease, 'second'), complete(lease, 'third')].map(async (one) => { done.push(await one); });
+  const other = pool.lease('b');
+  while ((await pool.find('a')).state.state !== 'unloading') await new Promise((resolve) => setTimeout(resolve, 5));
+  const tokens = lease.engine.tokenize('abc', false, false).then((ids) => { done.push('tokens'); return ids.length; });
+  (await other).release();
+  t.ok(done.includes('begun'), 'before the model left');
+  t.notOk(done.some((text) => ['second', 'third', 'tokens'].includes(text)), 'these have not begun');
+  t.ok(done.length < 90, `${done.length} of 100`);
   others.leave();
-  await Promise.all([second, others.all]);
+  t.equal(await begun, 'y'.repeat(30));
+  t.equal(await tokens, 3);
+  await Promise.all([...rest, others.all]);
+  lease.release();
+  t.equal((await pool.find('a')).leases, 0);
+});
+
+t.test('what waits for a model whose file is gone is done before the model leaves', async (t) => {
+  const { pool, catalogue, changes, log } = open(t, { a: { fake: { stepMs: 30 } }, b: {} }, hasty);
+  const all = Promise.all(Array.from({ length: 30 }, async (_, at) => {
+    const lease = await pool.lease('a', { mayMove: true });
+    return await complete(lease, `answer ${at} ${'z'.repeat(9)}`).finally(lease.release);
+  }));
+  while ((await pool.find('a')).activity.waiting < 20) await new Promise((resolve) => setTimeout(resolve, 5));
+  // Nobody has asked for the list of models since.
+  changes.set('a', 'gone');
+  const { plan } = catalogue;
+  catalogue.plan = async (model) => {
+    if (model.id === 'a') throw new RecuaError('model_not_found', 'There is no file a.');
+    return await plan(model);
+  };
+  const other = await pool.lease('b');
+  t.equal((await all).length, 30, 'all answers come');
+  other.release();
+  t.ok(log.some((line) => /^warn a: its file is gone; the loaded model keeps serving/.test(line)));
 });

@@ -2,7 +2,7 @@
 import t from 'tap';
 import type { EmbedderOptions } from '#recua/addon/addon.js';
 import { RecuaError } from '#recua/errors.js';
-import { openEngine } from '../requests.js';
+import { openEngine, turn } from '../requests.js';
 
 async function openEmbedding(contextSize: number, metadata: Record<string, string> = {}) {
   const open = await openEngine({ pooling: 'mean', contextTrain: 1_000_000 }, { contextSize });
@@ -79,5 +79,23 @@ t.test('a context that has no room in memory is not opened, and the smaller one 
   isFull = false;
   await embeds(50_000);
   t.strictSame(sizes, [4096, 65_536], 'it is asked for again');
+  await engine.close();
+});
+
+t.test('of many requests of one client few have begun at a time, and small ones pass a big one', async (t) => {
+  const { engine, embed, messages } = await openEmbedding(1_000);
+  // One input of 600 tokens fills a call.
+  const inputs = (count: number): Int32Array[] => Array.from({ length: count }, () => new Int32Array(600).fill(97));
+  const all = [embed(inputs(40), 'one client')];
+  while (messages.flat().length === 0) await turn();
+  all.push(...[6, 6, 6, 1, 1].map((count) => embed(inputs(count), 'one client')));
+  await Promise.all(all.map(({ done }) => done));
+  const events = messages.flat().filter(({ kind }) => kind === 'started' || kind === 'embedded');
+  let running = 0;
+  let most = 0;
+  for (const { kind } of events) most = Math.max(most, running += kind === 'started' ? 1 : -1);
+  t.equal(most, 2, 'the oldest and the smallest');
+  const ends = events.filter(({ kind }) => kind === 'embedded').map(({ id }) => all.findIndex((one) => one.id === id));
+  t.strictSame(ends, [4, 5, 1, 2, 3, 0]);
   await engine.close();
 });
