@@ -88,8 +88,8 @@ export interface LeaseOptions {
   keepAliveMs?: number;
   signal?: AbortSignal;
   /**
-   * Whether the model may be taken back for another one while the engine has begun nothing of what
-   * was asked of it; what waits goes on when the model is there again.
+   * Whether the model may be taken back for another one. Its engine first ends what it has begun;
+   * what waits goes on when the model is there again, which `model` may not describe any more.
    */
   mayMove?: boolean;
   /** Called with the model's states while the lease waits, including loading progress (0 to 1). */

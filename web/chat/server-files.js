@@ -117,6 +117,7 @@ export class ServerFiles {
    */
   async #isSame(conversation, { messages, path }) {
     const { saved } = conversation;
+    if (!models.asked) await models.refresh();
     const read = saved && await savedChats.read(saved.name, conversation, [...messages.values()], servedModel);
     if (!read) return false;
     const turns = read.changed.map(({ id }) => id);

@@ -215,7 +215,7 @@ export async function serve(serving: Serving, config: Config, output: Output, up
         await update({ state: 'running', ...(loaded.model ? { offload: loaded.model.offload, contextSize: loaded.model.contextSize } : {}) });
         if (socketPath(config.host) === undefined && !isLoopback(config.host) && ownKey === undefined) tell(`Warning: anyone who can reach ${config.host} port ${port} can use this server, because it requires no key (--api-key).`);
         tell(`Recua listens on ${url}`);
-        if (!pool.sole && !output.quiet) say(await modelsLine(pool));
+        if (!pool.sole && !output.quiet) await Promise.race([sayModels(pool), aborted(stopped)]);
         if (config.ui && !output.quiet && port !== 0) say(pageLines(url).join('\n'));
         if (!output.quiet) say(`Try: ${pool.sole ? curlLine(reachable(url), ownKey !== undefined, config.tlsCert) : `${curlWords(reachable(url), config.tlsCert)}/v1/models${keyWords(ownKey !== undefined)}`}`);
         await aborted(stopped);
@@ -252,10 +252,10 @@ async function registered(server: Omit<Parameters<typeof registerServer>[0], 'ma
 /** Most names in one line. */
 const mostNames = 5;
 
-async function modelsLine(pool: ModelPool): Promise<string> {
-  const ids = (await pool.list()).map(({ id }) => id);
+async function sayModels(pool: ModelPool): Promise<void> {
+  const ids = (await pool.list().catch(() => [])).map(({ id }) => id);
   const others = ids.length - mostNames;
-  return `Models: ${ids.slice(0, mostNames).join(', ')}${others > 0 ? ` and ${others} more (recua ps --all)` : ''}`;
+  if (ids.length > 0) say(`Models: ${ids.slice(0, mostNames).join(', ')}${others > 0 ? ` and ${others} more (recua ps --all)` : ''}`);
 }
 
 /** The file's own name still finds a model with an alias. */

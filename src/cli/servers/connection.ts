@@ -63,10 +63,14 @@ export function reachable(url: string): string {
 const insideMachine = /^(docker|br-|veth|virbr|cni|flannel|cali|vmnet|vboxnet|vEthernet)/;
 
 /** The addresses at which other machines reach a server on all addresses; else none. */
-export function fromElsewhere(url: string, interfaces = networkInterfaces()): string[] {
+export function fromElsewhere(url: string, interfaces = networkInterfaces): string[] {
   const [all] = /\/\/(0\.0\.0\.0|\[::\]):/.exec(url) ?? [];
   if (all === undefined) return [];
-  const addresses = Object.entries(interfaces).filter(([name]) => !insideMachine.test(name)).flatMap(([, list = []]) => list);
+  let found: ReturnType<typeof networkInterfaces> = {};
+  try {
+    found = interfaces();
+  } catch { /* A sandbox may hide them. */ }
+  const addresses = Object.entries(found).filter(([name]) => !insideMachine.test(name)).flatMap(([, list = []]) => list);
   const reached = addresses.filter(({ family, internal, address }) => family === 'IPv4' && !internal && !address.startsWith('169.254.'));
   return reached.map(({ address }) => url.replace(all, `//${address}:`));
 }

@@ -39,10 +39,12 @@ export type LeaseCommand =
   | { kind: 'unload'; model: string }
   | { kind: 'grant'; model: string; request: number }
   /**
-   * The model has to leave for another: its requests that have not begun should release it and ask
-   * again.
+   * The model has to leave for another: what has not begun of its requests should release it and
+   * ask again.
    */
   | { kind: 'recall'; model: string }
+  /** The recalled model need not leave after all. */
+  | { kind: 'stay'; model: string }
   | { kind: 'refuse'; model: string; request: number; why: Refusal }
   /** Send a tick at this time; replaces the previous wake. */
   | { kind: 'wake'; atMs: number };

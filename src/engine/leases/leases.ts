@@ -136,20 +136,22 @@ export class Leases {
       // If others wait for a retry, this request waits with them.
       if (!changed && entry.waiting.length === 0) return this.#refuse(entry, id, { kind: 'failed', error: failure.error });
     }
-    // What comes again had a place already, and takes none of those of new requests.
-    const isFull = !again && entry.waiting.filter((one) => !one.again).length >= plan.mostWaiting;
+    const isFull = !again && entry.waiting.length >= plan.mostWaiting;
     if (isFull && !this.#shareQueue(entry, client)) return this.#refuse(entry, id, { kind: 'queue_full', most: plan.mostWaiting });
     entry.waiting.push({ id, client, again, arrival: this.#arrivals++, sinceMs: nowMs, keepAliveMs });
   }
 
-  /** Refuses a waiting request for one of a client with fewer; false if the queue stays full. */
+  /** Makes room in a full queue for a client with fewer requests; false if it stays full. */
   #shareQueue(entry: ModelEntry, client: string): boolean {
     const counts = new Map<string, number>();
-    const waiting = entry.waiting.filter(({ again }) => !again);
-    for (const { client: of } of waiting) counts.set(of, (counts.get(of) ?? 0) + 1);
+    for (const { client: of } of entry.waiting) counts.set(of, (counts.get(of) ?? 0) + 1);
     const greediest = whoGivesWay(counts, client);
-    const last = waiting.findLast(({ client: of }) => of === greediest);
-    if (!last) return false;
+    if (greediest === undefined) return false;
+    const fresh = entry.waiting.filter(({ again }) => !again);
+    const last = fresh.findLast(({ client: of }) => of === greediest);
+    // Those that come again were accepted before. If they are still too many then, the engine that
+    // gets them chooses.
+    if (!last) return fresh.length < entry.plan.mostWaiting;
     entry.waiting.splice(entry.waiting.indexOf(last), 1);
     this.#refuse(entry, last.id, { kind: 'gave_way' });
     return true;
@@ -206,6 +208,7 @@ export class Leases {
     do {
       this.#retire(nowMs);
       wakeMs = this.#makeRoom(nowMs);
+      this.#endRecalls();
     } while (this.#grantOne(nowMs));
     for (const entry of this.#models.values()) if (!entry.wanted) wakeMs = Math.min(wakeMs, entry.expiresMs ?? Infinity);
     if (wakeMs !== this.#wakeMs && wakeMs !== Infinity) this.#commands.push({ kind: 'wake', atMs: wakeMs });
@@ -301,6 +304,15 @@ export class Leases {
     this.#commands.push({ kind: 'recall', model: victim.id });
   }
 
+  /** Models that were recalled, and need not leave after all. */
+  #endRecalls(): void {
+    for (const entry of this.#models.values()) {
+      if (!entry.recalled || entry.draining || entry.phase !== 'ready') continue;
+      entry.recalled = false;
+      this.#commands.push({ kind: 'stay', model: entry.id });
+    }
+  }
+
   #mayStart(need: Bytes): boolean {
     const loading = [...this.#models.values()].filter((entry) => entry.phase === 'loading');
     return loading.length < this.#policy.mostLoading && !loading.some((entry) => shareDevice(entry.need, need));
@@ -341,7 +353,6 @@ export class Leases {
       const next = entry.next;
       if (entry.phase !== 'ready' || entry.draining || !next) continue;
       entry.waiting.shift();
-      entry.recalled = false;
       entry.leases.set(next.id, next.keepAliveMs);
       entry.usedMs = nowMs;
       this.#commands.push({ kind: 'grant', model: entry.id, request: next.id });

@@ -73,7 +73,7 @@ export class ModelEntry {
   stopFrom: number | undefined;
   /** Other models need its room and its turn is over: it takes no new requests. */
   draining = false;
-  /** Its waiting requests were recalled since the last grant. */
+  /** It drains, and its requests were told so. */
   recalled = false;
   /** Since when others wait for room while it is loaded, and the requests served since then. */
   turn: { sinceMs: number; served: number } | undefined;

@@ -1,6 +1,7 @@
 // A model's engine as one request of a pool has it. If the model has to leave for another, the
 // engine ends what it has begun of the request. If something is left, the request then gives the
-// model back, asks for it again, and goes on in the model's next engine. Used by pool.
+// model back, asks for it again, and goes on in the model's next engine. Questions, such as the
+// tokens of a text, begin anew there. Used by pool.
 import type { Answer, Embedded, Engine, EngineState, Released, Reranked } from '../api.js';
 import type {
   Asker, ChatRequest, CompletionRequest, EmbedRequest, ModelDescription, Rendered, RerankRequest, SavedState,
@@ -13,7 +14,7 @@ export class LentEngine implements Engine, Lent {
   #engine: EngineRequests;
   readonly #askAgain: () => Promise<EngineRequests>;
   #moving: Promise<EngineRequests> | undefined;
-  #whenIdle = (): void => undefined;
+  #goOn = (_stays: boolean): void => undefined;
 
   /** `askAgain` gives the model back, and resolves to the engine when the request has it again. */
   constructor(engine: EngineRequests, askAgain: () => Promise<EngineRequests>) {
@@ -30,15 +31,20 @@ export class LentEngine implements Engine, Lent {
   }
 
   async #move(): Promise<EngineRequests> {
-    if (this.calls.size > 0) await new Promise<void>((resolve) => { this.#whenIdle = resolve; });
-    this.#engine = await this.#askAgain();
+    const stays = this.calls.size > 0 && await new Promise<boolean>((resolve) => { this.#goOn = resolve; });
+    if (!stays) this.#engine = await this.#askAgain();
     this.#moving = undefined;
     return this.#engine;
   }
 
   left(call: PendingRequest): void {
     this.calls.delete(call);
-    if (this.calls.size === 0) this.#whenIdle();
+    if (this.calls.size === 0) this.#goOn(false);
+  }
+
+  /** The model need not leave after all: what waits for the calls here goes on here. */
+  stay(): void {
+    this.#goOn(true);
   }
 
   get state(): EngineState {

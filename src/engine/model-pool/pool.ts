@@ -121,6 +121,7 @@ class EnginePool implements ModelPool {
     await Promise.resolve();
     clearTimeout(this.#timer);
     for (const { refused } of [...this.#pending.values()]) refused(stopping());
+    for (const served of this.#served.values()) served.stay();
     await work;
     await Promise.all([...this.#served.values()].map(async (served) => {
       await served.end(Math.max(0, endMs - performance.now()), this.#sleep?.lasts);
@@ -228,6 +229,7 @@ class EnginePool implements ModelPool {
       this.#measure(served);
     };
     const lent = new LentEngine(engine!, async () => {
+      if (await served.mustEnd()) return served.engine!;
       give();
       const signal = AbortSignal.any([over.signal, ...(asker.signal ? [asker.signal] : [])]);
       return await this.#granted(served, { ...asker, signal }, { again: true }, (next) => {
@@ -301,10 +303,10 @@ class EnginePool implements ModelPool {
     const served = this.#served.get(command.model)!;
     if (command.kind === 'load') this.#load(served);
     else if (command.kind === 'unload') void this.#unload(served);
-    else if (command.kind === 'recall') void served.recall(() => this.#leases.model(served.id)?.recalled === true);
+    else if (command.kind === 'recall') void served.recall(() => this.#leases.model(served.id)?.draining === true);
+    else if (command.kind === 'stay') served.stay();
     else if (command.kind === 'grant') {
       const pending = this.#pending.get(command.request);
-      served.engine?.endRecall();
       if (pending) pending.granted();
       else this.#tell({ kind: 'release', model: command.model, request: command.request });
     } else this.#pending.get(command.request)?.refused(refusalError(command.model, command.why));

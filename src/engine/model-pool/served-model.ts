@@ -9,7 +9,7 @@ import type { EngineOptions, ModelDescription } from '../protocol.js';
 import type { SleepCache } from '../sleep/sleep-cache.js';
 import type { CatalogueModel, LoadPlan } from './catalogue.js';
 import { startEngine, type ClientSettings } from '../gateway/client.js';
-import type { Lent } from '../gateway/pending-request.js';
+import type { LentEngine } from './lent-engine.js';
 import { residentBytes } from './memory-use.js';
 import type { EngineRequests } from '../gateway/requests.js';
 
@@ -46,7 +46,7 @@ export class ServedModel {
   readonly whenUnloaded: (() => void)[] = [];
   #engine: EngineRequests | undefined;
   /** As requests have it that may be moved to its next engine. */
-  readonly lent = new Set<Lent>();
+  readonly lent = new Set<LentEngine>();
   #known: ModelDescription | undefined;
   /** When the file of the last load was made. */
   #loadedSeconds = 0;
@@ -180,6 +180,20 @@ export class ServedModel {
     const engine = this.#engine;
     await this.lookAtFile();
     if (this.#engine === engine && !this.fileChange && isRecalled()) engine?.recall(this.lent);
+  }
+
+  /** It need not leave after all. */
+  stay(): void {
+    this.#engine?.endRecall();
+    for (const lent of this.lent) lent.stay();
+  }
+
+  /** Whether its engine has to end what it has: its file may not load again. */
+  async mustEnd(): Promise<boolean> {
+    await this.lookAtFile();
+    if (!this.fileChange) return false;
+    this.#engine?.endRecall();
+    return this.#engine !== undefined;
   }
 
   /** Calls the listeners that wait for its end. */

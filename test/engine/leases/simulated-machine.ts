@@ -42,12 +42,13 @@ export class SimulatedMachine {
   readonly breaches: string[] = [];
   readonly asked = new Map<number, Asked>();
   readonly processes = new Map<string, Process>();
-  readonly counts = { load: 0, unload: 0, grant: 0, recall: 0, refuse: 0, wake: 0, died: 0 };
+  readonly counts = { load: 0, unload: 0, grant: 0, recall: 0, stay: 0, refuse: 0, wake: 0, died: 0 };
   readonly log: string[] = [];
   nowMs = 0;
   /** Memory used by other programs; undefined: the machine does not report it. */
   foreign: number | undefined;
   #lives = 0;
+  readonly #recalled = new Set<string>();
   #requests = 0;
   #agenda: { atMs: number; order: number; what: () => void }[] = [];
   #order = 0;
@@ -135,8 +136,14 @@ export class SimulatedMachine {
     } else if (command.kind === 'load') this.#load(command.model);
     else if (command.kind === 'unload') this.#unload(command.model);
     // Here every request begins when it is granted.
-    else if (command.kind === 'recall') return;
+    else if (command.kind === 'recall' || command.kind === 'stay') this.#recall(command);
     else this.#answer(command);
+  }
+
+  #recall({ model, kind }: { model: string; kind: 'recall' | 'stay' }): void {
+    if (this.#recalled.has(model) === (kind === 'recall')) this.#breach(`${kind} of ${model} again`);
+    if (kind === 'recall') this.#recalled.add(model);
+    else this.#recalled.delete(model);
   }
 
   #load(id: string): void {
@@ -167,6 +174,7 @@ export class SimulatedMachine {
   }
 
   #unload(id: string): void {
+    this.#recalled.delete(id);
     const process = this.processes.get(id);
     if (!process || process.state === 'ending') return this.#breach(`${id} is unloaded and has no process`);
     if (!process.broken && this.#lent(id) > 0) this.#breach(`${id} is unloaded while it is in use`);

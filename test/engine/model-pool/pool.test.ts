@@ -475,6 +475,56 @@ t.test('what has begun of a request ends before its model leaves, and the rest o
   t.equal((await pool.find('a')).leases, 0);
 });
 
+t.test('if the other model is no longer wanted, the rest of a request goes on at once', async (t) => {
+  const { pool } = open(t, { a: { fake: { stepMs: 50 } }, b: {} }, hasty);
+  const lease = await pool.lease('a', { mayMove: true });
+  const ending = new AbortController();
+  const long = ['x', 'y'].map((letter) => failure(lease.engine.complete(completion('x', { constraint: say(letter.repeat(1_000)), maxTokens: 1_000 }), ending.signal).finished));
+  while ((await pool.find('a')).activity.running < 2) await new Promise((resolve) => setTimeout(resolve, 5));
+  const leaving = new AbortController();
+  const other = failure(pool.lease('b', { signal: leaving.signal }));
+  while ((await pool.find('a')).state.state !== 'unloading') await new Promise((resolve) => setTimeout(resolve, 5));
+  // Asked for while the model has to leave, so it waits for the two long answers.
+  let isHere = false;
+  const late = complete(lease, 'late').finally(() => { isHere = true; });
+  await new Promise((resolve) => setTimeout(resolve, 200));
+  t.notOk(isHere);
+  leaving.abort();
+  t.match(await other, { code: 'cancelled' });
+  t.equal(await late, 'late');
+  t.match(await pool.find('a'), { loads: 1, activity: { running: 2 } }, 'before the long ones end');
+  ending.abort();
+  await Promise.all(long);
+  lease.release();
+});
+
+t.test('the rest of a request stays with the loaded model if its file has gone meanwhile', async (t) => {
+  const { pool, catalogue, changes } = open(t, { a: { fake: { stepMs: 50 } }, b: {} }, hasty);
+  const lease = await pool.lease('a', { mayMove: true });
+  const ending = new AbortController();
+  const long = failure(lease.engine.complete(completion('x', { constraint: say('x'.repeat(1_000)), maxTokens: 1_000 }), ending.signal).finished);
+  while ((await pool.find('a')).activity.running < 1) await new Promise((resolve) => setTimeout(resolve, 5));
+  const other = pool.lease('b');
+  while ((await pool.find('a')).state.state !== 'unloading') await new Promise((resolve) => setTimeout(resolve, 5));
+  const late = complete(lease, 'late');
+  lose(catalogue, changes);
+  ending.abort();
+  t.equal(await late, 'late');
+  lease.release();
+  await long;
+  (await other).release();
+});
+
+/** The file of a is gone. */
+function lose(catalogue: Catalogue, changes: Map<string, 'changed' | 'gone'>): void {
+  changes.set('a', 'gone');
+  const { plan } = catalogue;
+  catalogue.plan = async (model) => {
+    if (model.id === 'a') throw new RecuaError('model_not_found', 'There is no file a.');
+    return await plan(model);
+  };
+}
+
 t.test('what waits for a model whose file is gone is done before the model leaves', async (t) => {
   const { pool, catalogue, changes, log } = open(t, { a: { fake: { stepMs: 30 } }, b: {} }, hasty);
   const all = Promise.all(Array.from({ length: 30 }, async (_, at) => {
@@ -483,12 +533,7 @@ t.test('what waits for a model whose file is gone is done before the model leave
   }));
   while ((await pool.find('a')).activity.waiting < 20) await new Promise((resolve) => setTimeout(resolve, 5));
   // Nobody has asked for the list of models since.
-  changes.set('a', 'gone');
-  const { plan } = catalogue;
-  catalogue.plan = async (model) => {
-    if (model.id === 'a') throw new RecuaError('model_not_found', 'There is no file a.');
-    return await plan(model);
-  };
+  lose(catalogue, changes);
   const other = await pool.lease('b');
   t.equal((await all).length, 30, 'all answers come');
   other.release();
