@@ -20,6 +20,12 @@ interface Listed {
   error?: string;
 }
 
+/** As `2026-01-31 10:00`. A file that somebody edited may hold any text. */
+function localTime(given: string): string {
+  const time = new Date(given);
+  return Number.isNaN(time.getTime()) ? given : time.toLocaleString('sv').slice(0, '2026-01-31 10:00'.length);
+}
+
 const list = command({
   name: 'list',
   aliases: ['ls'],
@@ -44,7 +50,7 @@ const list = command({
     else if (rows.length === 0) say('There are no saved chats.');
     else {
       const widest = Math.max(...rows.map(({ name }) => name.length));
-      const line = (row: Listed) => `${row.name.padEnd(widest)}  ${row.updated_at.slice(0, 16).replace('T', ' ')}  ${row.model === null ? 'damaged' : `${row.exchanges} ${row.exchanges === 1 ? 'exchange' : 'exchanges'} with ${row.model}`}`;
+      const line = (row: Listed) => `${row.name.padEnd(widest)}  ${localTime(row.updated_at)}  ${row.model === null ? 'damaged' : `${row.exchanges} ${row.exchanges === 1 ? 'exchange' : 'exchanges'} with ${row.model}`}`;
       await printTame(`${rows.map(line).join('\n')}\n`);
     }
     return 0;
@@ -71,7 +77,7 @@ const show = command({
     const { table } = await import('../chat/sessions/statistics.js');
     const { model, createdAt, updatedAt } = session;
     const text = [
-      table([['Name', nameOf(path)], ['Model', model], ['Begun', createdAt], ['Last turn', updatedAt], ...(session.system === '' ? [] : [['System', session.system] as const])]),
+      table([['Name', nameOf(path)], ['Model', model], ['Begun', localTime(createdAt)], ['Last turn', localTime(updatedAt)], ...(session.system === '' ? [] : [['System', session.system] as const])]),
       ...session.exchanges.flatMap(({ message, reply }) => [`> ${message.replaceAll('\n', '\n  ')}`, reply ? reply.text : '(no answer)']),
     ].join('\n\n');
     await printTame(`${text}\n`);

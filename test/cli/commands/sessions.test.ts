@@ -1,5 +1,5 @@
 import t from 'tap';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
 import { writeSession } from '#recua/cli/chat/sessions/session.js';
 import { recua } from '../recua.js';
@@ -8,6 +8,16 @@ const session = (message: string) => writeSession({
   model: 'builtin', system: 'Be brief.', template: 'auto', createdAt: '2026-01-31T10:00:00.000Z', updatedAt: '2026-01-31T11:00:00.000Z',
   settings: { maxTokens: 10, temperature: 0.5, topP: 0.9, topK: 40, minP: 0.05, repeatPenalty: 1.1, seed: 7 },
   exchanges: [{ message, sentAt: '2026-01-31T10:00:00.000Z', reply: { text: 'An answer.', reasoning: '', ended: 'stop' } }],
+});
+
+t.test('times are those of the place', async (t) => {
+  const home = t.testdir({ sessions: { 'one.json': session('First?') } });
+  utimesSync(join(home, 'sessions', 'one.json'), 1_769_850_000, 1_769_850_000);
+  const run = (TZ: string, ...args: string[]) => recua(['sessions', ...args], '', { env: { SERVICE_HOME: home, TZ } });
+  t.match(await run('UTC', 'list'), { stdout: /^one +2026-01-31 09:00 / });
+  t.match(await run('America/New_York', 'list'), { stdout: /^one +2026-01-31 04:00 / });
+  const { created_at: created } = JSON.parse(session('First?')) as { created_at: string };
+  t.match(await run('UTC', 'show', 'one'), { stdout: new RegExp(`^Begun +${created.slice(0, 16).replace('T', ' ')}$`, 'm') });
 });
 
 t.test('sessions lists, shows, exports and removes saved chats', async (t) => {
