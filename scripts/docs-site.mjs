@@ -97,7 +97,7 @@ function config() {
     // deadLinks() below checks all links, with their anchors.
     ignoreDeadLinks: true,
     themeConfig: {
-      search: { provider: 'local' },
+      search: { provider: 'local', options: { miniSearch: { searchOptions: { fuzzy: false, prefix: true } } } },
       outline: [2, 3],
       nav: [{ text: `Version ${version}`, link: '/CHANGELOG' }],
       sidebar: menu.map(([text, paths]) => ({ text, items: paths.flatMap(listed).map((path) => ({ text: titleOf(path), link: link(path) })) })),

@@ -231,9 +231,15 @@ export function notFound(name: string, found: Found, { models, repos, aliases }:
   const suggestion = `${there}${near === undefined ? '' : ` Did you mean ${near}?`}${pull}`;
   if (!takesPaths) return new RecuaError('model_not_found', `There is no model ${name} in the store.${suggestion}`);
   const expected = takesBuiltin ? 'the path of a GGUF file, a model of the store (recua list), or builtin for the built-in model' : 'a model of the store (recua list), or the path of its file';
-  const hint = suggestion === '' ? ` Expected ${expected}.` : suggestion;
+  const hint = suggestion === '' ? ` Expected ${expected}.${nextStep(name)}` : suggestion;
   // Short, because the advice follows.
   return new RecuaError('model_not_found', `There is no model ${name}, neither as a file nor in the store.${hint}`);
+}
+
+/** For a prompt without a model, and for a name as in Ollama. */
+function nextStep(name: string): string {
+  if (/\s/.test(name)) return ' The model comes first: recua run <model> "<prompt>"';
+  return /^[a-z][\w.:-]*$/i.test(name) && !name.endsWith('.gguf') ? ` To find one to download: recua search ${name.split(':')[0]}` : '';
 }
 
 function pullName({ repo, revision, word, file }: RepositoryName): string {

@@ -1,5 +1,5 @@
 // How an answer is made: the settings that a request may give, through `recua run` and `chat`, the
-// library or HTTP. Samplers that can be off are off by default; other defaults are llama-server's.
+// library or HTTP. Most defaults are llama-server's.
 import { maxCount, type Settings } from './kinds.js';
 
 /** The server or the program can set its own default for these. */

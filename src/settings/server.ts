@@ -124,7 +124,7 @@ export const serverSettings = {
   temperature: {
     ...temperature, library: true,
     flag: {
-      ...temperature.flag, help: 'Sample at this temperature if the request sets none', max: 2,
+      ...temperature.flag, help: 'Sample at this temperature if the request sets none',
     },
   },
   /** The name that clients see instead of the model's own, which still finds the model. */

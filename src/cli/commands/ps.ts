@@ -118,7 +118,7 @@ async function asText(asked: readonly Asked[], all: boolean): Promise<string> {
   const head = ['NAME', ...(several ? ['SERVER'] : []), 'STATE', 'MEMORY', 'DEVICE', 'CONTEXT', 'RUNNING', 'WAITING', 'TOKENS/S', 'UNTIL'];
   const { rows } = await import('../terminal/rows.js');
   // The last column may be cut; a failed model's reason is worth a line of its own.
-  const failed = asked.flatMap((one) => shown(one, all)).filter(({ reason }) => reason !== '').map(({ id, reason }) => `${id} failed: ${reason}\n`);
+  const failed = asked.flatMap((one) => shown(one, all)).filter(({ reason }) => reason !== '').map(({ id, reason }) => `${reason.startsWith(`${id} `) ? '' : `${id} failed: `}${reason}\n`);
   const idle = cells.length === 0 ? [`No model is loaded at ${asked.flatMap(({ url, problem }) => (problem ? [] : url)).join(', ')}. To list the models that can be: recua ps --all\n`] : [];
   const { plain } = await import('../terminal/wording.js');
   return [rows([head, ...cells]), ...[...failed, ...idle].map((line) => `${plain(line.trimEnd())}\n`)].join('');

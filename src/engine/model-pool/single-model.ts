@@ -79,7 +79,7 @@ class SingleModel implements SingleModelPool {
 
   async unload(name: string): Promise<PoolModel> {
     this.#check(name);
-    throw new RecuaError('model_fixed', 'This server was started with one model, which is loaded as long as it runs. To load and unload models, start it with several models or none, with --models, or with --keep-alive other than 600; in a program, use openModels().');
+    throw new RecuaError('model_fixed', 'This server was started with one model, which is loaded as long as it runs. To load and unload models, start it in one of these ways: with several models, without naming any, with --models FILE, or with a --keep-alive other than 600. In a program, use openModels().');
   }
 
   onChange(listener: (model: PoolModel) => void): () => void {
