@@ -238,8 +238,9 @@ export function notFound(name: string, found: Found, { models, repos, aliases }:
 
 /** For a prompt without a model, and for a name as in Ollama. */
 function nextStep(name: string): string {
+  if (/[/\\]|\.gguf$/i.test(name)) return '';
   if (/\s/.test(name)) return ' The model comes first: recua run <model> "<prompt>"';
-  return /^[a-z][\w.:-]*$/i.test(name) && !name.endsWith('.gguf') ? ` To find one to download: recua search ${name.split(':')[0]}` : '';
+  return /^[a-z][\w.:-]*$/i.test(name) ? ` To find one to download: recua search ${name.split(':')[0]}` : '';
 }
 
 function pullName({ repo, revision, word, file }: RepositoryName): string {

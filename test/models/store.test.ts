@@ -39,7 +39,7 @@ t.test('findModel() reports a missing model, and what was expected', async (t) =
   const places = placesIn(folder);
   await t.rejects(findModel('nope', { folder, places }), { code: 'model_not_found', message: /^There is no model nope, neither as a file nor in the store\. Expected .* builtin for the built-in model\. To find one to download: recua search nope$/ });
   await t.rejects(findModel('Tell me a joke', { folder, places }), { message: /builtin for the built-in model\. The model comes first: recua run <model> "<prompt>"$/ });
-  await t.rejects(findModel('nope.gguf', { folder, places }), { message: /builtin for the built-in model\.$/ });
+  for (const path of ['nope.gguf', 'my own model.gguf', 'my models/nope']) await t.rejects(findModel(path, { folder, places }), { message: /builtin for the built-in model\.$/ });
   await t.rejects(findModel('sub', { folder, places }), { code: 'file_unreadable', message: /is a folder/ });
   await t.rejects(findModel('', { places }), { code: 'model_not_found' });
   await t.rejects(findModel('a\0b', { folder, places }), { code: 'model_not_found' });

@@ -515,6 +515,17 @@ t.test('the rest of a request stays with the loaded model if its file has gone m
   (await other).release();
 });
 
+t.test('a question without an answer moves', async (t) => {
+  const { pool } = open(t, { a: {}, b: {} }, hasty);
+  const lease = await pool.lease('a', { mayMove: true });
+  process.kill((await pool.find('a')).pid!, 'SIGSTOP');
+  const tokens = lease.engine.tokenize('abc', false, false);
+  (await pool.lease('b')).release();
+  t.equal((await tokens).length, 3);
+  lease.release();
+  t.match(await pool.find('a'), { loads: 2, crashes: 0 });
+});
+
 /** The file of a is gone. */
 function lose(catalogue: Catalogue, changes: Map<string, 'changed' | 'gone'>): void {
   changes.set('a', 'gone');
