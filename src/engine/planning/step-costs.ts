@@ -85,6 +85,7 @@ function prior(coefficient: number): number {
 export class CopyCosts {
   readonly #guess: () => number;
   #perToken: number | undefined;
+  #measured = 0;
 
   /** `guess`: milliseconds per token before the first copy. */
   constructor(guess: () => number) {
@@ -98,13 +99,14 @@ export class CopyCosts {
 
   /**
    * Reports a measured copy. Other programs can make one slower, never faster: a faster one counts
-   * more than a slower one.
+   * half (the first one wholly), a slower one as one of those measured so far, of 16 at most.
    */
   measured(tokens: number, ms: number): void {
     if (tokens === 0) return;
-    const known = this.#perToken ?? ms / tokens;
+    const known = this.#perToken ?? this.#guess();
     const news = ms / tokens - known;
-    this.#perToken = known + (news < 0 ? news / 2 : Math.min(news, 3 * known) / 16);
+    this.#measured = Math.min(this.#measured + 1, 15);
+    this.#perToken = known + (news < 0 ? news / Math.min(this.#measured, 2) : Math.min(news, 3 * known) / (this.#measured + 1));
   }
 
   /**

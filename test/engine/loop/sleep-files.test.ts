@@ -53,7 +53,7 @@ async function turn(engine: Engine, said: Said, question: string, maxTokens = 16
 }
 
 /** Long enough that reading a file surely pays: short ones are evaluated again as fast. */
-const long = (question: string) => `${question} `.repeat(60);
+const long = (question: string) => `${question} `.repeat(180);
 const questions = ['Tell me about the mountains.', 'How many llamas has a pack train?', 'Hello! Who are you?', 'Say it again.'];
 
 t.test('each process continues where the last one was: the same answers, the same tokens reused', async (t) => {

@@ -75,16 +75,24 @@ t.test('copies are learned from copies', async (t) => {
     costs.learn([{ slot: 0, depth: 0, rows: 14 }], ms);
     t.ok(costs.copies.ms(1000) < costs.readMs(1000) / 8, 'before the first, on any machine');
   }
-  costs.copies.measured(100, 50);
-  t.equal(costs.copies.ms(1000), 500, 'the first one counts at once');
-  costs.copies.measured(0, 50);
-  costs.copies.measured(100, 50_000);
-  t.ok(costs.copies.ms(1000) < 600, 'one that had to wait says little');
-  for (let i = 0; i < 4; i++) costs.copies.measured(100, 5);
-  t.ok(costs.copies.ms(1000) < 100, 'faster ones say much');
-  const slow = costs.copies.ms(1000);
-  for (let i = 0; i < 128; i++) costs.copies.leftOut();
-  t.ok(costs.copies.ms(1000) < slow / 2, 'after many that were left out, it is tried again');
+  const { copies } = new StepCosts();
+  const guess = copies.ms(1000);
+  copies.measured(100, 50_000);
+  t.ok(copies.ms(1000) < 3 * guess, 'a first one that had to wait does not make copies look useless');
+  for (let i = 0; i < 16; i++) copies.measured(100, 50);
+  t.ok(copies.ms(1000) > 250, 'sixteen tell a machine whose copies are slow');
+  const slow = copies.ms(1000);
+  copies.measured(0, 50);
+  copies.measured(100, 50_000);
+  t.ok(copies.ms(1000) < 1.3 * slow, 'one more that had to wait says little');
+  for (let i = 0; i < 4; i++) copies.measured(100, 5);
+  t.ok(copies.ms(1000) < 100, 'faster ones say much');
+  const last = copies.ms(1000);
+  for (let i = 0; i < 128; i++) copies.leftOut();
+  t.ok(copies.ms(1000) < last / 2, 'after many that were left out, it is tried again');
+  const fast = new StepCosts();
+  fast.copies.measured(100, 0.1);
+  t.ok(fast.copies.ms(1000) < 1.01, 'a fast first one counts at once');
 });
 
 for (const [name, of] of Object.entries({
