@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { Application, ReflectionKind } from 'typedoc';
 import { place, root } from './place.mjs';
 
-const intro = `# The library
+const intro = `# The library: reference
 
 The reference of \`import … from 'recua'\` and \`require('recua')\`. [library.md](library.md) is the introduction, [examples](../examples) has programs that run,
 [errors.md](errors.md) lists every error code. Durations are in milliseconds, sizes in bytes, lengths in tokens. \`npm run docs\` writes this page from the sources.

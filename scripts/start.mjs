@@ -7,6 +7,14 @@ import { Failure } from './process.mjs';
 import { say } from './progress.mjs';
 import { setUp } from './setup.mjs';
 
+// npm keeps flags without `--` before them, as variables.
+const flags = ['port', 'host', 'model', 'ctx-size', 'parallel', 'gpu-layers', 'max-tokens', 'temp', 'api-key', 'api-key-file', 'keep-alive', 'models'];
+const kept = flags.find((flag) => process.env[`npm_config_${flag.replaceAll('-', '_')}`] !== undefined);
+if (kept !== undefined) {
+  say(`npm took --${kept} for itself. Put -- before what is for Recua: npm start -- --${kept} …`);
+  process.exit(2);
+}
+
 const stop = () => {
   say('\nStopped. The next run continues here.');
   process.exit(130);

@@ -84,7 +84,7 @@ async function chatWithOther(models: readonly ListedModel[], call: Call): Promis
  * model. Resolves to an exit code if a signal ended that.
  */
 async function getModel(call: Call): Promise<number | undefined> {
-  const words = await ask('Words to search for, such as qwen3 4b, or owner/repo; Enter alone goes back: ');
+  const words = await ask('Words to search for, such as qwen3 4b, or owner/repo; Esc goes back: ');
   if (words === '') return undefined;
   try {
     const repo = words.includes('/') ? words : await findRepo(words);
@@ -92,7 +92,7 @@ async function getModel(call: Call): Promise<number | undefined> {
     const code = await call(['pull', repo]);
     // Either a model was named, or the pull failed and said why.
     if (repo.includes(':') || code !== 0) return code > firstSignalCode ? code : undefined;
-    const model = await ask('Which one, by its quantization, such as Q4_K_M; Enter alone goes back: ');
+    const model = await ask('Which one, by its quantization, such as Q4_K_M; Esc goes back: ');
     const pulled = model === '' ? 0 : await call(['pull', `${repo}:${model}`]);
     return pulled > firstSignalCode ? pulled : undefined;
   } catch (thrown) {
@@ -114,9 +114,15 @@ async function findRepo(words: string): Promise<string | undefined> {
   return at === undefined ? undefined : found[at]!.name;
 }
 
-/** Reads a line from the user; throws `cancelled` on Ctrl-C. */
+/** Reads a line from the user: empty after Esc. Throws `cancelled` on Ctrl-C. */
 async function ask(question: string): Promise<string> {
   const lines = createInterface({ input: process.stdin, output: process.stdout });
+  const onKey = (_: string | undefined, key: { name?: string }): void => {
+    if (key.name !== 'escape') return;
+    process.stdout.write('\n');
+    lines.close();
+  };
+  process.stdin.on('keypress', onKey);
   try {
     return await new Promise<string>((resolve, reject) => {
       lines.on('SIGINT', () => {
@@ -127,6 +133,7 @@ async function ask(question: string): Promise<string> {
       void lines.question(question).then((answer) => resolve(answer.trim()), () => resolve(''));
     });
   } finally {
+    process.stdin.off('keypress', onKey);
     lines.close();
   }
 }

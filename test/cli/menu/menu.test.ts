@@ -101,6 +101,10 @@ t.test('p finds a model on the hub by words, pulls it, and offers it; empty inpu
   await menu.until(/^> 1 {2}p/m);
   menu.type('p');
   await menu.until(() => menu.text().split('such as qwen3 4b').length === 3, 'asked again');
+  menu.type('tin\x1b');
+  await menu.until(/goes back: tin\s+> 1 {2}p/);
+  menu.type('p');
+  await menu.until(() => menu.text().split('such as qwen3 4b').length === 4, 'asked once more');
   menu.type('tiny\r');
   await menu.until(/Which repository\?[^]*> 1 {2}acme\/tiny-GGUF/);
   menu.type('\r');
@@ -116,10 +120,10 @@ t.test('Ctrl-C at the question for search words ends the line first', async (t) 
   const menu = open(t, makeHome(t).env, { columns: 120 });
   await menu.until(/^> 1/m);
   menu.type('p');
-  await menu.until(/Enter alone goes back:/);
+  await menu.until(/Esc goes back:/);
   menu.type('\x03');
   t.equal((await menu.ended).exitCode, 130);
-  t.match(menu.text(), /Enter alone goes back: *\r?\nrecua: Nothing was chosen\./);
+  t.match(menu.text(), /Esc goes back: *\r?\nrecua: Nothing was chosen\./);
 });
 
 t.test('if the menu cannot be drawn, recua alone explains itself as before', async (t) => {
