@@ -106,7 +106,7 @@ function Row({ model, machine, given, isOwn }) {
   const names = given.filter((one) => aliases.includes(one.name) && one.name !== id);
   const isHere = status.value === 'loaded' || status.value === 'loading';
   return html`<tr>
-    <th scope="row">${id}${pinned ? html` <span class="tag">pinned</span>` : ''}
+    <th scope="row">${id}${pinned && !fixed ? html` <span class="tag">pinned</span>` : ''}
       ${names.length > 0 && html`<ul class="aliases" aria-label=${`Names given to ${id}`}>${names.map(({ name: alias, modelStays }) => html`<li key=${alias} title=${modelStays ? undefined : 'The model is stored under this name'}>${alias}${modelStays && html`<${IconButton} icon="close" label=${`Remove the name ${alias}`} disabled=${working} onClick=${act(() => unname(alias))} />`}</li>`)}</ul>`}</th>
     <td><span class=${`state ${status.value}`}>${status.value}${status.fraction !== undefined ? ` ${percent(status.fraction)}` : ''}</span>
       ${status.running ? html` <span class="dim state-detail">${status.running} running, ${speed(status.tokens_per_second ?? 0)}</span>` : ''}

@@ -98,7 +98,7 @@ export function NowView() {
 }
 
 /** @param {{ model: import('../app/models.js').Model }} props */
-function Row({ model: { id, status, memory_bytes: memory, meta, expires_at: expires, pinned } }) {
+function Row({ model: { id, status, memory_bytes: memory, meta, expires_at: expires, pinned, fixed } }) {
   const [slots, setSlots] = useState(/** @type {{ id: number, is_processing: boolean }[]} */ ([]));
   useEffect(() => {
     if (status.value === 'loaded') json(`slots?model=${encodeURIComponent(id)}`).then(setSlots, () => undefined);
@@ -114,7 +114,7 @@ function Row({ model: { id, status, memory_bytes: memory, meta, expires_at: expi
     <td class="align-right" data-label="speed">${status.tokens_per_second === undefined ? '–' : speed(status.tokens_per_second)}</td>
     <td class="align-right" data-label="memory">${memory && isHere(status.value) ? bytes(memory) : '–'}</td>
     <td data-label="device">${layers === undefined ? '–' : layers === 0 ? 'CPU' : `${layers}/${meta?.['n_layers']} on ${meta?.['devices']?.join(', ') || 'GPU'}${onDevices ? `, ${bytes(onDevices)}` : ''}`}</td>
-    <td data-label="unloads">${!isHere(status.value) ? '–' : pinned ? 'never, pinned' : expires === null || expires === undefined ? 'never' : `in ${duration(Math.max(0, expires * 1_000 - Date.now()))}`}</td>
+    <td data-label="unloads">${!isHere(status.value) ? '–' : pinned && !fixed ? 'never, pinned' : expires === null || expires === undefined ? 'never' : `in ${duration(Math.max(0, expires * 1_000 - Date.now()))}`}</td>
   </tr>`;
 }
 
