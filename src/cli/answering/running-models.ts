@@ -33,12 +33,21 @@ export async function findRunningModel(file: ModelFile): Promise<RunningModel | 
   return found.find((model) => model !== undefined)?.model;
 }
 
-/** The model that one of the servers has loaded under this name. */
+/**
+ * The model that one of the servers has under this name; if none of them has it loaded, the first
+ * one loads it. Throws why it does not load.
+ */
 export async function findServedAs(name: string): Promise<{ url: string; fingerprint: string } | undefined> {
   const wanted = name.toLowerCase();
-  const found = await Promise.all((await runningServers()).map(async (server) => (await modelsOf(server)).find(({ names }) => names.includes(wanted))));
-  const one = found.find((model) => model !== undefined);
-  return one && { url: one.model.url, fingerprint: one.fingerprint };
+  const isWanted = ({ id, aliases }: Entry): boolean => [id, ...(Array.isArray(aliases) ? aliases as unknown[] : [])].some((one) => String(one).toLowerCase() === wanted);
+  const found = (await Promise.all((await runningServers()).map(async (server) => (await listOf(server)).filter(isWanted).map((entry) => ({ server, entry }))))).flat();
+  const loaded = found.map(({ server, entry }) => readEntry(server, entry)).find((one) => one !== undefined);
+  if (loaded) return { url: loaded.model.url, fingerprint: loaded.fingerprint };
+  if (!found[0]) return undefined;
+  const { server, entry: { id } } = found[0];
+  const { model } = await new ServerClient(server).postJson('/models/load', { model: id }) as { model?: unknown };
+  const fingerprint = readEntry(server, model)?.fingerprint;
+  return fingerprint === undefined ? undefined : { url: server.url, fingerprint };
 }
 
 /**
@@ -64,15 +73,17 @@ interface Entry {
 }
 
 interface LoadedEntry {
-  /** In lower case. */
-  names: readonly string[];
   fingerprint: string;
   model: RunningModel;
 }
 
+/** Of a server that answers; of another, nothing. */
+async function listOf(server: Address): Promise<Entry[]> {
+  return entriesOf(await new ServerClient(server).getJson('/v1/models', answerMs).catch(() => undefined));
+}
+
 async function modelsOf(server: Address): Promise<LoadedEntry[]> {
-  const list = await new ServerClient(server).getJson('/v1/models', answerMs).catch(() => undefined);
-  return entriesOf(list).map((entry) => readEntry(server, entry)).filter((entry) => entry !== undefined);
+  return (await listOf(server)).map((entry) => readEntry(server, entry)).filter((entry) => entry !== undefined);
 }
 
 function entriesOf(list: unknown): Entry[] {
@@ -82,11 +93,10 @@ function entriesOf(list: unknown): Entry[] {
 
 /** Undefined for a model that is not loaded or cannot chat, and if the server says too little. */
 function readEntry({ url, key, certificate }: Address, entry: unknown): LoadedEntry | undefined {
-  const { id, aliases, status, capabilities, meta } = (entry ?? {}) as Entry;
+  const { id, status, capabilities, meta } = (entry ?? {}) as Entry;
   const { fingerprint, description, n_ctx: contextSize } = objectOf(meta);
   const chats = Array.isArray(capabilities) && capabilities.includes('completion');
   if (status?.value !== 'loaded' || !chats || typeof id !== 'string') return undefined;
   if (typeof fingerprint !== 'string' || typeof description !== 'string' || typeof contextSize !== 'number') return undefined;
-  const names = [id, ...(Array.isArray(aliases) ? aliases as unknown[] : [])].map((one) => String(one).toLowerCase());
-  return { names, fingerprint, model: { url, key, certificate, id, description, contextSize } };
+  return { fingerprint, model: { url, key, certificate, id, description, contextSize } };
 }

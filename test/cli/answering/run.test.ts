@@ -1,6 +1,6 @@
 // `recua run`, and single turns of `recua chat`, beside a server that has the model loaded.
 import t from 'tap';
-import { copyFileSync } from 'node:fs';
+import { copyFileSync, writeFileSync } from 'node:fs';
 import type { RequestListener } from 'node:http';
 import { join } from 'node:path';
 import { builtinPath } from '#recua/models/store.js';
@@ -40,6 +40,16 @@ t.test('a model is found by the name that a server gives it', async (t) => {
   copyFileSync(builtinPath, path);
   await serveHome(t, [path, '--alias', 'mine', '--parallel', '1'], home);
   t.match(await home.recua(['run', 'mine', ...story]), { code: 1, stderr: /The server http\S+ has a model of that name, mine, but .*name the file/ });
+});
+
+t.test('a name of a models file is found before its model was loaded', async (t) => {
+  const home = makeHome(t);
+  const models = join(home.folder, 'models.json');
+  writeFileSync(models, JSON.stringify({ models: { quick: { model: 'builtin', aliases: ['fast'] } } }));
+  const served = await serveHome(t, ['--models', models, '--parallel', '1'], home);
+  const before = await served.requests();
+  for (const name of ['fast', 'quick']) t.match(await served.recua(['run', name, ...story, '-n', '2']), { code: 0 });
+  t.equal(await served.requests(), before + 2);
 });
 
 t.test('--json, cut answers and refusals are the same', async (t) => {
