@@ -75,46 +75,46 @@ const largestDoubt = 100;
 const firstRowMs = 0.16;
 /** To copy a token takes this share of a row's time, until a copy was measured. */
 const copyShare = 1 / 16;
+/** How many of the last copies count. */
+const keptCopies = 8;
 
 /** A coefficient of the prior, in units of one row's time. */
 function prior(coefficient: number): number {
   return coefficient < knots ? weights + 2 ** coefficient : attention;
 }
 
-/** How long copies of one kind take. */
+/**
+ * How long copies of one kind take: as long per token as the fastest of the last ones. Other
+ * programs can make a copy slower, never faster.
+ */
 export class CopyCosts {
   readonly #guess: () => number;
-  #perToken: number | undefined;
-  #measured = 0;
+  /** Milliseconds per token of the last copies. */
+  readonly #last: number[] = [];
 
-  /** `guess`: milliseconds per token before the first copy. */
+  /** `guess`: milliseconds per token; counts as a copy until two were measured. */
   constructor(guess: () => number) {
     this.#guess = guess;
   }
 
   /** Milliseconds to copy the KV of `tokens`. */
   ms(tokens: number): number {
-    return tokens * (this.#perToken ?? this.#guess());
+    return tokens * Math.min(...this.#last, this.#last.length < 2 ? this.#guess() : Infinity);
   }
 
-  /**
-   * Reports a measured copy. Other programs can make one slower, never faster: a faster one counts
-   * half (the first one wholly), a slower one as one of those measured so far, of 16 at most.
-   */
+  /** Reports a measured copy. */
   measured(tokens: number, ms: number): void {
     if (tokens === 0) return;
-    const known = this.#perToken ?? this.#guess();
-    const news = ms / tokens - known;
-    this.#measured = Math.min(this.#measured + 1, 15);
-    this.#perToken = known + (news < 0 ? news / Math.min(this.#measured, 2) : Math.min(news, 3 * known) / (this.#measured + 1));
+    this.#last.push(ms / tokens);
+    if (this.#last.length > keptCopies) this.#last.shift();
   }
 
   /**
    * Reports that a copy was left out because it would take too long. Then nothing is measured, so
-   * that one slow copy must not count for ever.
+   * that slow copies must not count for ever.
    */
   leftOut(): void {
-    if (this.#perToken !== undefined) this.#perToken *= 127 / 128;
+    this.#last.forEach((perToken, i) => (this.#last[i] = perToken * (127 / 128)));
   }
 }
 
