@@ -27,11 +27,19 @@ const anyTokenBytes = 1024;
  */
 const mostPromptBytes = 256 * 1024 * 1024;
 
-/** The longest text that can fit a context of this many tokens. */
-export function mostTextBytes(file: Pick<ModelFile, 'contextTrain' | 'longestTokenBytes'>, contextSize: number): number {
+/** How much text a context can hold. */
+export interface TextRoom {
+  bytes: number;
+  /** No larger context would hold more. */
+  isLargest: boolean;
+}
+
+/** The longest text that can fit a context of this many tokens; 0: the model's own size. */
+export function textRoom(file: Pick<ModelFile, 'contextTrain' | 'longestTokenBytes'>, contextSize: number): TextRoom {
   const trained = file.contextTrain || defaults.contextSize;
   const tokens = contextSize > 0 ? Math.min(contextSize, trained) : trained;
-  return Math.min(tokens * (file.longestTokenBytes || anyTokenBytes), mostPromptBytes);
+  const bytes = tokens * (file.longestTokenBytes || anyTokenBytes);
+  return { bytes: Math.min(bytes, mostPromptBytes), isLargest: tokens === trained || bytes >= mostPromptBytes };
 }
 
 /**
@@ -39,14 +47,14 @@ export function mostTextBytes(file: Pick<ModelFile, 'contextTrain' | 'longestTok
  * cannot fit is not read to its end. `places` says where the command line takes a prompt,
  * `otherwise` what the user may have meant.
  */
-export async function readPrompt(given: string, mostBytes: number, signal: AbortSignal, places = 'with -p <text>', otherwise = ''): Promise<string> {
-  const piped = process.stdin.isTTY ? '' : (await readStdin(mostBytes, signal)).replace(/\r?\n$/, '');
+export async function readPrompt(given: string, room: TextRoom, signal: AbortSignal, places = 'with -p <text>', otherwise = ''): Promise<string> {
+  const piped = process.stdin.isTTY ? '' : (await readStdin(room, signal)).replace(/\r?\n$/, '');
   const prompt = [given, piped].filter((part) => part !== '').join('\n\n');
   if (prompt.trim() === '') throw misuse(`Expected a prompt: give it ${places} or on stdin.${otherwise}`);
   return prompt;
 }
 
-async function readStdin(mostBytes: number, signal: AbortSignal): Promise<string> {
+async function readStdin({ bytes: mostBytes, isLargest }: TextRoom, signal: AbortSignal): Promise<string> {
   const chunks: Buffer[] = [];
   let bytes = 0;
   try {
@@ -55,7 +63,7 @@ async function readStdin(mostBytes: number, signal: AbortSignal): Promise<string
       bytes += (chunk as Buffer).length;
       if (bytes > mostBytes) {
         throw new RecuaError('context_length_exceeded', `Expected a prompt that fits the context, which holds at most ${sizeText(mostBytes)} of text; stdin has more, `
-          + 'and the rest was not read. Send less, or raise the context size with -c.');
+          + `and the rest was not read. Send less${isLargest ? '; this model has no larger context' : ', or raise the context size with -c'}.`);
       }
     }
   } catch (cause) {

@@ -147,10 +147,17 @@ export function createApp(options: AppOptions): Express {
 
   app.use(needsKey, (req) => {
     const near = req.path.length <= longestPath ? nearestPath(req.path, known) : undefined;
-    throw new RecuaError('route_not_found', `No route ${req.method} ${req.path.slice(0, 200)} in this API.${near === undefined ? '' : ` Did you mean ${near}?`}`);
+    const instead = insteadOf(req.path) ?? (near === undefined ? '' : ` Did you mean ${near}?`);
+    throw new RecuaError('route_not_found', `No route ${req.method} ${req.path.slice(0, 200)} in this API.${instead}`);
   });
   app.use(errorHandler(log));
   return app;
+}
+
+/** What to do instead of what other servers have under this path. */
+function insteadOf(path: string): string | undefined {
+  if (/^\/api\/(create|blobs)\b/.test(path)) return ' Recua makes no models from a Modelfile: a models file (recua api --models FILE) gives a model its name, template and defaults.';
+  return path === '/api/push' ? ' Recua uploads no models.' : undefined;
 }
 
 /** Another name in the same place has to resemble the last one; else the paths as a whole. */

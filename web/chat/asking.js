@@ -72,10 +72,15 @@ export function parsed(text) {
  * Whether a setting of JSON, `schema` or `tools`, holds something else than the request takes.
  * @param {'schema' | 'tools'} name @param {string | undefined} text
  */
-export function isWrongJson(name, text) {
-  if (!text?.trim()) return false;
-  const value = parsed(text);
-  return name === 'tools' ? !Array.isArray(value) : typeof value !== 'object' || value === null || Array.isArray(value);
+export function wrongJson(name, text) {
+  if (!text?.trim()) return '';
+  try {
+    const value = JSON.parse(text);
+    const isRight = name === 'tools' ? Array.isArray(value) : typeof value === 'object' && value !== null && !Array.isArray(value);
+    return isRight ? '' : `${name === 'tools' ? 'A list of tools' : 'A JSON object'} is expected here.`;
+  } catch (thrown) {
+    return `This is not valid JSON: ${/** @type {Error} */ (thrown).message}.`;
+  }
 }
 
 /** @param {Conversation} conversation */
@@ -151,7 +156,7 @@ function withBefore(now, before) {
  * @param {Conversation} conversation
  */
 export function wrongIn({ settings }) {
-  const wrong = /** @type {const} */ (['schema', 'tools']).find((name) => isWrongJson(name, settings[name]));
+  const wrong = /** @type {const} */ (['schema', 'tools']).find((name) => wrongJson(name, settings[name]) !== '');
   if (wrong) return `Not sent: the ${wrong} in the chat settings ${wrong === 'schema' ? 'is not a JSON object' : 'are not a JSON list'}. Correct it or clear the field.`;
   const number = numbers.find((one) => wrongNumber(one, settings[one.name]) !== '');
   return number ? `Not sent: ${number.label} in the chat settings ${wrongNumber(number, settings[number.name])}.` : '';

@@ -3,7 +3,7 @@ import { html, useEffect, useState } from '../app/html.js';
 import { IconButton } from '../app/icons.js';
 import { closes } from '../app/keys.js';
 import { json } from '../app/server.js';
-import { isWrongJson, numbers, wrongNumber } from './asking.js';
+import { wrongJson, numbers, wrongNumber } from './asking.js';
 import { session } from './session.js';
 
 /** @param {{ model: string, isLoaded: boolean, close: () => void }} props */
@@ -86,11 +86,11 @@ function NumberField({ number, placeholder }) {
 /** @param {{ name: 'schema' | 'tools', label: string, example: string }} props */
 function JsonField({ name, label, example }) {
   const text = session.conversation.settings[name] ?? '';
-  const wrong = isWrongJson(name, text);
+  const wrong = wrongJson(name, text);
   // An open field that is cleared stays open.
   const [open] = useState(text !== '');
   return html`<details class="json-field" open=${open}><summary>${label}</summary>
-    <${Field} name=${name} tag="textarea" rows="6" class="mono" spellcheck="false" aria-label=${label} aria-invalid=${wrong} placeholder=${example} />
-    ${wrong && html`<p class="error" role="alert">This is not the JSON expected here. Correct it or clear the field.</p>`}
+    <${Field} name=${name} tag="textarea" rows="6" class="mono" spellcheck="false" aria-label=${label} aria-invalid=${wrong !== ''} placeholder=${example} />
+    ${wrong && html`<p class="error" role="alert">${wrong} Correct it or clear the field.</p>`}
   </details>`;
 }

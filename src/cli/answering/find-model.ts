@@ -5,7 +5,7 @@ import { checkedFiles, fingerprintOf, readModelFile, type ModelFile } from '../.
 import { readInventory } from '../../models/lookup.js';
 import { findPlaces } from '../../models/places.js';
 import { findModel, runnableModels, type StoredModel } from '../../models/store.js';
-import { findServedAs } from './running-models.js';
+import { findServedAs, type ServedAs } from './running-models.js';
 
 export interface FoundModel {
   /** A name that finds it without the server. */
@@ -23,18 +23,26 @@ export async function findAndRead(name: string): Promise<FoundModel> {
     if (!(thrown instanceof RecuaError) || thrown.code !== 'model_not_found' || name === '') throw thrown;
     const served = await findServedAs(name);
     if (!served) throw thrown;
-    const found = await fileOf(served.fingerprint);
+    const found = await fileOf(served);
     if (found) return found;
-    throw new RecuaError('model_not_found', `The server ${served.url} has a model of that name, ${name}, but its file is not in the store of recua list; name the file.`, { cause: thrown });
+    throw new RecuaError('model_not_found', `The server ${served.url} has a model of that name, ${name}, but its file is not in the store of recua list; name the file, or add it: recua import FILE`, { cause: thrown });
   }
   return { name, model, file: await readModelFile(model.path) };
 }
 
-/** The store's model with this file. */
-async function fileOf(fingerprint: string): Promise<FoundModel | undefined> {
+/** The model with this file: one of the store, or one that the server was started with. */
+async function fileOf({ fingerprint, files }: ServedAs): Promise<FoundModel | undefined> {
+  const isIt = async (path: string): Promise<ModelFile | undefined> => {
+    const file = await readModelFile(path).catch(() => undefined);
+    return file && fingerprintOf(checkedFiles(file)) === fingerprint ? file : undefined;
+  };
   for (const model of await runnableModels(await readInventory(findPlaces()))) {
-    const file = await readModelFile(model.path).catch(() => undefined);
-    if (file && fingerprintOf(checkedFiles(file)) === fingerprint) return { name: model.id, model, file };
+    const file = await isIt(model.path);
+    if (file) return { name: model.id, model, file };
+  }
+  for (const path of files) {
+    const file = await isIt(path);
+    if (file) return { name: path, model: await findModel(path), file };
   }
   return undefined;
 }

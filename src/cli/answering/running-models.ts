@@ -21,6 +21,13 @@ export interface RunningModel {
   contextSize: number;
 }
 
+export interface ServedAs {
+  url: string;
+  fingerprint: string;
+  /** Of the models that the server was started with. */
+  files: readonly string[];
+}
+
 /** A server that takes longer to list its models is skipped. */
 const answerMs = 2_000;
 
@@ -37,17 +44,19 @@ export async function findRunningModel(file: ModelFile): Promise<RunningModel | 
  * The model that one of the servers has under this name; if none of them has it loaded, the first
  * one loads it. Throws why it does not load.
  */
-export async function findServedAs(name: string): Promise<{ url: string; fingerprint: string } | undefined> {
+export async function findServedAs(name: string): Promise<ServedAs | undefined> {
   const wanted = name.toLowerCase();
   const isWanted = ({ id, aliases }: Entry): boolean => [id, ...(Array.isArray(aliases) ? aliases as unknown[] : [])].some((one) => String(one).toLowerCase() === wanted);
   const found = (await Promise.all((await runningServers()).map(async (server) => (await listOf(server)).filter(isWanted).map((entry) => ({ server, entry }))))).flat();
-  const loaded = found.map(({ server, entry }) => readEntry(server, entry)).find((one) => one !== undefined);
-  if (loaded) return { url: loaded.model.url, fingerprint: loaded.fingerprint };
+  for (const { server, entry } of found) {
+    const loaded = readEntry(server, entry);
+    if (loaded) return { url: server.url, fingerprint: loaded.fingerprint, files: server.files ?? [] };
+  }
   if (!found[0]) return undefined;
   const { server, entry: { id } } = found[0];
   const { model } = await new ServerClient(server).postJson('/models/load', { model: id }) as { model?: unknown };
   const fingerprint = readEntry(server, model)?.fingerprint;
-  return fingerprint === undefined ? undefined : { url: server.url, fingerprint };
+  return fingerprint === undefined ? undefined : { url: server.url, fingerprint, files: server.files ?? [] };
 }
 
 /**

@@ -113,7 +113,10 @@ export class ServedModel implements Answerer {
   }
 
   #failure(thrown: unknown): RecuaError {
-    return thrown instanceof RecuaError ? thrown : this.#cutOff(thrown);
+    if (!(thrown instanceof RecuaError)) return this.#cutOff(thrown);
+    if (thrown.code !== 'context_length_exceeded' || !thrown.message.includes('--ctx-size')) return thrown;
+    const { code, message, param, details } = thrown;
+    return new RecuaError(code, `${message} The running server ${this.url} answers here; with --local or -c, this command loads the model itself.`, { param, details, cause: thrown });
   }
 
   #cutOff(cause?: unknown): RecuaError {

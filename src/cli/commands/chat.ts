@@ -28,7 +28,7 @@ import { plainLine, type LogLevel } from '../terminal/log-line.js';
 import { HeldErrors, say } from '../terminal/output.js';
 import { screenOf } from '../markdown/screen.js';
 import { watchSignals } from '../terminal/signals.js';
-import { answerOnce, mostTextBytes, printJson, readPrompt, sayEnd } from '../single-turn.js';
+import { answerOnce, textRoom, printJson, readPrompt, sayEnd } from '../single-turn.js';
 
 const families = choice(['--template', '-t'], 'Use the chat template of this model family; auto means the model\'s own', templateNames);
 
@@ -105,7 +105,7 @@ export const chat = command({
     });
     const model = await models.read(name);
     const stop = watchSignals();
-    const prompt = single ? await readPrompt(values.prompt, mostTextBytes(model.file, model.config.contextSize), stop.signal) : '';
+    const prompt = single ? await readPrompt(values.prompt, textRoom(model.file, model.config.contextSize), stop.signal) : '';
     const keeper = new SessionKeeper(places.sessions, saves);
     try {
       if (path !== undefined) {

@@ -21,7 +21,7 @@ export const importCommand = command({
   summary: 'Import a GGUF file into the store',
   details: 'The file is checked first. Without --copy or --symlink, it is hard-linked if the file system allows, which takes no extra space; otherwise it is copied. '
     + 'For a split model, give the first part; the others are imported with it. '
-    + 'recua rm of the alias removes the model; if the store had the model already, only the alias.',
+    + 'If this added the model, recua rm of the alias removes both; if the store had the model before, only the alias.',
   examples: [
     ['recua import model-Q4_K_M.gguf', 'Import it as local/model-Q4_K_M'],
     ['recua import model.gguf -a tiny', 'Import it and call it tiny: recua run tiny -p "Hello"'],

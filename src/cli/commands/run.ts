@@ -12,7 +12,7 @@ import { engineConfig, engineFlags } from '../flags/engine-flags.js';
 import { misuse, on, perCall, text } from '../flags/flags.js';
 import { HeldErrors, say } from '../terminal/output.js';
 import { watchSignals } from '../terminal/signals.js';
-import { answerOnce, mostTextBytes, printJson, readPrompt, sayEnd, speedLine } from '../single-turn.js';
+import { answerOnce, textRoom, printJson, readPrompt, sayEnd, speedLine } from '../single-turn.js';
 
 export const run = command({
   name: 'run',
@@ -47,7 +47,7 @@ export const run = command({
     await markUsed(model);
     const config = makeConfig({ ...await engineConfig(values), parallel: 1, model: model.path });
     const stop = watchSignals();
-    const prompt = await readPrompt(asked, mostTextBytes(file, config.contextSize), stop.signal, 'in quotes after the model, with -p <text>', ` To chat: recua chat ${shellWord(name)}`);
+    const prompt = await readPrompt(asked, textRoom(file, config.contextSize), stop.signal, 'in quotes after the model, with -p <text>', ` To chat: recua chat ${shellWord(name)}`);
     const request = makeRequest([
       ...(values.system === '' ? [] : [{ role: 'system' as const, content: values.system }]),
       { role: 'user', content: prompt },

@@ -81,7 +81,8 @@ function checkedSchema(json: string, from: string): string {
     const schema = JSON.parse(json) as unknown;
     if (isObject(schema) || schema === true) return json;
   } catch (thrown) {
-    throw misuse(`Expected a JSON schema in ${from}: ${(thrown as Error).message}`);
+    const isFlag = from.startsWith('--') && !from.endsWith('-file');
+    throw misuse(`Expected a JSON schema in ${from}: ${(thrown as Error).message}${isFlag ? ' (for a file: --json-schema-file)' : ''}`);
   }
   throw misuse(`Expected a JSON object in ${from}, got ${quote(json)}.`);
 }

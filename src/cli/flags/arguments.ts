@@ -5,6 +5,8 @@ import minimist from 'minimist';
 import { misuse, quote } from './flags.js';
 import type { Flags, Values } from './flags.js';
 import { nearest } from '../../models/names/nearest.js';
+import { samplerSettings } from '../../settings/answer.js';
+import type { Setting } from '../../settings/kinds.js';
 import type { SettingOrigin, FlagSettings } from './settings.js';
 
 export interface Arguments<F extends Flags> {
@@ -91,8 +93,15 @@ function spellOut(command: string, flags: Flags, argv: readonly string[]): strin
 /** Commands whose model is an operand, unlike in llama.cpp's programs and in recua api. */
 const takeModels: ReadonlySet<string> = new Set(['run', 'chat', 'show', 'load', 'unload']);
 
+/** Commands that start a server, and flags of other commands whose values requests choose. */
+const serves: ReadonlySet<string> = new Set(['api', 'serve start', 'serve restart', 'serve install']);
+const requestFlags: ReadonlySet<string> = new Set(Object.values(samplerSettings).flatMap(({ flag }: Setting) => flag?.names ?? []));
+
 function unknownFlag(command: string, name: string, known: readonly string[]): Error {
   if (takeModels.has(command) && (name === '-m' || name === '--model')) return misuse(`recua ${command} has no flag ${name}: give the model without one, as in recua ${command} <model>`);
+  const long = name.length === 2 ? known.filter((one) => one.startsWith(`-${name}`)) : [];
+  if (long.length === 1) return misuse(`recua ${command} has no flag ${name}. Did you mean ${long[0]!}? All of them: recua ${command} --help`);
+  if (serves.has(command) && requestFlags.has(name)) return misuse(`recua ${command} has no flag ${name}: requests set it, and for each model a models file (--models) or "models" in the config file can.`);
   // A name that breaks off, such as --ctx, is closer than any other.
   const whole = name.length > leastPrefix ? known.filter((one) => one.startsWith(name)) : [];
   const near = whole.length > 0 && whole.length <= mostMeant ? whole.join(' or ') : nearest(name, known);

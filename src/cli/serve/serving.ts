@@ -198,7 +198,7 @@ export async function serve(serving: Serving, config: Config, output: Output, up
     });
     const { url, port } = server;
     const startedAt = new Date().toISOString();
-    const enter = async (): Promise<() => void> => await registered({ url, key: ownKey, certificate: server.certificate(), startedAt }, output);
+    const enter = async (): Promise<() => void> => await registered({ url, key: ownKey, certificate: server.certificate(), startedAt, files: files.chosen.map(({ path }) => path).filter((path) => path !== '') }, output);
     let entered = enter();
     let hasLeft = false;
     server.onCertificate((certificate) => {

@@ -46,7 +46,7 @@ export async function findStatus(places: ServePlaces): Promise<Status> {
   const life = await lifeOf(record.identity);
   // A server touches its lock as long as it lives, so that it need not be visible.
   if (life === 'dead' || (life === 'unknown' && await lockHolder(recordLock(places.record)) === undefined)) {
-    return { ...none, state: 'crashed', problem: `It ended unexpectedly (killed, crashed, or the machine was restarted). recua serve start starts it again.` };
+    return { ...none, state: 'crashed', problem: 'It ended unexpectedly (killed, crashed, or the machine was restarted). The same server again: recua serve restart' };
   }
   const health = await askHealth(record);
   const hidden = sameMachine(record.identity.machine, (await ownIdentity()).machine);

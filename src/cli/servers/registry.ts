@@ -25,23 +25,27 @@ export interface RunningServer {
   managed: boolean;
   /** ISO 8601. */
   startedAt: string;
+  /** Paths of the models that it was started with, for commands that look for their files. */
+  files?: readonly string[] | undefined;
 }
 
 /** What a server registers. `startedAt` defaults to now. */
-type Registered = Pick<RunningServer, 'url' | 'key' | 'certificate' | 'managed'> & { startedAt?: string };
+type Registered = Pick<RunningServer, 'url' | 'key' | 'certificate' | 'managed' | 'files'> & { startedAt?: string };
 
-/** A record takes about 300. */
-const longestRecordBytes = 4_096;
+const longestRecordBytes = 65_536;
+/** A record with so many paths of this length still fits. */
+const mostFiles = 50;
+const longestFile = 500;
 
 /**
  * Registers this process as a server at an address. Returns a function that removes the entry; the
  * end of the process removes it too. Throws the file system's error if the state folder cannot be
  * written.
  */
-export async function registerServer({ url, key, certificate, managed, startedAt = new Date().toISOString() }: Registered, places: Places = findPlaces()): Promise<() => void> {
+export async function registerServer({ url, key, certificate, managed, files = [], startedAt = new Date().toISOString() }: Registered, places: Places = findPlaces()): Promise<() => void> {
   const folder = folderOf(places);
   const identity = await ownIdentity();
-  const record = { identity, url, ...(key === undefined ? {} : { key }), ...(certificate === undefined ? {} : { certificate }), managed, startedAt };
+  const record = { identity, url, ...(key === undefined ? {} : { key }), ...(certificate === undefined ? {} : { certificate }), managed, startedAt, files: files.filter(({ length }) => length <= longestFile).slice(0, mostFiles) };
   await createFolder(folder, 0o700);
   // Two containers that share a state folder may both have a process with this pid.
   const path = join(folder, `${identity.pid}-${randomBytes(4).toString('hex')}.json`);
@@ -99,8 +103,9 @@ function parse(text: string): Omit<RunningServer, 'pid'> & { identity: ProcessId
   } catch {
     return undefined;
   }
-  const { identity: marked, url, key, certificate, managed, startedAt } = (value ?? {}) as Record<string, unknown>;
+  const { identity: marked, url, key, certificate, managed, startedAt, files } = (value ?? {}) as Record<string, unknown>;
   const identity = readIdentity(marked);
   if (!identity || typeof url !== 'string' || typeof startedAt !== 'string') return undefined;
-  return { identity, url, ...(typeof key === 'string' ? { key } : {}), ...(typeof certificate === 'string' ? { certificate } : {}), managed: managed === true, startedAt };
+  const paths = Array.isArray(files) ? files.filter((one) => typeof one === 'string') : [];
+  return { identity, url, files: paths, ...(typeof key === 'string' ? { key } : {}), ...(typeof certificate === 'string' ? { certificate } : {}), managed: managed === true, startedAt };
 }

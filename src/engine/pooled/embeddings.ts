@@ -242,7 +242,7 @@ export class Embeddings {
   #tooLong(count: number, atLeast: '' | 'at least ', param: string, index: number): RecuaError {
     const isLargest = this.#options.contextSize >= this.#model.info.contextTrain;
     const message = `Expected at most ${this.#options.contextSize} tokens in ${param}${isLargest ? ', the model\'s largest context' : ''}, got ${atLeast}${count}; `
-      + `split the text${isLargest ? '' : ' or raise the context size (--ctx-size)'}.`;
+      + `split the text${isLargest ? '' : ' or raise the context size (--ctx-size, contextSize)'}.`;
     return new RecuaError('context_length_exceeded', message, {
       param,
       details: { n_prompt_tokens: count, n_ctx: this.#options.contextSize, index },

@@ -222,7 +222,7 @@ function tooLong({ model, contextSize }: Pick<Preparing, 'model' | 'contextSize'
   // The model's training size is the largest context there is.
   const isLargest = contextSize >= model.info.contextTrain;
   const message = `Expected a prompt of fewer than ${contextSize} tokens, which is the ${isLargest ? 'model\'s largest context' : 'context'}, got ${atLeast}${count}; `
-    + `shorten it${isLargest ? '' : ' or raise the context size (--ctx-size)'}.${canDrop ? ' With "truncation": "auto" the oldest turns are dropped.' : ''}`;
+    + `shorten it${isLargest ? '' : ' or raise the context size (--ctx-size, contextSize)'}.${canDrop ? ' With "truncation": "auto" the oldest turns are dropped.' : ''}`;
   return new RecuaError('context_length_exceeded', message, { param, details: { n_prompt_tokens: count, n_ctx: contextSize } });
 }
 

@@ -75,7 +75,7 @@ function measure(
   }
   const sizeBytes = elements / type.blockElements * type.blockBytes;
   if (sizeBytes > cursor.sizeBytes) {
-    throw cursor.invalid(`tensor "${name}" (${type.name}, ${shape.join(' × ')}) needs ${sizeBytes} bytes, but the whole file has ${cursor.sizeBytes}`, start);
+    throw cursor.cutOff(`tensor "${name}" (${type.name}, ${shape.join(' × ')}) needs ${countText(sizeBytes)}`);
   }
   if (offset > cursor.sizeBytes) throw cursor.cutOff(`tensor "${name}" begins at byte ${countText(offset)} of its data`);
   if (offset % alignment !== 0) throw cursor.invalid(`tensor "${name}" begins at ${countText(offset)}, which is not a multiple of ${alignment}`, start);

@@ -1,7 +1,8 @@
 // The known words that a mistyped one most likely means.
 
-/** A word that is unfinished, with two letters missing at most, counts as nearest. */
+/** An unfinished word counts as nearest: two letters are missing at most, or whole words. */
 const mostMissing = 2;
+const nextWord = /^[-_.:/A-Z]/;
 /** Most pairs of letters that are compared, since a store may have thousands of long names. */
 const mostPairs = 500_000;
 
@@ -11,7 +12,7 @@ export function nearest(word: string, known: readonly string[]): string | undefi
 
 /** At most `most` of them, the nearest first. */
 export function nearestOnes(word: string, known: readonly string[], most: number): string[] {
-  const begun = known.filter((other) => word.length >= 4 && other.length <= word.length + mostMissing && other.startsWith(word));
+  const begun = known.filter((other) => word.length >= 4 && other.startsWith(word) && (other.length <= word.length + mostMissing || nextWord.test(other.slice(word.length))));
   const ranked: { other: string; wrong: number }[] = begun.length === 1 ? [{ other: begun[0]!, wrong: 0 }] : [];
   let pairs = 0;
   for (const other of known) {

@@ -112,7 +112,7 @@ async function readPem(path: string, flag: string, read: (path: string) => Promi
   try {
     text = await read(path);
   } catch (cause) {
-    throw new RecuaError('file_unreadable', `${path}, the file of ${flag}, cannot be read: ${(cause as Error).message}`, { cause });
+    throw new RecuaError('file_unreadable', `${path}, the file of ${flag}, cannot be read: ${(cause as NodeJS.ErrnoException).code === 'ENOENT' ? 'there is no such file.' : (cause as Error).message}`, { cause });
   }
   const begins = text.match(/^-----BEGIN /gm)?.length ?? 0;
   if (begins === 0) throw unusable(`${path} is not a PEM file, which begins with -----BEGIN`);

@@ -36,7 +36,7 @@ export async function upload(req: Request, res: Response, store: FileStore, { na
     letSend(req, res);
     const { fields, filename } = await new Form(req, draft.path, mostBytes, signal).read();
     const purpose = fields.word('purpose', purposes);
-    if (purpose === undefined) throw wrongType('purpose', `one of ${purposes.join(', ')}`, undefined);
+    if (purpose === undefined) throw wrongType('purpose', `one of ${purposes.map((one) => `"${one}"`).join(', ')}`, undefined);
     if (filename === undefined) throw wrongType('file', 'a file', undefined);
     const expires = readExpiry(fields);
     const warnings = checkUnknown(fields);

@@ -38,8 +38,11 @@ t.test('a model is found by the name that a server gives it', async (t) => {
   t.match(await home.recua(['run', 'other', ...story]), { code: 1, stderr: /There is no model other/ });
   const path = join(home.folder, 'own.gguf');
   copyFileSync(builtinPath, path);
-  await serveHome(t, [path, '--alias', 'mine', '--parallel', '1'], home);
-  t.match(await home.recua(['run', 'mine', ...story]), { code: 1, stderr: /The server http\S+ has a model of that name, mine, but .*name the file/ });
+  const other = await serveHome(t, [path, '--alias', 'mine', '--parallel', '1'], home);
+  t.match(await home.recua(['run', 'mine', ...story, '-n', '2']), { code: 0 }, 'though its file is not in the store');
+  t.equal(await other.requests(), 1);
+  await standIn(t, home, (_, response) => response.end(JSON.stringify({ data: [{ id: 'far', status: { value: 'loaded' }, capabilities: ['completion'], meta: { fingerprint: 'x', description: 'x', n_ctx: 512 } }] })));
+  t.match(await home.recua(['run', 'far', ...story]), { code: 1, stderr: /The server http\S+ has a model of that name, far, but .*name the file, or add it: recua import FILE/ });
 });
 
 t.test('a name of a models file is found before its model was loaded', async (t) => {
@@ -62,7 +65,7 @@ t.test('--json, cut answers and refusals are the same', async (t) => {
   t.ok(served.timings.prompt_ms > 0 && served.timings.generate_ms > 0);
   t.ok(Number.isInteger((await json()).seed), 'a seed that was drawn is told, too');
   t.match(await home.recua(['run', 'builtin', ...story, '-n', '2', '--temp', '0']), { code: 0, stderr: 'recua: the answer was cut off after 2 tokens.\n' });
-  t.match(await home.recua(['run', 'builtin', '-q'], 'word '.repeat(600)), { code: 1, stdout: '', stderr: /^recua: .*fewer than 512 tokens/ });
+  t.match(await home.recua(['run', 'builtin', '-q'], 'word '.repeat(600)), { code: 1, stdout: '', stderr: /^recua: .*fewer than 512 tokens.* The running server http\S+ answers here; with --local or -c, / });
   const grammar = await home.recua(['run', 'builtin', ...story, '-g', 'root ::= (']);
   t.match(grammar, { code: 1, stdout: '' });
   t.equal(grammar.stderr.split('The grammar cannot be used').length, 2, grammar.stderr);

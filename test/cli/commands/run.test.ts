@@ -91,6 +91,7 @@ t.test('run exits 130 after Ctrl-C', async (t) => {
 
 t.test('stdin is read no further than the context can hold', async (t) => {
   for (const args of [['run', 'builtin', '-p', 'x'], ['chat', 'builtin'], ['run', 'builtin', '-c', '64']]) {
+    const advice = args.includes('-c') ? 'or raise the context size with -c' : 'this model has no larger context';
     const running = start([...args, '-q']);
     // Endless: the command must stop reading before the end.
     let sentBytes = 0;
@@ -99,7 +100,7 @@ t.test('stdin is read no further than the context can hold', async (t) => {
     };
     running.child.stdin.on('drain', feed);
     feed();
-    t.match(await running.ended, { code: 1, stdout: '', stderr: /^recua: Expected a prompt that fits the context, which holds at most [\d.]+ (KiB|bytes) of text; stdin has more.*-c\.\n$/ });
+    t.match(await running.ended, { code: 1, stdout: '', stderr: new RegExp(`^recua: Expected a prompt that fits the context, which holds at most [\\d.]+ (KiB|bytes) of text; stdin has more.*${advice}\\.\n$`) });
     t.ok(sentBytes < 4 * 1024 * 1024, `${sentBytes} bytes went into pipes`);
   }
   // The engine decides about texts that may fit.

@@ -9,6 +9,8 @@ t.test('nearest() finds the word that was misspelled', (t) => {
   t.equal(nearest('shwo', known), 'show');
   t.equal(nearest('versoin', known), 'version');
   t.equal(nearest('stat', ['start', 'status', 'stop']), 'status', 'an unfinished word');
+  t.equal(nearest('context', ['batchSize', 'contextSize']), 'contextSize', 'whole words are missing');
+  t.equal(nearest('context', ['contextual']), undefined);
   t.end();
 });
 

@@ -129,7 +129,7 @@ t.test('an unusable pair ends the start with a sentence', async (t) => {
   for (const [config, code, message] of [
     [{ tlsCert }, 'invalid_usage', /expected --tls-cert and --tls-key together, got only --tls-cert\.$/],
     [{ tlsKey }, 'invalid_usage', /got only --tls-key\.$/],
-    [{ tlsCert: `${folder}/none.pem`, tlsKey }, 'file_unreadable', /none\.pem, the file of --tls-cert, cannot be read: ENOENT/],
+    [{ tlsCert: `${folder}/none.pem`, tlsKey }, 'file_unreadable', /none\.pem, the file of --tls-cert, cannot be read: there is no such file\./],
     [{ tlsCert: file('junk.pem', 'junk'), tlsKey }, 'invalid_usage', /junk\.pem is not a PEM file/],
     [{ tlsCert, tlsKey: file('other.pem', other.key) }, 'invalid_usage', /other\.pem does not belong to the first certificate/],
     [{ tlsCert, tlsKey: file('locked.pem', encrypted) }, 'invalid_usage', /locked\.pem is encrypted; write it without its passphrase/],

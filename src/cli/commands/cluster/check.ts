@@ -5,7 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 
-export type Check = { outcome: 'good' } | { outcome: 'missing' } | { outcome: 'refused'; said: string };
+/** `unknown`: names that this machine cannot look up; the rest is accepted without them. */
+export type Check = { outcome: 'good'; unknown: readonly string[] } | { outcome: 'missing' } | { outcome: 'refused'; said: string };
 export type Balancer = 'haproxy' | 'nginx';
 
 /** Where distributions install the balancers; a user's PATH often lacks sbin. */
@@ -23,7 +24,7 @@ export async function check(balancer: Balancer, text: string, further: readonly 
     const env = { ...process.env, PATH: [process.env['PATH'] ?? '', ...further].filter((place) => place !== '').join(':') };
     try {
       await promisify(execFile)(program, args, { env, cwd: folder, timeout: mostMs });
-      return { outcome: 'good' };
+      return { outcome: 'good', unknown: [] };
     } catch (thrown) {
       const { code, stdout = '', stderr = '', message } = thrown as NodeJS.ErrnoException & { stdout?: string; stderr?: string };
       if (code === 'ENOENT') return { outcome: 'missing' };
@@ -32,12 +33,23 @@ export async function check(balancer: Balancer, text: string, further: readonly 
     }
   };
   try {
-    await writeFile(file, text, { mode: 0o600 });
+    const write = async (config: string): Promise<void> => await writeFile(file, config, { mode: 0o600 });
+    await write(text);
     if (balancer === 'haproxy') return await ask('haproxy', ['-c', '-f', file]);
     const whole = join(folder, 'nginx.conf');
     const kept = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((name) => `${name}_temp_path "${folder}/${name}";`);
     await writeFile(whole, `pid "${folder}/pid";\nerror_log stderr;\nevents {}\nhttp {\naccess_log off;\n${kept.join('\n')}\ninclude "${file}";\n}\n`);
-    return await ask('nginx', ['-t', '-p', folder, '-e', 'stderr', '-c', whole]);
+    // nginx looks up names when it starts. They are those of the balancer's network, perhaps not of
+    // this machine's.
+    const unknown: string[] = [];
+    for (let config = text; ; await write(config)) {
+      const result = await ask('nginx', ['-t', '-p', folder, '-e', 'stderr', '-c', whole]);
+      if (result.outcome === 'good') return { outcome: 'good', unknown };
+      const name = result.outcome === 'refused' ? /host not found in upstream "([^"\s]+?)(:\d+)?"/.exec(result.said)?.[1] : undefined;
+      if (name === undefined || unknown.includes(name)) return result;
+      unknown.push(name);
+      config = config.replaceAll(`  server ${name}:`, '  server 127.0.0.1:');
+    }
   } finally {
     await rm(folder, { recursive: true, force: true });
   }

@@ -95,8 +95,12 @@ async function tellCheck(kind: Kind, written: string): Promise<void> {
   if (kind === 'kubernetes') return say('Not checked. To have a cluster check it: kubectl apply --dry-run=server -f FILE');
   const program = kind === 'haproxy' ? 'haproxy -c' : 'nginx -t';
   const result = await check(kind, written);
-  if (result.outcome === 'good') say(`${program} accepts this configuration.`);
-  else if (result.outcome === 'missing') say(`Not checked: ${kind} is not installed here. Run ${program === 'nginx -t' ? program : `${program} -f FILE`} on a machine that has it.`);
+  if (result.outcome === 'good') {
+    say(`${program} accepts this configuration.`);
+    if (result.unknown.length > 0) say(`Warning: this machine cannot look up ${result.unknown.join(', ')}. The balancer's machine must, or nginx does not start.`);
+    return;
+  }
+  if (result.outcome === 'missing') say(`Not checked: ${kind} is not installed here. Run ${program === 'nginx -t' ? program : `${program} -f FILE`} on a machine that has it.`);
   else throw new RecuaError('balancer_refused', `${program} rejects this configuration, so nothing was written:\n${result.said}`);
 }
 

@@ -50,6 +50,13 @@ for (const kind of ['haproxy', 'nginx']) {
   });
 }
 
+t.test('nginx accepts names that this machine cannot look up, with a warning', { skip: isThere('nginx') ? false : 'nginx is not installed' }, async (t) => {
+  const { code, stdout, stderr } = await config('nginx', '--replicas', 'http://recua-a.invalid:8080,http://10.0.0.2:8080,http://recua-b.invalid:8080');
+  t.equal(code, 0, stderr);
+  t.match(stderr, /nginx -t accepts this configuration\.\nWarning: this machine cannot look up recua-a\.invalid, recua-b\.invalid\. /);
+  t.match(stdout, /server recua-a\.invalid:8080/);
+});
+
 t.test('nginx says what it cannot do, and HAProxy what stays on the replica that made it', async (t) => {
   t.match((await config('nginx', '--replicas', two)).stderr, /Note: nginx cannot read JSON.*\n.*Note: nginx counts/);
   t.match((await config('haproxy', '--replicas', two)).stderr, /Note: Files, batches and stored responses/);
