@@ -165,7 +165,7 @@ function roff(text: string): string {
 
 /** Keys of a model whose flag says it in another way, or that have none. */
 const ownMeanings: Readonly<Record<string, string>> = {
-  context: 'Tokens of context for each request, prompt and answer together; 0 means the model\'s training size. The default is 2048 with `recua serve start`',
+  context: 'Tokens of context for each request, prompt and answer together; 0 means the model\'s training size. Memory grows with this times `parallel`. The default is 2048 with `recua serve start`',
   template: 'A file with a Jinja chat template instead of the model\'s own; read before each load',
   queueTimeoutMs: 'Refuse a request that has waited this long in the queue; 0 means no limit',
   gpuLayers: 'Offload this many layers to GPUs; `"auto"` (implied by `device` and `requireGpu`) means as many as free GPU memory holds, -1 every layer',

@@ -64,7 +64,7 @@ export const mostChances = 'All answers of a request together can have 2,000,000
 
 /** Fields of `readSampling`. */
 export const samplingWords: Words = {
-  temperature: { text: '0 always takes the likeliest token. The default is the server\'s (`--temp`).', default: answerSettings.temperature.fallback },
+  temperature: { text: '0 always takes the likeliest token. `--temp` of the server changes the default.', default: answerSettings.temperature.fallback },
   ...Object.fromEntries(samplerFields),
   mirostat: { text: 'Version of Mirostat; 0 is off. It replaces all other samplers, including the penalties and DRY, but not the temperature; at temperature 0 it has no effect.', default: 0 },
   seed: { text: 'The same request with the same seed gets the same answer, except where rounding decides: tokens that were cached, or other requests in the same step, change the last digits. Without a seed, or with -1, the server picks one at random. A seed may have 64 bits, of which only the low 32 count.', default: -1 },

@@ -144,8 +144,8 @@ export const serverSettings = {
     },
   },
   /**
-   * The key that requests must carry (`Authorization: Bearer …` or `x-api-key`), or several,
-   * comma-separated; an empty text is an error. Default: none is required.
+      * The key that requests must carry (`Authorization: Bearer …`, `x-api-key` or `api-key`), or
+   * several, comma-separated; an empty text is an error. Default: none is required.
    */
   apiKey: {
     kind: 'text', fallback: '', library: true,

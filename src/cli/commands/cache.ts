@@ -15,7 +15,7 @@ export const cache = command({
   operands: '[ls | clear [model]]',
   summary: 'List or remove conversations kept across restarts',
   details: 'A server with --cache-disk keeps the computed state of conversations on disk, so that after a restart their next turn reads nothing twice. '
-    + 'These files are as private as the conversations. clear removes all of them, or those of one model; a running server evaluates again what it misses.',
+    + 'These files are as private as the conversations. clear removes all of them, or those of one model; a running server recomputes what is gone.',
   examples: [
     ['recua cache', 'List what is kept, by model'],
     ['recua cache clear', 'Remove all of it'],

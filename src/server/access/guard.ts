@@ -40,7 +40,7 @@ export function requireKey(keys: ApiKeys, isInner: (req: Request) => boolean, as
     if (isInner(req)) return next();
     res.set('WWW-Authenticate', 'Bearer realm="recua"');
     throw new RecuaError('invalid_api_key', presented(req.headers) === undefined
-      ? 'This server needs an API key. Programs send it as Authorization: Bearer <key>, or as x-api-key: <key>.'
+      ? 'This server needs an API key. Programs send it as Authorization: Bearer <key>, x-api-key: <key> or api-key: <key>.'
       : 'This server does not know this API key, or it has expired.');
   };
 }

@@ -59,7 +59,7 @@ const infillBody: Body = {
   words: {
     input_prefix: 'Code before the gap.',
     input_suffix: 'Code after the gap.',
-    prompt: { text: 'Text right before the gap, behind `input_prefix`; the answer continues it.', default: '' },
+    prompt: { text: 'Text right before the gap, after `input_prefix`; the answer continues it.', default: '' },
     input_extra: 'Other files, for context.',
     'input_extra[].filename': { text: 'Name of the file.', default: 'tmp' },
     'input_extra[].text': 'Contents of the file.',
@@ -145,7 +145,7 @@ export const operations = {
       + 'continues it, in any slot; `erase` drops all idle conversations. A file works with the same model, cache types and `--flash-attn`, even after a restart. It contains the conversation, so keep it private. '
       + 'To make room, remove files, not the folder: in its sandbox, a loaded model cannot use a folder that replaces the one it was loaded with.',
     params: { id: 'Number of the slot; no effect, with a warning.' }, query: { ...model, action: { type: 'string', enum: ['save', 'restore', 'erase'], description: 'What to do.', example: 'save' } }, body: slotBody,
-    reply: { schema: object({ id_slot: told(integer, 'The number of the request.'), 'filename?': text, 'n_saved?': told(integer, 'Tokens saved.'), 'n_written?': told(integer, 'Bytes written.'), 'n_restored?': told(integer, 'Tokens restored.'), 'n_read?': told(integer, 'Bytes read.'), 'timings?': mapOf({ type: 'number' }), warnings }) },
+    reply: { schema: object({ id_slot: told(integer, 'The slot number that the request named.'), 'filename?': text, 'n_saved?': told(integer, 'Tokens saved.'), 'n_written?': told(integer, 'Bytes written.'), 'n_restored?': told(integer, 'Tokens restored.'), 'n_read?': told(integer, 'Bytes read.'), 'timings?': mapOf({ type: 'number' }), warnings }) },
     error, errors: ['not_implemented', 'file_not_found', 'invalid_value', 'file_unreadable', 'store_unwritable', 'disk_full', ...inferenceErrors],
   },
   tokenize: {

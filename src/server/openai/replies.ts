@@ -129,7 +129,7 @@ export const model = named('Model', object({
   }), 'State of the model. While it is `sleeping`, its conversations are on disk.'),
   memory_bytes: told(integer, 'Memory it uses, or used when it was loaded last; before that an estimate, and 0 until a request names it.'),
   requests: told(integer, 'Requests that use the model now, or wait for it to be loaded (`/health` has the total since the start).'),
-  pinned: told(boolean, 'The model is never unloaded to make room.'), 'fixed?': told(boolean, 'Requests cannot unload the model.'),
+  pinned: told(boolean, 'The model is never unloaded to make room, as that of a single-model server.'), 'fixed?': told(boolean, 'Requests cannot unload the model: a single-model server keeps it loaded. It is then `pinned`, too.'),
   expires_at: told(nullable(integer), 'When the model will be unloaded, in seconds since 1970; null if it stays loaded, is in use or is not loaded.'),
   'file?': told(words('changed', 'gone'), 'The file on disk is no longer the one that was loaded. The server keeps serving the loaded model; the next load reads the new file.'),
   'max_model_len?': told(integer, 'Actual context size, known once the model was loaded, under the names that clients look for.'),

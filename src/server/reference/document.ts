@@ -63,12 +63,12 @@ export function* makeDocument(routes: readonly Documented[], version: string): G
     info: { title: 'Recua', version, description: aboutAll, license: { name: 'MIT', identifier: 'MIT' } },
     servers: [{ url: '/' }],
     // Only a server with keys requires one.
-    security: [{}, { bearer: [] }, { header: [] }],
+    security: [{}, { bearer: [] }, { header: [] }, { azure: [] }],
     tags: Object.entries(topics).map(([name, description]) => ({ name, description })),
     paths,
     components: {
       schemas: writer.schemas(),
-      securitySchemes: { bearer: { type: 'http', scheme: 'bearer' }, header: { type: 'apiKey', in: 'header', name: 'x-api-key' } },
+      securitySchemes: { bearer: { type: 'http', scheme: 'bearer' }, header: { type: 'apiKey', in: 'header', name: 'x-api-key' }, azure: { type: 'apiKey', in: 'header', name: 'api-key' } },
     },
   };
   return { document, problems: writer.problems };

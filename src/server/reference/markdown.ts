@@ -84,7 +84,8 @@ class Page {
       `### ${method} ${path}`, '',
       `${operation.summary}${aliases.length > 0 ? ` Also ${aliases.map((alias) => `\`${alias}\``).join(', ')}.` : ''}`, '',
       ...prose(operation.description ?? ''),
-      '```sh', curl(told), '```', '',
+            ...(operation.responses['101'] ? socketExample(path) : ['```sh', curl(told), '```', '']),
+
       ...this.#parameters(operation), ...this.#body(told), ...this.#replies(operation), ...errors(operation),
     ];
   }
@@ -274,6 +275,22 @@ function curl({ method, path, operation }: Told): string {
   const asked = `${method === usual ? '' : ` -X ${method}`}${headers.join('')}`;
   if (example === undefined) return `curl${asked} ${place}`;
   return `curl${asked} ${place} -H 'Content-Type: application/json' \\\n  -d '${JSON.stringify(example)}'`;
+}
+
+/** curl opens no WebSockets, so a client in JavaScript is shown. */
+function socketExample(path: string): string[] {
+  return [
+    'In Node 22 or newer, or in a browser (a plain GET, such as that of curl, gets the 426):', '',
+    '```js',
+    `const socket = new WebSocket('${base.replace('http', 'ws')}${path}');`,
+    "socket.onopen = () => socket.send(JSON.stringify({ type: 'response.create', input: 'Hello! Who are you?' }));",
+    'socket.onmessage = ({ data }) => {',
+    '  const event = JSON.parse(data);',
+    "  if (event.type === 'response.output_text.delta') console.log(event.delta);",
+        "  if (['response.completed', 'response.incomplete', 'response.failed', 'error'].includes(event.type)) socket.close();",
+    '};',
+    '```', '',
+  ];
 }
 
 function errors({ requestBody, responses }: PathOperation): string[] {

@@ -37,7 +37,7 @@ const history = '[history.md](history.md) describes how the server treats messag
 export const topics: Readonly<Record<Topic, string>> = {
   'Chat completions': [schemas, tools, history].join('\n\n'),
   Completions: 'Continue a text, without a chat template.',
-  Responses: 'The server stores responses for 30 days (`--response-days`; 0 stores none) and keeps at most 1 GiB of them: beyond that, the key that has the most loses its oldest. Responses that are too old or too many, and expired files, leave the disk within an hour while a '
+  Responses: 'The server stores responses for 30 days (`--response-days`; 0 stores none) and keeps at most 1 GiB of them: beyond that, the key that has the most loses its oldest. Responses that are too old or exceed the limit, and expired files, leave the disk within an hour while a '
     + 'server runs. It does not store a response if the request says `store: false`. Stored data is in a folder that only the server\'s user can read: `kept-UID` in the state folder, which `recua config` '
     + 'shows. Servers of the same user share the folder. If their `--response-days` differ, the shortest counts; 0 is ignored.',
   Messages: 'For Anthropic\'s clients, such as Claude Code.',
@@ -47,7 +47,7 @@ export const topics: Readonly<Record<Topic, string>> = {
   Models: 'The models and their state. Each loaded model runs in its own process. A **single-model server** keeps its model loaded: it was started with exactly one and without `--models`, the config file has no settings for this model, and `--keep-alive`, `--max-models` and `--max-memory` have their defaults. So does a server that a program makes with `createServer(model)`. Any other server unloads a model `--keep-alive` seconds after its last request (or the request\'s `keep_alive`), or when another model needs the '
     + 'memory and no request is using this one; models with `"pinned": true` ([models.md](models.md)) stay. With API keys, only keys with `admin` may set `keep_alive`; from others it has no effect, with a warning.',
   'Files and batches': 'The server keeps files until they are deleted or expire: at most 10,000 files and 16 GiB, and for one API key half of each. A batch is a file of requests for chats, completions, embeddings or responses, one per line: `{"custom_id": "1", "method": "POST", "url": "/v1/chat/completions", "body": {…}}`. `--parallel` of its requests run at '
-    + 'once (at most 8), and only after the server has been free of other requests for a second. If other requests arrive and there are too few slots for all, batch requests are stopped and run again later. A batch may '
+    + 'once (at most 8), and only after the server has been free of other requests for a second. If other requests arrive and there are too few sequences for all, batch requests are stopped and run again later. A batch may '
     + 'take as long as its `completion_window`. If the server stops or is killed, it continues its batches after the restart, once it has their models; so does another server with the same state folder, once it is asked for them. Any server with that folder can cancel a batch or a background response of another. If the key of a batch, or all keys together, may not '
     + 'store all of its results, a batch fails with `disk_full` and keeps the results so far.',
   'Saved chats': 'The chats that `recua chat` saves, for the page at `/`. A server started with `--ui-sessions` serves them: to keys with `admin`, or without keys to clients on its own machine. While '

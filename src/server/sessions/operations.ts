@@ -20,7 +20,7 @@ const filled = 'Missing fields of the session get the values of a new chat.';
 const params = { name: 'Name of the chat.' };
 const errors = ['store_unwritable', 'invalid_usage'] as const;
 const ofOne = [...errors, 'session_not_found', 'invalid_session'] as const;
-const headers = { 'If-Match': { description: 'The `ETag` of the version to replace or delete, or `*` for any.', example: '*' } };
+const ifMatch = (what: string) => ({ 'If-Match': { description: `The \`ETag\` of the version to ${what}, or \`*\` for any.`, example: '*' } });
 
 export const operations = {
   list: { id: 'listSavedChats', topic, summary: 'List the saved chats, newest first.', reply: { schema: object({ object: 'list', data: list(entry) }) }, error, errors },
@@ -30,11 +30,11 @@ export const operations = {
   },
   get: { id: 'getSavedChat', topic, summary: 'Get a saved chat.', params, reply: { schema: saved }, error, errors: ofOne },
   write: {
-    id: 'writeSavedChat', topic, summary: 'Replace or rename a saved chat.', about: filled, params, headers, body: changeBody,
+    id: 'writeSavedChat', topic, summary: 'Replace or rename a saved chat.', about: filled, params, headers: ifMatch('replace'), body: changeBody,
     reply: { schema: saved }, error, errors: [...ofOne, 'disk_full', 'session_changed', 'session_locked', 'invalid_value'],
   },
   remove: {
-    id: 'deleteSavedChat', topic, summary: 'Delete a saved chat.', params, headers,
+    id: 'deleteSavedChat', topic, summary: 'Delete a saved chat.', params, headers: ifMatch('delete'),
     reply: { schema: object({ name: text, deleted: boolean }) }, error, errors: [...ofOne, 'disk_full', 'session_changed', 'session_locked', 'invalid_value'],
   },
 } as const satisfies Record<string, Operation>;
