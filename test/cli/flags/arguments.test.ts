@@ -57,7 +57,7 @@ t.test('readArguments() leaves everything after -- and a lone - as operands, as 
 
 const wrong: [string[], RegExp][] = [
   [['-m', 'tiny'], /run has no flag -m: give the model without one, as in recua run <model>/],
-  [['-j'], /run has no flag -j\. Did you mean --json\?/],
+  [['-t'], /run has no flag -t\. Did you mean --temp\?/],
   [['--max', '3'], /run has no flag --max\. Did you mean --max-tokens\?/],
   [['--gram', '3'], /run has no flag --gram\. Did you mean --grammar or --grammar-file\?/],
   [['--gpu-layer', '3'], /run has no flag --gpu-layer\. Did you mean --gpu-layers\?/],
