@@ -9,6 +9,15 @@ export interface MachineMemory {
   countsCache: boolean;
 }
 
+/**
+ * Memory free now, as the system estimates it. Without /proc the system reports 0, and nothing is
+ * known: then it is all of the machine's.
+ */
+export function unusedBytes(): number {
+  const known = [process.availableMemory?.() ?? 0, freemem()].filter((bytes) => bytes > 0);
+  return known.length > 0 ? Math.min(...known) : totalmem();
+}
+
 /** The machine's memory, or a container's limit if that is lower. */
 export function machineMemory(): MachineMemory {
   const limit = process.constrainedMemory?.() ?? 0;
@@ -16,7 +25,7 @@ export function machineMemory(): MachineMemory {
   const totalBytes = limit > 0 ? Math.min(limit, totalmem()) : totalmem();
   return {
     totalBytes,
-    availableBytes: Math.min(process.availableMemory?.() ?? Infinity, freemem(), totalBytes),
+    availableBytes: Math.min(unusedBytes(), totalBytes),
     countsCache: process.platform !== 'darwin',
   };
 }

@@ -8,6 +8,7 @@ import { singleModel } from '#recua/engine/model-pool/single-model.js';
 import { listen } from '#recua/server/listen.js';
 import { events, hello, post, served, startApp, until } from './app-under-test.js';
 import { FakeEngine, hang } from './fake-engine.js';
+import { FakePool } from './fake-pool.js';
 
 const path = '/v1/chat/completions';
 
@@ -218,4 +219,26 @@ t.test('a client that leaves during its body does no harm', async (t) => {
   t.equal(engine.requests.length, 0);
   t.notOk(logged.some((line) => line.startsWith('error')));
   t.equal((await fetch(`${url}/health`)).status, 200);
+});
+
+t.test('at the end of the time for a stop, requests that wait for a model get a 503', async (t) => {
+  const pool = new FakePool('owner/a', 'owner/b');
+  pool.slow.add('owner/a');
+  const { url, close } = await listen({ pool, config: makeConfig({ port: 0, slotSavePath: t.testdir() }) });
+  t.teardown(() => close(0));
+  const asked = {
+    '/v1/chat/completions': { model: 'owner/a', ...hello },
+    '/models/load': { model: 'owner/a' },
+    '/api/generate': { model: 'owner/a' },
+    '/slots/0?action=save': { model: 'owner/a', filename: 'a' },
+    '/slots/0?action=erase': { model: 'owner/a' },
+  };
+  const replies = Object.entries(asked).map(async ([route, body]) => {
+    const response = await post(`${url}${route}`, body);
+    return [route, response.status, JSON.stringify(await response.json()).includes('stopped')];
+  });
+  await until(() => pool.entry('owner/a').waiting.length === 5);
+  await close(50);
+  t.strictSame(await Promise.all(replies), Object.keys(asked).map((route) => [route, 503, true]));
+  pool.finish('owner/a');
 });

@@ -271,3 +271,13 @@ function sentBy(socket: Socket | null): string | undefined {
 export function failureOf(thrown: unknown, signal: AbortSignal): RecuaError {
   return RecuaError.from(signal.aborted ? signal.reason : thrown);
 }
+
+/** Waits for work that no signal ends; rejects with the reason once the signal aborts. */
+export function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const end = (): void => reject(RecuaError.from(signal.reason));
+    signal.addEventListener('abort', end, { once: true });
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', end));
+    if (signal.aborted) end();
+  });
+}

@@ -12,6 +12,7 @@ import { wrongValue, type Fields } from '../../request/fields.js';
 import { readAdmission, readAll, residence } from '../exchange/admission.js';
 import type { Gateway } from '../http/gateway.js';
 import { refusePages } from '../access/pages.js';
+import { failureOf, untilAborted } from '../http/traffic.js';
 import { Query } from '../http/query.js';
 
 const actions = ['save', 'restore', 'erase'] as const;
@@ -41,12 +42,13 @@ export function slotFiles({ poolFor, config, staysAnyway, traffic }: Gateway): R
     const signal = traffic.enter(res);
     const id = Number(req.params['id']);
     const { warnings: ofStay, ...stay } = residence(keepAliveMs, staysAnyway(res));
-    const lease = await poolFor(res).lease(model ?? new Query(req).text('model'), { signal, ...stay });
+    const leased = poolFor(res).lease(model ?? new Query(req).text('model'), { signal, ...stay });
+    const lease = await leased.catch((thrown: unknown) => { throw failureOf(thrown, signal); });
     try {
       const startMs = performance.now();
       const warnings = [...told.warnings ?? [], ...ofStay, sayOf(action)];
       if (action === 'erase') {
-        await lease.engine.forget();
+        await untilAborted(lease.engine.forget(), signal);
         return void res.json({ id_slot: id, warnings });
       }
       const path = join(resolve(config.slotSavePath), filename!);
@@ -55,7 +57,7 @@ export function slotFiles({ poolFor, config, staysAnyway, traffic }: Gateway): R
       if (action === 'restore' && !found) throw new RecuaError('file_not_found', `There is no saved state ${JSON.stringify(filename)}.`, { param: 'filename' });
       const shown = (text: string): string => text.replaceAll(path, filename!);
       const work = action === 'save' ? saveTo(path, lease.engine) : lease.engine.restoreState(path);
-      const { tokens, sizeBytes, reason } = await work.catch((thrown: unknown) => { throw asShown(thrown, shown); });
+      const { tokens, sizeBytes, reason } = await untilAborted(work, signal).catch((thrown: unknown) => { throw asShown(thrown, shown); });
       if (reason !== undefined) throw new RecuaError('invalid_value', `The state cannot be restored: ${shown(reason)}`, { param: 'filename' });
       // Else a client that restores the file later would get what an older request saved.
       if (action === 'save' && tokens === 0) warnings.push(`Nothing was saved: there is no idle conversation. ${found ? 'The file of that name is as it was.' : 'There is no file of that name.'}`);

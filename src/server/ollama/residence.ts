@@ -9,6 +9,7 @@ import { adminOnly } from '../access/guard.js';
 import { takeBody } from '../body/json-body.js';
 import type { Gateway } from '../http/gateway.js';
 import { refusePages } from '../access/pages.js';
+import { failureOf, untilAborted } from '../http/traffic.js';
 import { readChat, readGenerate } from './chat-request.js';
 
 type Text = 'messages' | 'prompt';
@@ -25,10 +26,12 @@ export function orResidence({ poolFor, staysAnyway, traffic }: Gateway, text: Te
     const warnings = unloads ? told : [...ofStay, ...told];
     if (unloads) {
       adminOnly(req, res, () => undefined);
-      await pool.unload(id);
+      const signal = traffic.enter(res, 'transfer');
+      await untilAborted(pool.unload(id), signal);
     } else {
       const signal = traffic.enter(res);
-      (await pool.lease(id, { signal, ...(kept === undefined ? {} : { keepAliveMs: kept }) })).release();
+      const leased = pool.lease(id, { signal, ...(kept === undefined ? {} : { keepAliveMs: kept }) });
+      (await leased.catch((thrown: unknown) => { throw failureOf(thrown, signal); })).release();
     }
     const empty = text === 'messages' ? { message: { role: 'assistant', content: '' } } : { response: '' };
     res.json({ model: id, created_at: new Date().toISOString(), ...empty, done: true, done_reason: unloads ? 'unload' : 'load', ...(warnings.length > 0 ? { warnings } : {}) });

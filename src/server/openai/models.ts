@@ -9,6 +9,7 @@ import { wrongType, type Fields } from '../../request/fields.js';
 import { rounds } from '../body/rounds.js';
 import { errorBody } from '../http/error-reply.js';
 import type { Gateway } from '../http/gateway.js';
+import { untilAborted } from '../http/traffic.js';
 import { readAll, readKeepAlive, readModelName, residence as stayOf } from '../exchange/admission.js';
 
 /**
@@ -22,7 +23,7 @@ export interface WireStatus {
   reason?: { message: string; code: string };
 }
 
-export function modelRoutes({ pool, poolFor, staysAnyway }: Gateway): Record<'list' | 'get' | 'load' | 'unload', RequestHandler> {
+export function modelRoutes({ pool, poolFor, staysAnyway, traffic }: Gateway): Record<'list' | 'get' | 'load' | 'unload', RequestHandler> {
   // Requests cannot unload the model of a server with a single one.
   const fixed = pool.sole ? { fixed: true } : {};
   const entry = (model: PoolModel): object => ({ ...entryOf(model), ...fixed });
@@ -41,13 +42,16 @@ export function modelRoutes({ pool, poolFor, staysAnyway }: Gateway): Record<'li
     load: async (req: Request, res: Response) => {
       const { asked: { name, keepAliveMs }, told } = readAll(req, readLoad);
       const { warnings: ofStay, ...stay } = stayOf(keepAliveMs, staysAnyway(res));
-      const model = await poolFor(res).load(name, stay);
+      const signal = traffic.enter(res, 'transfer');
+      const model = await untilAborted(poolFor(res).load(name, stay), signal);
       const warnings = [...told.warnings ?? [], ...ofStay];
       res.json({ success: true, model: entry(model), ...(warnings.length > 0 ? { warnings } : {}) });
     },
     unload: async (req: Request, res: Response) => {
       const { asked: name, told } = readAll(req, readUnload);
-      res.json({ success: true, model: entry(await poolFor(res).unload(name)), ...told });
+      const signal = traffic.enter(res, 'transfer');
+      const model = await untilAborted(poolFor(res).unload(name), signal);
+      res.json({ success: true, model: entry(model), ...told });
     },
   };
 }

@@ -7,7 +7,7 @@ import { builtinPath } from '#recua/models/store.js';
 import { readState, readTokens, writeState } from '#recua/engine/loop/saved-state.js';
 import { startEngine } from '#recua/engine/gateway/client.js';
 import type { Engine } from '#recua/engine/api.js';
-import { chat, options } from '../requests.js';
+import { chat, options, sampling } from '../requests.js';
 
 const question = 'Tell me about the mountains, and say how many llamas a pack train has on its way.';
 
@@ -53,6 +53,20 @@ t.test('a later process continues from a saved state without evaluating it again
   t.ok(restored.usage.cachedTokens >= first.usage.promptTokens, 'the second turn reuses at least the first prompt');
   t.equal(fresh.usage.cachedTokens, 0);
   t.equal(restored.content, fresh.content, 'and says what it would have said');
+});
+
+t.test('a state is restored once a sequence is free', async (t) => {
+  const path = join(t.testdir(), 'chat.kv');
+  await withEngine(t.testdirName, async (engine) => {
+    await answer(engine, [{ role: 'user', content: question }]);
+    await engine.saveState(path);
+    const busy = [0, 1].map(() => engine.chat({ ...chat('Tell me about the mountains.'), maxTokens: 200, sampling: { ...sampling, ignoreEos: true } }));
+    const texts = busy.map((one) => one[Symbol.asyncIterator]());
+    await Promise.all(texts.map(async (text) => await text.next()));
+    const [restored, ...ends] = await Promise.all([engine.restoreState(path), ...busy.map(async ({ finished }) => (await finished).finishReason)]);
+    t.strictSame(ends, ['length', 'length']);
+    t.ok(restored.tokens > 0);
+  }, { parallel: 2 });
 });
 
 t.test('an unusable state is refused with its reason and changes nothing', async (t) => {
