@@ -48,7 +48,7 @@ export const chat = command({
   summary: 'Chat with a model on the terminal',
   details: [
     'Without <model>, it uses the model of the newest saved chat, else the only one in the store. If there are several, a terminal shows a list.',
-    'If one of your running servers has the model loaded, that server answers, unless --local, --template or a setting that controls loading is given, as a flag, a variable or in the config file.',
+    'If one of your running servers has the model loaded, that server answers, unless --local, --template or a setting that controls loading (such as -c, -ngl or --threads) is given, as a flag, a variable or in the config file.',
     'Each turn is saved when it ends; /help lists the commands inside a chat. With -p, or if stdin is not a terminal, it answers once and exits.',
     'Such a single turn is saved only with --resume or --continue, which also determine the model if you name none.',
   ].join('\n'),

@@ -42,7 +42,7 @@ import { registerServer } from '../servers/registry.js';
 import { describePortInUse } from './port-owner.js';
 import { severalModels } from './several-models.js';
 import type { SeveralModels } from './several-models.js';
-import type { ServerRecord } from './state-file.js';
+import { onDemand, type ServerRecord } from './state-file.js';
 import { StderrLog } from './stderr-log.js';
 
 /** What a server serves; `open` starts it. */
@@ -123,7 +123,7 @@ function severalServing(models: SeveralModels, config: Config): Serving {
   const { maxModels, maxMemoryBytes } = config;
   const { catalogue, defaultsOf, files, preload, only, names, devices, defaultFailure, onWarning } = models;
   const others = files.chosen.length - preload.length;
-  const title = preload.length > 0 ? `${preload.join(', ')}${others > 0 ? ` and ${others} more on demand` : ''}` : 'models on demand';
+  const title = preload.length > 0 ? `${preload.join(', ')}${others > 0 ? ` and ${others} more on demand` : ''}` : onDemand;
   return {
     record: { name: only?.unlisted[0] ?? only?.id ?? '', path: only?.path ?? '', id: only?.id ?? title, names },
     title,

@@ -12,6 +12,9 @@ import { ownIdentity, readIdentity, sameProcess } from '../../system/process-ide
 import type { ProcessIdentity } from '../../system/process-identity.js';
 import { readLinkedFile } from '../../system/small-file.js';
 
+/** The title of a server that serves whatever this machine has. */
+export const onDemand = 'models on demand';
+
 export interface ServerRecord {
   identity: ProcessIdentity;
   state: 'starting' | 'running' | 'stopping';

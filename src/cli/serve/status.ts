@@ -11,7 +11,7 @@ import { recuaVersion } from '../commands/version.js';
 import { askHealth } from './health.js';
 import type { Health } from './health.js';
 import { lastLines } from './log-lines.js';
-import { readRecord, recordLock } from './state-file.js';
+import { onDemand, readRecord, recordLock } from './state-file.js';
 import type { ServePlaces, ServerRecord } from './state-file.js';
 
 export type ServerState = 'stopped' | 'starting' | 'running' | 'stopping' | 'crashed';
@@ -100,7 +100,7 @@ function asText({ state, record, alive, health }: Status): string {
   if (record) {
     if (alive) rows.push(['PID', String(record.identity.pid)]);
     rows.push(['Address', record.url === '' ? 'none yet' : record.url]);
-    rows.push(['Model', record.model.path === '' ? record.model.id : `${record.model.id} (${record.model.path})`]);
+    rows.push(['Model', record.model.id === onDemand ? 'all of this machine, loaded on demand' : record.model.path === '' ? record.model.id : `${record.model.id} (${record.model.path})`]);
     if (health && health.models.length > 0) rows.push(['Loaded', loadedText(health)]);
     if (alive && record.offload) rows.push(['Device', offloadText(record.offload)]);
     if (alive && record.contextSize !== undefined) rows.push(['Context', `${record.contextSize} tokens`]);

@@ -124,6 +124,7 @@ t.test('serve start works without a model, with several, and with a models file'
   t.match(await home.serve('start', ...small), { code: 0, stderr: /^Starting the server …\nRecua serves models on demand at http/ });
   t.strictSame(await states(), ['builtin unloaded']);
   t.match(await home.serve('start', ...small), { code: 0, stderr: /^Already running: models on demand/ });
+  t.match(await home.serve('status'), { stdout: /^Model +all of this machine, loaded on demand$/m });
   t.match(await home.serve('start', copy, 'builtin', ...small), { code: 1, stderr: new RegExp(`already running \\(.* with models on demand\\. recua serve restart ${copy} builtin changes that`) });
 
   t.match(await home.serve('restart', copy, 'builtin'), { code: 0, stderr: /Stopped[^]*Recua serves copy, builtin at/ });
