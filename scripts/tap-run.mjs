@@ -13,7 +13,7 @@ import t, { Base } from 'tap';
 import Reporter from './tap-reporter.mjs';
 
 /** Tests load models and start servers; how long that takes is not part of the test. */
-const timeoutSeconds = 600;
+const timeoutSeconds = 1_200;
 const running = new Set();
 
 /** A test file in its own process. */

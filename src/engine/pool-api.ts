@@ -50,6 +50,8 @@ export interface PoolModel {
    * reads the file that exists then.
    */
   readonly fileChange?: FileChange | undefined;
+  /** Its last load failed, or its process died for good: it is only tried again. */
+  readonly hasFailed?: boolean;
   /** Never unloaded for another model. */
   readonly pinned: boolean;
   /** Requests that hold it or wait for it. */

@@ -316,8 +316,9 @@ export interface SavedState {
   /** Tokens whose KV it covers; 0 if there was nothing to save, or the file cannot be used here. */
   tokens: number;
   sizeBytes: number;
-  /** Why the file was not restored, as a sentence. */
+  /** Why the file was not restored, as a sentence. `isBusy`: every sequence runs now. */
   reason?: string;
+  isBusy?: boolean;
 }
 
 /** A snapshot for /health and logs. */

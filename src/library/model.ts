@@ -259,7 +259,7 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
   /**
    * Restores the KV cache that `saveState` wrote: prompts that begin with its tokens reuse them.
    * Resolves with 0 tokens and a `reason` if the file comes from another model, other settings or
-   * another version, or is damaged or longer than the context. Waits for a free sequence.
+   * another version, is damaged or longer than the context, or if every sequence is busy.
    *
    * @throws RecuaError (as a rejection) `file_unreadable` if the file is missing or cannot be read,
    *   or if the first such call finds the model's file changed; `chat_unsupported` for a model that

@@ -80,6 +80,8 @@ export interface AppOptions {
   shelf?: ModelShelf | undefined;
   /** If absent, the server does not show the chats that `recua chat` saved. */
   savedChats?: SavedChats | undefined;
+  /** Until then, a model that loads does not make the server ready. */
+  isStarting?: (() => boolean) | undefined;
 }
 
 /** Comparing a path with all routes takes a millisecond at this length. */
@@ -96,7 +98,7 @@ export function createApp(options: AppOptions): Express {
   const app = express();
   const kept = new KeptFolder(options.keepIn);
   const gateway: Gateway = {
-    pool, config, defaultsOf, clientOf, ...ofKey(pool), hasKey: (name) => !keys.areAsked || keys.named(name, Date.now()) !== undefined, traffic, live: new LiveChats(), running: new RunningAnswers(), log, kept, inner: new Inner(app), shelf: options.shelf, savedChats: options.savedChats,
+    pool, config, defaultsOf, clientOf, ...ofKey(pool), hasKey: (name) => !keys.areAsked || keys.named(name, Date.now()) !== undefined, traffic, live: new LiveChats(), running: new RunningAnswers(), log, kept, inner: new Inner(app), shelf: options.shelf, savedChats: options.savedChats, isStarting: options.isStarting ?? (() => false),
   };
   const usage = new TokenUsage(async () => join(await kept.of('keys'), 'tokens.json'), (text) => log('warn', text));
   options.atEnd?.(() => usage.close());
@@ -204,7 +206,7 @@ export function describeApi(): ReturnType<typeof describe> {
   // Never used.
   const pool = {} as ModelPool;
   const gateway: Gateway = {
-    pool, config, clientOf, ...ofKey(pool), hasKey: () => false, defaultsOf: () => ({ temperature, maxTokens }), traffic: new Traffic(), live: new LiveChats(), running: new RunningAnswers(), log: () => undefined, kept: new KeptFolder(), inner: new Inner(app), shelf: undefined, savedChats: undefined,
+    pool, config, clientOf, ...ofKey(pool), hasKey: () => false, defaultsOf: () => ({ temperature, maxTokens }), traffic: new Traffic(), live: new LiveChats(), running: new RunningAnswers(), log: () => undefined, kept: new KeptFolder(), inner: new Inner(app), shelf: undefined, savedChats: undefined, isStarting: () => false,
   };
   return describe(routesOf(gateway, () => undefined).flatMap(({ routes }) => routes));
 }

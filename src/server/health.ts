@@ -61,21 +61,17 @@ export const live: RequestHandler = (_req: Request, res: Response) => {
 };
 
 /** 200 exactly when a balancer should send requests here. */
-export function ready({ pool, traffic }: Gateway): RequestHandler {
-  // Models that take turns are loaded again and again, and requests wait meanwhile.
-  let wasReady = false;
+export function ready({ pool, traffic, isStarting }: Gateway): RequestHandler {
   return async (_req: Request, res: Response) => {
     traffic.probers.note(`${res.req.socket.remoteAddress ?? ''} ${res.req.get('user-agent') ?? ''}`);
     const isStopping = traffic.draining || traffic.probers.isLeaving;
     const models = isStopping ? [] : await pool.list();
     const states = models.map((model) => tellableState(model, res));
-    wasReady ||= models.some(({ loads }) => loads > 0);
     res.set('Cache-Control', 'no-store');
     // Models that are not loaded count, since the first request for one loads it.
-    if (states.some(({ state }) => canServe(state, pool.sole !== undefined) || (state === 'loading' && wasReady && !pool.sole))) {
-      wasReady = true;
-      return void res.json({ status: 'ready' });
-    }
+    // Models that take turns are loaded again and again, and requests wait meanwhile.
+    const comes = ({ state: { state }, hasFailed }: PoolModel): boolean => state === 'loading' && !pool.sole && !isStarting() && !hasFailed;
+    if (models.some((model) => canServe(model.state.state, pool.sole !== undefined) || comes(model))) return void res.json({ status: 'ready' });
     const refuse = (status: string, error: RecuaError): void => void res.status(503).set(errorHeaders(error)).json({ status, ...errorBody(error) });
     const failed = states.find((state) => state.state === 'failed');
     if (isStopping || (pool.sole && pool.sole.state.state === 'closed')) refuse('stopping', stopping());

@@ -1,4 +1,5 @@
 // How much memory this machine has. Used by commands that say what fits, and by the page.
+import { existsSync } from 'node:fs';
 import { freemem, totalmem } from 'node:os';
 
 export interface MachineMemory {
@@ -9,14 +10,8 @@ export interface MachineMemory {
   countsCache: boolean;
 }
 
-/**
- * Memory free now, as the system estimates it. Without /proc the system reports 0, and nothing is
- * known: then it is all of the machine's.
- */
-export function unusedBytes(): number {
-  const known = [process.availableMemory?.() ?? 0, freemem()].filter((bytes) => bytes > 0);
-  return known.length > 0 ? Math.min(...known) : totalmem();
-}
+/** Without /proc, Node.js gives 0 for the available memory. */
+const tellsAvailable = process.platform !== 'linux' || existsSync('/proc/meminfo');
 
 /** The machine's memory, or a container's limit if that is lower. */
 export function machineMemory(): MachineMemory {
@@ -25,7 +20,7 @@ export function machineMemory(): MachineMemory {
   const totalBytes = limit > 0 ? Math.min(limit, totalmem()) : totalmem();
   return {
     totalBytes,
-    availableBytes: Math.min(unusedBytes(), totalBytes),
+    availableBytes: Math.min(tellsAvailable ? process.availableMemory?.() ?? Infinity : Infinity, freemem(), totalBytes),
     countsCache: process.platform !== 'darwin',
   };
 }

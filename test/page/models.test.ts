@@ -49,7 +49,7 @@ t.test('models are searched for, pulled with progress, paused, and deleted after
   const { url } = await startApp(t, {}, new FakeEngine(), { shelf });
   const { page, complaints } = await openPage(t, 'chromium', `${url}/#/models`);
   const table = page.getByRole('region', { name: 'Models of this server' });
-  t.match(await table.getByRole('row').nth(1).innerText(), /owner\/model pinned\s+loaded[^]*\s1\.0K\s/);
+  t.match(await table.getByRole('row').nth(1).innerText(), /owner\/model\s+loaded[^]*\s1\.0K\s/);
 
   await page.getByText('This server serves only owner/model.').waitFor();
   const field = page.getByRole('searchbox', { name: 'Get a model from the hub' });

@@ -10,6 +10,7 @@ interface Entry {
   engine: FakeEngine;
   state: ModelState;
   leases: number;
+  hasFailed?: boolean;
   waiting: ((error?: RecuaError) => void)[];
 }
 
@@ -117,9 +118,9 @@ export class FakePool implements ModelPool {
     return entry;
   }
 
-  #shown({ id, aliases, engine, state, leases, waiting }: Entry): PoolModel {
+  #shown({ id, aliases, engine, state, leases, waiting, hasFailed = false }: Entry): PoolModel {
     return {
-      id, aliases, createdSeconds: 7, state, known: state.state === 'loaded' ? description : undefined, pinned: false, leases,
+      id, aliases, createdSeconds: 7, state, hasFailed, known: state.state === 'loaded' ? description : undefined, pinned: false, leases,
       activity: { running: engine.running.size, waiting: waiting.length, tokensPerSecond: engine.tokensPerSecond, kv: undefined },
       expiresMs: state.state === 'loaded' ? 1_700_000_000_500 : undefined, sizeBytes: 4_000, loads: state.state === 'loaded' ? 1 : 0, crashes: engine.crashes, pid: undefined,
     };

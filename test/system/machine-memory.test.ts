@@ -1,6 +1,6 @@
 import t from 'tap';
 import { spawnSync } from 'node:child_process';
-import { machineMemory, unusedBytes } from '#recua/system/machine-memory.js';
+import { machineMemory } from '#recua/system/machine-memory.js';
 
 const hidden = ['unshare', '--mount', 'sh', '-c', 'mount -t tmpfs none /proc && exec "$@"', 'sh'] as const;
 const cannot = process.platform !== 'linux' ? 'only on Linux'
@@ -9,7 +9,6 @@ const cannot = process.platform !== 'linux' ? 'only on Linux'
 t.test('the memory that is available is part of that of the machine', (t) => {
   const { totalBytes, availableBytes } = machineMemory();
   t.ok(availableBytes > 0 && availableBytes <= totalBytes);
-  t.ok(unusedBytes() > 0);
   t.end();
 });
 

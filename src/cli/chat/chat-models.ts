@@ -51,9 +51,9 @@ export class ChatModels {
   }
 
   /** Finds and reads a model, which shows that its name and its file are valid. */
-  async read(asked: string): Promise<ChatModel> {
+  async read(asked: string, own: boolean, signal: AbortSignal, quiet = true): Promise<ChatModel> {
     const { config, choosesContext } = this.#settings;
-    const { name, model, file } = await findAndRead(asked);
+    const { name, model, file } = await findAndRead(asked, { own: this.#options(own).own, signal, quiet });
     await markUsed(model);
     const whole = makeConfig({ ...config, parallel: 1, model: model.path });
     const context = choosesContext ? chooseContext(file, whole) : undefined;
@@ -81,7 +81,7 @@ export class ChatModels {
    * any server that has it loaded. Resolves to undefined if that model already answers.
    */
   async switchTo(name: string, own: boolean, signal: AbortSignal): Promise<Answerer | undefined> {
-    const model = await this.read(name);
+    const model = await this.read(name, own, signal);
     const before = this.current;
     if (model.path === this.#path && !this.#isGone) return undefined;
     const there = this.#isGone || this.#options(own).own ? undefined : await loadBy(before, model, signal);
@@ -101,7 +101,7 @@ export class ChatModels {
   async ensure(own: boolean, signal: AbortSignal): Promise<Answerer | undefined> {
     const { name, url } = this.current;
     if (!this.#isGone && !(own && url !== undefined)) return undefined;
-    const model = await this.read(name);
+    const model = await this.read(name, own, signal);
     return await this.#replace(model, await openAnswerer(model, this.#options(own), signal));
   }
 
@@ -132,7 +132,7 @@ export class ChatModels {
     this.#isGone = true;
     try {
       // Read again: with the old model's memory free, the context may be larger.
-      const roomy = await this.read(model.name);
+      const roomy = await this.read(model.name, own, signal);
       return await this.#replace(roomy, await openAnswerer(roomy, this.#options(own), signal));
     } catch (thrown) {
       // Bring the old model back at once. If that fails, the next message tries again.

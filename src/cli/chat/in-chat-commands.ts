@@ -141,7 +141,7 @@ const commands: readonly InChatCommand[] = [
       if (operand !== '') {
         await chat.switchModel(operand).catch((thrown: unknown) => {
           const error = RecuaError.from(thrown);
-          throw error.code === 'model_not_found' ? new RecuaError(error.code, `${error.message}; the models that are here: /model`, { details: error.details, cause: thrown }) : error;
+          throw error.code === 'model_not_found' ? new RecuaError(error.code, `${error.message}\n/model lists the models that are here.`, { details: error.details, cause: thrown }) : error;
         });
       }
       const { id, url, contextSize } = chat.models.current;

@@ -103,8 +103,8 @@ export const chat = command({
       config: await engineConfig(values), choosesContext: !given.has('contextSize'),
       open: { own: asksForOwnEngine(values, given), quiet: values.quiet, chats: true, settings: { log, logLevel: held.logLevel, stateFolder: saves ? places.sessions : undefined } },
     });
-    const model = await models.read(name);
     const stop = watchSignals();
+    const model = await models.read(name, false, stop.signal, values.quiet);
     const prompt = single ? await readPrompt(values.prompt, textRoom(model.file, model.config.contextSize), stop.signal) : '';
     const keeper = new SessionKeeper(places.sessions, saves);
     try {

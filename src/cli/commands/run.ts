@@ -43,10 +43,11 @@ export const run = command({
     if (words.length > 0 && values.prompt !== '') throw misuse('Expected the prompt after the model or with -p, got both.');
     const asked = words.length > 0 ? words.join(' ') : values.prompt;
     const constraint = await readConstraint(values);
-    const { model, file } = await findAndRead(name);
+    const stop = watchSignals();
+    const own = asksForOwnEngine(values, given);
+    const { model, file } = await findAndRead(name, { own, signal: stop.signal, quiet: values.quiet });
     await markUsed(model);
     const config = makeConfig({ ...await engineConfig(values), parallel: 1, model: model.path });
-    const stop = watchSignals();
     const prompt = await readPrompt(asked, textRoom(file, config.contextSize), stop.signal, 'in quotes after the model, with -p <text>', ` To chat: recua chat ${shellWord(name)}`);
     const request = makeRequest([
       ...(values.system === '' ? [] : [{ role: 'system' as const, content: values.system }]),
@@ -56,7 +57,7 @@ export const run = command({
     const read = { name, id: model.id, path: model.path, file, config };
     let answerer: Answerer | undefined;
     try {
-      answerer = await openAnswerer(read, { own: asksForOwnEngine(values, given), quiet: values.quiet, chats: false, settings: held }, stop.signal);
+      answerer = await openAnswerer(read, { own, quiet: values.quiet, chats: false, settings: held }, stop.signal);
       sayServer(answerer, values.quiet);
       const answer = await answerOnce(answerer, request, values, stop.signal);
       if (values.json) await printJson(answer);

@@ -192,7 +192,8 @@ export async function serve(serving: Serving, config: Config, output: Output, up
     // Loaded on demand: Express alone costs a third of the start of any other command.
     const { listen } = await import('../../server/listen.js');
     const ownKey = config.apiKey === '' && config.apiKeyFile === '' ? undefined : randomBytes(24).toString('base64url');
-    const server = await listen({ pool, config, log, ownKey, keyFile, keepIn: findPlaces().state, shelf: modelShelf(files), savedChats: config.uiSessions ? savedChats(findPlaces().sessions) : undefined, ...(defaultsOf ? { defaultsOf } : {}) }).catch(async (thrown: unknown) => {
+    let isStarting = true;
+    const server = await listen({ pool, isStarting: () => isStarting, config, log, ownKey, keyFile, keepIn: findPlaces().state, shelf: modelShelf(files), savedChats: config.uiSessions ? savedChats(findPlaces().sessions) : undefined, ...(defaultsOf ? { defaultsOf } : {}) }).catch(async (thrown: unknown) => {
       const error = RecuaError.from(thrown);
       throw error.code === 'port_in_use' && socketPath(config.host) === undefined ? await describePortInUse(error, config.host, config.port) : error;
     });
@@ -210,7 +211,7 @@ export async function serve(serving: Serving, config: Config, output: Output, up
     try {
       await entered;
       await update({ url, port, certificate: server.certificate() });
-      const loaded = await Promise.race([load().then((model) => ({ model })), aborted(stopped)]);
+      const loaded = await Promise.race([load().finally(() => { isStarting = false; }).then((model) => ({ model })), aborted(stopped)]);
       if (loaded) {
         await update({ state: 'running', ...(loaded.model ? { offload: loaded.model.offload, contextSize: loaded.model.contextSize } : {}) });
         if (socketPath(config.host) === undefined && !isLoopback(config.host) && ownKey === undefined) tell(`Warning: anyone who can reach ${config.host} port ${port} can use this server, because it requires no key (--api-key).`);

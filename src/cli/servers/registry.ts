@@ -33,9 +33,8 @@ export interface RunningServer {
 type Registered = Pick<RunningServer, 'url' | 'key' | 'certificate' | 'managed' | 'files'> & { startedAt?: string };
 
 const longestRecordBytes = 65_536;
-/** A record with so many paths of this length still fits. */
-const mostFiles = 50;
-const longestFile = 500;
+/** Of the paths, so that all of a record fits. */
+const mostPathBytes = 32_768;
 
 /**
  * Registers this process as a server at an address. Returns a function that removes the entry; the
@@ -45,7 +44,7 @@ const longestFile = 500;
 export async function registerServer({ url, key, certificate, managed, files = [], startedAt = new Date().toISOString() }: Registered, places: Places = findPlaces()): Promise<() => void> {
   const folder = folderOf(places);
   const identity = await ownIdentity();
-  const record = { identity, url, ...(key === undefined ? {} : { key }), ...(certificate === undefined ? {} : { certificate }), managed, startedAt, files: files.filter(({ length }) => length <= longestFile).slice(0, mostFiles) };
+  const record = { identity, url, ...(key === undefined ? {} : { key }), ...(certificate === undefined ? {} : { certificate }), managed, startedAt, files: firstOf(files) };
   await createFolder(folder, 0o700);
   // Two containers that share a state folder may both have a process with this pid.
   const path = join(folder, `${identity.pid}-${randomBytes(4).toString('hex')}.json`);
@@ -60,6 +59,11 @@ export async function registerServer({ url, key, certificate, managed, files = [
   // A second Ctrl-C exits at once.
   process.on('exit', unregister);
   return unregister;
+}
+
+function firstOf(files: readonly string[]): string[] {
+  let bytes = 0;
+  return files.filter((file) => (bytes += Buffer.byteLength(JSON.stringify(file)) + 8) <= mostPathBytes);
 }
 
 /** The living servers: the managed one first, then the newest first. */

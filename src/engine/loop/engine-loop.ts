@@ -25,7 +25,7 @@ import type { Sequence } from '../planning/sequence.js';
 import { StepCosts } from '../planning/step-costs.js';
 import { SleepFiles } from './sleep-files.js';
 import { scored, StepBatch } from './step-batch.js';
-import { Jobs, StateKeeper, type BetweenSteps } from './state-keeper.js';
+import { StateKeeper, type BetweenSteps } from './state-keeper.js';
 import { TextWork } from './text-work.js';
 import { Vitals } from './vitals.js';
 import { WaitingQueue } from './waiting-queue.js';
@@ -48,7 +48,7 @@ export class EngineLoop {
   readonly #requests = new Map<Sequence, Generation>();
   readonly #waiting: WaitingQueue;
   /** KV work to do between two steps, and the requests that may still add some. */
-  readonly #jobs = new Jobs();
+  readonly #jobs: (() => Promise<void>)[] = [];
   readonly #keeping = new Set<number>();
   readonly #questions: Questions;
   readonly #keeper: StateKeeper;
@@ -94,7 +94,7 @@ export class EngineLoop {
     }
     const busy = (): boolean => !this.#sleep?.reading && (this.#inFlight || this.#waiting.length + this.#running.length + this.#jobs.length > 0);
     this.vitals = new Vitals(loaded, busy, () => this.#embeddings?.work, (job) => {
-      this.#jobs.add(job);
+      this.#jobs.push(job);
       this.#stir();
     });
     this.ended = context ? this.#run(context) : Promise.resolve();
@@ -129,8 +129,8 @@ export class EngineLoop {
   keep(id: number, work: (keeper: StateKeeper, context: NativeContext, betweenSteps: BetweenSteps) => Promise<SavedState>): void {
     const { context } = this.#loaded;
     if (this.#closing || !context) return this.#fail(id, this.#closing ? shuttingDown() : new RecuaError('chat_unsupported', 'This model only embeds; it keeps no state.'));
-    const betweenSteps: BetweenSteps = (job, needsSlot) => new Promise((resolve, reject) => {
-      this.#jobs.add(() => this.vitals.unhurried(job()).then(resolve, reject), needsSlot);
+    const betweenSteps: BetweenSteps = (job) => new Promise((resolve, reject) => {
+      this.#jobs.push(() => this.vitals.unhurried(job()).then(resolve, reject));
       this.#stir();
     });
     this.#keeping.add(id);
@@ -216,7 +216,7 @@ export class EngineLoop {
     await this.#sleep?.open(context.contextSize);
     for (;;) {
       await this.#retire(context);
-      await this.#jobs.run(this.#cache.freeSlots > 0);
+      for (const job of this.#jobs.splice(0)) await job();
       const present = [...this.#waiting.sequences, ...this.#running]; // gathered before prompts are read with nothing beside them
       if (present.length > 0 && !isStreaming(present)) await this.#arrivals.gather(this.#costs.known && unread(present) > 0 ? this.#costs.passMs : 0, context.sequences - present.length);
       if (this.#waiting.length > 0) {

@@ -1,6 +1,5 @@
 // Saves the KV of idle sequences to a file, restores it, or drops it. Calls that touch the context
 // run between two steps; files are written from stashes and read into them while steps run.
-import { copyFile, open, rename, rm } from 'node:fs/promises';
 import type { NativeContext } from '../../addon/addon.js';
 import { RecuaError } from '../../errors.js';
 import type { LoadedModel } from './loaded.js';
@@ -12,32 +11,8 @@ import { discard } from './sleep-files.js';
 
 const nothing: SavedState = { tokens: 0, sizeBytes: 0 };
 
-/**
- * Runs a job when nothing else touches the context; if `needsSlot`, only once a sequence is free.
- */
-export type BetweenSteps = <T>(job: () => Promise<T>, needsSlot?: boolean) => Promise<T>;
-
-type Job = () => Promise<void>;
-
-/** Jobs to do between two steps. */
-export class Jobs {
-  #ready: Job[] = [];
-  #forSlot: Job[] = [];
-
-  /** Those that wait for nothing but the step. */
-  get length(): number {
-    return this.#ready.length;
-  }
-
-  add(job: Job, needsSlot = false): void {
-    (needsSlot ? this.#forSlot : this.#ready).push(job);
-  }
-
-  async run(hasFreeSlot: boolean): Promise<void> {
-    if (hasFreeSlot) this.#ready.push(...this.#forSlot.splice(0));
-    for (const job of this.#ready.splice(0)) await job();
-  }
-}
+/** Runs a job when nothing else touches the context. */
+export type BetweenSteps = <T>(job: () => Promise<T>) => Promise<T>;
 
 export class StateKeeper {
   readonly #loaded: LoadedModel;
@@ -49,14 +24,13 @@ export class StateKeeper {
     this.#cache = cache;
   }
 
-  /** Saves the most recently used sequence; if there is none, what the last process kept last. */
+  /** Saves the most recently used sequence. */
   async save(context: NativeContext, betweenSteps: BetweenSteps, path: string): Promise<SavedState> {
     const taken = await betweenSteps(async () => {
       const slot = this.#cache.latestFree();
       return slot < 0 ? undefined : { tokens: this.#cache.tokensOf(slot), stash: await context.stashSequence(slot) };
     });
-    if (!taken) return await this.#copyKept(path);
-    if (taken.stash.id === 0) return nothing;
+    if (!taken || taken.stash.id === 0) return nothing;
     const { tokens, stash: { id, sizeBytes } } = taken;
     try {
       const fingerprint = await this.identify();
@@ -69,25 +43,6 @@ export class StateKeeper {
     }
   }
 
-  /** The files of a process that slept are saved states, too. */
-  async #copyKept(path: string): Promise<SavedState> {
-    const kept = this.#cache.pool.entries.findLast(({ file }) => file !== undefined);
-    if (!kept) return nothing;
-    const copy = `${path}.copy`;
-    try {
-      await copyFile(kept.file!, copy);
-      const file = await open(copy, 'r+');
-      const { size } = await file.stat();
-      await file.sync().finally(() => file.close());
-      await rename(copy, path);
-      return { tokens: kept.tokens.length, sizeBytes: size };
-    } catch (thrown) {
-      await rm(copy, { force: true });
-      throw unwritten(path, thrown);
-    }
-  }
-
-  /** Waits for a free sequence. */
   async restore(context: NativeContext, betweenSteps: BetweenSteps, path: string): Promise<SavedState> {
     let stash = 0;
     try {
@@ -98,13 +53,14 @@ export class StateKeeper {
         return (offset, from) => context.writeStash(stash, offset, from);
       });
       if (typeof read === 'string') return { ...nothing, reason: `${read}.` };
-      return await betweenSteps(() => this.#bringBack(context, path, stash, read), true);
+      return await betweenSteps(() => this.#bringBack(context, path, stash, read));
     } finally {
       if (stash > 0) await context.dropStash(stash);
     }
   }
 
   async #bringBack(context: NativeContext, path: string, stash: number, { tokens, sizeBytes, chat }: ReadState): Promise<SavedState> {
+    if (this.#cache.freeSlots === 0) return { ...nothing, reason: 'All sequences are busy.', isBusy: true };
     const slot = this.#cache.cheapestFree();
     await this.#empty(context, slot);
     if (!(await context.unstashSequence(stash, slot, tokens.length))) {

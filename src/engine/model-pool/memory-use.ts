@@ -1,7 +1,7 @@
 // Memory available for models, and memory taken by an engine process. Used by pool.
 import { readFileSync } from 'node:fs';
+import { freemem } from 'node:os';
 import { dirname, join } from 'node:path';
-import { unusedBytes } from '../../system/machine-memory.js';
 
 /** Left for the rest of the machine. */
 const leastReserveBytes = 512 * 2 ** 20;
@@ -15,12 +15,12 @@ const groupsFolder = '/sys/fs/cgroup';
 export function freeBytes(): number | undefined {
   if (process.platform === 'darwin') return undefined;
   const own = /^0::(.*)$/m.exec(textOf('/proc/self/cgroup'))?.[1];
-  return Math.min(unusedBytes(), own === undefined ? Infinity : leftInGroup(join(groupsFolder, own)));
+  return Math.min(freemem(), own === undefined ? Infinity : leftInGroup(join(groupsFolder, own)));
 }
 
 /** Default budget for models: the memory free now, less a reserve. */
 export function memoryForModels(): { bytes: number; reserveBytes: number } {
-  const free = freeBytes() ?? unusedBytes();
+  const free = freeBytes() ?? Math.min(process.availableMemory?.() ?? Infinity, freemem());
   const reserveBytes = Math.max(leastReserveBytes, free * reserveShare);
   return { bytes: Math.max(0, free - reserveBytes), reserveBytes };
 }

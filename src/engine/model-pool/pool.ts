@@ -369,7 +369,7 @@ class EnginePool implements ModelPool {
     const expiresMs = entry?.expiresMs;
     return {
       id, aliases, createdSeconds, state: served ? this.#state(served) : withoutPlan(model), known: served?.knownOf(model), fileChange: served?.engine && served.fileChange,
-      pinned: entry?.plan.pinned ?? false, leases: entry ? entry.leases.size + entry.waiting.length : 0,
+      hasFailed: entry?.failure !== undefined, pinned: entry?.plan.pinned ?? false, leases: entry ? entry.leases.size + entry.waiting.length : 0,
       activity: activityOf(served?.engine, entry?.waiting.length),
       expiresMs: expiresMs === undefined ? undefined : Date.now() + expiresMs - performance.now(),
       sizeBytes: entry?.need['memory'] ?? 0, loads: served?.loads ?? 0, crashes: served?.crashes ?? 0, pid: served?.engine?.pid,

@@ -26,6 +26,8 @@ export interface Gateway {
   /** Defaults for fields that requests for this model leave out. */
   readonly defaultsOf: (id: string) => RequestDefaults;
   readonly traffic: Traffic;
+  /** The models that are loaded at the start are not there yet. */
+  readonly isStarting: () => boolean;
   /** The folder for data that outlives the server. */
   readonly kept: KeptFolder;
   /** Requests that the server makes to itself. */

@@ -142,7 +142,7 @@ export const operations = {
   slot: {
     id: 'changeSlot', topic: 'Server', summary: 'Save the KV cache of a conversation to a file, or restore it.',
     about: 'Needs a server with a folder for the files (`--slot-save-path`). `save` writes the idle conversation that was used last; after `restore`, a request that begins like it '
-      + 'continues it, in any slot; `restore` waits for a free sequence; `erase` drops all idle conversations. A file works with the same model, cache types and `--flash-attn`, even after a restart. It contains the conversation, so keep it private. '
+      + 'continues it, in any slot; `restore` needs a free sequence, else it gets a 429; `erase` drops all idle conversations. A file works with the same model, cache types and `--flash-attn`, even after a restart. It contains the conversation, so keep it private. '
       + 'To make room, remove files, not the folder: in its sandbox, a loaded model cannot use a folder that replaces the one it was loaded with.',
     params: { id: 'Number of the slot; no effect, with a warning.' }, query: { ...model, action: { type: 'string', enum: ['save', 'restore', 'erase'], description: 'What to do.', example: 'save' } }, body: slotBody,
     reply: { schema: object({ id_slot: told(integer, 'The slot number that the request named.'), 'filename?': text, 'n_saved?': told(integer, 'Tokens saved.'), 'n_written?': told(integer, 'Bytes written.'), 'n_restored?': told(integer, 'Tokens restored.'), 'n_read?': told(integer, 'Bytes read.'), 'timings?': mapOf({ type: 'number' }), warnings }) },

@@ -57,7 +57,8 @@ export function slotFiles({ poolFor, config, staysAnyway, traffic }: Gateway): R
       if (action === 'restore' && !found) throw new RecuaError('file_not_found', `There is no saved state ${JSON.stringify(filename)}.`, { param: 'filename' });
       const shown = (text: string): string => text.replaceAll(path, filename!);
       const work = action === 'save' ? saveTo(path, lease.engine) : lease.engine.restoreState(path);
-      const { tokens, sizeBytes, reason } = await untilAborted(work, signal).catch((thrown: unknown) => { throw asShown(thrown, shown); });
+      const { tokens, sizeBytes, reason, isBusy } = await untilAborted(work, signal).catch((thrown: unknown) => { throw asShown(thrown, shown); });
+      if (isBusy) throw new RecuaError('queue_full', 'All sequences are busy, so that there is no room for the saved state; try again in a moment.');
       if (reason !== undefined) throw new RecuaError('invalid_value', `The state cannot be restored: ${shown(reason)}`, { param: 'filename' });
       // Else a client that restores the file later would get what an older request saved.
       if (action === 'save' && tokens === 0) warnings.push(`Nothing was saved: there is no idle conversation. ${found ? 'The file of that name is as it was.' : 'There is no file of that name.'}`);

@@ -51,6 +51,7 @@ t.test('a name of a models file is found before its model was loaded', async (t)
   writeFileSync(models, JSON.stringify({ models: { quick: { model: 'builtin', aliases: ['fast'] } } }));
   const served = await serveHome(t, ['--models', models, '--parallel', '1'], home);
   const before = await served.requests();
+  t.match(await served.recua(['run', 'fast', ...story, '--local']), { code: 1, stderr: /The server http\S+ has a model of that name, fast, but has not loaded it: recua load fast/ });
   for (const name of ['fast', 'quick']) t.match(await served.recua(['run', name, ...story, '-n', '2']), { code: 0 });
   t.equal(await served.requests(), before + 2);
 });

@@ -33,7 +33,7 @@ for (const hasRoom of [true, false]) {
     const twin = join(folder, 'twin.gguf');
     copyFileSync(builtinPath, twin);
     const models = open(t, hasRoom);
-    const first = await models.open(await models.read('builtin'), true, signal);
+    const first = await models.open(await models.read('builtin', true, signal), true, signal);
     await t.rejects(models.switchTo(join(folder, 'bad.gguf'), true, signal), { code: 'model_unusable' });
     t.equal(models.current.name, 'builtin');
     t.equal(models.current === first, hasRoom, hasRoom ? 'the old one stayed' : 'the old one came back');
@@ -55,14 +55,14 @@ t.test('a cancelled switch leaves the old model', async (t) => {
   const twin = join(t.testdir(), 'twin.gguf');
   copyFileSync(builtinPath, twin);
   const models = open(t, false);
-  await models.open(await models.read('builtin'), true, signal);
+  await models.open(await models.read('builtin', true, signal), true, signal);
   await t.rejects(models.switchTo(twin, true, AbortSignal.abort()), { code: 'cancelled' });
   t.equal(await answerOf(models.current), 'Yes.');
 });
 
 t.test('an engine that is gone for good is replaced before the next turn', async (t) => {
   const models = open(t, true);
-  const first = await models.open(await models.read('builtin'), true, signal);
+  const first = await models.open(await models.read('builtin', true, signal), true, signal);
   t.equal(await models.ensure(true, signal), undefined);
   models.lose();
   const next = await models.ensure(false, signal);
@@ -85,7 +85,7 @@ t.test('a saved chat keeps the name of a model of the store, also beside a folde
     else process.env['HUB_HOME'] = hub;
   });
   const models = open(t, true);
-  const kept = async (name: string) => (await models.read(name)).name;
+  const kept = async (name: string) => (await models.read(name, true, new AbortController().signal)).name;
   t.equal(await kept('a/b'), 'a/b');
   t.equal(await kept('builtin'), 'builtin');
   t.equal(await kept('a/b.gguf'), join(folder, 'a', 'b.gguf'));

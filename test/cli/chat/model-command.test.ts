@@ -34,7 +34,7 @@ t.test('/model switches to another model, and a failed switch leaves the old one
   await chat.prompt();
   t.match(await chat.say('/model'), /^builtin answers\. The context holds 4096 tokens\.\nModels: local\/tiny, builtin, tiny\.$/m);
   await chat.say('First');
-  t.match(await chat.say('/model tinny'), /There is no model tinny[^]*Did you mean tiny\?[^]*\/model\s+alone\s+lists\s+the\s+models\./);
+  t.match(await chat.say('/model tinny'), /There is no model tinny[^]*Did you mean tiny\?[^]*\/model\s+lists\s+the\s+models\s+that\s+are\s+here\./);
   t.match(await chat.say(`/model ${damaged}`), /recua: .*damaged\.gguf/);
   t.match(await chat.say('/model builtin'), /builtin answers now\./, 'it does already');
   await chat.say('Second');

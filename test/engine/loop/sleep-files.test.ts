@@ -104,30 +104,6 @@ t.test('several conversations wake at once, beside a new one; the others stay as
   t.ok(usage.cachedTokens > usage.promptTokens / 2, 'and is found after another process, and after one who gave up');
 });
 
-t.test('saveState() of a process that has run nothing yet saves what the last one kept', async (t) => {
-  const sleep = place(t.testdir());
-  const said: Said = [];
-  await live(sleep, (engine) => turn(engine, said, questions[0]!));
-  const path = join(t.testdirName, 'saved');
-  const stateFolder = t.testdirName;
-  const work = async (place: SleepPlace, use: (engine: Engine) => Promise<void>) => {
-    const engine = startEngine({ ...options, modelPath: builtinPath, contextSize: 0, sleep: place }, { stateFolder });
-    await engine.ready();
-    await use(engine).finally(() => engine.close(0));
-  };
-  await work(sleep, async (engine) => {
-    const { tokens, sizeBytes } = await engine.saveState(path);
-    t.ok(tokens > 20);
-    t.equal(sizeBytes, statSync(path).size);
-    t.equal(statSync(path).mode & 0o777, 0o600);
-  });
-  await work(place(join(t.testdirName, 'other')), async (engine) => {
-    t.ok((await engine.restoreState(path)).tokens > 20);
-    const { usage } = await turn(engine, said, questions[1]!);
-    t.ok(usage.cachedTokens > usage.promptTokens / 2);
-  });
-});
-
 t.test('close() without sleep writes nothing, and forget() forgets files', async (t) => {
   const sleep = place(t.testdir());
   const said: Said = [];

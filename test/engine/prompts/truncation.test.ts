@@ -64,15 +64,15 @@ t.test('at most a quarter of the context is reserved for a long answer', async (
 t.test('an answer says what was left out; a request that does not ask for truncation is refused', async (t) => {
   const open = await openEngine({}, { contextSize: 200 });
   const messages = JSON.stringify([system, ...Array.from({ length: 8 }, (_, i) => (i % 2 === 0 ? user('x'.repeat(30)) : assistant('y'.repeat(30)))), user('end')]);
-  for (const [truncation, advice] of [[{}, /\(--ctx-size\)\.$/], [{ truncation: 'disabled' }, /\. With "truncation": "auto" the oldest turns are dropped\.$/]] as const) {
+  for (const [truncation, advice] of [[{}, /\(--ctx-size, contextSize\)\.$/], [{ truncation: 'disabled' }, /\. With "truncation": "auto" the oldest turns are dropped\.$/]] as const) {
     t.match((await open.chat(chat('', { messages, ...truncation })).done).end, { kind: 'error', error: { code: 'context_length_exceeded', message: advice } });
   }
   const alone = await open.chat(chat('z'.repeat(300), { truncation: 'disabled' })).done;
-  t.match(alone.end, { kind: 'error', error: { message: /\(--ctx-size\)\.$/ } }, 'there is nothing to drop');
+  t.match(alone.end, { kind: 'error', error: { message: /\(--ctx-size, contextSize\)\.$/ } }, 'there is nothing to drop');
   const { end, content } = await open.chat(chat('', { messages, truncation: 'auto', constraint: say('good') })).done;
   t.equal(content, 'good');
   t.match(end, { kind: 'done', warnings: [/its oldest turns were left out: messages\[1\] to messages\[\d\] \(\d of 10 messages\)/] });
-  t.match((await open.chat(chat('z'.repeat(300), { truncation: 'auto' })).done).end, { kind: 'error', error: { code: 'context_length_exceeded', message: /\(--ctx-size\)\.$/ } });
+  t.match((await open.chat(chat('z'.repeat(300), { truncation: 'auto' })).done).end, { kind: 'error', error: { code: 'context_length_exceeded', message: /\(--ctx-size, contextSize\)\.$/ } });
   const short = await open.chat(chat('x', { truncation: 'auto', constraint: say('good') })).done;
   t.notOk(short.end.kind === 'done' && short.end.warnings, 'what fits is left alone');
   await open.engine.close();

@@ -42,6 +42,16 @@ t.test('a slot that one server saved and another restored is not evaluated again
   t.equal(await other.chat(), 0);
 });
 
+t.test('a restore while every sequence runs is to be tried again', async (t) => {
+  const folder = t.testdir({ 'a.bin': 'x' });
+  const engine = Object.assign(new FakeEngine(), { restoreState: async () => ({ tokens: 0, sizeBytes: 0, reason: 'All sequences are busy.', isBusy: true }) });
+  const { url } = await startApp(t, { slotSavePath: folder }, engine);
+  const response = await post(`${url}/slots/0?action=restore`, { filename: 'a.bin' });
+  t.equal(response.status, 429);
+  t.equal(response.headers.get('retry-after'), '1');
+  t.match(await response.json(), { error: { code: 'queue_full' } });
+});
+
 t.test('bad names, files and actions are refused', async (t) => {
   const folder = t.testdir({});
   const { act } = await start(t, folder);

@@ -1,5 +1,6 @@
 // Asks the balancer itself whether it accepts a configuration: `haproxy -c`, `nginx -t`.
 import { execFile } from 'node:child_process';
+import { lookup } from 'node:dns/promises';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -12,6 +13,14 @@ export type Balancer = 'haproxy' | 'nginx';
 /** Where distributions install the balancers; a user's PATH often lacks sbin. */
 const places = ['/usr/sbin', '/usr/local/sbin', '/opt/homebrew/bin'];
 const mostMs = 30_000;
+/** A replica's name or address in a configuration of nginx. */
+const serverName = /^ {2}server ([^\s:[\]]+):/gm;
+
+/** The names that this machine cannot look up. */
+async function unknownAmong(names: readonly string[]): Promise<string[]> {
+  const known = await Promise.all(names.map((name) => lookup(name).then(() => true, () => false)));
+  return names.filter((_, index) => !known[index]);
+}
 
 /**
  * Starts nothing and does not read the system's own configuration. `further`: folders to search
@@ -45,10 +54,10 @@ export async function check(balancer: Balancer, text: string, further: readonly 
     for (let config = text; ; await write(config)) {
       const result = await ask('nginx', ['-t', '-p', folder, '-e', 'stderr', '-c', whole]);
       if (result.outcome === 'good') return { outcome: 'good', unknown };
-      const name = result.outcome === 'refused' ? /host not found in upstream "([^"\s]+?)(:\d+)?"/.exec(result.said)?.[1] : undefined;
-      if (name === undefined || unknown.includes(name)) return result;
-      unknown.push(name);
-      config = config.replaceAll(`  server ${name}:`, '  server 127.0.0.1:');
+      if (unknown.length > 0 || result.outcome !== 'refused' || !result.said.includes('host not found in upstream')) return result;
+      unknown.push(...await unknownAmong([...new Set([...text.matchAll(serverName)].map(([, name]) => name!))]));
+      if (unknown.length === 0) return result;
+      config = text.replaceAll(serverName, (whole, name: string) => (unknown.includes(name) ? whole.replace(name, '127.0.0.1') : whole));
     }
   } finally {
     await rm(folder, { recursive: true, force: true });
