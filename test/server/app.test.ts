@@ -11,10 +11,13 @@ t.test('an unknown route is a 404 in the shape of OpenAI', async (t) => {
   t.equal(res.status, 404);
   t.match(await res.json(), { error: { code: 'route_not_found', type: 'not_found_error', param: null, message: /GET \/v1\/nothing in this API\.$/ } });
   for (const [path, meant] of [['/v1/chat/completion', '/v1/chat/completions'], ['/v1/v1/chat/completions', '/v1/chat/completions'], ['/v1/embedings', '/v1/embeddings'], ['/v1/chat', '/v1/chat/completions'],
-    ['/api/create', undefined], ['/api/push', undefined], ['/api/pul', '/api/pull'], ['/v1', undefined]]) {
+    ['/api/xyzw', undefined], ['/api/pul', '/api/pull'], ['/v1', undefined]]) {
     const res = await fetch(url + path!, { method: 'POST' });
     const { error } = await res.json() as { error: { message: string } | string };
     t.equal(typeof error === 'string' ? error : error.message, `No route POST ${path} in this API.${meant === undefined ? '' : ` Did you mean ${meant}?`}`);
+  }
+  for (const [path, instead] of [['/api/create', /a models file .* gives a model its name/], ['/api/blobs/sha256:1', /a models file/], ['/api/push', /uploads no models\./]] as const) {
+    t.match(await (await fetch(url + path, { method: 'POST' })).json(), { error: instead }, 'what other servers have');
   }
 });
 
