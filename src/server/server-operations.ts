@@ -32,7 +32,7 @@ export const operations = {
   },
   ready: {
     id: 'getReadiness', topic: 'Server', summary: 'Whether a load balancer should send requests here now.',
-    about: '503 while the server stops, at the start while every model that could answer is loading, and if none can be loaded; `error` gives the reason. Except on a [single-model server](models.md#single-model-servers), an unloaded model counts as ready, because the first request loads it; and once the server was ready, so does a loading one. Needs no API key.',
+    about: '503 while the server stops, at the start while every model that could answer is loading, and if none can be loaded; `error` gives the reason. Except on a [single-model server](models.md#single-model-servers), an unloaded model counts as ready, because the first request loads it; after the start, so does one that is loading, unless its last load failed. Needs no API key.',
     reply: { schema: object({ status: 'ready' }), others: { 503: { text: 'No, with the reason.', schema: notReady } } }, error, errors: [],
   },
   metrics: {
