@@ -5,7 +5,7 @@ import { checkedFiles, fingerprintOf, readModelFile, type ModelFile } from '../.
 import { readInventory } from '../../models/lookup.js';
 import { findPlaces } from '../../models/places.js';
 import { findModel, runnableModels, type StoredModel } from '../../models/store.js';
-import { findServedAs, type LoadAsk, type ServedAs } from './running-models.js';
+import { findServedAs, type Asking, type ServedAs } from './running-models.js';
 
 export interface FoundModel {
   /** A name that finds it without the server. */
@@ -14,20 +14,14 @@ export interface FoundModel {
   file: ModelFile;
 }
 
-/** If a server has to load the model: whether it may, and what ends the wait. */
-export interface Asking extends LoadAsk {
-  /** The command loads the model itself. */
-  own: boolean;
-}
-
 /** @throws RecuaError as `findModel` and `readModelFile` do */
-export async function findAndRead(name: string, { own, ...ask }: Asking): Promise<FoundModel> {
+export async function findAndRead(name: string, asking: Asking): Promise<FoundModel> {
   let model: StoredModel;
   try {
     model = await findModel(name);
   } catch (thrown) {
     if (!(thrown instanceof RecuaError) || thrown.code !== 'model_not_found' || name === '') throw thrown;
-    const served = await findServedAs(name, own ? undefined : ask);
+    const served = await findServedAs(name, asking);
     if (!served) throw thrown;
     const found = await fileOf(served);
     if (found) return found;

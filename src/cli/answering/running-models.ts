@@ -2,6 +2,7 @@
 // model. Compares files by fingerprint, not by name: two servers may use one name for two files.
 import { checkedFiles, fingerprintOf } from '../../models/gguf/model-file.js';
 import type { ModelFile } from '../../models/gguf/model-file.js';
+import { shellWord } from '../../models/names/shell-word.js';
 import { RecuaError } from '../../errors.js';
 import { runningServers } from '../servers/registry.js';
 import { say } from '../terminal/output.js';
@@ -42,32 +43,35 @@ export async function findRunningModel(file: ModelFile): Promise<RunningModel | 
   return found.find((model) => model !== undefined)?.model;
 }
 
-export interface LoadAsk {
+/** How a command asks for a model that a server may have to load first. */
+export interface Asking {
+  /** The command loads the model itself, so the server need not. */
+  own: boolean;
   signal: AbortSignal;
   quiet: boolean;
 }
 
 /**
  * The model that one of the servers has under this name. If none of them has it loaded, the first
- * one loads it, if `ask` is given. Throws why it does not load.
+ * one loads it. Throws why it does not, and `model_not_found` if it is not asked to.
  */
-export async function findServedAs(name: string, ask?: LoadAsk): Promise<ServedAs | undefined> {
+export async function findServedAs(name: string, { own, signal, quiet }: Asking): Promise<ServedAs | undefined> {
   const wanted = name.toLowerCase();
   const isWanted = ({ id, aliases }: Entry): boolean => [id, ...(Array.isArray(aliases) ? aliases as unknown[] : [])].some((one) => String(one).toLowerCase() === wanted);
   const found = (await Promise.all((await runningServers()).map(async (server) => (await listOf(server)).filter(isWanted).map((entry) => ({ server, entry }))))).flat();
   for (const { server, entry } of found) {
     const loaded = readEntry(server, entry);
-    if (loaded) return { url: server.url, fingerprint: loaded.fingerprint, files: server.files ?? [] };
+    if (loaded) return { url: server.url, fingerprint: loaded.fingerprint, files: server.files };
   }
   const chats = ({ capabilities }: Entry): boolean => !Array.isArray(capabilities) || capabilities.includes('completion');
   const first = found.find(({ entry }) => chats(entry));
   if (!first) return undefined;
   const { server, entry: { id } } = first;
-  if (!ask) throw new RecuaError('model_not_found', `The server ${server.url} has a model of that name, ${name}, but has not loaded it: recua load ${name}`);
-  if (!ask.quiet) say(`The server ${server.url} loads ${name} …`);
-  const { model } = await new ServerClient(server).postJson('/models/load', { model: id }, ask.signal) as { model?: unknown };
+  if (own) throw new RecuaError('model_not_found', `The server ${server.url} has a model of that name, ${name}, but has not loaded it: recua load ${shellWord(name)}`);
+  if (!quiet) say(`The server ${server.url} loads ${name} …`);
+  const { model } = await new ServerClient(server).postJson('/models/load', { model: id }, signal) as { model?: unknown };
   const fingerprint = readEntry(server, model)?.fingerprint;
-  return fingerprint === undefined ? undefined : { url: server.url, fingerprint, files: server.files ?? [] };
+  return fingerprint === undefined ? undefined : { url: server.url, fingerprint, files: server.files };
 }
 
 /**

@@ -26,11 +26,11 @@ export interface RunningServer {
   /** ISO 8601. */
   startedAt: string;
   /** Paths of the models that it was started with, for commands that look for their files. */
-  files?: readonly string[] | undefined;
+  files: readonly string[];
 }
 
 /** What a server registers. `startedAt` defaults to now. */
-type Registered = Pick<RunningServer, 'url' | 'key' | 'certificate' | 'managed' | 'files'> & { startedAt?: string };
+type Registered = Pick<RunningServer, 'url' | 'key' | 'certificate' | 'managed'> & Partial<Pick<RunningServer, 'startedAt' | 'files'>>;
 
 const longestRecordBytes = 65_536;
 /** Of the paths, so that all of a record fits. */

@@ -84,7 +84,7 @@ class Page {
       `### ${method} ${path}`, '',
       `${operation.summary}${aliases.length > 0 ? ` Also ${aliases.map((alias) => `\`${alias}\``).join(', ')}.` : ''}`, '',
       ...prose(operation.description ?? ''),
-            ...(operation.responses['101'] ? socketExample(path) : ['```sh', curl(told), '```', '']),
+      ...(operation.responses['101'] ? socketExample(path) : ['```sh', curl(told), '```', '']),
 
       ...this.#parameters(operation), ...this.#body(told), ...this.#replies(operation), ...errors(operation),
     ];
@@ -287,7 +287,7 @@ function socketExample(path: string): string[] {
     'socket.onmessage = ({ data }) => {',
     '  const event = JSON.parse(data);',
     "  if (event.type === 'response.output_text.delta') console.log(event.delta);",
-        "  if (['response.completed', 'response.incomplete', 'response.failed', 'error'].includes(event.type)) socket.close();",
+    "  if (['response.completed', 'response.incomplete', 'response.failed', 'error'].includes(event.type)) socket.close();",
     '};',
     '```', '',
   ];
