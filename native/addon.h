@@ -6,7 +6,6 @@
 
 #include "js.h"
 #include "thread/worker.h"
-
 #include "chat.h"
 #include "chat/chat_prompt.h"
 #include "sampling/choice.h"
@@ -66,7 +65,7 @@ struct ModelState {
   // see the message.
   std::string damaged() const {
     return "The outputs of " + path.substr(path.find_last_of("/\\") + 1) +
-           " are not numbers, so its weights are damaged. Check the file with recua show --verify, then download it again.";
+           " are not numbers, so the file is damaged. Check the file with recua show --verify, then download it again.";
   }
   ~ModelState();
 
@@ -264,6 +263,7 @@ private:
   static Napi::Value start_load(Napi::Env env, const Options &options);
   Napi::Value metadata(const Napi::CallbackInfo &info);
   Napi::Value chat_template(const Napi::CallbackInfo &info);
+  Napi::Value has_rank_head(const Napi::CallbackInfo &info);
   Napi::Value tokenize(const Napi::CallbackInfo &info);
   Napi::Value detokenize(const Napi::CallbackInfo &info);
   Napi::Value piece(const Napi::CallbackInfo &info);
@@ -384,16 +384,16 @@ void install();
 void clear_errors();
 std::string last_errors();
 
-// Once `asked` is true, holds back the errors that this thread logs, until it is known whether they
-// only report the interruption that was asked for. At most one per thread at a time.
-class HeldErrors {
+// Once `asked` is true, holds back the errors and warnings that this thread logs, until it is known
+// whether they only report the interruption that was asked for. At most one per thread at a time.
+class HeldTrouble {
 public:
-  explicit HeldErrors(const std::atomic<bool> &asked);
-  ~HeldErrors(); // errors still held go to the log unchanged
-  HeldErrors(const HeldErrors &) = delete;
-  HeldErrors &operator=(const HeldErrors &) = delete;
+  explicit HeldTrouble(const std::atomic<bool> &asked);
+  ~HeldTrouble(); // lines still held go to the log unchanged
+  HeldTrouble(const HeldTrouble &) = delete;
+  HeldTrouble &operator=(const HeldTrouble &) = delete;
 
-  void expected(); // the held errors are expected: they go to the log as debug lines
+  void expected(); // the held lines are expected: they go to the log as debug lines
 };
 } // namespace log
 

@@ -20,7 +20,7 @@ thread_local std::string partial; // llama.cpp logs pieces of lines with level C
 thread_local ggml_log_level partial_level = GGML_LOG_LEVEL_INFO;
 thread_local std::deque<std::string> errors;
 thread_local const std::atomic<bool> *stop_asked = nullptr; // null: nothing is held back
-thread_local std::vector<std::string> held;
+thread_local std::vector<std::pair<ggml_log_level, std::string>> held;
 
 struct Line {
   const char *level;
@@ -37,8 +37,9 @@ const char *level_name(ggml_log_level level) {
 }
 
 void on_line(ggml_log_level level, std::string text) {
-  if (level == GGML_LOG_LEVEL_ERROR && stop_asked != nullptr && stop_asked->load(std::memory_order_relaxed)) {
-    held.push_back(std::move(text));
+  const bool tells_trouble = level == GGML_LOG_LEVEL_ERROR || level == GGML_LOG_LEVEL_WARN;
+  if (tells_trouble && stop_asked != nullptr && stop_asked->load(std::memory_order_relaxed)) {
+    held.emplace_back(level, std::move(text));
     return;
   }
   if (level == GGML_LOG_LEVEL_ERROR) {
@@ -117,15 +118,15 @@ std::string last_errors() {
   return text;
 }
 
-HeldErrors::HeldErrors(const std::atomic<bool> &asked) { stop_asked = &asked; }
+HeldTrouble::HeldTrouble(const std::atomic<bool> &asked) { stop_asked = &asked; }
 
-HeldErrors::~HeldErrors() {
+HeldTrouble::~HeldTrouble() {
   stop_asked = nullptr;
-  for (std::string &text : std::exchange(held, {})) on_line(GGML_LOG_LEVEL_ERROR, std::move(text));
+  for (auto &[level, text] : std::exchange(held, {})) on_line(level, std::move(text));
 }
 
-void HeldErrors::expected() {
-  for (std::string &text : std::exchange(held, {})) on_line(GGML_LOG_LEVEL_DEBUG, std::move(text));
+void HeldTrouble::expected() {
+  for (auto &[level, text] : std::exchange(held, {})) on_line(GGML_LOG_LEVEL_DEBUG, std::move(text));
 }
 
 } // namespace recua::log

@@ -36,7 +36,11 @@ common_chat_templates_inputs to_inputs(const ChatInput &input, Templates &templa
   inputs.chat_template_kwargs.emplace("preserve_reasoning", "true");
   inputs.parallel_tool_calls = input.parallel_given ? input.parallel_tool_calls : templates.parallel_tool_calls();
   const bool answers = !inputs.messages.empty() && inputs.messages.back().role == "assistant" && inputs.messages.back().tool_calls.empty();
-  if (answers && input.continuation != "none") {
+  if (answers && input.continuation != "none" && inputs.messages.back().empty()) {
+    // Nothing has begun. llama.cpp would leave out the generation prompt with the empty message.
+    inputs.messages.pop_back();
+    inputs.add_generation_prompt = true;
+  } else if (answers && input.continuation != "none") {
     // A trailing assistant message is the beginning of the answer.
     const std::string &what = input.continuation;
     inputs.continue_final_message = what == "content" ? COMMON_CHAT_CONTINUATION_CONTENT

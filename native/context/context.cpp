@@ -61,7 +61,7 @@ void ContextCore::compute_in_turn(const std::string &turn_file, int32_t cores) {
 }
 
 int32_t ContextCore::decode(const llama_batch &batch) {
-  log::HeldErrors held(interrupted);
+  log::HeldTrouble held(interrupted);
   const int32_t code = llama_decode(context, batch);
   if (code == 2) held.expected();
   return code;

@@ -195,6 +195,10 @@ struct Work {
 
 } // namespace
 
+Napi::Value Model::has_rank_head(const Napi::CallbackInfo &info) {
+  return Napi::Boolean::New(info.Env(), recua::has_rank_head(open(info.Env())->path));
+}
+
 Napi::Promise Embedder::create(Napi::Env env, const std::shared_ptr<ContextCore> &core, const Options &options) {
   auto params = llama_context_default_params();
   std::string pooling = "unspecified";

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <limits>
 #include <new>
 
 namespace recua {
@@ -69,12 +70,15 @@ void check_sequence(llama_context *context, llama_seq_id sequence) {
 // recurrent states.
 enum Extent : llama_state_seq_flags { whole = LLAMA_STATE_SEQ_FLAGS_NONE, uncut = LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY };
 
-// The state as bytes, valid as long as the context lives. The memory is not cleared first, because
-// all of it is written.
-Stash read_state(llama_context *context, llama_seq_id sequence, Extent extent = whole) {
+const double any_size = std::numeric_limits<double>::infinity();
+
+// The state as bytes, valid as long as the context lives; only its size if that is more than
+// `most_bytes`. The memory is not cleared first, because all of it is written.
+Stash read_state(llama_context *context, llama_seq_id sequence, Extent extent = whole, double most_bytes = any_size) {
   check_sequence(context, sequence);
   Stash stash;
   stash.size = llama_state_seq_get_size_ext(context, sequence, extent);
+  if (static_cast<double>(stash.size) > most_bytes) return stash;
   stash.bytes.reset(new uint8_t[stash.size]);
   stash.size = llama_state_seq_get_data_ext(context, stash.bytes.get(), stash.size, sequence, extent);
   return stash;
@@ -120,6 +124,7 @@ Napi::Value Context::checkpoint_sequence(const Napi::CallbackInfo &info) {
 
 Napi::Value Context::stash(const Napi::CallbackInfo &info, uint32_t flags) {
   const int32_t sequence = info[0].ToNumber();
+  const double most_bytes = info[1].IsUndefined() ? any_size : info[1].ToNumber().DoubleValue();
   const auto extent = static_cast<Extent>(flags);
   struct Made {
     int32_t id = 0;
@@ -128,13 +133,13 @@ Napi::Value Context::stash(const Napi::CallbackInfo &info, uint32_t flags) {
   auto made = std::make_shared<Made>();
   return core->run(
       info.Env(), "generation_failed",
-      [core = core, made, sequence, extent] {
+      [core = core, made, sequence, extent, most_bytes] {
         check_sequence(core->context, sequence);
         if (llama_memory_seq_pos_max(llama_get_memory(core->context), sequence) < 0) return; // an empty sequence
         const CopyTime time(*core);
-        Stash stash = read_state(core->context, sequence, extent);
-        if (stash.size == 0) return;
+        Stash stash = read_state(core->context, sequence, extent, most_bytes);
         made->size = stash.size;
+        if (!stash.bytes || stash.size == 0) return;
         made->id = core->stashes.add(std::move(stash));
       },
       [made](Napi::Env env) {

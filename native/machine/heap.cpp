@@ -45,7 +45,7 @@ void require(size_t bytes, const char *what) {
   std::free(probe);
   if (there) return;
   throw CodedError("model_unusable", "There is too little memory for " + std::string(what) + ": " + std::to_string(bytes >> 20) +
-                                         " MiB more could not be allocated. Use a smaller context, fewer requests at once (--parallel) or a higher limit (ulimit -v).");
+                                         " MiB more could not be allocated. Use a smaller context, fewer requests at once (--parallel) or a higher limit (ulimit -v or -d).");
 }
 
 } // namespace recua::heap

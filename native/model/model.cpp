@@ -221,7 +221,7 @@ Napi::Function Model::define(Napi::Env env) {
                      {InstanceMethod("metadata", &Model::metadata), InstanceMethod("chatTemplate", &Model::chat_template),
                       InstanceMethod("tokenize", &Model::tokenize), InstanceMethod("detokenize", &Model::detokenize),
                       InstanceMethod("piece", &Model::piece), InstanceMethod("pieces", &Model::pieces),
-                      InstanceMethod("createContext", &Model::create_context),
+                      InstanceMethod("hasRankHead", &Model::has_rank_head), InstanceMethod("createContext", &Model::create_context),
                       InstanceMethod("createEmbedder", &Model::create_embedder),
                       InstanceMethod("createSampler", &Model::create_sampler),
                       InstanceMethod("applyChatTemplate", &Model::apply_chat_template),

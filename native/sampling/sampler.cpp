@@ -27,7 +27,7 @@ CodedError no_token(const ModelState &model, const Constraint *constraint, const
     if (std::isnan(logits[i]) || logits[i] == INFINITY) return CodedError("generation_failed", model.damaged());
   }
   const std::string said = "No token is allowed here: ";
-  if (constraint == nullptr || !constraint->active()) return CodedError("no_token_left", said + "logit_bias or ignore_eos excludes them all.");
+  if (constraint == nullptr || !constraint->active()) return CodedError("no_token_left", said + "logit_bias, ignore_eos or the model file's list of suppressed tokens excludes them all.");
   if (constraint->may_end()) return CodedError("no_token_left", said + "the answer's grammar is at its end, but ignore_eos or logit_bias excludes the end tokens.");
   return CodedError("no_token_left", said + "logit_bias, ignore_eos or the sampling options exclude every token that the answer's grammar allows, or the grammar names an end token, which comes only at its end.");
 }

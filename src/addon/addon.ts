@@ -153,10 +153,10 @@ export interface NativeContext {
    */
   removeSequence(sequence: number, from: number, to: number): Promise<boolean>;
   /**
-   * Copies a sequence's KV into a stash, which lives as long as the context. `id` is 0 if there was
-   * nothing to copy.
+   * Copies a sequence's KV into a stash, which lives as long as the context. `id` is 0 if its
+   * `sizeBytes` are 0, or more than `mostBytes`.
    */
-  stashSequence(sequence: number): Promise<{ id: number; sizeBytes: number }>;
+  stashSequence(sequence: number, mostBytes?: number): Promise<{ id: number; sizeBytes: number }>;
   /**
    * Gives a sequence the first `length` tokens of a stash, which stays. Resolves false if the stash
    * is unknown or cannot be truncated.
@@ -237,6 +237,8 @@ export interface NativeModel {
   metadata(): Record<string, string>;
   /** The chat template's source, '' if none. */
   chatTemplate(): string;
+  /** Whether the file has the tensors by which a reranker scores; of a split model, always true. */
+  hasRankHead(): boolean;
   /** Rejects `cancelled` if the flag is set before it is done. */
   tokenize(text: string, addSpecial: boolean, parseSpecial: boolean, options?: TokenizeOptions): Promise<Int32Array>;
   /** The bytes of tokens in order; control tokens only if `special`. */

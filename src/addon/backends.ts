@@ -39,7 +39,11 @@ const target = { platform: process.platform, arch: process.arch };
 const begun = new WeakMap<object, Promise<BackendReport[]>>();
 
 /** Runs once per addon; later calls return the first result. */
-export function loadOptionalBackends(opened: OpenedAddon, installation: Installation = ownInstallation(), limitMs = probeLimitMs): Promise<BackendReport[]> {
+export function loadOptionalBackends(
+  opened: OpenedAddon,
+  installation: Installation = ownInstallation(),
+  limitMs = probeLimitMs,
+): Promise<BackendReport[]> {
   const { addon } = opened;
   const known = begun.get(addon);
   if (known) return known;

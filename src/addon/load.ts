@@ -46,7 +46,10 @@ export function loadAddon(): NativeAddon {
   return openAddon().addon;
 }
 
-export function openAddon(installation: Installation = ownInstallation(), environment: Readonly<Record<string, string | undefined>> = process.env): OpenedAddon {
+export function openAddon(
+  installation: Installation = ownInstallation(),
+  environment: Readonly<Record<string, string | undefined>> = process.env,
+): OpenedAddon {
   return openFirst(installation, environment, (place, needs) => openFile(place, needs, installation, refusedIn(environment)));
 }
 
@@ -125,7 +128,8 @@ function story(installation: Installation, packages: readonly NativePackage[], a
     lines.push(`${base}: not installed beside Recua (${packageFolders(installation).slice(0, 3).join(', ')}, …)`
       + (strange.length > 0 ? `; there is ${strange.join(', ')}, so node_modules may come from another machine` : ''));
   }
-  const mend = forced ? 'RECUA_ADDON names the file; correct it or unset it.'
+  const isShort = attempts.some(({ reason }) => /temporarily unavailable|cannot allocate memory|failed to map/i.test(reason));
+  const mend = isShort ? 'This process may take no more memory or threads: `ulimit -a` shows its limits.' : forced ? 'RECUA_ADDON names the file; correct it or unset it.'
     : isClone(installation) ? 'Run `npm run setup` to build it.'
       : `Run \`${installCommand(installation, `${base}@${installation.version}`)}\`. If there is no package for this machine, build it in a clone of the repository: \`npm run setup\`.`;
   return `Expected the native addon of Recua for ${machineText(machineFacts())}, found none that loads.\n${lines.map((line) => `  ${line}\n`).join('')}${mend}`;

@@ -42,16 +42,28 @@ export function baseName({ platform, arch }: Target): string {
 }
 
 /** In the order in which they are tried. If RECUA_ADDON is set, its file is the only place. */
-export function addonPlaces(installation: Installation, packages: readonly NativePackage[], environment: Readonly<Record<string, string | undefined>>): AddonPlace[] {
+export function addonPlaces(
+  installation: Installation,
+  packages: readonly NativePackage[],
+  environment: Readonly<Record<string, string | undefined>>,
+): AddonPlace[] {
   const given = environment['RECUA_ADDON'];
   if (given) return [place('RECUA_ADDON', resolve(given))];
-  const [release, debug] = ['Release', 'Debug'].map((kind) => place('build', join(installation.root, 'build', kind, addonFile))) as [AddonPlace, AddonPlace];
+  const [release, debug] = ['Release', 'Debug'].map((kind) => place('build', join(installation.root, 'build', kind, addonFile))) as [
+    AddonPlace,
+    AddonPlace,
+  ];
   // A debug build is rare, so it is listed only if it exists.
   const builds = isClone(installation) ? [release, ...(debug.refusal === '' ? [debug] : [])] : [];
-  return [...builds, ...packages.filter(({ backend }) => backend === 'cpu').map((one): AddonPlace => {
-    const path = join(one.folder, 'bin', addonFile);
-    return { source: 'package', name: `${one.name} in ${one.folder}`, path, refusal: one.refusal || missing(path) };
-  })];
+  return [
+    ...builds,
+    ...packages
+      .filter(({ backend }) => backend === 'cpu')
+      .map((one): AddonPlace => {
+        const path = join(one.folder, 'bin', addonFile);
+        return { source: 'package', name: `${one.name} in ${one.folder}`, path, refusal: one.refusal || missing(path) };
+      }),
+  ];
 }
 
 function place(source: AddonPlace['source'], path: string): AddonPlace {

@@ -20,7 +20,16 @@ async function look(): Promise<Survey> {
       backends: addon.backends(), optional, devices: addon.devices(),
     };
   } catch (error) {
-    return { machine, packages, attempts: [], failure: RecuaError.from(error).toPlain(), addon: undefined, backends: [], optional: [], devices: [] };
+    return {
+      machine,
+      packages,
+      attempts: [],
+      failure: RecuaError.from(error).toPlain(),
+      addon: undefined,
+      backends: [],
+      optional: [],
+      devices: [],
+    };
   }
 }
 

@@ -2,7 +2,20 @@
 // process, by engine/in-process/local, and by fakes in tests. Imported by server/ and cli/; knows
 // nothing of HTTP.
 import type {
-  Asker, ChatRequest, CompletionRequest, Delta, EmbedRequest, EngineStatus, FinishReason, LogLevel, ModelDescription, Rendered, RerankRequest, SavedState, Timings, Usage,
+  Asker,
+  ChatRequest,
+  CompletionRequest,
+  Delta,
+  EmbedRequest,
+  EngineStatus,
+  FinishReason,
+  LogLevel,
+  ModelDescription,
+  Rendered,
+  RerankRequest,
+  SavedState,
+  Timings,
+  Usage,
 } from './protocol.js';
 import type { RecuaError } from '../errors.js';
 

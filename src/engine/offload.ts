@@ -170,11 +170,21 @@ function unknownDevice(name: string, present: readonly Device[], skipped: readon
   return new RecuaError('device_not_found', `There is no device ${JSON.stringify(name)}. This machine has only: ${there || 'no device'}. For the CPU alone: --device none. recua doctor says why a GPU is missing.${reasons(skipped)}`);
 }
 
-function required({ gpuLayers, device }: Wanted, chosen: readonly Device[], present: readonly Device[], skipped: readonly SkippedBackend[], notes: readonly string[]): RecuaError {
-  const why = isNoGpu(device) ? `--device ${device} excludes them all.`
-    : gpuLayers === 0 ? '--gpu-layers is 0.'
-      : chosen.length > 0 ? notes.join(' ')
-        : skipped.length > 0 ? 'None of the GPU backends can be used.'
+function required(
+  { gpuLayers, device }: Wanted,
+  chosen: readonly Device[],
+  present: readonly Device[],
+  skipped: readonly SkippedBackend[],
+  notes: readonly string[],
+): RecuaError {
+  const why = isNoGpu(device)
+    ? `--device ${device} excludes them all.`
+    : gpuLayers === 0
+      ? '--gpu-layers is 0.'
+      : chosen.length > 0
+        ? notes.join(' ')
+        : skipped.length > 0
+          ? 'None of the GPU backends can be used.'
           : `No GPU backend is installed; the devices are: ${present.map(({ name }) => name).join(', ')}. recua doctor tells which package fits this machine.`;
   return new RecuaError('gpu_unavailable', `A GPU is required (--require-gpu), but none would compute: ${why}${reasons(skipped)}`);
 }

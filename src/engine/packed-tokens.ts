@@ -131,12 +131,12 @@ export class ToldList implements Iterable<ToldToken> {
     for (const one of pieces) this.add(one);
   }
 
-  * [Symbol.iterator](): Generator<ToldToken, void, undefined> {
+  *[Symbol.iterator](): Generator<ToldToken, void, undefined> {
     for (const one of this.#pieces) yield* unpack(one);
   }
 
   /** The tokens without their likeliest ones: reading those takes most of the time. */
-  * withoutTop(): Generator<ToldToken, void, undefined> {
+  *withoutTop(): Generator<ToldToken, void, undefined> {
     for (const one of this.#pieces) {
       for (const at of heads(one)) yield headOf(one, at);
     }

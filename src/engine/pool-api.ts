@@ -39,6 +39,8 @@ export interface PoolModel {
   readonly aliases: readonly string[];
   /** When its file was made, in seconds since 1970. */
   readonly createdSeconds: number;
+  /** Size of its files; absent if unknown. */
+  readonly fileBytes?: number;
   readonly state: ModelState;
   /**
    * Its description from the last load; undefined if it is not loaded and another file has its name
@@ -94,6 +96,8 @@ export interface LeaseOptions {
    * what waits goes on when the model is there again, which `model` may not describe any more.
    */
   mayMove?: boolean;
+  /** Another server may answer, so that nobody should wait for a process that is started again. */
+  hasReplicas?: boolean;
   /** Called with the model's states while the lease waits, including loading progress (0 to 1). */
   onWait?: (state: ModelState) => void;
 }

@@ -316,7 +316,7 @@ export interface SavedState {
   /** Tokens whose KV it covers; 0 if there was nothing to save, or the file cannot be used here. */
   tokens: number;
   sizeBytes: number;
-  /** Why the file was not restored, as a sentence. `isBusy`: every sequence runs now. */
+  /** Why nothing was saved or restored, as a sentence. `isBusy`: later it may be. */
   reason?: string;
   isBusy?: boolean;
 }

@@ -24,14 +24,30 @@ async function feed(context: NativeContext, sequence: number, from: number, all:
   const rows = all.length - from;
   const outputs = new Uint8Array(rows);
   outputs[rows - 1] = 1;
-  const [result] = await context.steps({
-    tokens: all.slice(from), positions: Int32Array.from({ length: rows }, (_, i) => from + i), sequences: new Int32Array(rows).fill(sequence), outputs, rows, samplers: [sampler],
-  }, 1, () => undefined);
+  const [result] = await context.steps(
+    {
+      tokens: all.slice(from),
+      positions: Int32Array.from({ length: rows }, (_, i) => from + i),
+      sequences: new Int32Array(rows).fill(sequence),
+      outputs,
+      rows,
+      samplers: [sampler],
+    },
+    1,
+    () => undefined,
+  );
   return result.tokens[0];
 }
 
 /** Greedy tokens after a prompt whose first `from` tokens are already evaluated. */
-async function generate(model: NativeModel, context: NativeContext, sequence: number, from: number, prompt: Int32Array, count: number): Promise<number[]> {
+async function generate(
+  model: NativeModel,
+  context: NativeContext,
+  sequence: number,
+  from: number,
+  prompt: Int32Array,
+  count: number,
+): Promise<number[]> {
   const sampler = await model.createSampler({ temperature: 0 }, prompt);
   const all = Int32Array.from([...prompt, ...new Array<number>(count).fill(0)]);
   for (let length = prompt.length; length < all.length; length++) {
@@ -65,6 +81,7 @@ for (const { name, open } of addons) {
       t.same(await generate(model, context, 0, 0, prompt, 8), solo);
       const { id, sizeBytes } = await context.stashSequence(0);
       t.ok(id > 0 && sizeBytes > 0);
+      t.same(await context.stashSequence(0, sizeBytes - 1), { id: 0, sizeBytes }, 'not if it takes too much memory');
       t.ok(await context.removeSequence(0, 0, -1));
       for (const [sequence, length] of [[1, prompt.length - 1], [0, 5]] as const) {
         t.ok(await context.unstashSequence(id, sequence, length));
@@ -94,7 +111,11 @@ for (const { name, open } of addons) {
       await t.rejects(async () => await model.tokenize('x', true, true), { code: 'closed' });
     });
     await t.test('runs an engine whose answers are the same together as alone', async (t) => {
-      const { promise } = load(addon, { ...options, gpuLayers, modelPath: builtin, contextSize: 512, threads: 2, threadsBatch: 2 }, () => {});
+      const { promise } = load(
+        addon,
+        { ...options, gpuLayers, modelPath: builtin, contextSize: 512, threads: 2, threadsBatch: 2 },
+        () => {},
+      );
       const loaded = await promise;
       const answers = new Map<number, string>();
       const ends = new Map<number, () => void>();

@@ -2,8 +2,25 @@
 // sequence as evaluated (a hash chain), so any mix-up of KV changes the output. It records each
 // breach of the contract in addon.ts.
 import type {
-  ChatInput, ChatPrompt, TokenizeOptions, ContextOptions, EmbedderOptions, NativeModelInfo, NativeAddon, NativeContext, NativeEmbedder, NativeModel,
-  NativeParser, NativeSampler, ParsedDelta, Pieces, PreparedChat, PrepareInput, SamplerOptions, StepInput, StepResult,
+  ChatInput,
+  ChatPrompt,
+  TokenizeOptions,
+  ContextOptions,
+  EmbedderOptions,
+  NativeModelInfo,
+  NativeAddon,
+  NativeContext,
+  NativeEmbedder,
+  NativeModel,
+  NativeParser,
+  NativeSampler,
+  ParsedDelta,
+  Pieces,
+  PreparedChat,
+  PrepareInput,
+  SamplerOptions,
+  StepInput,
+  StepResult,
 } from '#recua/addon/addon.js';
 import { leastTokens } from '#recua/engine/text/text-length.js';
 
@@ -53,6 +70,8 @@ export interface FakeOptions {
 
 /** Bytes of a stashed token. */
 export const stashBytesPerToken = 1000;
+/** A recurrent state has one size, however many tokens it has read. */
+const recurrentBytes = 250_000;
 export const checkpointBytes = 5000;
 
 export interface FakeAddon extends NativeAddon {
@@ -64,7 +83,28 @@ export interface FakeAddon extends NativeAddon {
   remembered: Int32Array[];
   /** Calls of `applyChatTemplate`. */
   rendered: number;
-  stats: { steps: number; rows: number; copied: number; stashed: number; stashedTokens: number; unstashed: number; openSamplers: number; openParsers: number; openContexts: number; openModels: number; embedCalls: number; aborts: number; followed: number; guessed: number; decided: number; resumed: number; checkpoints: number; rolledBack: number; largestStep: number };
+  stats: {
+    steps: number;
+    rows: number;
+    copied: number;
+    stashed: number;
+    stashedTokens: number;
+    mostStashedTokens: number;
+    unstashed: number;
+    openSamplers: number;
+    openParsers: number;
+    openContexts: number;
+    openModels: number;
+    embedCalls: number;
+    aborts: number;
+    followed: number;
+    guessed: number;
+    decided: number;
+    resumed: number;
+    checkpoints: number;
+    rolledBack: number;
+    largestStep: number;
+  };
 }
 
 export function coded(code: string, message: string): Error {
@@ -115,6 +155,7 @@ class FakeSampler implements NativeSampler {
     this.#failAfter = grammar.startsWith('fail:') ? Number(grammar.slice(5)) : grammar.startsWith('stuck:') ? this.#script!.length : Infinity;
     owner.stats.openSamplers++;
   }
+
   sample(cell: Cell): number {
     if (this.closed) this.owner.violations.push('a closed sampler was used');
     if (this.#undecided !== undefined) this.owner.violations.push('an undecided sampler was used');
@@ -134,6 +175,7 @@ class FakeSampler implements NativeSampler {
     if (r < 27) return tokens.world;
     return 97 + ((h >>> 8) % 26);
   }
+
   logprobs(): { tokens: Int32Array; values: Float32Array } {
     return { tokens: new Int32Array(), values: new Float32Array() };
   }
@@ -161,6 +203,7 @@ class FakeSampler implements NativeSampler {
     this.owner.stats.decided++;
     return token;
   }
+
   close(): void {
     if (this.closed) return;
     this.closed = true;
@@ -192,6 +235,7 @@ class FakeContext implements NativeContext {
     this.#stuck = fake.stuckOnLoad ?? false;
     owner.stats.openContexts++;
   }
+
   get contextSize() { return this.options.contextSize; }
   get sequences() { return this.options.sequences; }
   get batchSize() { return this.options.batchSize; }
@@ -202,10 +246,12 @@ class FakeContext implements NativeContext {
     this.#last = next.catch(() => {});
     return next;
   }
+
   #violation(text: string): Error {
     this.owner.violations.push(text);
     return coded('invalid_argument', text);
   }
+
   #row(sequence: number): Cell[] {
     const row = this.#kv[sequence];
     if (!row) throw this.#violation(`no sequence ${sequence}`);
@@ -215,7 +261,13 @@ class FakeContext implements NativeContext {
   steps(input: StepInput, most: number, each: (results: StepResult[]) => void): Promise<StepResult[]> {
     if (this.#stepping) return Promise.reject(this.#violation('a step was submitted while another runs'));
     this.#stepping = true;
-    const copy = { tokens: input.tokens.slice(), positions: input.positions.slice(), sequences: input.sequences.slice(), outputs: input.outputs.slice(), samplers: [...input.samplers] };
+    const copy = {
+      tokens: input.tokens.slice(),
+      positions: input.positions.slice(),
+      sequences: input.sequences.slice(),
+      outputs: input.outputs.slice(),
+      samplers: [...input.samplers],
+    };
     let untold: StepResult[] = [];
     let told = Promise.resolve();
     const tell = (): void => {
@@ -231,7 +283,12 @@ class FakeContext implements NativeContext {
     return this.#queue(async () => {
       try {
         this.#paused = false;
-        const following = { ...copy, rooms: input.rooms?.slice(0, copy.samplers.length), tokens: copy.tokens.slice(), positions: copy.positions.slice() };
+        const following = {
+          ...copy,
+          rooms: input.rooms?.slice(0, copy.samplers.length),
+          tokens: copy.tokens.slice(),
+          positions: copy.positions.slice(),
+        };
         let result = this.#decode(input.rows, following);
         for (let done = 1; ; done++) {
           await this.#turns();
@@ -239,7 +296,13 @@ class FakeContext implements NativeContext {
           const report = result();
           const lasts = lastsOf(report);
           following.rooms?.forEach((_, i, rooms) => (rooms[i]! -= report.counts?.[i] ?? 1));
-          if (done >= most || this.#paused || report.failures || lasts.some((token) => token === tokens.eos || token === -3) || following.rooms?.some((room) => room < 1)) {
+          if (
+            done >= most ||
+            this.#paused ||
+            report.failures ||
+            lasts.some((token) => token === tokens.eos || token === -3) ||
+            following.rooms?.some((room) => room < 1)
+          ) {
             untold.push(report);
             break;
           }
@@ -316,25 +379,36 @@ class FakeContext implements NativeContext {
       this.owner.stats.guessed += sampled.reduce((sum, given) => sum + given.length - 1, 0);
       const drafted = guesses > 0 ? { counts: Int32Array.from(sampled, ({ length }) => length), guesses } : {};
       const draws = Int32Array.from(input.samplers, (sampler) => (sampler as FakeSampler | null)?.draws() ?? 0);
-      return { tokens: Int32Array.from(sampled.flat()), ...drafted, draws, failures: failures.length > 0 ? failures : undefined, decodeMs: this.fake.decodeMs ?? 0, sampleMs: 0 };
+      return {
+        tokens: Int32Array.from(sampled.flat()),
+        ...drafted,
+        draws,
+        failures: failures.length > 0 ? failures : undefined,
+        decodeMs: this.fake.decodeMs ?? 0,
+        sampleMs: 0,
+      };
     };
   }
+
   #append(row: Cell[], token: number): Cell {
     const before = row.at(-1) ?? { token: 0, hash: 1, endless: false };
     const cell = { token, hash: mix(before.hash, token), endless: before.endless || token === marks.endless.charCodeAt(0) };
     row.push(cell);
     return cell;
   }
+
   /** A failed step leaves undefined state: its next use gives other output. */
   #spoil(sequences: Int32Array): void {
     for (const sequence of new Set(sequences)) for (const cell of this.#kv[sequence]) cell.hash = mix(cell.hash, this.#poison++);
   }
+
   async #turns(): Promise<void> {
     const [least, most] = this.fake.turns ?? [1, 1];
     this.#random = mix(this.#random, 7);
     for (let turns = least + (this.#random % (most - least + 1)); turns > 0; turns--) await new Promise((resolve) => setImmediate(resolve));
     if (this.fake.stepMs) await new Promise((resolve) => setTimeout(resolve, this.fake.stepMs));
   }
+
   copyMs(): number {
     return 0.01;
   }
@@ -342,6 +416,7 @@ class FakeContext implements NativeContext {
   polls(): number {
     return this.fake.polling ? ++this.#polls : 0;
   }
+
   copySequence(from: number, to: number, length: number): Promise<boolean> {
     return this.#queue(() => {
       const source = this.#row(from);
@@ -353,6 +428,7 @@ class FakeContext implements NativeContext {
       return true;
     });
   }
+
   removeSequence(sequence: number, from: number, to: number): Promise<boolean> {
     return this.#queue(() => {
       const row = this.#row(sequence);
@@ -362,16 +438,22 @@ class FakeContext implements NativeContext {
       return true;
     });
   }
-  stashSequence(sequence: number): Promise<{ id: number; sizeBytes: number }> {
+
+  stashSequence(sequence: number, mostBytes = Infinity): Promise<{ id: number; sizeBytes: number }> {
     return this.#queue(() => {
       const row = this.#row(sequence);
+      const sizeBytes = this.fake.recurrent ? recurrentBytes : row.length * stashBytesPerToken;
       if (row.length === 0) return { id: 0, sizeBytes: 0 };
+      if (sizeBytes > mostBytes) return { id: 0, sizeBytes };
       this.#stashes.set(++this.#lastStash, row.map((cell) => ({ ...cell })));
       this.owner.stats.stashed++;
-      this.owner.stats.stashedTokens += row.length;
-      return { id: this.#lastStash, sizeBytes: row.length * stashBytesPerToken };
+      const { stats } = this.owner;
+      stats.stashedTokens += row.length;
+      stats.mostStashedTokens = Math.max(stats.mostStashedTokens, stats.stashedTokens);
+      return { id: this.#lastStash, sizeBytes };
     });
   }
+
   unstashSequence(id: number, sequence: number, length: number): Promise<boolean> {
     return this.#queue(() => {
       const stash = this.#stashes.get(id);
@@ -384,6 +466,7 @@ class FakeContext implements NativeContext {
       return true;
     });
   }
+
   checkpointSequence(sequence: number): Promise<{ id: number; sizeBytes: number }> {
     return this.#queue(() => {
       const row = this.#row(sequence);
@@ -394,6 +477,7 @@ class FakeContext implements NativeContext {
       return { id: this.#lastStash, sizeBytes: checkpointBytes };
     });
   }
+
   rollBackSequence(checkpoint: number, sequence: number, length: number): Promise<boolean> {
     return this.#queue(() => {
       const taken = this.#stashes.get(checkpoint);
@@ -406,6 +490,7 @@ class FakeContext implements NativeContext {
       return true;
     });
   }
+
   dropStash(id: number): Promise<boolean> {
     return this.#queue(() => {
       const stash = this.#stashes.get(id);
@@ -414,16 +499,19 @@ class FakeContext implements NativeContext {
       return this.#stashes.delete(id);
     });
   }
+
   createStash(): number { return 0; }
   readStash(): void {}
   writeStash(): void {}
   pause(): void {
     this.#paused = true;
   }
+
   abort(): void {
     this.owner.stats.aborts++;
     this.#abort = undefined;
   }
+
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
@@ -453,6 +541,7 @@ class FakeEmbedder implements NativeEmbedder {
     if (at !== all.length) this.owner.violations.push('lengths and tokens differ');
     return vectors;
   }
+
   async close(): Promise<void> {
     if (!this.closed) this.owner.stats.openContexts--;
     this.closed = true;
@@ -494,6 +583,7 @@ class FakeParser implements NativeParser {
     this.#calls = calls;
     return delta;
   }
+
   message() { return { content: this.#content, reasoning: '', toolCalls: this.#calls }; }
   close() { if (this.#open) this.stats.openParsers--; this.#open = false; }
 }
@@ -502,17 +592,55 @@ class FakeModel implements NativeModel {
   readonly info: NativeModelInfo;
   #closed = false;
   #stuckPool = false;
-  constructor(readonly fake: FakeOptions, readonly owner: FakeAddon) {
+  constructor(
+    readonly fake: FakeOptions,
+    readonly owner: FakeAddon,
+  ) {
     owner.stats.openModels++;
     this.info = {
-      architecture: 'fake', fileType: 'F32', vocabSize, vocabType: 1, contextTrain: fake.contextTrain ?? 100_000,
-      embeddingSize: 4, layers: 1, parameters: 1, sizeBytes: 1, bosToken: tokens.bos, eosToken: tokens.eos, sepToken: -1, fimPrefix: -1, fimSuffix: -1, fimMiddle: -1, fimRepository: -1, fimSeparator: -1, addBos: true, addEos: false, addSep: false, longestPiece: 6, takesSpaces: false,
-      hasDecoder: fake.hasDecoder ?? true, hasEncoder: false, recurrent: fake.recurrent ?? false, slidingWindow: fake.slidingWindow ?? 0,
-      pooling: fake.pooling ?? 'unspecified', hasChatTemplate: true,
+      architecture: 'fake',
+      fileType: 'F32',
+      vocabSize,
+      vocabType: 1,
+      contextTrain: fake.contextTrain ?? 100_000,
+      embeddingSize: 4,
+      layers: 1,
+      parameters: 1,
+      sizeBytes: 1,
+      bosToken: tokens.bos,
+      eosToken: tokens.eos,
+      sepToken: -1,
+      fimPrefix: -1,
+      fimSuffix: -1,
+      fimMiddle: -1,
+      fimRepository: -1,
+      fimSeparator: -1,
+      addBos: true,
+      addEos: false,
+      addSep: false,
+      longestPiece: 6,
+      takesSpaces: false,
+      hasDecoder: fake.hasDecoder ?? true,
+      hasEncoder: false,
+      recurrent: fake.recurrent ?? false,
+      slidingWindow: fake.slidingWindow ?? 0,
+      pooling: fake.pooling ?? 'unspecified',
+      hasChatTemplate: true,
     };
   }
-  metadata() { return {}; }
-  chatTemplate() { return 'fake'; }
+
+  metadata() {
+    return {};
+  }
+
+  chatTemplate() {
+    return 'fake';
+  }
+
+  hasRankHead() {
+    return true;
+  }
+
   async tokenize(text: string, addSpecial: boolean, parseSpecial: boolean, options: TokenizeOptions = {}) {
     this.owner.tokenized.push(options);
     if (this.#closed) throw coded('closed', 'the model is closed');
@@ -522,8 +650,15 @@ class FakeModel implements NativeModel {
     await new Promise((resolve) => setImmediate(resolve));
     return fakeTokenize(text, addSpecial, parseSpecial);
   }
-  async detokenize(all: Int32Array, withSpecial: boolean) { return Uint8Array.from([...all].flatMap((token) => pieceBytes(token, withSpecial))); }
-  piece(token: number, withSpecial: boolean) { return Uint8Array.from(pieceBytes(token, withSpecial)); }
+
+  async detokenize(all: Int32Array, withSpecial: boolean) {
+    return Uint8Array.from([...all].flatMap((token) => pieceBytes(token, withSpecial)));
+  }
+
+  piece(token: number, withSpecial: boolean) {
+    return Uint8Array.from(pieceBytes(token, withSpecial));
+  }
+
   async pieces(withSpecial: boolean): Promise<Pieces> {
     const all = Array.from({ length: vocabSize }, (_, token) => pieceBytes(token, withSpecial));
     const offsets = new Uint32Array(vocabSize + 1);
@@ -533,12 +668,20 @@ class FakeModel implements NativeModel {
     flags[tokens.eos] = 3;
     return { bytes: Uint8Array.from(all.flat()), offsets, flags };
   }
-  async createContext(options: ContextOptions) { return new FakeContext(options, this.fake, this.owner); }
-  async createEmbedder(options: EmbedderOptions) { return new FakeEmbedder(options, this.owner); }
+
+  async createContext(options: ContextOptions) {
+    return new FakeContext(options, this.fake, this.owner);
+  }
+
+  async createEmbedder(options: EmbedderOptions) {
+    return new FakeEmbedder(options, this.owner);
+  }
+
   async createSampler(options: SamplerOptions) {
     await new Promise((resolve) => setImmediate(resolve));
     return new FakeSampler(options, this.owner);
   }
+
   async applyChatTemplate(input: ChatInput): Promise<ChatPrompt> {
     this.owner.rendered++;
     const messages = JSON.parse(input.messages) as { role: string; content: string | null }[];
@@ -546,13 +689,23 @@ class FakeModel implements NativeModel {
     return {
       literal: new Int32Array(0),
       prompt: `${messages.map(({ role, content }) => `${role}:${content ?? ''}\n`).join('')}assistant:`,
-      grammar: input.grammar, grammarKind: 'user', grammarLazy: false, triggers: '[]', preserved: input.tools ? ['<tool>'] : [],
-      continuation: false, thinking: [''], generationPrompt: 'assistant:', unenforced: [], stops: [], shape: 'fake',
+      grammar: input.grammar,
+      grammarKind: 'user',
+      grammarLazy: false,
+      triggers: '[]',
+      preserved: input.tools ? ['<tool>'] : [],
+      continuation: false,
+      thinking: [''],
+      generationPrompt: 'assistant:',
+      unenforced: [],
+      stops: [],
+      shape: 'fake',
     };
   }
+
   async prepareChat(input: PrepareInput, sampling: SamplerOptions): Promise<PreparedChat> {
     const messages = JSON.parse(input.messages) as { role: string; content: string | null }[];
-    const least = leastTokens(this.info, ...messages.map(({ role, content }) => (role === 'assistant' ? '' : content?.trim() ?? '')));
+    const least = leastTokens(this.info, ...messages.map(({ role, content }) => (role === 'assistant' ? '' : (content?.trim() ?? ''))));
     if (least >= input.contextSize) return { unenforced: [], count: least, atLeast: true };
     const { prompt, unenforced, stops } = await this.applyChatTemplate(input);
     const written = leastTokens(this.info, prompt);
@@ -563,13 +716,34 @@ class FakeModel implements NativeModel {
     const sampler = await this.createSampler(input.grammar ? { ...sampling, grammar: input.grammar } : sampling);
     const parser = new FakeParser(input.parseToolCalls, this.owner.stats);
     const preservedIds = Int32Array.from(input.tools ? [tokens.tool] : []);
-    return { unenforced, count: read.length, atLeast: false, made: { tokens: read, sampler, parser, stops, thinks: true, enforcesCalls: true, showsTools: true, preservedIds } };
+    return {
+      unenforced,
+      count: read.length,
+      atLeast: false,
+      made: { tokens: read, sampler, parser, stops, thinks: true, enforcesCalls: true, showsTools: true, preservedIds },
+    };
   }
-  createParser(_: ChatPrompt, parseToolCalls: boolean) { return new FakeParser(parseToolCalls, this.owner.stats); }
-  remember(all: Int32Array) { this.owner.remembered.push(all.slice()); }
-  remembers(all: Int32Array) { return this.owner.remembered.some((chat) => all.every((token, i) => chat[i] === token)); }
-  forget() { this.owner.remembered.length = 0; }
-  limitGrammars() { return { count: 0, bytes: 0 }; }
+
+  createParser(_: ChatPrompt, parseToolCalls: boolean) {
+    return new FakeParser(parseToolCalls, this.owner.stats);
+  }
+
+  remember(all: Int32Array) {
+    this.owner.remembered.push(all.slice());
+  }
+
+  remembers(all: Int32Array) {
+    return this.owner.remembered.some((chat) => all.every((token, i) => chat[i] === token));
+  }
+
+  forget() {
+    this.owner.remembered.length = 0;
+  }
+
+  limitGrammars() {
+    return { count: 0, bytes: 0 };
+  }
+
   async close() {
     if (!this.#closed) this.owner.stats.openModels--;
     this.#closed = true;
@@ -582,7 +756,28 @@ export function fakeAddon(fake: FakeOptions = {}): FakeAddon {
     tokenized: [],
     remembered: [],
     rendered: 0,
-    stats: { steps: 0, rows: 0, copied: 0, stashed: 0, stashedTokens: 0, unstashed: 0, openSamplers: 0, openParsers: 0, openContexts: 0, openModels: 0, embedCalls: 0, aborts: 0, followed: 0, guessed: 0, decided: 0, resumed: 0, checkpoints: 0, rolledBack: 0, largestStep: 0 },
+    stats: {
+      steps: 0,
+      rows: 0,
+      copied: 0,
+      stashed: 0,
+      stashedTokens: 0,
+      mostStashedTokens: 0,
+      unstashed: 0,
+      openSamplers: 0,
+      openParsers: 0,
+      openContexts: 0,
+      openModels: 0,
+      embedCalls: 0,
+      aborts: 0,
+      followed: 0,
+      guessed: 0,
+      decided: 0,
+      resumed: 0,
+      checkpoints: 0,
+      rolledBack: 0,
+      largestStep: 0,
+    },
     version: { llamaCpp: 'fake', backends: ['fake'], mathThreads: 1 },
     devices: () => [],
     backends: () => [],

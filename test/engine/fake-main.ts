@@ -10,6 +10,8 @@ if (killFile !== undefined && existsSync(killFile)) {
   unlinkSync(killFile);
   fake.killOnLoad = true;
 }
+// As Node does if it cannot create its threads.
+if (process.env.FAKE_HANG !== undefined && existsSync(process.env.FAKE_HANG)) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
 if (process.env.FAKE_NOISE) console.log('noise on stdout');
 const version = process.env.FAKE_GATEWAY_VERSION;
 runHost(() => ({ addon: fakeAddon(fake) }), ({ message, closed }) => connect({

@@ -51,7 +51,8 @@ t.test('a number is obeyed, and 0 says what stays unused', (t) => {
 
 t.test('layers that cannot fit are refused with a table', (t) => {
   const gpu = device('CUDA0');
-  const choose = (gpuLayers: number, layerNeed: LayerNeed, devices = [gpu]) => chooseOffload({ ...auto, gpuLayers, layerNeed }, [cpu, ...devices], []);
+  const choose = (gpuLayers: number, layerNeed: LayerNeed, devices = [gpu]) =>
+    chooseOffload({ ...auto, gpuLayers, layerNeed }, [cpu, ...devices], []);
   const large = { ...need(10, 2 * gib, gib, gib / 2), kvBytes: 10 * gib };
   const { code, message } = t.throws(() => choose(-1, large), RecuaError) as RecuaError;
   t.equal(code, 'model_too_large');

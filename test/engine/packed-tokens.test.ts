@@ -45,7 +45,10 @@ t.test('a long list keeps its tokens in pieces', async (t) => {
 t.test('ids and own values are read without the likeliest tokens', async (t) => {
   const list = new ToldList();
   list.addAll([pack(tokens), pack(tokens)]);
-  t.strictSame([...list.withoutTop()], [...tokens, ...tokens].map(({ id, bytes, value }) => ({ id, bytes, ...(value === undefined ? {} : { value }), top: [] })));
+  t.strictSame(
+    [...list.withoutTop()],
+    [...tokens, ...tokens].map(({ id, bytes, value }) => ({ id, bytes, ...(value === undefined ? {} : { value }), top: [] })),
+  );
   t.strictSame([...new ToldList().withoutTop()], []);
   list[Symbol.iterator] = () => { throw new Error('unpacked'); };
   t.strictSame(idsOf(list), [...tokens, ...tokens].map(({ id }) => id));

@@ -54,7 +54,14 @@ t.test('samplers that are none, or another model\'s', async (t) => {
 
 t.test('rows that lack a part', async (t) => {
   const sampler = await model.createSampler({ temperature: 0 }, none);
-  const input = { tokens: Int32Array.of(1, 2), positions: Int32Array.of(0, 1), sequences: Int32Array.of(0, 0), outputs: Uint8Array.of(0, 1), rows: 2, samplers: [sampler] };
+  const input = {
+    tokens: Int32Array.of(1, 2),
+    positions: Int32Array.of(0, 1),
+    sequences: Int32Array.of(0, 0),
+    outputs: Uint8Array.of(0, 1),
+    rows: 2,
+    samplers: [sampler],
+  };
   for (const part of ['tokens', 'positions', 'sequences', 'outputs'] as const) {
     const short = { ...input, [part]: part === 'outputs' ? Uint8Array.of(1) : Int32Array.of(1) };
     await t.rejects(context.steps(short, 1, () => undefined), invalid, part);
@@ -67,7 +74,11 @@ t.test('numbers that no step or sampler can have', async (t) => {
   const small = await model.createContext(contextOptions({ batchSize: 8, microBatchSize: 8, sequences: 2 }));
   const tokens = Array.from({ length: 9 }, (_, at) => at + 1);
   await t.rejects(step(small, [{ sequence: 0, from: 0, tokens, sampler: null }]), invalid, 'more rows than a batch has');
-  const all = { tokens: Int32Array.from(tokens.slice(0, 8)), positions: Int32Array.from(tokens.slice(0, 8), (_, at) => at), sequences: new Int32Array(8) };
+  const all = {
+    tokens: Int32Array.from(tokens.slice(0, 8)),
+    positions: Int32Array.from(tokens.slice(0, 8), (_, at) => at),
+    sequences: new Int32Array(8),
+  };
   await t.rejects(small.steps({ ...all, outputs: new Uint8Array(8).fill(1), rows: 8, samplers: Array.from({ length: 8 }, () => null) }, 1, () => undefined), invalid, 'more samples than outputs');
   await small.close();
   for (const mirostat of [-1, 3]) await t.rejects(model.createSampler({ temperature: 1, mirostat: mirostat as 0 }, none), invalid, `mirostat ${mirostat}`);

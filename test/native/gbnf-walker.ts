@@ -70,7 +70,8 @@ export class GbnfWalker {
       seen.add(stack);
       if (!stack) continue;
       const { item, rest } = stack;
-      const each = (ways: Item[][]) => ways.forEach((way) => open.push(way.reduceRight<Stack | undefined>((below, one) => this.#push(one, below), rest)));
+      const each = (ways: Item[][]) =>
+        ways.forEach((way) => open.push(way.reduceRight<Stack | undefined>((below, one) => this.#push(one, below), rest)));
       if (item.kind === 'characters') this.#state.push(stack);
       else if (item.kind === 'rule') each(this.#rules.get(item.name)!);
       else if (item.kind === 'group') each(item.ways);

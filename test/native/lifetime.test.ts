@@ -76,7 +76,7 @@ t.test('a requested abort is no error in the log; a failure beside it is', async
   const told = async (pattern: RegExp) => {
     while (!lines.some((line) => pattern.test(line))) await new Promise((resolve) => setTimeout(resolve, 5));
   };
-  const errors = () => lines.filter((line) => line.startsWith('error '));
+  const errors = () => lines.filter((line) => /^(?:error|warn) /.test(line));
   const tokens = [...await model.tokenize('word '.repeat(80), true, true)];
   const interrupted = step(context, [{ sequence: 0, from: 0, tokens, sampler: null }]);
   context.abort();

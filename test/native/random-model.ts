@@ -41,7 +41,12 @@ export async function tokensOf(model: NativeModel, options: SamplerOptions, prom
 }
 
 /** With Recua's own samplers, and with llama.cpp's chain. */
-export async function bothWays(model: NativeModel, options: SamplerOptions, prompt: Int32Array, count: number): Promise<{ own: number[]; chain: number[] }> {
+export async function bothWays(
+  model: NativeModel,
+  options: SamplerOptions,
+  prompt: Int32Array,
+  count: number,
+): Promise<{ own: number[]; chain: number[] }> {
   const own = await tokensOf(model, { ...options, chain: false }, prompt, count);
   return { own, chain: await tokensOf(model, { ...options, chain: true }, prompt, count) };
 }

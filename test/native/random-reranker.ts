@@ -80,17 +80,26 @@ interface Changes {
   more?: Meta[];
 }
 
-export async function writeReranker(name: keyof typeof shapes, path: string, { head = true, without, more = [] }: Changes = {}): Promise<void> {
+export async function writeReranker(
+  name: keyof typeof shapes,
+  path: string,
+  { head = true, without, more = [] }: Changes = {},
+): Promise<void> {
   const shape: Shape = shapes[name];
-  const { readPairs } = await import(new URL('../../bench/random-model.mjs', import.meta.url).href) as { readPairs(path: string): { key: string; bytes: Buffer; length: number }[] };
-  const pairs = readPairs(fileURLToPath(new URL(`../../vendor/llama.cpp/models/ggml-vocab-${shape.vocabulary}.gguf`, import.meta.url)))
-    .filter(({ key }) => key.startsWith('tokenizer.') && key !== 'tokenizer.chat_template');
+  const { readPairs } = (await import(new URL('../../bench/random-model.mjs', import.meta.url).href)) as {
+    readPairs(path: string): { key: string; bytes: Buffer; length: number }[];
+  };
+  const pairs = readPairs(
+    fileURLToPath(new URL(`../../vendor/llama.cpp/models/ggml-vocab-${shape.vocabulary}.gguf`, import.meta.url)),
+  ).filter(({ key }) => key.startsWith('tokenizer.') && key !== 'tokenizer.chat_template');
   const vocabulary = pairs.find(({ key }) => key === 'tokenizer.ggml.tokens')!.length;
   const random = generator();
   const tensors: TensorSpec[] = [];
   const data: Buffer[] = [];
   let offset = 0;
-  for (const [tensorName, dimensions] of shape.tensors(vocabulary).filter(([each]) => (head || !each.startsWith('cls.')) && !without?.test(each))) {
+  for (const [tensorName, dimensions] of shape
+    .tensors(vocabulary)
+    .filter(([each]) => (head || !each.startsWith('cls.')) && !without?.test(each))) {
     const values = new Float32Array(dimensions.reduce((product, n) => product * n, 1));
     const scale = /norm/.test(tensorName) ? 0.1 : 0.3;
     for (let i = 0; i < values.length; i++) values[i] = random() * scale + (/norm\.weight/.test(tensorName) ? 1 : 0);

@@ -21,7 +21,13 @@ for (const name of names) {
   t.test(`${name} gives the expected tokens`, async (t) => {
     const texts = readFileSync(new URL(`${name}.inp`, folder), 'utf8').split('\n__ggml_vocab_test__\n');
     const lines = readFileSync(new URL(`${name}.out`, folder), 'utf8').split('\n');
-    const model = await addon.loadModel({ path: fileURLToPath(new URL(name, folder)), gpuLayers: 0, mmap: true, mlock: false, vocabOnly: true }).promise;
+    const model = await addon.loadModel({
+      path: fileURLToPath(new URL(name, folder)),
+      gpuLayers: 0,
+      mmap: true,
+      mlock: false,
+      vocabOnly: true,
+    }).promise;
     t.teardown(() => model.close());
     let compared = 0;
     for (const [index, text] of texts.entries()) {
@@ -40,7 +46,13 @@ const longRuns = ['a', 'A', '7', ' ', '!', '中', '\u0301', 'aA'].map((of) => of
 
 t.test('a long run of one kind of character is just text', async (t) => {
   for (const name of readdirSync(folder).filter((name) => /^ggml-vocab-.*\.gguf$/.test(name))) {
-    const model = await addon.loadModel({ path: fileURLToPath(new URL(name, folder)), gpuLayers: 0, mmap: true, mlock: false, vocabOnly: true }).promise;
+    const model = await addon.loadModel({
+      path: fileURLToPath(new URL(name, folder)),
+      gpuLayers: 0,
+      mmap: true,
+      mlock: false,
+      vocabOnly: true,
+    }).promise;
     let tokens = 0;
     for (const text of longRuns) tokens += (await model.tokenize(text, false, false)).length;
     await model.close();

@@ -1,11 +1,11 @@
 // Starts a process in a sandbox, by means of `recua-launch`, the program beside the addon
 // (native/launcher).
 import { spawnSync } from 'node:child_process';
-import { accessSync, constants } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { addonPlaces, findPackages } from '../../addon/places.js';
 import { RecuaError } from '../../errors.js';
 import { ownInstallation } from '../../system/installation.js';
+import { isProgram, nodePath } from '../../system/programs.js';
 import { wantsGpu } from '../offload.js';
 import type { EngineOptions } from '../protocol.js';
 import { launchArguments, rulesOf, type Needs, type Rules } from './rules.js';
@@ -43,7 +43,7 @@ export function confine(needs: Needs, hasTo: boolean): Launch | undefined {
       : `The engine was to run in a sandbox (--sandbox on), which exists only on Linux, not on ${process.platform}.`);
   }
   const rules = rulesOf(needs);
-  return { program, arguments: [...(hasTo ? ['--need'] : []), ...launchArguments(rules), '--', process.execPath], rules };
+  return { program, arguments: [...(hasTo ? ['--need'] : []), ...launchArguments(rules), '--', nodePath()], rules };
 }
 
 /** The sandbox that processes get here, e.g. `landlock:7,seccomp`; `none` if there is none. */
@@ -76,13 +76,4 @@ function findLauncher(): string | undefined {
   const place = addonPlaces(installation, packages, process.env).find(({ refusal }) => refusal === '');
   const path = place && join(dirname(place.path), 'recua-launch');
   return path !== undefined && isProgram(path) ? path : undefined;
-}
-
-function isProgram(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK);
-    return true;
-  } catch {
-    return false;
-  }
 }

@@ -7,6 +7,7 @@ import { linkedFolders, packageFolders } from '../../addon/places.js';
 import { homeFolder } from '../../system/home-folder.js';
 import { ownInstallation } from '../../system/installation.js';
 import { turnFile } from '../../system/turn-file.js';
+import { nodePath } from '../../system/programs.js';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -46,19 +47,19 @@ const gpuDevices = /^(nvidia.*|dri|kfd|dxg|shm)$/;
 export function rulesOf({ reads, writes, gpu }: Needs, environment: Environment = process.env): Rules {
   const installation = ownInstallation();
   const addon = environment['RECUA_ADDON'];
-  const nodeLibraries = join(dirname(dirname(process.execPath)), 'lib');
+  const nodeLibraries = join(dirname(dirname(nodePath())), 'lib');
   const cores = turnFile(environment);
   return {
     read: [
       ...inside('/', (name) => systemFolders.test(name)).flatMap((folder) => withoutHome(folder, environment)), ...inside('/etc', (name) => systemSettings.test(name)), ...driverFolders,
-      process.execPath, nodeLibraries, installation.root, ...packageFolders(installation), ...linkedFolders(installation),
+      nodePath(), nodeLibraries, installation.root, ...packageFolders(installation), ...linkedFolders(installation),
       ...(addon ? [dirname(addon)] : []), ...namedByVariables.flatMap((name) => (environment[name] ?? '').split(delimiter)),
       ...reads.flatMap(withTargets),
     ].filter((path) => isAbsolute(path) && existsSync(path)),
     write: ['/dev/null', '/dev/zero', ...(gpu ? driverCaches(environment) : []), ...writes].filter((path) => existsSync(path)),
     share: cores === '' ? [] : [dirname(cores)],
     device: gpu ? inside('/dev', (name) => gpuDevices.test(name)) : ['/dev/urandom', '/dev/random'],
-    run: [process.execPath, ...loaders()],
+    run: [nodePath(), ...loaders()],
   };
 }
 
@@ -129,9 +130,14 @@ let found: string[] | undefined;
 
 /** The dynamic loader of Node's libraries, which the kernel starts with Node. */
 function loaders(): string[] {
+  return found ??= [...new Set(librariesInUse().match(/\/\S*\/ld-[^/\s]*\.so\S*/g) ?? [])];
+}
+
+function librariesInUse(): string {
   try {
-    return found ??= [...new Set(readFileSync('/proc/self/maps', 'utf8').match(/\/\S*\/ld-[^/\s]*\.so\S*/g) ?? [])];
+    return readFileSync('/proc/self/maps', 'utf8');
   } catch {
-    return [];
+    // Without /proc. The report takes many times longer.
+    return (process.report.getReport() as { sharedObjects?: string[] }).sharedObjects?.join('\n') ?? '';
   }
 }

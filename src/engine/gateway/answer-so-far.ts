@@ -84,7 +84,14 @@ export class AnswerSoFar {
     if (!this.#prompt) return undefined;
     const nowMs = performance.now();
     const age = (ms: number): number => (ms > 0 ? nowMs - ms : 0);
-    const common = { prompt: this.#prompt, exactly: this.#generateMs <= exactMs, endsThinking: this.endsThinking, arrivedMs: age(this.#sentMs), startedMs: age(this.#startedMs), firstMs: age(this.#firstMs) };
+    const common = {
+      prompt: this.#prompt,
+      exactly: this.#generateMs <= exactMs,
+      endsThinking: this.endsThinking,
+      arrivedMs: age(this.#sentMs),
+      startedMs: age(this.#startedMs),
+      firstMs: age(this.#firstMs),
+    };
     if (!this.#restarts) return { ...common, tokens: this.#tokens.slice(0, this.#length), draws: this.#draws };
     this.#before = Math.max(this.#before, this.#length);
     this.#length = 0;

@@ -34,7 +34,10 @@ export class DeltaQueue implements AsyncIterable<Delta> {
 
   /** Memory of the tokens in deltas that nobody has read yet. */
   get unreadBytes(): number {
-    return this.#unread.reduce((sum, { tokens, promptTokens = [] }) => [tokens, ...promptTokens].reduce((all, one) => all + (one?.bytes.length ?? 0), sum), 0);
+    return this.#unread.reduce(
+      (sum, { tokens, promptTokens = [] }) => [tokens, ...promptTokens].reduce((all, one) => all + (one?.bytes.length ?? 0), sum),
+      0,
+    );
   }
 
   /**

@@ -31,10 +31,21 @@ const byField = (name: string, shapes: Readonly<Record<string, Check>>): Check =
 };
 
 const error = shape({
-  code: (value) => text(value) && Object.hasOwn(errorTable, value as string), message: text, param: maybe(text),
-  details: maybe((value) => shape({})(value) && Object.values(value as object).every((one) => one === undefined || text(one) || number(one))),
+  code: (value) => text(value) && Object.hasOwn(errorTable, value as string),
+  message: text,
+  param: maybe(text),
+  details: maybe(
+    (value) => shape({})(value) && Object.values(value as object).every((one) => one === undefined || text(one) || number(one)),
+  ),
 });
-const usage = shape({ promptTokens: count, cachedTokens: count, completionTokens: count, reasoningTokens: maybe(count), draftedTokens: maybe(count), acceptedTokens: maybe(count) });
+const usage = shape({
+  promptTokens: count,
+  cachedTokens: count,
+  completionTokens: count,
+  reasoningTokens: maybe(count),
+  draftedTokens: maybe(count),
+  acceptedTokens: maybe(count),
+});
 const timings = shape({ queueMs: number, promptMs: number, generateMs: number });
 const packed: Check = (value) => shape({ count, bytes })(value) && isPacked(value as PackedTokens);
 const delta = shape({
@@ -54,13 +65,45 @@ const event = byField('kind', {
   error: shape({ id: number, error }),
 } satisfies Record<EngineEvent['kind'], Check>);
 
-const device = shape({ name: text, description: text, kind: text, backend: text, id: text, memoryFreeBytes: count, memoryTotalBytes: count });
+const device = shape({
+  name: text,
+  description: text,
+  kind: text,
+  backend: text,
+  id: text,
+  memoryFreeBytes: count,
+  memoryTotalBytes: count,
+});
 const model = shape({
-  description: text, fingerprint: text, architecture: text, fileType: text, parameters: count, sizeBytes: count, vocabSize: count,
-  vocabType: number, embeddingSize: count, layers: count, contextTrain: count, contextSize: count, leastContext: count, parallel: count,
-  pooling: text, hasChatTemplate: flag, chatTemplate: text, canGenerate: flag, canInfill: flag, bosText: text, eosText: text,
-  canEmbed: flag, canRerank: flag, devices: listOf(device), offload: shape({ devices: listOf(text), layers: count, totalLayers: count }), deviceBytes: number, backends: listOf(text),
-  llamaCpp: text, notes: listOf(text),
+  description: text,
+  fingerprint: text,
+  architecture: text,
+  fileType: text,
+  parameters: count,
+  sizeBytes: count,
+  vocabSize: count,
+  vocabType: number,
+  embeddingSize: count,
+  layers: count,
+  contextTrain: count,
+  contextSize: count,
+  leastContext: count,
+  parallel: count,
+  pooling: text,
+  hasChatTemplate: flag,
+  chatTemplate: text,
+  canGenerate: flag,
+  canInfill: flag,
+  bosText: text,
+  eosText: text,
+  canEmbed: flag,
+  canRerank: flag,
+  devices: listOf(device),
+  offload: shape({ devices: listOf(text), layers: count, totalLayers: count }),
+  deviceBytes: number,
+  backends: listOf(text),
+  llamaCpp: text,
+  notes: listOf(text),
 });
 const work = shape({ busy: flag, done: number });
 
@@ -80,7 +123,13 @@ const saved = shape({ tokens: count, sizeBytes: count, reason: maybe(text) });
 
 /** The results of requests that have one. */
 const results: Partial<Record<RequestMessage['type'], Check>> = {
-  render: shape({ prompt: text, tokenCount: count }), tokenize: integers, detokenize: text, pieces: listOf(bytes), save: saved, restore: saved, forget: () => true,
+  render: shape({ prompt: text, tokenCount: count }),
+  tokenize: integers,
+  detokenize: text,
+  pieces: listOf(bytes),
+  save: saved,
+  restore: saved,
+  forget: () => true,
 };
 
 /** @throws Error if no engine sends such a message */
@@ -96,6 +145,6 @@ export function checkEvent(type: RequestMessage['type'], event: EngineEvent): vo
   const isAnswer = kind === 'delta' || kind === 'done';
   const isRight = type === 'chat' || type === 'complete' ? isAnswer
     : type === 'embed' || type === 'rerank' ? kind === 'embedded'
-    : kind === 'result' && results[type]!(event.value);
+      : kind === 'result' && results[type]!(event.value);
   if (!isRight) throw new Error(`A request of the type ${type} has no such event: ${kind}.`);
 }

@@ -4,6 +4,7 @@ import type { ChildProcess } from 'node:child_process';
 import type { Readable } from 'node:stream';
 import { Channel } from '../channel.js';
 import { checkedMessage } from './checked-message.js';
+import type { Ending } from './restarts.js';
 import { channelSocket, forkEngine, type Wanted } from './spare-process.js';
 import type { FromEngine, ToEngine } from '../protocol.js';
 
@@ -15,7 +16,12 @@ export interface ChildEvents {
    */
   output(line: string, isOwn?: boolean): void;
   /** Called once, when the process is gone. `how`: the signal or exit code. */
-  gone(how: string, clean: boolean): void;
+  gone(how: string, ending: Ending): void;
+}
+
+/** The reason why the system started no process, as a part of a sentence. */
+export function couldNotStart({ message, code }: NodeJS.ErrnoException): string {
+  return `could not start: ${code ?? message}${code === 'ENOENT' ? ', as while Recua is being installed' : ''}`;
 }
 
 /** Pipes are sockets, which have both methods; their declared type is a stream. */
@@ -51,12 +57,12 @@ export class Child {
     const child = forkEngine(entry, wanted);
     this.#process = child;
     running.add(this);
-    const gone = (how: string, clean: boolean): void => {
+    const gone = (how: string, ending: Ending): void => {
       if (this.#gone) return;
       this.#gone = true;
       clearTimeout(this.#endTimer);
       running.delete(this);
-      events.gone(how, clean);
+      events.gone(how, ending);
     };
     // The process is broken or taken over. It ends, and not this program, which hears no more of
     // it.
@@ -79,7 +85,7 @@ export class Child {
       closed: (error) => (error ? breakOff(error) : this.#endSoon()),
     });
     child.on('error', (error) => {
-      if (child.pid === undefined) gone(`could not start: ${error.message}`, false);
+      if (child.pid === undefined) gone(couldNotStart(error), 'unstarted');
     });
     // 'close' comes after the last message and the last line of output; 'exit' may come before
     // them. Without the timer, 'close' never comes while a process that it left behind lives.
@@ -87,7 +93,10 @@ export class Child {
       clearTimeout(this.#endTimer);
       if (!this.#gone) this.#endTimer = setTimeout(() => setImmediate(hearNoMore, child), lastMs).unref();
     });
-    child.on('close', (code, signal) => gone(signal ? `signal ${signal}` : `exit code ${code}`, code === 0));
+    child.on('close', (code, signal) => {
+      const ending = code === 0 ? 'clean' : signal === 'SIGTERM' ? 'terminated' : 'died';
+      gone(signal ? `signal ${signal}` : `exit code ${code}`, ending);
+    });
     for (const stream of [child.stdout, child.stderr]) if (stream) forwardLines(stream, (line) => events.output(line));
   }
 

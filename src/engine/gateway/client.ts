@@ -6,8 +6,9 @@ import type { EngineSettings, EngineState } from '../api.js';
 import { ProofGate } from '../proof/gate.js';
 import { TokenRate } from './activity.js';
 import { EngineRequests, isAboutKv, type PendingRequest } from './requests.js';
-import { Child } from './child.js';
+import { Child, couldNotStart } from './child.js';
 import { engineEntry, entryPath, wantedOf, type Wanted } from './spare-process.js';
+import { Restarts, type Ending, type RestartPolicy } from './restarts.js';
 import { Suspects } from './suspects.js';
 import type { EngineOptions, EngineStatus, FromEngine, LogLevel, ModelDescription } from '../protocol.js';
 import { ownInstallation } from '../../system/installation.js';
@@ -27,19 +28,6 @@ export interface ClientSettings extends EngineSettings {
   watch?: WatchPolicy;
 }
 
-/** When to restart a dead engine process. */
-export interface RestartPolicy {
-  /** Wait before the first restart; doubles with each further crash within the window. */
-  delayMs: number;
-  /** After this many crashes … */
-  crashes: number;
-  /** … within this time, the next restart waits … */
-  windowMs: number;
-  /** … for this long. */
-  holdOffMs: number;
-}
-
-const defaultRestart: RestartPolicy = { delayMs: 100, crashes: 5, windowMs: 60_000, holdOffMs: 60_000 };
 /**
  * A load may go this many times longer without a sign of life than a request: one operation of a
  * first token may read gigabytes from a slow disk.
@@ -69,24 +57,21 @@ class EngineClient extends EngineRequests {
   readonly #entry: string;
   #wanted: Wanted;
   readonly #proof: ProofGate | undefined;
-  readonly #policy: RestartPolicy;
+  readonly #restarts: Restarts;
   readonly #watchPolicy: WatchPolicy;
   #watch: Watch | undefined;
   /** The stuck part, if the watch ended the process. */
   #stuck: Part | undefined;
+  /** Why its process has not started although there is one. */
+  #notStarted: string | undefined;
   #state: EngineState = { state: 'loading', fraction: 0 };
   #child: Child | undefined;
   #status: EngineStatus = { running: 0, waiting: 0, tokens: 0 };
   readonly #rate = new TokenRate();
-  #crashTimes: number[] = [];
   #restartTimer: NodeJS.Timeout | undefined;
   #output: string[] = [];
   #everReady = false;
   #fingerprint = '';
-  /** The process has loaded the model. */
-  #loaded = false;
-  /** Deaths in a row while loading. A large model's load takes longer than the crashes' window. */
-  #loadDeaths = 0;
   readonly #readyWaiters: { resolve(model: ModelDescription): void; reject(error: RecuaError): void }[] = [];
   #closing: Promise<void> | undefined;
   #whenGone: (() => void) | undefined;
@@ -101,7 +86,7 @@ class EngineClient extends EngineRequests {
     this.#logLevel = settings.log ? settings.logLevel ?? 'debug' : 'error';
     this.#told = settings.onState ?? (() => {});
     this.#entry = entryPath(settings.entry ?? engineEntry);
-    this.#policy = { ...defaultRestart, ...settings.restart };
+    this.#restarts = new Restarts(settings.restart);
     this.#watchPolicy = settings.watch ?? defaultWatch;
     this.#wanted = wantedOf(options, settings);
     this.#proof = settings.entry === undefined ? new ProofGate(options, this.#log) : undefined;
@@ -109,7 +94,10 @@ class EngineClient extends EngineRequests {
   }
 
   get state(): EngineState {
-    return this.#state.state === 'ready' ? { ...this.#state, status: this.#status } : this.#state;
+    if (this.#state.state !== 'ready') return this.#state;
+    // What a stuck engine has not told yet waits, too.
+    const waiting = Math.max(this.#status.waiting, this.working - this.#status.running);
+    return { ...this.#state, status: { ...this.#status, waiting } };
   }
 
   get tokensPerSecond(): number {
@@ -205,7 +193,7 @@ class EngineClient extends EngineRequests {
 
   #start(): void {
     this.#output = [];
-    this.#stuck = undefined;
+    this.#stuck = this.#notStarted = undefined;
     let child: Child;
     try {
       child = this.#child = this.#newChild();
@@ -219,10 +207,10 @@ class EngineClient extends EngineRequests {
 
   /** A lack of files or memory may pass, as after a crash; that of a sandbox or a library stays. */
   #cannotStart(thrown: unknown): void {
-    const { code, errno } = thrown as NodeJS.ErrnoException;
+    const { errno } = thrown as NodeJS.ErrnoException;
     if (this.#closing) return;
     if (errno === undefined) this.#giveUp(RecuaError.from(thrown));
-    else this.#gone(`could not start: ${code}`, false);
+    else this.#gone(couldNotStart(thrown as Error), 'unstarted');
   }
 
   #newChild(): Child {
@@ -237,9 +225,11 @@ class EngineClient extends EngineRequests {
         this.#output = [...this.#output.slice(1 - lastLines), line];
         this.#log('warn', line);
       },
-      gone: (how, clean) => {
+      gone: (how, ending) => {
         // A process that reported 'failed' is not #child any more; another may run by now.
-        if (this.#child === child) this.#gone(how, clean);
+        if (this.#child !== child) return;
+        if (this.#notStarted !== undefined) this.#gone(this.#notStarted, 'unstarted');
+        else this.#gone(how, ending);
       },
     });
     return child;
@@ -258,7 +248,7 @@ class EngineClient extends EngineRequests {
       if (this.#state.state === 'loading' || this.#state.state === 'restarting') this.#turn({ state: this.#state.state, fraction: message.fraction });
     } else if (message.type === 'failed') {
       this.#child = undefined;
-      this.#giveUp(RecuaError.fromPlain(message.error));
+      this.#cannotLoad(RecuaError.fromPlain(message.error));
     } else this.#becomeReady(message.model);
   }
 
@@ -267,24 +257,30 @@ class EngineClient extends EngineRequests {
     if (isOther) for (const call of this.requests.values()) call.startOver();
     if (this.#everReady) this.#log(isOther ? 'warn' : 'info', `the engine process runs again${isOther ? ', with a file of the model that has changed; all answers begin anew' : ''}`);
     this.#fingerprint = model.fingerprint;
-    this.#everReady = this.#loaded = true;
+    this.#everReady = true;
+    this.#restarts.loaded();
     this.#status = { running: 0, waiting: 0, tokens: 0 };
     this.#turn({ state: 'ready', model, status: this.#status });
     for (const { resolve } of this.#readyWaiters.splice(0)) resolve(model);
     this.#sendAll();
-    this.#watchOver(this.#child!, this.#watchPolicy);
+    const { startMs: _, ...policy } = this.#watchPolicy;
+    this.#watchOver(this.#child!, policy);
     this.changed();
   }
 
-  #watchOver(child: Child, policy: WatchPolicy): void {
+  #watchOver(child: Child, policy: Omit<WatchPolicy, 'startMs'> & Partial<WatchPolicy>): void {
     this.#watch?.stop();
-    this.#watch = new Watch(policy, () => child.send({ type: 'look' }), (part, why) => this.#giveUpOn(child, part, `${why} for ${Math.round(policy.stuckMs / 1000)} s`));
+    this.#watch = new Watch(policy, () => child.send({ type: 'look' }), (part, why) => this.#giveUpOn(child, part, why));
     this.#watch.start();
   }
 
   /** Kills a stuck process; its exit is then handled like a crash. */
   #giveUpOn(child: Child, part: Part, why: string): void {
     if (this.#child !== child || this.#closing || this.#stuck) return;
+    if (part === 'start') {
+      this.#notStarted = `could not start: ${why}; the system may be short of threads or memory`;
+      return child.kill();
+    }
     this.#log('error', `the engine process is stuck: ${why}; ${this.#everReady ? 'restarting' : 'ending'} it`);
     this.#stuck = part;
     // Its end may take a while, and until then no request can succeed.
@@ -296,21 +292,28 @@ class EngineClient extends EngineRequests {
    * If the first load fails, the engine has failed for good. A later load is retried: the file
    * existed before, and memory may become free.
    */
-  #giveUp(error: RecuaError): void {
+  #giveUp(error: RecuaError, holdOffMs = this.#restarts.holdOffMs): void {
     this.#watch?.stop();
     this.failAll(error);
     for (const { reject } of this.#readyWaiters.splice(0)) reject(error);
     if (!this.#everReady) return this.#turn({ state: 'failed', error });
-    const { holdOffMs } = this.#policy;
     this.#turn({ state: 'failed', error, retryAtMs: Date.now() + holdOffMs });
     this.#restartIn(holdOffMs);
+  }
+
+  #cannotLoad(error: RecuaError): void {
+    this.#watch?.stop();
+    const { delayMs, error: failure } = this.#restarts.refused(error);
+    if (failure) return this.#giveUp(failure, delayMs);
+    this.#log('warn', `the model cannot be loaded again, and is tried once more: ${error.message}`);
+    this.#restartIn(delayMs);
   }
 
   #restartIn(delayMs: number): void {
     // The caller may have closed the engine when it learned of the failure.
     if (this.#closing) return;
     this.#restartTimer = setTimeout(() => {
-      this.#turn({ state: 'restarting', fraction: 0 });
+      this.#turn({ state: this.#everReady ? 'restarting' : 'loading', fraction: 0 });
       if (!this.#settings.optionsNow) return this.#spawn();
       this.#settings.optionsNow().then((options) => {
         this.#options = options;
@@ -321,7 +324,7 @@ class EngineClient extends EngineRequests {
     this.changed();
   }
 
-  #gone(how: string, clean: boolean): void {
+  #gone(how: string, ending: Ending): void {
     this.#child = undefined;
     this.#watch?.stop();
     this.#watch = undefined;
@@ -331,45 +334,30 @@ class EngineClient extends EngineRequests {
       this.failAll(new RecuaError('shutting_down', 'The engine stopped before the answer was complete.'));
       return;
     }
-    this.#crashed(clean ? 'it ended by itself' : how);
+    this.#crashed(how, ending);
   }
 
-  #crashed(how: string): void {
-    this.crashes++;
-    this.#loadDeaths = this.#loaded ? 0 : this.#loadDeaths + 1;
-    this.#loaded = false;
+  #crashed(how: string, ending: Ending): void {
+    if (ending !== 'unstarted') this.crashes++;
     if (how === 'signal SIGILL') this.#proof?.doubt();
     const output = this.#output.length > 0 ? `; its last output: ${this.#output.join(' | ')}` : '';
-    this.#log('error', `the engine process died (${how})${output}`);
+    const end = ending === 'clean' ? 'ended by itself' : ending === 'unstarted' ? how : `died (${how})`;
+    this.#log('error', `the engine process ${end}${output}`);
     const stuck = this.#stuck;
     this.#stuck = undefined;
-    const hangs = stuck && this.#loadDeaths > 0;
     const error = stuck
       ? new RecuaError('model_stuck', 'The engine process made no progress while it worked on this request, and was ended; it is being restarted.')
-      : new RecuaError('model_crashed', `The engine process died (${how}) while it worked on this request; it is being restarted.`);
-    this.failAll(error, (call) => isAboutKv(call.type) || !call.isKept);
-    for (const guilty of this.#suspects.judge(this.requests.values(), stuck)) this.settle(guilty.id)?.fail(error);
+      : new RecuaError('model_crashed', `The engine process ${end} while it worked on this request; it is being restarted.`);
+    this.failAll(error, (call) => (call.sent && isAboutKv(call.type)) || !call.isKept);
+    for (const guilty of this.#suspects.judge(this.requests.values(), ending !== 'died', stuck)) this.settle(guilty.id)?.fail(error);
     const { size } = this.requests;
     if (size > 0) this.#log('warn', `${size === 1 ? '1 request goes' : `${size} requests go`} on in the next engine process`);
 
-    const { crashes, windowMs, delayMs } = this.#policy;
-    const now = performance.now();
-    this.#crashTimes = [...this.#crashTimes.filter((time) => now - time < windowMs), now];
-    const noLoad = 'made no progress while loading the model, and was ended';
-    if (!this.#everReady && (hangs || this.#loadDeaths >= 2)) {
-      const end = hangs ? noLoad : `died while loading the model (${how})${output}`;
-      this.#giveUp(new RecuaError('model_unusable', `The engine process ${end}.`));
-    } else if (hangs || Math.max(this.#crashTimes.length, this.#loadDeaths) >= crashes) {
-      const seconds = Math.round(this.#policy.holdOffMs / 1000);
-      const often = this.#loadDeaths >= crashes ? `${this.#loadDeaths} times in a row while loading` : `${this.#crashTimes.length} times within ${Math.round(windowMs / 1000)} s`;
-      const end = hangs ? noLoad : `died ${often} (last by ${how})`;
-      this.#giveUp(new RecuaError(hangs ? 'model_stuck' : 'model_crashed', `The engine process ${end}; it is tried again in ${seconds} s.`));
-    } else {
-      if (this.#everReady && this.#state.state !== 'restarting') this.#turn({ state: 'restarting', fraction: 0 });
-      const wait = delayMs * 2 ** (this.#crashTimes.length - 1);
-      if (this.#everReady) this.#restartIn(wait);
-      else this.#spawn();
-    }
+    const { delayMs, error: failure } = this.#restarts.after({ ending, how, stuck: stuck !== undefined, output });
+    if (failure) return this.#giveUp(failure, delayMs);
+    if (!this.#everReady && delayMs === 0) return this.#spawn();
+    if (this.#everReady && this.#state.state !== 'restarting') this.#turn({ state: 'restarting', fraction: 0 });
+    this.#restartIn(delayMs);
   }
 
   async #close(drainMs: number, sleeps: boolean): Promise<void> {

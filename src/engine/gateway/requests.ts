@@ -8,8 +8,20 @@ import { checkEvent } from './checked-message.js';
 import { gaveWay, whoGivesWay } from '../give-way.js';
 import type { Answer, Embedded, Engine, EngineState, Released, Reranked } from '../api.js';
 import type {
-  Asker, ChatRequest, CompletionRequest, Delta, EmbedRequest, EngineEvent, ModelDescription, Rendered, RequestMessage, RerankRequest, SavedState,
+  Asker,
+  ChatRequest,
+  CompletionRequest,
+  Delta,
+  EmbedRequest,
+  EngineEvent,
+  ModelDescription,
+  Rendered,
+  RequestMessage,
+  RerankRequest,
+  SavedState,
 } from '../protocol.js';
+
+const evaluating: ReadonlySet<RequestMessage['type']> = new Set(['chat', 'complete', 'embed', 'rerank']);
 
 export abstract class EngineRequests implements Engine {
   /** In order of arrival. */
@@ -36,6 +48,11 @@ export abstract class EngineRequests implements Engine {
   /** A call was added or settled. */
   protected changed(): void {}
 
+  /** How many requests make the engine evaluate something. */
+  protected get working(): number {
+    return [...this.requests.values()].filter(({ type }) => evaluating.has(type)).length;
+  }
+
   chat(request: ChatRequest, signal?: AbortSignal, released?: Released, lent?: Lent): Answer {
     return this.#answer((id) => ({ type: 'chat', id, request }), signal, released, lent);
   }
@@ -58,7 +75,9 @@ export abstract class EngineRequests implements Engine {
     return this.#ask((id) => ({ type: 'render', id, request }), signal, released, lent);
   }
 
-  tokenize(text: string, addSpecial: boolean, parseSpecial: boolean, signal?: AbortSignal, asker?: Asker, lent?: Lent): Promise<Int32Array> {
+  tokenize(
+    text: string, addSpecial: boolean, parseSpecial: boolean, signal?: AbortSignal, asker?: Asker, lent?: Lent,
+  ): Promise<Int32Array> {
     return this.#ask((id) => ({ type: 'tokenize', id, text, addSpecial, parseSpecial, asker }), signal, undefined, lent);
   }
 
@@ -191,20 +210,34 @@ export abstract class EngineRequests implements Engine {
   /** A request with one result. */
   #ask<T>(message: (id: number) => RequestMessage, signal?: AbortSignal, released?: Released, lent?: Lent): Promise<T> {
     return new Promise((resolve, reject) => {
-      this.startCall(message, signal, released, reject, (event) => {
-        if (event.kind === 'result') resolve(event.value as T);
-      }, lent);
+      this.startCall(
+        message,
+        signal,
+        released,
+        reject,
+        (event) => {
+          if (event.kind === 'result') resolve(event.value as T);
+        },
+        lent,
+      );
     });
   }
 
   #vectors(message: (id: number) => RequestMessage, signal?: AbortSignal, released?: Released, lent?: Lent): Promise<Embedded> {
     return new Promise((resolve, reject) => {
-      this.startCall(message, signal, released, reject, (event) => {
-        if (event.kind !== 'embedded') return;
-        const { vectors, dimensions, tokenCounts } = event;
-        const split = Array.from(tokenCounts, (_, i) => vectors.subarray(i * dimensions, (i + 1) * dimensions));
-        resolve({ vectors: split, tokenCounts });
-      }, lent);
+      this.startCall(
+        message,
+        signal,
+        released,
+        reject,
+        (event) => {
+          if (event.kind !== 'embedded') return;
+          const { vectors, dimensions, tokenCounts } = event;
+          const split = Array.from(tokenCounts, (_, i) => vectors.subarray(i * dimensions, (i + 1) * dimensions));
+          resolve({ vectors: split, tokenCounts });
+        },
+        lent,
+      );
     });
   }
 
@@ -224,17 +257,24 @@ export abstract class EngineRequests implements Engine {
       known = { id, engine };
       return message(id);
     };
-    cancel = this.startCall(make, signal, released, fail, (event) => {
-      if (event.kind === 'accepted') {
-        answer.accept(event.promptTokens, event.position);
-        // It was said to another engine.
-        if (endsThinking) endThinking();
-      } else if (event.kind === 'delta') answer.push(event.delta);
-      else if (event.kind === 'done') {
-        const { finishReason, usage, timings, seed, stop, warnings = [] } = event;
-        answer.end({ finishReason, usage, timings, seed, stop, warnings });
-      }
-    }, lent);
+    cancel = this.startCall(
+      make,
+      signal,
+      released,
+      fail,
+      (event) => {
+        if (event.kind === 'accepted') {
+          answer.accept(event.promptTokens, event.position);
+          // It was said to another engine.
+          if (endsThinking) endThinking();
+        } else if (event.kind === 'delta') answer.push(event.delta);
+        else if (event.kind === 'done') {
+          const { finishReason, usage, timings, seed, stop, warnings = [] } = event;
+          answer.end({ finishReason, usage, timings, seed, stop, warnings });
+        }
+      },
+      lent,
+    );
     return answer;
   }
 
@@ -245,8 +285,12 @@ export abstract class EngineRequests implements Engine {
 
   /** Sends a request, now or after a restart. Returns the function that cancels it. */
   private startCall(
-    make: (id: number, engine: EngineRequests) => RequestMessage, signal: AbortSignal | undefined, released: Released = () => {},
-    fail: (error: RecuaError) => void, event: (event: EngineEvent) => void, lent?: Lent,
+    make: (id: number, engine: EngineRequests) => RequestMessage,
+    signal: AbortSignal | undefined,
+    released: Released = () => {},
+    fail: (error: RecuaError) => void,
+    event: (event: EngineEvent) => void,
+    lent?: Lent,
   ): () => void {
     const refusal = signal?.aborted ? cancelled() : lent?.isMoving ? undefined : this.refusal();
     if (refusal) {
@@ -264,22 +308,36 @@ export abstract class EngineRequests implements Engine {
     const stopListening = (): void => signal?.removeEventListener('abort', cancel);
     signal?.addEventListener('abort', cancel, { once: true });
     const replace = (other: () => void): void => void (cancelNow = other);
-    const again = lent && movingOn(lent, EngineRequests.#starting(make, signal, released, fail, event, lent), (error) => {
-      released();
-      fail(error);
-    }, stopListening, replace);
+    const again =
+      lent &&
+      movingOn(
+        lent,
+        EngineRequests.#starting(make, signal, released, fail, event, lent),
+        (error) => {
+          released();
+          fail(error);
+        },
+        stopListening,
+        replace,
+      );
     if (again && (lent.isMoving || this.#recalls)) {
       again();
       return cancel;
     }
     const id = this.#nextId++;
-    const call = new PendingRequest(make(id, this), (one) => {
-      if (isLast(one)) stopListening();
-      event(one);
-    }, (error) => {
-      stopListening();
-      fail(error);
-    }, released, again && { lent, again });
+    const call = new PendingRequest(
+      make(id, this),
+      (one) => {
+        if (isLast(one)) stopListening();
+        event(one);
+      },
+      (error) => {
+        stopListening();
+        fail(error);
+      },
+      released,
+      again && { lent, again },
+    );
     this.requests.set(id, call);
     this.changed();
     this.submit(call);
@@ -291,7 +349,13 @@ export abstract class EngineRequests implements Engine {
  * Starts a call in the next engine of its model. `start` returns what cancels it there, `replace`
  * takes what cancels it now.
  */
-function movingOn(lent: Lent, start: (engine: EngineRequests) => () => void, fail: (error: RecuaError) => void, stopListening: () => void, replace: (cancel: () => void) => void): () => void {
+function movingOn(
+  lent: Lent,
+  start: (engine: EngineRequests) => () => void,
+  fail: (error: RecuaError) => void,
+  stopListening: () => void,
+  replace: (cancel: () => void) => void,
+): () => void {
   return () => {
     let isOver = false;
     const end = (error: RecuaError): void => {
@@ -301,11 +365,14 @@ function movingOn(lent: Lent, start: (engine: EngineRequests) => () => void, fai
       fail(error);
     };
     replace(() => end(cancelled()));
-    lent.next().then((engine) => {
-      if (isOver) return;
-      stopListening();
-      replace(start(engine));
-    }, (thrown: unknown) => end(RecuaError.from(thrown)));
+    lent.next().then(
+      (engine) => {
+        if (isOver) return;
+        stopListening();
+        replace(start(engine));
+      },
+      (thrown: unknown) => end(RecuaError.from(thrown)),
+    );
   };
 }
 

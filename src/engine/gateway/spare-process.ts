@@ -14,6 +14,7 @@ import { knownRefused } from '../proof/prove.js';
 import { createFolderSync } from '../../system/create-folder.js';
 import { poolSize } from '../../system/thread-pool.js';
 import { spinCount } from '../../system/open-mp.js';
+import { nodePath } from '../../system/programs.js';
 
 /** The default entry; tests pass another. */
 export const engineEntry = fileURLToPath(new URL('../process/main.js', import.meta.url));
@@ -54,7 +55,7 @@ export function entryPath(entry: string | URL): string {
 let spare: { process: ChildProcess; launch: Launch | undefined; told: string } | undefined;
 
 function forkEntry(entry: string, launch: Launch | undefined, refused = refusedEnvironment({})): ChildProcess {
-  const [program, before] = launch ? [launch.program, launch.arguments] : [process.execPath, []];
+  const [program, before] = launch ? [launch.program, launch.arguments] : [nodePath(), []];
   // Electron's own program is a browser unless it is told to be Node.
   const asNode = process.versions['electron'] === undefined ? {} : { ELECTRON_RUN_AS_NODE: '1' };
   const env = { ...process.env, ...asNode, ...withoutStack, ...spinCount(), ...poolSize(), ...refused };

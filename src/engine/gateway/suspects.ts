@@ -27,14 +27,15 @@ export class Suspects {
   /**
    * Called after the process with these requests died; requests that cannot continue have been
    * removed. `stuck`: the part that made no progress, if that was why the process was ended; such
-   * an end is no coincidence, and counts as two crashes. Returns the guilty requests.
+   * an end is no coincidence, and counts as two crashes. `clean`: it ended by itself, and nobody is
+   * to blame. Returns the guilty requests.
    */
-  judge(requests: Iterable<PendingRequest>, stuck?: Part): PendingRequest[] {
+  judge(requests: Iterable<PendingRequest>, clean: boolean, stuck?: Part): PendingRequest[] {
     const all = [...requests];
     let worked = 0;
     for (const call of all) {
       // Requests that wait for their first step are innocent.
-      const works = call.sent && ((call.begun && stuck !== 'pool') || (!call.accepted && stuck !== 'compute'));
+      const works = !clean && call.sent && ((call.begun && stuck !== 'pool') || (!call.accepted && stuck !== 'compute'));
       if (works) {
         worked++;
         call.deaths += stuck ? 2 : 1;
@@ -43,6 +44,7 @@ export class Suspects {
       call.sent = call.accepted = call.begun = false;
       call.resume();
     }
+    if (clean) return [];
     const tried = this.onTrial && all.includes(this.onTrial) ? this.onTrial : undefined;
     this.onTrial = undefined;
     this.#waiting = all.filter((call) => call.deaths >= 2);

@@ -8,9 +8,11 @@ export interface WatchPolicy {
   everyMs: number;
   /** If a part with work gives no sign of life for this long, the process is ended. */
   stuckMs: number;
+  /** A process that has given no sign of life by then has not started: Node lacks threads. */
+  startMs: number;
 }
 
-export const defaultWatch: WatchPolicy = { everyMs: 5_000, stuckMs: 60_000 };
+export const defaultWatch: WatchPolicy = { everyMs: 5_000, stuckMs: 60_000, startMs: 30_000 };
 
 /** The parts of an engine process that can get stuck, with texts for the log. */
 const parts = {
@@ -18,11 +20,13 @@ const parts = {
   pool: 'its preparation of requests (tokens, templates, grammars) makes no progress',
 } as const satisfies Record<keyof Pulse, string>;
 
-export type Part = keyof Pulse | 'process';
+export type Part = keyof Pulse | 'process' | 'start';
 
 export class Watch {
   readonly #everyMs: number;
   readonly #mostLooks: number;
+  /** Undefined once the process has answered. */
+  #mostFirstLooks: number | undefined;
   readonly #look: () => void;
   readonly #stuck: (part: Part, why: string) => void;
   /** Looks without a sign of life, by part. */
@@ -32,10 +36,12 @@ export class Watch {
 
   /**
    * `look` asks the process for its pulse. `stuck` is called once, and the watch has then ended.
+   * Without `startMs`, the process has started.
    */
-  constructor(policy: WatchPolicy, look: () => void, stuck: (part: Part, why: string) => void) {
+  constructor(policy: Omit<WatchPolicy, 'startMs'> & Partial<WatchPolicy>, look: () => void, stuck: (part: Part, why: string) => void) {
     this.#everyMs = policy.everyMs;
     this.#mostLooks = Math.ceil(policy.stuckMs / policy.everyMs);
+    if (policy.startMs !== undefined) this.#mostFirstLooks = Math.ceil(policy.startMs / policy.everyMs);
     this.#look = look;
     this.#stuck = stuck;
   }
@@ -54,6 +60,7 @@ export class Watch {
   /** The process answered a look. */
   heard(pulse: Pulse): void {
     this.#still.delete('process');
+    this.#mostFirstLooks = undefined;
     for (const part of Object.keys(parts) as (keyof Pulse)[]) {
       const { busy, done } = pulse[part];
       const before = this.#last?.[part];
@@ -73,8 +80,14 @@ export class Watch {
   #count(part: Part, why: string): void {
     const count = (this.#still.get(part) ?? 0) + 1;
     this.#still.set(part, count);
-    if (count !== this.#mostLooks) return;
+    // A machine under load may take longer to start a process than a process to answer.
+    if (part === 'process' && this.#mostFirstLooks !== undefined) {
+      if (count === this.#mostFirstLooks) this.#end('start', 'it gave no sign of life', count);
+    } else if (count === this.#mostLooks) this.#end(part, why, count);
+  }
+
+  #end(part: Part, why: string, looks: number): void {
     this.stop();
-    this.#stuck(part, why);
+    this.#stuck(part, `${why} for ${Math.round(looks * this.#everyMs / 1_000)} s`);
   }
 }

@@ -25,6 +25,8 @@ export type LeaseEvent =
   | { kind: 'measured'; model: string; bytes: Bytes }
   /** The load failed; the process may still be alive. */
   | { kind: 'failed'; model: string; error: PlainError }
+  /** Its file changed during the load and was planned again; its requests wait for another load. */
+  | { kind: 'outdated'; model: string }
   /** The process died while it served, and is not restarted. */
   | { kind: 'died'; model: string; error: PlainError }
   /** The process that `unload` was to end is gone. */

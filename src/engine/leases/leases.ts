@@ -24,7 +24,13 @@ export interface LeasePolicy extends TurnPolicy {
   loadBytesPerMs: number;
 }
 
-export const defaultPolicy: LeasePolicy = { ...defaultTurns, mostLoading: 2, retryMs: 2_000, mostRetryMs: 300_000, loadBytesPerMs: 500_000 };
+export const defaultPolicy: LeasePolicy = {
+  ...defaultTurns,
+  mostLoading: 2,
+  retryMs: 2_000,
+  mostRetryMs: 300_000,
+  loadBytesPerMs: 500_000,
+};
 
 /** Shortest estimate of a load: a process has to start. */
 const leastLoadMs = 200;
@@ -113,6 +119,9 @@ export class Leases {
       case 'failed':
         if (entry.phase === 'loading') this.#broken(entry, event.error, nowMs);
         return;
+      case 'outdated':
+        if (entry.phase === 'loading') this.#unload(entry, nowMs);
+        return;
       case 'died':
         if (entry.phase === 'ready') this.#broken(entry, event.error, nowMs);
         return;
@@ -132,12 +141,14 @@ export class Leases {
   #requested(entry: ModelEntry, { request: id, client = '', keepAliveMs, explicit, again = false }: Extract<LeaseEvent, { kind: 'request' }>, nowMs: number): void {
     const { failure, plan } = entry;
     if (failure && entry.phase !== 'loading') {
-      const changed = explicit === true || failure.fingerprint !== plan.fingerprint || failure.unloads < this.#unloads || nowMs >= failure.retryAtMs;
+      const changed =
+        explicit === true || failure.fingerprint !== plan.fingerprint || failure.unloads < this.#unloads || nowMs >= failure.retryAtMs;
       // If others wait for a retry, this request waits with them.
       if (!changed && entry.waiting.length === 0) return this.#refuse(entry, id, { kind: 'failed', error: failure.error });
     }
     const isFull = !again && entry.waiting.length >= plan.mostWaiting;
     if (isFull && !this.#shareQueue(entry, client)) return this.#refuse(entry, id, { kind: 'queue_full', most: plan.mostWaiting });
+    if (explicit && keepAliveMs !== undefined) entry.loadKeepAliveMs = keepAliveMs;
     entry.waiting.push({ id, client, again, arrival: this.#arrivals++, sinceMs: nowMs, keepAliveMs });
   }
 
@@ -160,7 +171,7 @@ export class Leases {
   #released(entry: ModelEntry, id: number, nowMs: number): void {
     if (!entry.leases.has(id)) return;
     if (entry.turn) entry.turn.served++;
-    entry.keepAliveMs = entry.leases.get(id) ?? entry.plan.keepAliveMs;
+    entry.keepAliveMs = entry.leases.get(id) ?? entry.loadKeepAliveMs ?? entry.plan.keepAliveMs;
     entry.leases.delete(id);
     entry.usedMs = nowMs;
   }
@@ -171,7 +182,9 @@ export class Leases {
     // Memory not touched yet is not measured, so a value below the expected need does not count.
     if (measured) {
       const both = { ...entry.plan.need, ...measured };
-      entry.measured = Object.fromEntries(Object.entries(both).map(([place, bytes]) => [place, Math.max(bytes, entry.plan.need[place] ?? 0)]));
+      entry.measured = Object.fromEntries(
+        Object.entries(both).map(([place, bytes]) => [place, Math.max(bytes, entry.plan.need[place] ?? 0)]),
+      );
       entry.need = entry.measured;
     }
     entry.failure = undefined;

@@ -68,6 +68,8 @@ export class ModelEntry {
   usedMs = 0;
   /** Current keep-alive. */
   keepAliveMs: number;
+  /** What an explicit load asked for: for requests that ask for none, until it is unloaded. */
+  loadKeepAliveMs: number | undefined;
   failure: LoadFailure | undefined;
   /** An unload was requested: requests from this arrival on wait for the next load. */
   stopFrom: number | undefined;
@@ -114,6 +116,6 @@ export class ModelEntry {
     this.draining = this.recalled = false;
     if (phase === 'loading') this.served = false;
     if (phase === 'ready') this.served = true;
-    if (phase === 'unloaded') this.stopFrom = undefined;
+    if (phase === 'unloaded') this.stopFrom = this.loadKeepAliveMs = undefined;
   }
 }

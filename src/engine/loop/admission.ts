@@ -36,6 +36,7 @@ export class Admission {
       await this.#context.removeSequence(placement.slot, 0, -1);
       sequence.rewind();
     }
+    waiting.looked(this.#cache.freeSlots === 0);
     await this.#discardCheckpoints();
   }
 
@@ -46,7 +47,9 @@ export class Admission {
       const isThere = sequence.state === 'prefill' && sequence.evaluated === sequence.checkpointAt;
       sequence.checkpointAt = 0;
       // Without memory for it there is no checkpoint, which costs only time.
-      const { id, sizeBytes } = isThere ? await this.#context.checkpointSequence(sequence.slot).catch(() => ({ id: 0, sizeBytes: 0 })) : { id: 0, sizeBytes: 0 };
+      const { id, sizeBytes } = isThere
+        ? await this.#context.checkpointSequence(sequence.slot).catch(() => ({ id: 0, sizeBytes: 0 }))
+        : { id: 0, sizeBytes: 0 };
       if (id > 0) this.#cache.addCheckpoint(sequence, id, sizeBytes);
       await this.#discardCheckpoints();
     }
@@ -61,7 +64,8 @@ export class Admission {
     const move = this.#cache.straighten();
     if (!move) return;
     const { sequence, to } = move;
-    const stepMs = (slot: number): number => this.#costs.stepMs(running.map((one) => ({ slot: one === sequence ? slot : one.slot, depth: one.evaluated, rows: 1 })));
+    const stepMs = (slot: number): number =>
+      this.#costs.stepMs(running.map((one) => ({ slot: one === sequence ? slot : one.slot, depth: one.evaluated, rows: 1 })));
     const steps = Math.min(foreseen, sequence.limit - sequence.length);
     if (steps * (stepMs(sequence.slot) - stepMs(to)) > this.#costs.copies.ms(sequence.evaluated)) await this.#move(move);
   }
@@ -122,17 +126,31 @@ export class Admission {
   }
 
   async #stash(slot: number, tokens: Int32Array, checkpoints: readonly Checkpoint[] = []): Promise<void> {
-    // Without memory nothing is stashed, which costs only time.
-    const { id, sizeBytes } = await this.#context.stashSequence(slot).catch(() => ({ id: 0, sizeBytes: 0 }));
-    if (id === 0) return void this.#cache.dropped.push(...checkpoints);
-    this.#costs.stashes.measured(tokens.length, this.#context.copyMs());
-    await discard(this.#context, this.#cache.pool.add({ id, tokens, sizeBytes, checkpoints }));
+    if (await stashSlot(this.#context, this.#cache, slot, tokens, checkpoints))
+      this.#costs.stashes.measured(tokens.length, this.#context.copyMs());
   }
 
   #cannot(what: string, ability: 'partial' | 'copies'): void {
     this.#cache.memory[ability] = false;
     this.#log(`this model's memory cannot ${what}; prompts are shared less from here on`);
   }
+}
+
+/** Copies the KV of these tokens into a stash. False if it does not fit, which costs only time. */
+export async function stashSlot(
+  context: NativeContext, cache: PrefixCache, slot: number, tokens: Int32Array, checkpoints: readonly Checkpoint[] = [],
+): Promise<boolean> {
+  const { pool } = cache;
+  const copy = (mostBytes: number) => context.stashSequence(slot, mostBytes).catch(() => undefined);
+  let made = await copy(pool.freeBytes);
+  if (made?.id === 0 && made.sizeBytes > pool.budgetBytes) pool.refuse(tokens.length);
+  else if (made?.id === 0) {
+    await discard(context, pool.makeRoom(tokens, made.sizeBytes));
+    made = await copy(pool.budgetBytes);
+  }
+  if (!made || made.id === 0) cache.dropped.push(...checkpoints);
+  else await discard(context, pool.add({ ...made, tokens, checkpoints }));
+  return made !== undefined && made.id !== 0;
 }
 
 /** Removes what steps evaluated beyond its end; all of it, if the model's memory cannot be cut. */

@@ -14,7 +14,7 @@ import { notPooled } from '../capabilities.js';
 import { Embeddings } from '../pooled/embeddings.js';
 import { canRemoveParts, type LoadedModel } from './loaded.js';
 import { PoolShare } from '../prompts/pool-share.js';
-import { Questions, type Asked, type Question } from './questions.js';
+import { Questions, shuttingDown, type Asked, type Question } from './questions.js';
 import { PrefixCache } from '../planning/prefix.js';
 import type { BegunAnswer, ChatRequest, CompletionRequest, EmbedRequest, EngineStatus, RerankRequest, SavedState } from '../protocol.js';
 import type { Generation } from './generation.js';
@@ -77,8 +77,11 @@ export class EngineLoop {
     this.#cache = new PrefixCache(context?.sequences ?? 0, { partial, copies: partial }, stashBudget(options.cacheRamMib), this.#costs);
     this.#batch = new StepBatch(context?.batchSize ?? 0, context?.sequences ?? 0, partial);
     this.#waiting = new WaitingQueue(options.queueTimeoutMs, (sequence, error) => this.#giveUp(this.#requests.get(sequence)!, error));
-    this.#keeper = new StateKeeper(loaded, this.#cache);
-    if (options.sleep && context) this.#sleep = new SleepFiles(options.sleep, this.#cache, model, () => this.#keeper.identify(), hooks.log, () => this.wakeup.wake());
+    this.#keeper = new StateKeeper(loaded, this.#cache, () => { if (this.#closing) throw shuttingDown(); });
+    if (options.sleep && context) {
+      const read = (): void => this.wakeup.wake();
+      this.#sleep = new SleepFiles(options.sleep, this.#cache, model, () => this.#keeper.identify(), hooks.log, read);
+    }
     this.#outbox = new Outbox((...news) => hooks.emit(...news), () => this.status);
     this.#text = new TextWork(this.#active, this.#outbox, loaded.pieces);
     const poolShare = new PoolShare();
@@ -89,14 +92,9 @@ export class EngineLoop {
       fail: (id, error) => this.#fail(id, error),
       done: () => this.#stir(),
     });
-    if (embedderOptions) {
-      this.#embeddings = new Embeddings(model, embedderOptions, (size) => loaded.ensureVectorRoom(size), options.queueSize, poolShare, (event) => this.#outbox.push(event), () => this.#outbox.flush());
-    }
-    const busy = (): boolean => !this.#sleep?.reading && (this.#inFlight || this.#waiting.length + this.#running.length + this.#jobs.length > 0);
-    this.vitals = new Vitals(loaded, busy, () => this.#embeddings?.work, (job) => {
-      this.#jobs.push(job);
-      this.#stir();
-    });
+    if (embedderOptions) this.#embeddings = new Embeddings(loaded, embedderOptions, options.queueSize, poolShare, this.#outbox);
+    const isBusy = (): boolean => this.#inFlight || this.#waiting.length + this.#running.length + this.#jobs.length > 0;
+    this.vitals = new Vitals(loaded, () => !this.#sleep?.reading && isBusy(), () => this.#embeddings?.work, () => this.#stir());
     this.ended = context ? this.#run(context) : Promise.resolve();
   }
 
@@ -183,7 +181,7 @@ export class EngineLoop {
     await this.#embeddings?.close();
     this.#waiting.close();
     if (sleeps && sound && context) await this.#sleep?.write(context, this.#costs);
-    await context?.close();
+    await Promise.all([context?.close(), this.#questions.close()]);
     await this.#loaded.model.close();
     this.#outbox.flush();
   }
@@ -191,8 +189,7 @@ export class EngineLoop {
   #join(request: Generation): void {
     this.#active.set(request.id, request);
     this.#requests.set(request.sequence, request);
-    const { id, sequence } = request;
-    const { promptLength: promptTokens } = sequence;
+    const { id, sequence, sequence: { promptLength: promptTokens } } = request;
     const accepted = { id, kind: 'accepted', promptTokens, prompt: sequence.tokens.subarray(0, promptTokens) } as const;
     if (sequence.state === 'finished') {
       // It had ended with the last step of another engine process.
@@ -217,8 +214,10 @@ export class EngineLoop {
     for (;;) {
       await this.#retire(context);
       for (const job of this.#jobs.splice(0)) await job();
+      await this.vitals.answer(context);
       const present = [...this.#waiting.sequences, ...this.#running]; // gathered before prompts are read with nothing beside them
-      if (present.length > 0 && !isStreaming(present)) await this.#arrivals.gather(this.#costs.known && unread(present) > 0 ? this.#costs.passMs : 0, context.sequences - present.length);
+      const savedMs = this.#costs.known && unread(present) > 0 ? this.#costs.passMs : 0;
+      if (present.length > 0 && !isStreaming(present)) await this.#arrivals.gather(savedMs, context.sequences - present.length);
       if (this.#waiting.length > 0) {
         await admission.join(this.#waiting, this.#running);
         this.#sleep?.fetch(context);
@@ -230,7 +229,7 @@ export class EngineLoop {
       if (step) this.#sleep?.worked();
       if (step) await this.#settle(context, step);
       else if (this.#closing && this.#active.size === 0 && this.#keeping.size === 0) return;
-      else if (this.#isIdle() && this.#jobs.length === 0) await this.#rest(context);
+      else if (this.#isIdle() && this.#jobs.length === 0 && !this.vitals.isAsked) await this.#rest(context);
       // All running requests were just cancelled and leave next; handle messages first.
       else await new Promise((resolve) => setImmediate(resolve));
     }
@@ -393,8 +392,7 @@ export class EngineLoop {
     const running = this.#running.length;
     // Embedding requests share each call, so all of them count as running.
     const pooled = this.#embeddings?.active ?? 0;
-    return { running: running + pooled, waiting: Math.max(0, this.#active.size - running), tokens: this.#text.tokens, ...(this.#loaded.context ? { kv: this.#cache.use } : {}) };
+    const kv = this.#loaded.context ? { kv: this.#cache.use } : {};
+    return { running: running + pooled, waiting: Math.max(0, this.#active.size - running), tokens: this.#text.tokens, ...kv };
   }
 }
-
-const shuttingDown = () => new RecuaError('shutting_down', 'The engine is stopping and takes no new work.');

@@ -229,7 +229,11 @@ export class Generation {
   }
 
   #timings(): Timings {
-    return { queueMs: this.#startedMs - this.#arrivedMs, promptMs: this.#firstMs - this.#startedMs, generateMs: this.#lastMs - this.#firstMs };
+    return {
+      queueMs: this.#startedMs - this.#arrivedMs,
+      promptMs: this.#firstMs - this.#startedMs,
+      generateMs: this.#lastMs - this.#firstMs,
+    };
   }
 
   /** With a prediction, the counts of guessed tokens are present even if they are 0. */

@@ -49,7 +49,12 @@ export class Intake {
   readonly #preparing = new Map<number, { cancelled: CancelFlag; client: string; endsThinking: boolean; stays: boolean }>();
 
   constructor(
-    addon: NativeAddon, loaded: LoadedModel, active: ActiveRequests, arrivals: Arrivals, poolShare: PoolShare, guesses: boolean,
+    addon: NativeAddon,
+    loaded: LoadedModel,
+    active: ActiveRequests,
+    arrivals: Arrivals,
+    poolShare: PoolShare,
+    guesses: boolean,
     hooks: IntakeHooks,
   ) {
     this.#addon = addon;
@@ -105,7 +110,10 @@ export class Intake {
   }
 
   async #start(
-    id: number, request: ChatRequest | CompletionRequest, begun: BegunAnswer | undefined, prepare: (preparing: Preparing) => Promise<PreparedPrompt>,
+    id: number,
+    request: ChatRequest | CompletionRequest,
+    begun: BegunAnswer | undefined,
+    prepare: (preparing: Preparing) => Promise<PreparedPrompt>,
   ): Promise<void> {
     const arrivedMs = performance.now();
     const { context, model, options } = this.#loaded;
@@ -114,12 +122,20 @@ export class Intake {
     const { client, priority, follows = false } = request.asker ?? anyone;
     if (!follows && this.#active.size >= context.sequences + options.queueSize && !this.#makeRoom(request.asker)) {
       const waiting = this.#active.size - context.sequences;
-      return this.#hooks.fail(id, new RecuaError('queue_full', `The queue is full (${context.sequences} running, ${waiting} waiting); try again in a moment.`));
+      return this.#hooks.fail(
+        id,
+        new RecuaError('queue_full', `The queue is full (${context.sequences} running, ${waiting} waiting); try again in a moment.`),
+      );
     }
     const cancelled = newCancelFlag();
     const whenGone = (stop: () => void): void => this.#active.whenEnded(id, stop);
     this.#active.set(id, undefined);
-    const own = { cancelled, client, endsThinking: begun?.endsThinking ?? false, stays: follows || (begun !== undefined && begun.startedMs > 0) };
+    const own = {
+      cancelled,
+      client,
+      endsThinking: begun?.endsThinking ?? false,
+      stays: follows || (begun !== undefined && begun.startedMs > 0),
+    };
     this.#preparing.set(id, own);
     this.#arrivals.came();
     let leave: (() => void) | undefined;
@@ -131,11 +147,23 @@ export class Intake {
       }
       leave = takesLong(request) ? await this.#poolShare.enter(client, whenGone) : undefined;
       if (!this.#active.has(id)) return;
-      const prepared = await prepare({ model, contextSize: context.contextSize, cancelled, guesses: this.#guesses, ...(begun ? { earlierPrompt: begun.prompt } : {}) });
+      const prepared = await prepare({
+        model,
+        contextSize: context.contextSize,
+        cancelled,
+        guesses: this.#guesses,
+        ...(begun ? { earlierPrompt: begun.prompt } : {}),
+      });
       if (begun && begun.tokens.length > 0) await prepared.sampler.resume(begun.tokens, begun.draws);
       if (own.endsThinking) prepared.sampler.endThinking();
       if (this.#active.has(id)) {
-        const sequence = new Sequence(begun?.prompt ?? prepared.tokens, request.maxTokens, context.contextSize, request.tells?.prompt, request.asker?.salt);
+        const sequence = new Sequence(
+          begun?.prompt ?? prepared.tokens,
+          request.maxTokens,
+          context.contextSize,
+          request.tells?.prompt,
+          request.asker?.salt,
+        );
         const generation = new Generation(id, sequence, prepared, arrivedMs, request.asker);
         if (begun) generation.resume(begun, this.#loaded.pieces.flags, performance.now());
         this.#hooks.join(generation);

@@ -19,29 +19,44 @@ export interface Asked {
 interface Waiting {
   cancelled: CancelFlag;
   stop?: () => void;
+  answered: Promise<unknown>;
 }
+
+export const shuttingDown = (): RecuaError => new RecuaError('shutting_down', 'The engine is stopping and takes no new work.');
 
 export class Questions {
   readonly #loaded: LoadedModel;
   readonly #poolShare: PoolShare;
   readonly #asked = new Map<number, Waiting>();
+  #isClosed = false;
 
   constructor(loaded: LoadedModel, poolShare: PoolShare) {
     this.#loaded = loaded;
     this.#poolShare = poolShare;
   }
 
-  async ask(id: number, { takesLong, client }: Asked, question: Question): Promise<unknown> {
-    const cancelled = newCancelFlag();
-    const asked: Waiting = { cancelled };
-    this.#asked.set(id, asked);
+  /** From now on none is asked. Resolves when those that were are answered. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await Promise.allSettled([...this.#asked.values()].map(({ answered }) => answered));
+  }
+
+  ask(id: number, asked: Asked, question: Question): Promise<unknown> {
+    const waiting: Waiting = { cancelled: newCancelFlag(), answered: Promise.resolve() };
+    this.#asked.set(id, waiting);
+    waiting.answered = this.#ask(waiting, asked, question).finally(() => this.#asked.delete(id));
+    return waiting.answered;
+  }
+
+  async #ask(asked: Waiting, { takesLong, client }: Asked, question: Question): Promise<unknown> {
+    const { cancelled } = asked;
     const leave = takesLong ? await this.#poolShare.enter(client, (stop) => { asked.stop = stop; }) : undefined;
     try {
+      if (this.#isClosed) throw shuttingDown();
       if (cancelled[0] !== 0) throw new RecuaError('cancelled', 'The request was cancelled.');
       return await question(this.#loaded.model, cancelled, this.#loaded.options);
     } finally {
       leave?.();
-      this.#asked.delete(id);
     }
   }
 

@@ -4,7 +4,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { open, rename, rm, stat } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
-import { RecuaError } from '../../errors.js';
+import { RecuaError, unreadable } from '../../errors.js';
 import { NotRegular, openRegular } from '../../system/small-file.js';
 import type { Fingerprint } from './fingerprint.js';
 
@@ -28,7 +28,12 @@ export interface StateSource {
  * Returns the file's size. Without `sync`, a crash of the machine may lose it.
  */
 export async function writeState(
-  path: string, fingerprint: Fingerprint, tokens: Int32Array, { sizeBytes: stateBytes, chat = false, read }: StateSource, pieceBytes = usualPieceBytes, sync = true,
+  path: string,
+  fingerprint: Fingerprint,
+  tokens: Int32Array,
+  { sizeBytes: stateBytes, chat = false, read }: StateSource,
+  pieceBytes = usualPieceBytes,
+  sync = true,
 ): Promise<number> {
   const header = Buffer.from(JSON.stringify({ fingerprint, tokens: tokens.length, stateBytes, chat }));
   const length = Buffer.alloc(4);
@@ -127,14 +132,21 @@ export interface Unusable {
  * A file's tokens, and the size of its state, if it can be used and has at most `mostTokens`. Only
  * `readState` verifies the checksum.
  */
-export async function readTokens(path: string, fingerprint: Fingerprint, mostTokens: number): Promise<{ tokens: Int32Array; stateBytes: number; chat: boolean } | Unusable> {
+export async function readTokens(
+  path: string,
+  fingerprint: Fingerprint,
+  mostTokens: number,
+): Promise<{ tokens: Int32Array; stateBytes: number; chat: boolean } | Unusable> {
   return await reading(path, async (file) => {
     const beginning = await readBeginning(file, path, fingerprint);
     if ('why' in beginning) return beginning;
-    const { header: { tokens, stateBytes, chat }, fill } = beginning;
+    const {
+      header: { tokens, stateBytes, chat },
+      fill,
+    } = beginning;
     if (tokens > mostTokens) return { why: `${path} is longer than the context`, foreign: true };
     const list = new Int32Array(tokens);
-    return await fill(bytesOf(list)) ? { tokens: list, stateBytes, chat } : { why: `${path} is damaged`, foreign: false };
+    return (await fill(bytesOf(list))) ? { tokens: list, stateBytes, chat } : { why: `${path} is damaged`, foreign: false };
   });
 }
 
@@ -145,7 +157,7 @@ async function reading<T>(path: string, work: (file: FileHandle) => Promise<T>):
     return await work(file);
   } catch (cause) {
     if (cause instanceof RecuaError) throw cause;
-    throw new RecuaError('file_unreadable', `The saved state ${path} cannot be read: ${(cause as Error).message}`, { cause });
+    throw unreadable(`The saved state ${path} cannot be read`, cause);
   } finally {
     await file?.close();
   }

@@ -9,7 +9,7 @@ import type { NativeContext, NativeModel } from '../../addon/addon.js';
 import type { EngineHooks } from './outbox.js';
 import type { PrefixCache } from '../planning/prefix.js';
 import type { StepCosts } from '../planning/step-costs.js';
-import { commonPrefix, nearlyBegins, type Stashed } from '../planning/stash-pool.js';
+import { commonPrefix, nearlyBegins, sameTokens, type Stashed } from '../planning/stash-pool.js';
 import type { SleepPlace } from '../protocol.js';
 import { makeRoom, stateEnding } from '../sleep/room.js';
 import type { Vitals } from './vitals.js';
@@ -62,6 +62,7 @@ export class SleepFiles {
   #reading: Promise<void> | undefined;
   /** A step ran since the last writing. */
   #hasNews = false;
+  #workedMs = 0;
   /** Stashes whose file was read into memory for a waiting prompt. */
   readonly #inMemory = new Set<Stashed>();
 
@@ -113,6 +114,7 @@ export class SleepFiles {
   /** A step ran: there may be more to write. */
   worked(): void {
     this.#hasNews = true;
+    this.#workedMs = performance.now();
   }
 
   /** The folder lasts, and there are conversations that it does not have yet. */
@@ -120,10 +122,12 @@ export class SleepFiles {
     return this.#place.lasts === true && this.#hasNews;
   }
 
-  /** Writes the conversations if no request arrives for a while. */
+  /** Writes the conversations once no step has run for a while. */
   async rest(context: NativeContext, wakeup: Wakeup, vitals: Vitals, isBusy: () => boolean): Promise<void> {
-    await wakeup.sleep(writeAfterMs);
-    if (!isBusy()) await vitals.unhurried(this.write(context, undefined, isBusy));
+    const dueMs = this.#workedMs + writeAfterMs;
+    await wakeup.sleep(Math.max(0, dueMs - performance.now()));
+    // Something else may have woken it.
+    if (!isBusy() && performance.now() >= dueMs) await vitals.unhurried(this.write(context, undefined, isBusy));
   }
 
   /** A file is being read for a waiting prompt. */
@@ -163,7 +167,9 @@ export class SleepFiles {
         isShort = id === 0;
         return isShort ? `there is no memory for the ${stateBytes} bytes of ${file}` : (offset, from) => context.writeStash(id, offset, from);
       });
-      if (typeof read !== 'string' && pool.entries.includes(stashed)) {
+      // Another program may have put another file in its place since the engine started.
+      const isSame = typeof read !== 'string' && sameTokens(read.tokens, stashed.tokens);
+      if (isSame && pool.entries.includes(stashed)) {
         stashed.id = id;
         stashed.wanted = false;
         this.#inMemory.add(stashed);
@@ -171,7 +177,7 @@ export class SleepFiles {
       }
       // Without memory the file stays, for the model's next process.
       if (isShort) this.#log('warn', `A kept conversation must be evaluated again: ${read as string}`);
-      else if (typeof read === 'string') await this.#lost([[file, read]]);
+      else if (!isSame) await this.#lost([[file, typeof read === 'string' ? read : `${file} holds another conversation now`]]);
     } catch (thrown) {
       const gone = ((thrown as Error).cause as NodeJS.ErrnoException | undefined)?.code === 'ENOENT';
       // ENOENT: newer conversations of other models took its room. Otherwise the file may be read
@@ -204,7 +210,8 @@ export class SleepFiles {
     const candidates = this.#candidates();
     // Before this call adds files to the pool: a conversation begins with itself.
     const earlier = this.#cache.pool.entries.filter(({ file }) => file !== undefined);
-    const rereadMs = (known: StepCosts): number => candidates.reduce((sum, { tokens, stash }) => (stash?.file === undefined ? sum + known.readMs(tokens.length) : sum), 0);
+    const rereadMs = (known: StepCosts): number =>
+      candidates.reduce((sum, { tokens, stash }) => (stash?.file === undefined ? sum + known.readMs(tokens.length) : sum), 0);
     // Beyond the time to evaluate everything again, writing costs more than it saves.
     const untilMs = startMs + Math.min(mostMs, Math.max(leastMs, costs?.known ? rereadMs(costs) : mostMs));
     const inTime = (): void => {
@@ -231,7 +238,14 @@ export class SleepFiles {
             context.readStash(id, offset, into);
           };
           const file = join(folder, `${randomUUID()}${stateEnding}`);
-          bytes += await writeState(file, await this.#identify(), tokens, { sizeBytes, chat: this.#chats.remembers(tokens), read }, undefined, false);
+          bytes += await writeState(
+            file,
+            await this.#identify(),
+            tokens,
+            { sizeBytes, chat: this.#chats.remembers(tokens), read },
+            undefined,
+            false,
+          );
           await utimes(file, used, used);
           written.push(tokens);
           if (!this.#place.lasts) continue;
@@ -280,7 +294,8 @@ export class SleepFiles {
       if (other === one || !nearlyBegins(one.tokens, other.tokens)) return false;
       if (!nearlyBegins(other.tokens, one.tokens)) return true;
       // Of two equal ones, keep the one that has a file; else the more recently used.
-      const isSame = one.tokens.length === other.tokens.length && commonPrefix(one.tokens, other.tokens, one.tokens.length) === one.tokens.length;
+      const isSame =
+        one.tokens.length === other.tokens.length && commonPrefix(one.tokens, other.tokens, one.tokens.length) === one.tokens.length;
       const [has, hasOther] = [one, other].map(({ stash }) => stash?.file !== undefined);
       return isSame && has !== hasOther ? hasOther! : all.indexOf(other) < all.indexOf(one);
     };

@@ -8,8 +8,11 @@ import type { SavedState } from '../protocol.js';
 import { fingerprintOf, type Fingerprint } from './fingerprint.js';
 import { readState, writeState, type ReadState } from './saved-state.js';
 import { discard } from './sleep-files.js';
+import { stashSlot } from './admission.js';
+import { sameTokens } from '../planning/stash-pool.js';
 
 const nothing: SavedState = { tokens: 0, sizeBytes: 0 };
+const allRun: SavedState = { ...nothing, reason: 'All sequences are busy.', isBusy: true };
 
 /** Runs a job when nothing else touches the context. */
 export type BetweenSteps = <T>(job: () => Promise<T>) => Promise<T>;
@@ -18,14 +21,36 @@ export class StateKeeper {
   readonly #loaded: LoadedModel;
   readonly #cache: PrefixCache;
   #fingerprint: Promise<Fingerprint> | undefined;
+  readonly #checkOpen: () => void;
+  /** Each takes as much memory as its state, so one is saved or restored at a time. */
+  #last: Promise<unknown> = Promise.resolve();
 
-  constructor(loaded: LoadedModel, cache: PrefixCache) {
+  /** `checkOpen` throws once the engine closes: then no other one begins. */
+  constructor(loaded: LoadedModel, cache: PrefixCache, checkOpen: () => void) {
     this.#loaded = loaded;
     this.#cache = cache;
+    this.#checkOpen = checkOpen;
   }
 
   /** Saves the most recently used sequence. */
-  async save(context: NativeContext, betweenSteps: BetweenSteps, path: string): Promise<SavedState> {
+  save(context: NativeContext, betweenSteps: BetweenSteps, path: string): Promise<SavedState> {
+    return this.#inTurn(() => this.#save(context, betweenSteps, path));
+  }
+
+  restore(context: NativeContext, betweenSteps: BetweenSteps, path: string): Promise<SavedState> {
+    return this.#inTurn(() => this.#restore(context, betweenSteps, path));
+  }
+
+  #inTurn(work: () => Promise<SavedState>): Promise<SavedState> {
+    const result = this.#last.then(() => {
+      this.#checkOpen();
+      return work();
+    });
+    this.#last = result.catch(() => undefined);
+    return result;
+  }
+
+  async #save(context: NativeContext, betweenSteps: BetweenSteps, path: string): Promise<SavedState> {
     const taken = await betweenSteps(async () => {
       const slot = this.#cache.latestFree();
       return slot < 0 ? undefined : { tokens: this.#cache.tokensOf(slot), stash: await context.stashSequence(slot) };
@@ -36,14 +61,17 @@ export class StateKeeper {
       const fingerprint = await this.identify();
       const read = (offset: number, into: Uint8Array): void => context.readStash(id, offset, into);
       const chat = this.#loaded.model.remembers(tokens);
-      const written = writeState(path, fingerprint, tokens, { sizeBytes, chat, read }).catch((thrown: unknown) => { throw unwritten(path, thrown); });
+      const written = writeState(path, fingerprint, tokens, { sizeBytes, chat, read }).catch((thrown: unknown) => {
+        throw unwritten(path, thrown);
+      });
       return { tokens: tokens.length, sizeBytes: await written };
     } finally {
       await context.dropStash(id);
     }
   }
 
-  async restore(context: NativeContext, betweenSteps: BetweenSteps, path: string): Promise<SavedState> {
+  async #restore(context: NativeContext, betweenSteps: BetweenSteps, path: string): Promise<SavedState> {
+    if (await betweenSteps(() => Promise.resolve(this.#cache.freeSlots)) === 0) return allRun;
     let stash = 0;
     try {
       const read = await readState(path, await this.identify(), ({ tokens, stateBytes }) => {
@@ -60,8 +88,11 @@ export class StateKeeper {
   }
 
   async #bringBack(context: NativeContext, path: string, stash: number, { tokens, sizeBytes, chat }: ReadState): Promise<SavedState> {
-    if (this.#cache.freeSlots === 0) return { ...nothing, reason: 'All sequences are busy.', isBusy: true };
-    const slot = this.#cache.cheapestFree();
+    if (this.#cache.freeSlots === 0) return allRun;
+    const same = this.#cache.freeByUse().find((one) => sameTokens(this.#cache.tokensOf(one), tokens));
+    const slot = same ?? this.#cache.cheapestFree();
+    const left = same === undefined ? this.#cache.displace(slot) : undefined;
+    if (left) await stashSlot(context, this.#cache, slot, left.tokens, left.checkpoints);
     await this.#empty(context, slot);
     if (!(await context.unstashSequence(stash, slot, tokens.length))) {
       await context.removeSequence(slot, 0, -1);

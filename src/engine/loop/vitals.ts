@@ -9,18 +9,24 @@ export class Vitals {
   readonly #loaded: LoadedModel;
   readonly #busy: () => boolean;
   readonly #embedding: () => Work | undefined;
-  readonly #between: (job: () => Promise<void>) => void;
+  readonly #wake: () => void;
   #steps = 0;
   #unhurried = 0;
   #pooled = 0;
   #pooling = false;
+  #isAsked = false;
 
-  /** `busy`: the loop has sequences, a step or a job. `between` runs a job between two steps. */
-  constructor(loaded: LoadedModel, busy: () => boolean, embedding: () => Work | undefined, between: (job: () => Promise<void>) => void) {
+  /** `busy`: the loop has sequences, a step or a job. `wake` makes the loop call `answer`. */
+  constructor(loaded: LoadedModel, busy: () => boolean, embedding: () => Work | undefined, wake: () => void) {
     this.#loaded = loaded;
     this.#busy = busy;
     this.#embedding = embedding;
-    this.#between = between;
+    this.#wake = wake;
+  }
+
+  /** The idle loop is asked for a sign of life. */
+  get isAsked(): boolean {
+    return this.#isAsked;
   }
 
   /** A step ended, or other work of the compute thread. */
@@ -43,8 +49,11 @@ export class Vitals {
   look(): Pulse {
     const { context } = this.#loaded;
     const embedding = this.#embedding() ?? { busy: false, done: 0 };
-    const busy = this.#busy();
-    if (context && !busy && !embedding.busy) this.#between(() => this.#touch(context));
+    const busy = this.#busy() || this.#isAsked;
+    if (context && !busy && !embedding.busy) {
+      this.#isAsked = true;
+      this.#wake();
+    }
     if (!this.#pooling) void this.#askPool();
     return {
       // One thread computes for the context and the embedder, so either's progress is both's. The
@@ -57,8 +66,13 @@ export class Vitals {
     };
   }
 
-  /** A call on the compute thread that changes nothing: no sequence has that many positions. */
-  async #touch(context: NativeContext): Promise<void> {
+  /**
+   * Between two steps: if asked, a call on the compute thread that changes nothing, since no
+   * sequence has that many positions.
+   */
+  async answer(context: NativeContext): Promise<void> {
+    if (!this.#isAsked) return;
+    this.#isAsked = false;
     await context.removeSequence(0, context.contextSize, -1).catch(() => false);
     this.#steps++;
   }

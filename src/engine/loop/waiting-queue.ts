@@ -13,13 +13,16 @@ export class WaitingQueue {
   readonly #sinceMs = new Map<Sequence, number>();
   /** Those that wait without a limit, and give way to nobody. */
   readonly #staying = new Set<Sequence>();
+  /** Those that found every place taken. */
+  readonly #placeless = new Set<Sequence>();
   readonly #timeoutMs: number;
   readonly #giveUp: (sequence: Sequence, error: RecuaError) => void;
   #timer: NodeJS.Timeout | undefined;
 
   /**
-   * Sequences wait `timeoutMs` at most; 0: no limit. `giveUp` ends those that leave unserved. Both
-   * concern neither those that have run before nor those of an asker that `follows`.
+   * Sequences wait `timeoutMs` at most while all places are taken; 0: no limit. `giveUp` ends those
+   * that leave unserved. Both concern neither those that have run before nor those of an asker that
+   * `follows`.
    */
   constructor(timeoutMs: number, giveUp: (sequence: Sequence, error: RecuaError) => void) {
     this.#timeoutMs = timeoutMs;
@@ -37,7 +40,6 @@ export class WaitingQueue {
     this.#sinceMs.set(sequence, this.#staying.has(sequence) ? Infinity : sinceMs);
     this.sequences.push(sequence);
     this.sort();
-    if (this.#timeoutMs > 0) this.#setTimer();
     return this.sequences.indexOf(sequence) + 1;
   }
 
@@ -77,28 +79,43 @@ export class WaitingQueue {
     this.#order.leave(sequence);
     this.#sinceMs.delete(sequence);
     this.#staying.delete(sequence);
+    this.#placeless.delete(sequence);
+  }
+
+  /**
+   * After the loop has given places away. Those that wait although one is free wait for a prefix
+   * that is being read; their time counts from when all places are taken again.
+   */
+  looked(isFull: boolean): void {
+    if (this.#timeoutMs === 0) return;
+    if (!isFull) {
+      const nowMs = performance.now();
+      for (const sequence of this.sequences) if (!this.#staying.has(sequence)) this.#sinceMs.set(sequence, nowMs);
+      return this.#placeless.clear();
+    }
+    const { size } = this.#placeless;
+    for (const sequence of this.sequences) this.#placeless.add(sequence);
+    if (this.#placeless.size > size) this.#endLate();
   }
 
   close(): void {
     clearTimeout(this.#timer);
   }
 
-  /** For the sequence that has waited longest. */
-  #setTimer(): void {
-    clearTimeout(this.#timer);
-    const firstMs = this.sequences.reduce((first, sequence) => Math.min(first, this.#sinceMs.get(sequence)!), Infinity);
-    const dueMs = firstMs + this.#timeoutMs - performance.now();
-    this.#timer = dueMs < Infinity ? setTimeout(() => this.#look(), Math.max(1, dueMs)).unref() : undefined;
-  }
-
-  #look(): void {
-    const dueMs = performance.now() - this.#timeoutMs;
-    const late = this.sequences.filter((sequence) => this.#sinceMs.get(sequence)! <= dueMs);
-    for (const sequence of late) {
+  #endLate(): void {
+    const lateMs = performance.now() - this.#timeoutMs;
+    let nextMs = Infinity;
+    for (const sequence of this.sequences.filter((one) => this.#placeless.has(one))) {
+      const sinceMs = this.#sinceMs.get(sequence)!;
+      if (sinceMs > lateMs) {
+        nextMs = Math.min(nextMs, sinceMs);
+        continue;
+      }
       this.remove(sequence);
       const message = `The request waited ${this.#timeoutMs / 1_000} s in the queue, which is the limit (--queue-timeout); try again later.`;
       this.#giveUp(sequence, new RecuaError('queue_timeout', message));
     }
-    this.#setTimer();
+    clearTimeout(this.#timer);
+    this.#timer = nextMs < Infinity ? setTimeout(() => this.#endLate(), Math.max(1, nextMs - lateMs)).unref() : undefined;
   }
 }

@@ -11,12 +11,16 @@ import type { ClientSettings } from '../gateway/client.js';
 
 /** A model that could be loaded. */
 export interface CatalogueModel {
-  /** The name that clients see; no two models have the same. */
+  /** The name that clients see; no two models have the same. Another model may have it later. */
   readonly id: string;
+  /** The same for this model under each of its names, and no other's. */
+  readonly key: string;
   /** Other names that find it and are listed. */
   readonly aliases: readonly string[];
   /** When its file was made, in seconds since 1970. */
   readonly createdSeconds: number;
+  /** Size of its files; absent if unknown. */
+  readonly fileBytes?: number;
   /** Why it could not be used when the server started; counts until its file is read again. */
   readonly problem?: PlainError | undefined;
 }
@@ -52,6 +56,7 @@ export interface Catalogue {
   /**
    * Called before a load, not while the model is loaded. Its errors go to the requests for the
    * model.
+   * @throws RecuaError `model_not_found` if another model has its name now
    */
   plan(model: CatalogueModel): Promise<LoadPlan>;
   /** How the file has changed since the plan; undefined if it has not. */

@@ -46,6 +46,13 @@ export function ownBytes(pid: number | undefined): number | undefined {
   return statusBytes(pid, 'RssAnon');
 }
 
+/**
+ * What processes have yet to take of the memory that they count for. The system counts it as free.
+ */
+export function promisedBytes(counted: readonly { pid: number | undefined; needBytes: number }[]): number {
+  return counted.reduce((sum, { pid, needBytes }) => sum + Math.max(0, needBytes - (ownBytes(pid) ?? 0)), 0);
+}
+
 function statusBytes(pid: number | undefined, key: string): number | undefined {
   const kib = pid === undefined ? undefined : new RegExp(`^${key}:\\s+(\\d+) kB`, 'm').exec(textOf(`/proc/${pid}/status`))?.[1];
   return kib === undefined ? undefined : Number(kib) * 1024;

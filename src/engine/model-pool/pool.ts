@@ -9,11 +9,11 @@ import type { ModelEntry } from '../leases/model-entry.js';
 import type { Lease, LeaseOptions, ModelPool, ModelState, PoolModel } from '../pool-api.js';
 import { SleepCache } from '../sleep/sleep-cache.js';
 import { shareOfStash } from '../stash-budget.js';
-import { activityOf } from '../gateway/activity.js';
 import type { Catalogue, CatalogueModel, PoolSettings } from './catalogue.js';
 import { LentEngine } from './lent-engine.js';
-import { freeBytes, memoryForModels, ownBytes } from './memory-use.js';
+import { freeBytes, memoryForModels, promisedBytes } from './memory-use.js';
 import { refusalError } from './refusal-error.js';
+import { follow, stateOf, stateWithoutPlan, viewOf, type Followed } from './pool-view.js';
 import { ServedModel } from './served-model.js';
 
 export type { PoolSettings };
@@ -42,7 +42,7 @@ class EnginePool implements ModelPool {
   readonly #memoryBytes: number;
   /** Memory not for models; 0 if the settings limit the models' memory. */
   readonly #reserveBytes: number;
-  /** Models that have been requested. */
+  /** Models that have been requested, by key. */
   readonly #served = new Map<string, ServedModel>();
   readonly #pending = new Map<number, Pending>();
   readonly #listeners = new Set<(model: PoolModel) => void>();
@@ -65,19 +65,35 @@ class EnginePool implements ModelPool {
   }
 
   async list(): Promise<readonly PoolModel[]> {
-    const listed = await this.#catalogue.list();
-    await Promise.all([...this.#served.values()].map((served) => served.lookAtFile()));
-    const ids = new Set(listed.map(({ id }) => id));
+    const { listed, here, gone } = await this.#look();
     // A loaded model stays, even if its file is gone.
-    const more = [...this.#served.values()].filter(({ model, engine }) => engine && !ids.has(model.id)).map(({ model }) => model);
-    return [...listed, ...more].map((model) => this.#view(model));
+    const loaded = gone.filter(({ engine }) => engine);
+    await Promise.all([...here, ...loaded].map((served) => this.#lookAtFile(served)));
+    return [...listed, ...loaded.map(({ model }) => model)].map((model) => this.#view(model));
   }
 
   async find(name: string | undefined): Promise<PoolModel> {
     const model = await this.#find(name);
-    const served = this.#served.get(model.id);
-    if (served) await served.lookAtFile();
+    await this.#lookAtFile(this.#served.get(model.key));
     return this.#view(model);
+  }
+
+  /** The catalogue's models, and what became of those that were requested. */
+  async #look(): Promise<{ listed: readonly CatalogueModel[] } & Followed> {
+    const listed = await this.#catalogue.list();
+    const followed = follow(this.#served.values(), listed);
+    for (const { id, key } of followed.replaced) {
+      const entry = this.#leases.model(key);
+      if (!entry?.present || entry.stopFrom !== undefined) continue;
+      this.#log('warn', `${id}: its file is gone, and another model has its name; the loaded one is unloaded`);
+      this.#tell({ kind: 'unload', model: key });
+    }
+    return { listed, ...followed };
+  }
+
+  async #lookAtFile(served: ServedModel | undefined): Promise<void> {
+    if (served?.isWorthAnotherTry()) (served.planning ??= this.#plan(served)).catch(() => undefined); // not awaited: the disk may hang
+    await served?.lookAtFile();
   }
 
   async lease(name: string | undefined, options: LeaseOptions = {}): Promise<Lease> {
@@ -97,10 +113,10 @@ class EnginePool implements ModelPool {
   async unload(name: string): Promise<PoolModel> {
     this.#refuseClosed();
     const model = await this.#find(name);
-    const served = this.#served.get(model.id);
-    if (served && this.#leases.model(model.id)?.present) {
+    const served = this.#served.get(model.key);
+    if (served && this.#leases.model(served.key)?.present) {
       const unloaded = new Promise<void>((resolve) => served.whenUnloaded.push(resolve));
-      this.#tell({ kind: 'unload', model: model.id });
+      this.#tell({ kind: 'unload', model: served.key });
       await unloaded;
     }
     return this.#view(model);
@@ -136,26 +152,37 @@ class EnginePool implements ModelPool {
 
   async #find(name: string | undefined): Promise<CatalogueModel> {
     try {
-      return await this.#catalogue.find(name);
+      const model = await this.#catalogue.find(name);
+      // It is new here, or has another name than before.
+      if (this.#served.get(model.key)?.id !== model.id) await this.#look();
+      return model;
     } catch (thrown) {
       const same = (one: string): boolean => one.toLowerCase() === name?.toLowerCase();
       const loaded = [...this.#served.values()].find(({ engine, model }) => engine && [model.id, ...model.aliases].some(same));
       if (!loaded || RecuaError.from(thrown).code !== 'model_not_found') throw thrown;
       // A model that is still there has only its current names.
-      if ((await this.#catalogue.list()).some(({ id }) => id === loaded.id)) throw thrown;
+      if ((await this.#catalogue.list()).some((one) => one.key === loaded.key)) throw thrown;
       return loaded.model;
     }
   }
 
   #serve(model: CatalogueModel): ServedModel {
-    let served = this.#served.get(model.id);
+    let served = this.#served.get(model.key);
     if (!served) {
       const { engines, logLevel, loadTimeoutMs = defaultLoadTimeoutMs } = this.#settings;
       served = new ServedModel(model, {
-        engines, loadTimeoutMs, sleep: this.#sleep, log: this.#log, ...(logLevel ? { logLevel } : {}),
-        planNow: (one) => this.#catalogue.plan(one), changeOf: (plan) => this.#catalogue.changeOf(plan), tell: (event) => this.#tell(event), changed: () => this.#tellListeners(),
+        engines,
+        loadTimeoutMs,
+        sleep: this.#sleep,
+        log: this.#log,
+        ...(logLevel ? { logLevel } : {}),
+        planNow: (one) => this.#catalogue.plan(one),
+        changeOf: (plan) => this.#catalogue.changeOf(plan),
+        planAgain: async (one) => await (one.planning ??= this.#plan(one)),
+        tell: (event) => this.#tell(event),
+        changed: () => this.#tellListeners(),
       });
-      this.#served.set(model.id, served);
+      this.#served.set(served.key, served);
     }
     served.model = model;
     return served;
@@ -167,9 +194,12 @@ class EnginePool implements ModelPool {
   }
 
   /** Resolves to what `take` makes of the request's id once the request has the model. */
-  async #granted<T>(served: ServedModel, { client, keepAliveMs, signal, onWait }: LeaseOptions, kind: { explicit?: boolean; again?: boolean }, take: (request: number) => T): Promise<T> {
-    const { id } = served;
-    const entry = this.#leases.model(id);
+  async #granted<T>(
+    served: ServedModel, options: LeaseOptions, kind: { explicit?: boolean; again?: boolean }, take: (request: number) => T,
+  ): Promise<T> {
+    const { client, keepAliveMs, signal, onWait } = options;
+    const { key } = served;
+    const entry = this.#leases.model(key);
     // Read the file before each load, not while the model is loaded and takes requests.
     const planned = entry && (takesRequests(entry) || (entry.waiting.length > 0 && !entry.failure));
     if (!planned) await (served.planning ??= this.#plan(served));
@@ -184,7 +214,7 @@ class EnginePool implements ModelPool {
       const abort = (): void => {
         settle();
         reject(cancelled());
-        this.#tell({ kind: 'cancel', model: id, request });
+        this.#tell({ kind: 'cancel', model: key, request });
       };
       signal?.addEventListener('abort', abort, { once: true });
       this.#pending.set(request, {
@@ -198,33 +228,37 @@ class EnginePool implements ModelPool {
           reject(error);
         },
       });
-      this.#tell({ kind: 'request', model: id, request, client, keepAliveMs, ...kind });
+      this.#tell({ kind: 'request', model: key, request, client, keepAliveMs, ...kind });
       if (this.#pending.has(request)) onWait?.(this.#state(served));
     });
   }
 
   async #plan(served: ServedModel): Promise<void> {
-    const { id } = served;
     try {
       const plan = await this.#catalogue.plan(served.model);
       served.plan = plan;
+      served.problem = undefined;
       const { needBytes, deviceBytes, fingerprint, keepAliveMs, pinned, group, options: { parallel, queueSize } } = plan;
       const need = { memory: needBytes, ...deviceBytes };
-      this.#tell({ kind: 'planned', model: id, plan: { need, fingerprint, keepAliveMs, pinned, group, mostWaiting: parallel + queueSize } });
+      this.#tell({ kind: 'planned', model: served.key, plan: { need, fingerprint, keepAliveMs, pinned, group, mostWaiting: parallel + queueSize } });
+    } catch (thrown) {
+      served.problem = RecuaError.from(thrown).toPlain();
+      throw thrown;
     } finally {
       served.planning = undefined;
+      this.#tellListeners();
     }
   }
 
   #lease(served: ServedModel, granted: number, options: LeaseOptions): Lease {
-    const { engine, known, id } = served;
+    const { engine, known, id, key } = served;
     const { mayMove = false, onWait: _, ...asker } = options;
     let request: number | undefined = granted;
     const over = new AbortController();
     const give = (): void => {
       served.lent.delete(lent);
       if (request === undefined) return;
-      this.#tell({ kind: 'release', model: id, request });
+      this.#tell({ kind: 'release', model: key, request });
       request = undefined;
       this.#measure(served);
     };
@@ -249,12 +283,12 @@ class EnginePool implements ModelPool {
   }
 
   #measure(served: ServedModel): void {
-    const { id } = served;
-    const entry = this.#leases.model(id);
+    const { key } = served;
+    const entry = this.#leases.model(key);
     if (this.#closing || entry?.phase !== 'ready' || entry.leases.size > 0 || !served.isDue()) return;
     void served.lookAtFile();
     const memory = served.measure(entry.plan.need['memory']!);
-    if (memory !== undefined) this.#tell({ kind: 'measured', model: id, bytes: { memory } });
+    if (memory !== undefined) this.#tell({ kind: 'measured', model: key, bytes: { memory } });
   }
 
   /** Handles one event at a time: carrying out commands may cause further events. */
@@ -285,12 +319,9 @@ class EnginePool implements ModelPool {
     if (!asks && !this.#leases.waitsForRoom) return undefined;
     const free = (this.#settings.freeBytes ?? freeBytes)();
     if (free === undefined) return undefined;
-    let promised = 0;
-    for (const { id, engine } of this.#served.values()) {
-      const need = engine === undefined ? 0 : this.#leases.model(id)?.need['memory'] ?? 0;
-      promised += Math.max(0, need - (ownBytes(engine?.pid) ?? 0));
-    }
-    return { memory: free - this.#reserveBytes - promised };
+    const counted = [...this.#served.values()].filter(({ engine }) => engine)
+      .map(({ key, engine }) => ({ pid: engine!.pid, needBytes: this.#leases.model(key)?.need['memory'] ?? 0 }));
+    return { memory: free - this.#reserveBytes - promisedBytes(counted) };
   }
 
   #obey(command: LeaseCommand): void {
@@ -303,13 +334,13 @@ class EnginePool implements ModelPool {
     const served = this.#served.get(command.model)!;
     if (command.kind === 'load') this.#load(served);
     else if (command.kind === 'unload') void this.#unload(served);
-    else if (command.kind === 'recall') void served.recall(() => this.#leases.model(served.id)?.draining === true);
+    else if (command.kind === 'recall') void served.recall(() => this.#leases.model(served.key)?.draining === true);
     else if (command.kind === 'stay') served.stay();
     else if (command.kind === 'grant') {
       const pending = this.#pending.get(command.request);
       if (pending) pending.granted();
       else this.#tell({ kind: 'release', model: command.model, request: command.request });
-    } else this.#pending.get(command.request)?.refused(refusalError(command.model, command.why));
+    } else this.#pending.get(command.request)?.refused(refusalError(served.id, command.why));
   }
 
   /** A load that cannot even begin has failed: nothing else would end its waiting. */
@@ -317,21 +348,21 @@ class EnginePool implements ModelPool {
     try {
       served.load(this.#stashShare(served));
     } catch (thrown) {
-      this.#tell({ kind: 'failed', model: served.id, error: RecuaError.from(thrown).toPlain() });
+      this.#tell({ kind: 'failed', model: served.key, error: RecuaError.from(thrown).toPlain() });
     }
   }
 
-  #stashShare({ id }: ServedModel): number {
+  #stashShare({ key }: ServedModel): number {
     const taken = [...this.#served.values()].reduce((sum, { stashMib }) => sum + stashMib, 0);
-    const part = (this.#leases.model(id)?.need['memory'] ?? 0) / Math.max(1, this.#memoryBytes);
+    const part = (this.#leases.model(key)?.need['memory'] ?? 0) / Math.max(1, this.#memoryBytes);
     const { maxModels = 0 } = this.#settings;
     return shareOfStash(maxModels > 0 ? Math.max(part, 1 / maxModels) : part, taken);
   }
 
   async #unload(served: ServedModel): Promise<void> {
     await served.end(0, true);
-    await this.#sleep?.settle(served.id, [...this.#served.keys()]);
-    this.#tell({ kind: 'ended', model: served.id });
+    await this.#sleep?.settle(served.key, [...this.#served.keys()]);
+    this.#tell({ kind: 'ended', model: served.key });
     served.tellUnloaded();
   }
 
@@ -349,31 +380,14 @@ class EnginePool implements ModelPool {
     }
   }
 
-  #state({ id, engine, known, fraction, model }: ServedModel): ModelState {
-    const entry = this.#leases.model(id);
-    if (!entry || this.#closing) return withoutPlan(model);
-    if (entry.phase === 'loading') return { state: 'loading', fraction };
-    if (entry.phase === 'ready') {
-      if (engine?.state.state === 'restarting') return { state: 'loading', fraction };
-      return entry.draining || entry.stopFrom !== undefined ? { state: 'unloading' } : { state: 'loaded', model: known! };
-    }
-    if (entry.waiting.length > 0) return { state: 'loading', fraction: 0 };
-    if (entry.failure) return { state: 'failed', error: entry.failure.error };
-    return { state: entry.phase === 'unloaded' && this.#sleep?.keeps(id) ? 'sleeping' : entry.phase };
+  #state(served: ServedModel): ModelState {
+    return stateOf(served, this.#closing ? undefined : this.#leases.model(served.key), this.#sleep);
   }
 
   #view(model: CatalogueModel): PoolModel {
-    const served = this.#served.get(model.id);
-    const entry = this.#leases.model(model.id);
-    const { id, aliases, createdSeconds } = model;
-    const expiresMs = entry?.expiresMs;
-    return {
-      id, aliases, createdSeconds, state: served ? this.#state(served) : withoutPlan(model), known: served?.knownOf(model), fileChange: served?.engine && served.fileChange,
-      hasFailed: entry?.failure !== undefined, pinned: entry?.plan.pinned ?? false, leases: entry ? entry.leases.size + entry.waiting.length : 0,
-      activity: activityOf(served?.engine, entry?.waiting.length),
-      expiresMs: expiresMs === undefined ? undefined : Date.now() + expiresMs - performance.now(),
-      sizeBytes: entry?.need['memory'] ?? 0, loads: served?.loads ?? 0, crashes: served?.crashes ?? 0, pid: served?.engine?.pid,
-    };
+    const { key } = model;
+    const served = this.#served.get(key);
+    return viewOf(model, served ? this.#state(served) : stateWithoutPlan(model), served, this.#leases.model(key));
   }
 }
 
@@ -383,8 +397,3 @@ function takesRequests({ phase, draining, stopFrom }: Readonly<ModelEntry>): boo
 
 const stopping = (): RecuaError => new RecuaError('shutting_down', 'The server is stopping and takes no new work.');
 const cancelled = (): RecuaError => new RecuaError('cancelled', 'The request was cancelled.');
-
-/** The state of a model whose file the pool has not read. */
-function withoutPlan({ problem }: CatalogueModel): ModelState {
-  return problem ? { state: 'failed', error: problem } : { state: 'unloaded' };
-}

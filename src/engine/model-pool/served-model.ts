@@ -1,7 +1,7 @@
 // One model of a pool and its process: starts and ends the process, fails a load that makes no
 // progress, and measures its memory. engine/leases decides whether it is loaded. Used by
 // engine/model-pool/pool.
-import { RecuaError } from '../../errors.js';
+import { RecuaError, type PlainError } from '../../errors.js';
 import type { EngineSettings, EngineState, Log } from '../api.js';
 import type { LeaseEvent } from '../leases/events.js';
 import type { FileChange } from '../pool-api.js';
@@ -22,6 +22,8 @@ export interface ServedModelSettings extends Pick<EngineSettings, 'logLevel'> {
   /** For a load after a crash: the model may have been pulled again, to another path. */
   planNow(model: CatalogueModel): Promise<LoadPlan>;
   changeOf(plan: LoadPlan): Promise<FileChange | undefined>;
+  /** Reads its file anew, for the next load. */
+  planAgain(served: ServedModel): Promise<void>;
   tell(event: LeaseEvent): void;
   /** Its state or its loading progress changed. */
   changed(): void;
@@ -29,14 +31,23 @@ export interface ServedModelSettings extends Pick<EngineSettings, 'logLevel'> {
 
 /** Shortest time between two measurements. */
 const measureEveryMs = 10_000;
+/** Shortest time between two looks at a file that cannot be used. */
+const tryEveryMs = 2_000;
+/** Loads in a row whose file changed meanwhile. */
+const mostOutdated = 3;
 
 export class ServedModel {
   readonly #settings: ServedModelSettings;
+  /** Its names may change while it is loaded. */
   model: CatalogueModel;
+  readonly key: string;
   /** For its next load. */
   plan: LoadPlan | undefined;
   /** Of its last load; undefined if its process loaded another file. */
   loadedPlan: LoadPlan | undefined;
+  /** Why it could not be planned, if so: its file cannot be used. */
+  problem: PlainError | undefined;
+  #triedMs = 0;
   /** Shared by all requests that arrive at the same time. */
   planning: Promise<void> | undefined;
   /** How the loaded file has changed. */
@@ -59,11 +70,13 @@ export class ServedModel {
   #measuredMs = 0;
   #stashMib = 0;
   #loads = 0;
+  #outdated = 0;
   /** Crashes of previous engines. */
   #crashesBefore = 0;
 
   constructor(model: CatalogueModel, settings: ServedModelSettings) {
     this.model = model;
+    this.key = model.key;
     this.#settings = settings;
   }
 
@@ -106,17 +119,17 @@ export class ServedModel {
 
   /** `stashMib`: its share of the common stash budget, unless its settings have a value. */
   load(stashMib: number): void {
-    const { id } = this;
+    const { id, key } = this;
     const plan = this.plan!;
     const { fingerprint } = plan;
     this.#stashMib = plan.options.cacheRamMib < 0 ? stashMib : 0;
     const { log, logLevel, engines, sleep, planNow, tell, changed } = this.#settings;
     const optionsOf = ({ options }: LoadPlan): EngineOptions => (
-      { ...options, cacheRamMib: options.cacheRamMib < 0 ? stashMib : options.cacheRamMib, sleep: sleep?.placeOf(id) }
+      { ...options, cacheRamMib: options.cacheRamMib < 0 ? stashMib : options.cacheRamMib, sleep: sleep?.placeOf(key, id) }
     );
     if (this.#fingerprint !== undefined && this.#fingerprint !== fingerprint) {
       log('warn', `${id}: its file or its settings changed since it was loaded last; loading the current ones`);
-      sleep?.drop(id);
+      sleep?.drop(key);
       this.#known = undefined;
     }
     this.#fingerprint = fingerprint;
@@ -128,7 +141,7 @@ export class ServedModel {
     const engine = startEngine(optionsOf(plan), {
       ...engines,
       optionsNow: async () => optionsOf(await planNow(this.model).catch(() => plan)),
-      log: (level, text) => log(level, `${id}: ${text}`),
+      log: (level, text) => log(level, `${this.id}: ${text}`),
       ...(logLevel ? { logLevel } : {}),
       onState: (state) => {
         if (this.#engine !== engine) return;
@@ -143,10 +156,31 @@ export class ServedModel {
       if (this.#engine !== engine) return;
       clearTimeout(this.#loadTimer);
       const memory = residentBytes(engine.pid);
-      tell({ kind: 'loaded', model: id, measured: memory === undefined ? undefined : { memory } });
-    }, (thrown: unknown) => {
-      if (this.#engine === engine) tell({ kind: 'failed', model: id, error: RecuaError.from(thrown).toPlain() });
-    });
+      tell({ kind: 'loaded', model: key, measured: memory === undefined ? undefined : { memory } });
+    }, (thrown: unknown) => void this.#notLoaded(engine, plan, thrown));
+  }
+
+  /**
+   * If another file took the place of its file meanwhile, that one is loaded. The engine's sandbox
+   * may open only the one that was there when it started.
+   */
+  async #notLoaded(engine: EngineRequests, plan: LoadPlan, thrown: unknown): Promise<void> {
+    const { changeOf, planAgain, tell, log } = this.#settings;
+    const { id, key } = this;
+    let error = thrown;
+    if (this.#engine === engine && this.#outdated < mostOutdated && await changeOf(plan).catch(() => undefined) === 'changed') {
+      this.#outdated++;
+      log('warn', `${id}: its file changed while it was loaded; loading the one that is there now`);
+      try {
+        await planAgain(this);
+        if (this.#engine === engine) return tell({ kind: 'outdated', model: key });
+      } catch (unplanned) {
+        error = unplanned;
+      }
+    }
+    if (this.#engine !== engine) return;
+    this.#outdated = 0;
+    tell({ kind: 'failed', model: key, error: RecuaError.from(error).toPlain() });
   }
 
   /**
@@ -201,6 +235,14 @@ export class ServedModel {
     for (const unloaded of this.whenUnloaded.splice(0)) unloaded();
   }
 
+  /** Whether it is time to look whether its file can be used again. */
+  isWorthAnotherTry(): boolean {
+    const nowMs = performance.now();
+    if (!this.problem || this.#engine || nowMs - this.#triedMs < tryEveryMs) return false;
+    this.#triedMs = nowMs;
+    return true;
+  }
+
   /** Whether it is time to check its process and file; true at most every `measureEveryMs`. */
   isDue(): boolean {
     const nowMs = performance.now();
@@ -225,25 +267,27 @@ export class ServedModel {
       this.#fraction = state.fraction;
     } else if (state.state === 'ready') {
       this.#loads++;
+      this.#outdated = 0;
       this.#known = state.model;
+      this.problem = undefined;
       // After a crash, it may be another file that was loaded, which no plan describes.
       const { fingerprint } = state.model;
       if (fingerprint !== (this.#loadedFile ??= fingerprint)) this.loadedPlan = this.fileChange = this.#fingerprint = undefined;
     } else if (state.state === 'failed') {
       // If it was never ready, the rejection of ready() reports the failure, and this is ignored.
-      this.#settings.tell({ kind: 'died', model: this.id, error: state.error.toPlain() });
+      this.#settings.tell({ kind: 'died', model: this.key, error: state.error.toPlain() });
     }
   }
 
   /** Restarts the load timeout, with each progress. */
   #watchLoading(): void {
     clearTimeout(this.#loadTimer);
-    const { id } = this;
+    const { id, key } = this;
     const { loadTimeoutMs, log, tell } = this.#settings;
     this.#loadTimer = setTimeout(() => {
       const text = `${id} made no progress for ${Math.round(loadTimeoutMs / 100) / 10} s while it was loaded (at ${Math.round(this.#fraction * 100)} %); the load was stopped.`;
       log('error', text);
-      tell({ kind: 'failed', model: id, error: new RecuaError('model_unusable', text).toPlain() });
+      tell({ kind: 'failed', model: key, error: new RecuaError('model_unusable', text).toPlain() });
     }, loadTimeoutMs);
     this.#loadTimer.unref();
   }

@@ -16,6 +16,8 @@ export interface SingleName {
   unlisted?: readonly string[];
   /** When its file was made, in seconds since 1970. */
   createdSeconds: number;
+  /** Size of its files; absent if unknown. */
+  fileBytes?: number;
 }
 
 export interface SingleModelPool extends ModelPool {
@@ -37,12 +39,13 @@ class SingleModel implements SingleModelPool {
   #closed = false;
   #loads = 0;
   #wasReady = false;
-  /** Kept while the engine restarts: it loads the same file. */
+  /** As it was loaded last. */
   #known: ModelDescription | undefined;
 
   constructor(engine: Engine, name: SingleName) {
     this.sole = engine;
     this.#name = name;
+    if (engine.state.state === 'ready') this.#known = engine.state.model;
   }
 
   async list(): Promise<readonly PoolModel[]> {
@@ -54,11 +57,11 @@ class SingleModel implements SingleModelPool {
     return this.#model();
   }
 
-  async lease(name: string | undefined, { signal }: LeaseOptions = {}): Promise<Lease> {
+  async lease(name: string | undefined, { signal, hasReplicas = false }: LeaseOptions = {}): Promise<Lease> {
     this.#check(name);
     if (signal?.aborted) throw new RecuaError('cancelled', 'The request was cancelled.');
     if (this.#closed) throw stopping();
-    const model = readyModel(this.sole);
+    const model = this.#ready(hasReplicas);
     this.#leases++;
     let released = false;
     return {
@@ -79,7 +82,7 @@ class SingleModel implements SingleModelPool {
 
   async unload(name: string): Promise<PoolModel> {
     this.#check(name);
-    throw new RecuaError('model_fixed', 'This server was started with one model, which is loaded as long as it runs. To load and unload models, start it in one of these ways: with several models, without naming any, with --models FILE, or with a --keep-alive other than 600. In a program, use openModels().');
+    throw new RecuaError('model_fixed', 'This server was started with one model, which is loaded as long as it runs. To load and unload models, start it in one of these ways: with several models, without naming any, with --models FILE, or with a --keep-alive other than 600.');
   }
 
   onChange(listener: (model: PoolModel) => void): () => void {
@@ -97,6 +100,19 @@ class SingleModel implements SingleModelPool {
     this.#closed = true;
   }
 
+  /**
+   * The model, also while the engine starts its process again: requests wait for that, unless a
+   * load balancer can send them elsewhere. Throws the coded error that says why there is none.
+   */
+  #ready(hasReplicas: boolean): ModelDescription {
+    const { state } = this.sole;
+    if (state.state === 'failed') throw state.error;
+    if (state.state === 'closed') throw stopping();
+    if (state.state === 'ready') return (this.#known = state.model);
+    if (state.state === 'restarting' && this.#known && !hasReplicas) return this.#known;
+    throw new RecuaError('model_loading', `The model is loading (${Math.round(state.fraction * 100)} %); try again in a moment.`);
+  }
+
   /** Refuses other names. Ignores case, as on the command line: Q4_K_M and q4_k_m are the same. */
   #check(name: string | undefined): void {
     const { id, aliases, unlisted } = this.#name;
@@ -104,7 +120,7 @@ class SingleModel implements SingleModelPool {
     const listed = [id, ...aliases, 'default'];
     if (listed.some((known) => known.toLowerCase() === name.toLowerCase())) return;
     const told = name.length > 40 ? `a string of ${name.length} characters` : JSON.stringify(name);
-    const names = listed.map((known) => JSON.stringify(known)).join(', ');
+    const names = [id, ...aliases].map((known) => JSON.stringify(known)).join(', ');
     throw new RecuaError('model_not_found', `The model ${told} does not exist here. This server has only ${names}.`, { param: 'model' });
   }
 
@@ -120,9 +136,20 @@ class SingleModel implements SingleModelPool {
     this.#count();
     if (state.state === 'ready') this.#known = state.model;
     return {
-      id: this.#name.id, aliases: this.#name.aliases, createdSeconds: this.#name.createdSeconds,
-      state: this.#state(), known: this.#known, pinned: true, leases: this.#leases, activity: activityOf(this.sole), expiresMs: undefined,
-      sizeBytes: residentBytes(this.sole.pid) ?? this.#known?.sizeBytes ?? 0, loads: this.#loads, crashes: this.sole.crashes, pid: this.sole.pid,
+      id: this.#name.id,
+      aliases: this.#name.aliases,
+      createdSeconds: this.#name.createdSeconds,
+      fileBytes: this.#name.fileBytes ?? 0,
+      state: this.#state(),
+      known: this.#known,
+      pinned: true,
+      leases: this.#leases,
+      activity: activityOf(this.sole),
+      expiresMs: undefined,
+      sizeBytes: residentBytes(this.sole.pid) ?? this.#known?.sizeBytes ?? 0,
+      loads: this.#loads,
+      crashes: this.sole.crashes,
+      pid: this.sole.pid,
     };
   }
 
@@ -132,23 +159,6 @@ class SingleModel implements SingleModelPool {
     if (state.state === 'failed') return { state: 'failed', error: state.error.toPlain() };
     if (state.state === 'closed') return { state: 'unloaded' };
     return { state: 'loading', fraction: state.fraction };
-  }
-}
-
-/** The loaded model; throws the coded error that says why there is none now. */
-function readyModel(engine: Engine): ModelDescription {
-  const { state } = engine;
-  switch (state.state) {
-    case 'ready':
-      return state.model;
-    case 'loading':
-      throw new RecuaError('model_loading', `The model is loading (${Math.round(state.fraction * 100)} %); try again in a moment.`);
-    case 'restarting':
-      throw new RecuaError('model_loading', 'The model is being loaded again after a crash; try again in a moment.');
-    case 'failed':
-      throw state.error;
-    case 'closed':
-      throw stopping();
   }
 }
 

@@ -75,7 +75,12 @@ export class FairOrder {
     const totals = this.#totals();
     waiting.sort((one, other) => {
       const [a, b] = [entryOf(one), entryOf(other)];
-      return Number(other.continues) - Number(one.continues) || b.priority - a.priority || totals.get(a.account)! - totals.get(b.account)! || a.number - b.number;
+      return (
+        Number(other.continues) - Number(one.continues) ||
+        b.priority - a.priority ||
+        totals.get(a.account)! - totals.get(b.account)! ||
+        a.number - b.number
+      );
     });
   }
 
@@ -97,7 +102,8 @@ export class FairOrder {
   /** The counter of each account that is present. */
   #totals(): Map<string, number> {
     const totals = new Map<string, number>();
-    for (const [sequence, { account }] of this.#entries) totals.set(account, (totals.get(account) ?? this.#served.get(account) ?? 0) + cost(sequence));
+    for (const [sequence, { account }] of this.#entries)
+      totals.set(account, (totals.get(account) ?? this.#served.get(account) ?? 0) + cost(sequence));
     return totals;
   }
 

@@ -115,7 +115,8 @@ export class PrefixCache {
       const back = goingBack(this.#slots[source]!.checkpoints, reused, this.held(source));
       const loss = this.held(source) - reused;
       const copies = this.memory.copies && !back.checkpoint && this.#paysCopy(reused, this.held(source)) && slot !== source;
-      const elsewhere = this.#worth(slot, this.held(slot)) + (copies ? this.#costs.copies.ms(this.held(source)) : this.#costs.readMs(reused));
+      const elsewhere =
+        this.#worth(slot, this.held(slot)) + (copies ? this.#costs.copies.ms(this.held(source)) : this.#costs.readMs(reused));
       if (loss <= smallLoss || this.#worth(source, loss) <= elsewhere) {
         return { slot: source, source, stash: 0, reused, held: this.held(source), keep: this.#toStash(source, reused), ...back };
       }
@@ -130,7 +131,9 @@ export class PrefixCache {
   #overwriting(fresh: Placement, sequence: Sequence): Placement {
     const { slot, held } = fresh;
     const reused = this.#reusable(sequence, this.#slots[slot]!, held);
-    return reused === 0 ? fresh : { ...fresh, source: slot, reused, keep: this.#toStash(slot, reused), ...goingBack(this.#slots[slot]!.checkpoints, reused, held) };
+    return reused === 0
+      ? fresh
+      : { ...fresh, source: slot, reused, keep: this.#toStash(slot, reused), ...goingBack(this.#slots[slot]!.checkpoints, reused, held) };
   }
 
   /**
@@ -170,7 +173,9 @@ export class PrefixCache {
       }
     }
     // A stash must save more than its copy costs, compared with the best slot.
-    return stash && this.#costs.readMs(most - reused, reused) > this.#costs.stashes.ms(stash.tokens.length) ? { source: -1, stash, reused: most } : { source, stash: undefined, reused };
+    return stash && this.#costs.readMs(most - reused, reused) > this.#costs.stashes.ms(stash.tokens.length)
+      ? { source: -1, stash, reused: most }
+      : { source, stash: undefined, reused };
   }
 
   /**
@@ -217,7 +222,8 @@ export class PrefixCache {
     const kept = placement.source === placement.slot ? placement.reused : 0;
     if (!placement.keep && this.#matters(placement.held, kept) && !this.#paysStash(placement.held, kept)) this.#costs.stashes.leftOut();
     sequence.join(placement.slot, placement.reused);
-    if (this.#checkpointBytes > 0 && !sequence.isScored) sequence.checkpointAt = nextCheckpoint(sequence.promptLength, placement.reused, slot.checkpoints);
+    if (this.#checkpointBytes > 0 && !sequence.isScored)
+      sequence.checkpointAt = nextCheckpoint(sequence.promptLength, placement.reused, slot.checkpoints);
     slot.owner = sequence;
     slot.tokens = sequence.tokens;
     slot.salt = sequence.salt;
@@ -325,8 +331,8 @@ export class PrefixCache {
 
   /**
    * The tokens of a free slot if they should be stashed: losing those beyond `reused` matters, the
-   * stash has room and takes less time than reading, no other slot or stash has them, and they have
-   * no salt.
+   * stash may have room and takes less time than reading, no other slot or stash has them, and they
+   * have no salt.
    */
   #toStash(index: number, reused: number): Int32Array | undefined {
     const held = this.held(index);
@@ -335,6 +341,16 @@ export class PrefixCache {
     const has = (other: Int32Array, length: number) => length >= held && beginAlike(tokens, other, held);
     const elsewhere = this.#slots.some((slot, i) => i !== index && slot.salt === '' && has(slot.tokens, this.held(i))) || this.pool.entries.some((entry) => has(entry.tokens, entry.tokens.length));
     return elsewhere ? undefined : this.tokensOf(index);
+  }
+
+  /** If a free slot should be stashed: its tokens, and its checkpoints, which leave it. */
+  displace(index: number): Required<Pick<Stashed, 'tokens' | 'checkpoints'>> | undefined {
+    const tokens = this.#toStash(index, 0);
+    if (!tokens) return undefined;
+    const slot = this.#slots[index]!;
+    const { checkpoints } = slot;
+    slot.checkpoints = [];
+    return { tokens, checkpoints };
   }
 
   #shouldWait(sequence: Sequence, reused: number): boolean {

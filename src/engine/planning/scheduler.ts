@@ -203,7 +203,13 @@ function partsOf(prompt: Sequence, most: number, decoding: readonly Part[], cost
 }
 
 /** As many prompts as a step may read to their ends: the oldest, then the shortest. */
-function wholePrompts([oldest, ...others]: readonly Sequence[], most: number, decoding: readonly Part[], costs: Costs, limitMs: number): Sequence[] {
+function wholePrompts(
+  [oldest, ...others]: readonly Sequence[],
+  most: number,
+  decoding: readonly Part[],
+  costs: Costs,
+  limitMs: number,
+): Sequence[] {
   const whole: Sequence[] = [];
   const parts = [...decoding];
   let rows = 0;
@@ -224,7 +230,14 @@ function wholePrompts([oldest, ...others]: readonly Sequence[], most: number, de
  * Whether all answers end before the prompts could be read beside them, `rows` in each step, and
  * within `maxStallMs`. Then the prompts wait for that end: it is the same work in fewer passes.
  */
-function endSooner(streaming: readonly Sequence[], decoding: readonly Part[], prompts: readonly Sequence[], rows: number, costs: Costs, maxStallMs: number): boolean {
+function endSooner(
+  streaming: readonly Sequence[],
+  decoding: readonly Part[],
+  prompts: readonly Sequence[],
+  rows: number,
+  costs: Costs,
+  maxStallMs: number,
+): boolean {
   if (decoding.length === 0 || rows === 0) return false;
   const steps = streaming.reduce((last, { limit, length }) => Math.max(last, limit - length), 0);
   const needed = unread(prompts) / rows;

@@ -19,23 +19,29 @@ export interface Stashed {
 }
 
 export class StashPool {
-  readonly #budgetBytes: number;
+  /** 0: nothing is stashed. */
+  readonly budgetBytes: number;
+  /** The shortest conversation that takes more than the budget. */
+  #tooLong = Infinity;
   /** Most recently used last. */
   #entries: Stashed[] = [];
-  #bytesPerToken = 0;
 
-  /** 0 stashes nothing. */
   constructor(budgetBytes: number) {
-    this.#budgetBytes = budgetBytes;
+    this.budgetBytes = budgetBytes;
   }
 
   get entries(): readonly Stashed[] {
     return this.#entries;
   }
 
-  /** Whether this many tokens fit the budget at all. */
+  /** Whether this many tokens fit the budget at all, as far as is known. */
   takes(tokens: number): boolean {
-    return tokens * Math.max(this.#bytesPerToken, 1) <= this.#budgetBytes;
+    return this.budgetBytes > 0 && tokens < this.#tooLong;
+  }
+
+  /** A conversation of this many tokens takes more than the budget, and so do longer ones. */
+  refuse(tokens: number): void {
+    this.#tooLong = Math.min(this.#tooLong, tokens);
   }
 
   /** Adds stashes that files have, before all others; most recently used last. */
@@ -43,16 +49,18 @@ export class StashPool {
     this.#entries.unshift(...stashed);
   }
 
+  get freeBytes(): number {
+    return this.budgetBytes - this.#entries.reduce((sum, one) => sum + memoryOf(one), 0);
+  }
+
   /**
-   * Adds a stash; returns those that must go: prefixes of this one, then the least recently used
-   * beyond the budget. Those in files stay until a file has this one too, in case of a kill.
+   * Makes room for a stash of these tokens; returns those that must go: prefixes of it, then the
+   * least recently used. Those in files stay until a file has it too, in case of a kill.
    */
-  add(stashed: Stashed): Stashed[] {
-    this.#bytesPerToken = stashed.sizeBytes / stashed.tokens.length;
-    const { tokens } = stashed;
+  makeRoom(tokens: Int32Array, sizeBytes: number): Stashed[] {
     const gone = this.#entries.filter((other) => other.file === undefined && isBeginning(other.tokens, tokens));
-    this.#entries = [...this.#without(gone), stashed];
-    let excess = this.#entries.reduce((sum, one) => sum + memoryOf(one), 0) - this.#budgetBytes;
+    this.#entries = this.#without(gone);
+    let excess = sizeBytes - this.freeBytes;
     for (const one of [...this.#entries]) {
       if (excess <= 0) break;
       if (memoryOf(one) === 0) continue;
@@ -60,6 +68,13 @@ export class StashPool {
       gone.push(one);
     }
     this.#entries = this.#without(gone);
+    return gone;
+  }
+
+  /** Adds a stash of at most the budget; returns those that must go for it. */
+  add(stashed: Stashed): Stashed[] {
+    const gone = this.makeRoom(stashed.tokens, memoryOf(stashed));
+    this.#entries.push(stashed);
     return gone;
   }
 
@@ -112,6 +127,10 @@ export function commonPrefix(a: Int32Array, b: Int32Array, most: number): number
   let i = 0;
   while (i < end && a[i] === b[i]) i++;
   return i;
+}
+
+export function sameTokens(a: Int32Array, b: Int32Array): boolean {
+  return a.length === b.length && beginAlike(a, b, a.length);
 }
 
 /**

@@ -218,7 +218,9 @@ export class StepCosts implements Costs {
       for (let j = 0; j < size; j++) {
         const same = i === j ? 1 : 0;
         const both = i < knots && j < knots;
-        const error = both ? weightsError ** 2 + rowError ** 2 * rows * 2 ** j + same * (knotError * (weights + rows)) ** 2 : same * attentionError ** 2;
+        const error = both
+          ? weightsError ** 2 + rowError ** 2 * rows * 2 ** j + same * (knotError * (weights + rows)) ** 2
+          : same * attentionError ** 2;
         this.#errors[i]![j] = rowMs ** 2 * error;
       }
     }
@@ -267,7 +269,8 @@ export class StepCosts implements Costs {
       }
       let end = first + 1;
       let rows = left[first]!.rows;
-      while (end < left.length && left[end]!.rows > 0 && left[end]!.slot <= left[end - 1]!.slot + 1) rows = Math.min(rows, left[end++]!.rows);
+      while (end < left.length && left[end]!.rows > 0 && left[end]!.slot <= left[end - 1]!.slot + 1)
+        rows = Math.min(rows, left[end++]!.rows);
       rows = Math.min(rows, Math.max(1, Math.floor(passRows / (end - first))));
       this.#addPass(rows * (end - first));
       for (let i = first; i < end; i++) {

@@ -69,16 +69,25 @@ const mostHeld = 8 * 1024 * 1024;
  */
 const usualTokens = 4096;
 
+interface Loaded {
+  model: NativeModel;
+  /** Opens a context for inputs of so many tokens, if there is memory for it. */
+  ensureVectorRoom(contextSize: number): Promise<void>;
+}
+
+interface Outbox {
+  push(event: EngineEvent): void;
+  flush(): void;
+}
+
 const left = ({ inputs, taken }: Job): number => inputs.length - taken;
 
 export class Embeddings {
-  readonly #model: NativeModel;
+  readonly #loaded: Loaded;
   readonly #options: EmbedderOptions;
-  readonly #ensureRoom: (contextSize: number) => Promise<void>;
   readonly #queueSize: number;
   readonly #poolShare: PoolShare;
-  readonly #emit: (event: EngineEvent) => void;
-  readonly #flush: () => void;
+  readonly #outbox: Outbox;
   #embedder: Promise<NativeEmbedder> | undefined;
   /** The same, once it is open. */
   #opened: NativeEmbedder | undefined;
@@ -97,17 +106,12 @@ export class Embeddings {
   #running: Promise<void> | undefined;
   #closing = false;
 
-  constructor(
-    model: NativeModel, options: EmbedderOptions, ensureRoom: (contextSize: number) => Promise<void>, queueSize: number, poolShare: PoolShare,
-    emit: (event: EngineEvent) => void, flush: () => void,
-  ) {
-    this.#model = model;
+  constructor(loaded: Loaded, options: EmbedderOptions, queueSize: number, poolShare: PoolShare, outbox: Outbox) {
+    this.#loaded = loaded;
     this.#options = options;
-    this.#ensureRoom = ensureRoom;
     this.#queueSize = queueSize;
     this.#poolShare = poolShare;
-    this.#emit = emit;
-    this.#flush = flush;
+    this.#outbox = outbox;
   }
 
   /** The native embedder's work. */
@@ -209,7 +213,7 @@ export class Embeddings {
   /** One function per input, which resolves to its tokens. */
   #readers(request: EmbedRequest | RerankRequest, cancelled: CancelFlag): (() => Promise<Int32Array>)[] {
     if ('documents' in request) {
-      const pair = pairReader(this.#model, request.query, cancelled);
+      const pair = pairReader(this.#loaded.model, request.query, cancelled);
       return request.documents.map((document, index) => async () => {
         const param = `documents[${index}]`;
         this.#checkText(request.query, 'query', index);
@@ -219,9 +223,9 @@ export class Embeddings {
     }
     return request.inputs.map((input, index) => async () => {
       const param = `input[${index}]`;
-      if (typeof input !== 'string') checkTokens(input, this.#model.info.vocabSize, param);
+      if (typeof input !== 'string') checkTokens(input, this.#loaded.model.info.vocabSize, param);
       else this.#checkText(input, param, index);
-      return this.#check(typeof input === 'string' ? await this.#model.tokenize(input, true, true, { cancelled }) : input, param, index);
+      return this.#check(typeof input === 'string' ? await this.#loaded.model.tokenize(input, true, true, { cancelled }) : input, param, index);
     });
   }
 
@@ -235,17 +239,17 @@ export class Embeddings {
 
   /** Refuses a text that cannot fit, before it is tokenized. */
   #checkText(text: string, param: string, index: number): void {
-    const least = leastTokens(this.#model.info, text);
+    const least = leastTokens(this.#loaded.model.info, text);
     if (least > this.#options.contextSize) throw this.#tooLong(least, 'at least ', param, index);
   }
 
   #tooLong(count: number, atLeast: '' | 'at least ', param: string, index: number): RecuaError {
-    const isLargest = this.#options.contextSize >= this.#model.info.contextTrain;
+    const isLargest = this.#options.contextSize >= this.#loaded.model.info.contextTrain;
     const message = `Expected at most ${this.#options.contextSize} tokens in ${param}${isLargest ? ', the model\'s largest context' : ''}, got ${atLeast}${count}; `
       + `split the text${isLargest ? '' : ' or raise the context size (--ctx-size, contextSize)'}.`;
     return new RecuaError('context_length_exceeded', message, {
       param,
-      details: { n_prompt_tokens: count, n_ctx: this.#options.contextSize, index },
+      details: { n_prompt_tokens: count, n_ctx: this.#options.contextSize, n_ctx_train: this.#loaded.model.info.contextTrain, index, ...(atLeast === '' ? {} : { counted: 'in part' }) },
     });
   }
 
@@ -280,7 +284,7 @@ export class Embeddings {
       }
       rows += length;
       if (next.taken === 0) {
-        this.#emit({ id: next.id, kind: 'started' });
+        this.#outbox.push({ id: next.id, kind: 'started' });
         this.#active.get(next.id)!.runs = true;
         begun = true;
       }
@@ -292,7 +296,7 @@ export class Embeddings {
       if (others.length > 0) this.#jobs.set(next.client, { jobs: others, isForSmallest: !isForSmallest });
     }
     // Before a call that may crash, the gateway must know which requests may have caused it.
-    if (begun) this.#flush();
+    if (begun) this.#outbox.flush();
     return items;
   }
 
@@ -348,12 +352,12 @@ export class Embeddings {
     if (this.#closing) throw new RecuaError('shutting_down', 'The engine is stopping and takes no new work.');
     if (!this.#embedder || tokens > this.#room) {
       const room = this.#roomFor(tokens);
-      if (room > usualTokens) await this.#ensureRoom(room);
+      if (room > usualTokens) await this.#loaded.ensureVectorRoom(room);
       await this.#opened?.close();
       this.#embedder = this.#opened = undefined;
       this.#room = room;
     }
-    const opening = (this.#embedder ??= this.#model.createEmbedder({ ...this.#options, contextSize: this.#room }));
+    const opening = (this.#embedder ??= this.#loaded.model.createEmbedder({ ...this.#options, contextSize: this.#room }));
     try {
       return (this.#opened = await opening);
     } catch (error) {
@@ -367,14 +371,14 @@ export class Embeddings {
   #roomFor(tokens: number): number {
     const { contextSize } = this.#options;
     // Vectors of such a model depend on the size of the context, not only on the text.
-    const depends = Object.keys(this.#model.metadata()).some((key) => key.endsWith('.rope.scaling.original_context_length'));
+    const depends = Object.keys(this.#loaded.model.metadata()).some((key) => key.endsWith('.rope.scaling.original_context_length'));
     let room = depends ? contextSize : usualTokens;
     while (room < tokens) room *= 2;
     return Math.min(room, contextSize);
   }
 
   #answer(job: Job): void {
-    this.#emit({
+    this.#outbox.push({
       id: job.id,
       kind: 'embedded',
       vectors: job.vectors,
@@ -387,6 +391,6 @@ export class Embeddings {
     const accepted = this.#end(id);
     accepted?.cancelled.fill(1);
     accepted?.stop?.();
-    this.#emit({ id, kind: 'error', error: error.toPlain() });
+    this.#outbox.push({ id, kind: 'error', error: error.toPlain() });
   }
 }

@@ -16,10 +16,14 @@ export function pairReader(model: NativeModel, query: string, cancelled: CancelF
   }
   const { bosToken, eosToken, sepToken, addBos, addEos, addSep } = model.info;
   const end = eosToken >= 0 ? eosToken : sepToken;
-  const marks = (...tokens: [wanted: boolean, token: number][]) => tokens.filter(([wanted, token]) => wanted && token >= 0).map(([, token]) => token);
+  const marks = (...tokens: [wanted: boolean, token: number][]) =>
+    tokens.filter(([wanted, token]) => wanted && token >= 0).map(([, token]) => token);
   let reading: Promise<Int32Array> | undefined;
   return async (document) => {
-    const [asked, tokens] = await Promise.all([(reading ??= model.tokenize(query, false, false, { cancelled })), model.tokenize(document, false, false, { cancelled })]);
+    const [asked, tokens] = await Promise.all([
+      (reading ??= model.tokenize(query, false, false, { cancelled })),
+      model.tokenize(document, false, false, { cancelled }),
+    ]);
     return Int32Array.from([
       ...marks([addBos, bosToken]), ...asked, ...marks([addEos, end], [addSep, sepToken]), ...tokens, ...marks([addEos, end]),
     ]);

@@ -86,7 +86,7 @@ export function runHost(openNative: (options: EngineOptions) => OpenedNative | P
       least = logLevels.indexOf(m.logLevel);
       const { version } = ownInstallation();
       if (m.version !== version) {
-        return fail(new RecuaError('model_unusable', `Recua ${version} was installed while ${m.version} runs, which cannot load models any more. Restart the server or the program.`));
+        return fail(new RecuaError('model_unusable', `Recua ${version} was installed while ${m.version} runs, which cannot load models any more. Restart the server or the program; recua chat --continue goes on with a chat.`));
       }
       start(m.options).catch((error: unknown) => (closing ? process.exit(0) : fail(error)));
     } else if (m.type === 'close') void close(m.sleeps);

@@ -58,6 +58,7 @@ export function load(
     return await open(addon, model, options, offload, files, before, trial);
   };
   const all = async (): Promise<LoadedModel> => {
+    refuseValueType(options);
     const before = addon.devices();
     const offload = chooseOffload(options, before, backends);
     try {
@@ -89,7 +90,12 @@ async function withMissing(error: RecuaError, path: string): Promise<RecuaError>
 }
 
 async function open(
-  addon: NativeAddon, model: NativeModel, wanted: EngineOptions, offload: OffloadChoice, files: readonly CheckedFile[], before: readonly Device[],
+  addon: NativeAddon,
+  model: NativeModel,
+  wanted: EngineOptions,
+  offload: OffloadChoice,
+  files: readonly CheckedFile[],
+  before: readonly Device[],
   trial: Trial,
 ): Promise<LoadedModel> {
   try {
@@ -98,19 +104,28 @@ async function open(
     const defect = knownDefects[info.architecture] ?? {};
     const options = defect.oneAtATime ? { ...wanted, parallel: 1 } : wanted;
     const notes = [...offload.notes, ...defectNotes(info.architecture, wanted.parallel)];
-    if (info.vocabSize === 0) throw new RecuaError('model_unusable', `Expected a model with a vocabulary, got ${info.architecture} without one.`);
+    if (info.vocabSize === 0)
+      throw new RecuaError('model_unusable', `Expected a model with a vocabulary, got ${info.architecture} without one.`);
     if (info.hasEncoder && info.hasDecoder) {
-      throw new RecuaError('model_unusable', `Expected a model that only decodes or only encodes, got ${info.architecture}, which does both (T5 and its like are not supported).`);
+      throw new RecuaError(
+        'model_unusable',
+        `Expected a model that only decodes or only encodes, got ${info.architecture}, which does both (T5 and its like are not supported).`,
+      );
     }
     const contextSize = effectiveContext(info, options, notes);
-    const pooling = defect.noVectors ? 'none' : effectivePooling(info, options);
+    const pooling = defect.noVectors ? 'none' : effectivePooling(model, options, notes);
     const turns = offload.devices.length === 0 ? { turnFile: turnFile() } : {};
     const settled = settleOffload(offload, info.layers);
     const onDevices = settled.layers === settled.totalLayers;
-    const context = info.hasDecoder ? await model.createContext({ ...contextOptions(options, contextSize, mathThreads), onDevices, ...turns }) : undefined;
+    const context = info.hasDecoder
+      ? await model.createContext({ ...contextOptions(options, contextSize, mathThreads), onDevices, ...turns })
+      : undefined;
     const embedderOptions = pooling === 'none' ? undefined : { ...embedding(options, contextSize, pooling, mathThreads), ...turns };
     if (!context && !embedderOptions) {
-      throw new RecuaError('model_unusable', `Expected a model that generates or embeds, got ${info.architecture} with pooling ${pooling}.`);
+      throw new RecuaError(
+        'model_unusable',
+        `Expected a model that generates or embeds, got ${info.architecture} with pooling ${pooling}.`,
+      );
     }
     // A GPU does not poll, and may compile its kernels for minutes first.
     if (offload.devices.length === 0) trial.context = context;
@@ -158,8 +173,20 @@ async function open(
     };
     // llama.cpp itself reports that a GPU's memory is full. macOS does not tell how much it could
     // make available.
-    const vectorRoom = offload.devices.length > 0 || process.platform === 'darwin' ? async () => {} : async (size: number) => await ensureVectorRoom(options.modelPath, size);
-    return { options, files, model, context, embedderOptions, ensureVectorRoom: vectorRoom, pieces: await model.pieces(false), description };
+    const vectorRoom =
+      offload.devices.length > 0 || process.platform === 'darwin'
+        ? async () => {}
+        : async (size: number) => await ensureVectorRoom(options.modelPath, size);
+    return {
+      options,
+      files,
+      model,
+      context,
+      embedderOptions,
+      ensureVectorRoom: vectorRoom,
+      pieces: await model.pieces(false),
+      description,
+    };
   } catch (error) {
     await model.close();
     throw error;
@@ -168,7 +195,8 @@ async function open(
 
 /** What a load took of its devices; a share of another program's change may be in it. */
 function takenBytes(names: readonly string[], before: readonly Device[], after: readonly Device[]): number {
-  const free = (devices: readonly Device[]): number => devices.filter(({ name }) => names.includes(name)).reduce((sum, { memoryFreeBytes }) => sum + memoryFreeBytes, 0);
+  const free = (devices: readonly Device[]): number =>
+    devices.filter(({ name }) => names.includes(name)).reduce((sum, { memoryFreeBytes }) => sum + memoryFreeBytes, 0);
   return Math.max(0, free(before) - free(after));
 }
 
@@ -188,7 +216,14 @@ async function tryOut(model: NativeModel, context: NativeContext | undefined): P
   if (unknown !== undefined) throw new RecuaError('model_unusable', `Expected a vocabulary whose texts are its tokens, got token ${unknown} of ${model.info.vocabSize}.`);
   if (!context) return;
   const one = Int32Array.of(0);
-  const step = { tokens: tokens.length > 0 ? tokens.subarray(0, 1) : one, positions: one, sequences: one, outputs: Uint8Array.of(1), rows: 1, samplers: [null] };
+  const step = {
+    tokens: tokens.length > 0 ? tokens.subarray(0, 1) : one,
+    positions: one,
+    sequences: one,
+    outputs: Uint8Array.of(1),
+    rows: 1,
+    samplers: [null],
+  };
   try {
     await context.steps(step, 1, () => {});
   } catch (error) {
@@ -239,6 +274,12 @@ async function leastContext(model: NativeModel, template: string): Promise<numbe
   }
 }
 
+/** llama.cpp says so only once it has read the weights. */
+function refuseValueType({ flashAttention, cacheTypeV }: EngineOptions): void {
+  if (flashAttention !== 'off' || ['f16', 'bf16', 'f32'].includes(cacheTypeV)) return;
+  throw new RecuaError('invalid_value', `Expected flash attention (--flash-attn auto or on) for cached values of the type ${cacheTypeV} (--cache-type-v), got off. Without it, they can be f16, bf16 or f32.`);
+}
+
 /** Positions beyond the training context give noise, so that is the limit. */
 function effectiveContext(info: NativeModelInfo, options: EngineOptions, notes: string[]): number {
   const most = info.contextTrain > 0 ? info.contextTrain : 4096;
@@ -246,9 +287,17 @@ function effectiveContext(info: NativeModelInfo, options: EngineOptions, notes: 
   return options.contextSize > 0 ? Math.min(options.contextSize, most) : most;
 }
 
-function effectivePooling(info: NativeModelInfo, options: EngineOptions): Pooling {
-  if (options.pooling !== 'auto') return options.pooling;
-  return info.pooling === 'unspecified' || info.pooling === 'none' ? 'mean' : info.pooling;
+function effectivePooling(model: NativeModel, { pooling: wanted }: EngineOptions, notes: string[]): Pooling {
+  const { info } = model;
+  const inFile = info.pooling === 'unspecified' || info.pooling === 'none' ? 'mean' : info.pooling;
+  const pooling = wanted === 'auto' ? inFile : wanted;
+  if (pooling !== 'rank' || model.hasRankHead()) return pooling;
+  const lack = 'it has no classification head (no tensor cls.weight or cls.output.weight)';
+  if (wanted === 'rank') throw new RecuaError('model_unusable', `Expected a reranker, as the pooling "rank" says, but ${lack}. Use another pooling, or load a reranker.`);
+  const text = `The file says that the model is a reranker, but ${lack}`;
+  if (!info.hasDecoder) throw new RecuaError('model_unusable', `${text}: get it again, or convert the model again.`);
+  notes.push(`${text}, so it cannot rerank.`);
+  return 'none';
 }
 
 /**
@@ -286,7 +335,13 @@ function contextOptions(options: EngineOptions, contextSize: number, mathThreads
 }
 
 function embedding(options: EngineOptions, contextSize: number, pooling: Pooling, mathThreads: number): EmbedderOptions {
-  return { contextSize, sequences: embedderSequences, threads: threads(options, mathThreads).threadsBatch, pooling, matmul: options.matmul };
+  return {
+    contextSize,
+    sequences: embedderSequences,
+    threads: threads(options, mathThreads).threadsBatch,
+    pooling,
+    matmul: options.matmul,
+  };
 }
 
 /**

@@ -4,7 +4,7 @@ import type { NativeAddon } from '../../addon/addon.js';
 import type { Log } from '../api.js';
 
 /** Warnings about settings that Recua chooses itself. */
-const chosenHere = /model default pooling_type is/;
+const chosenHere = /model default pooling_type is|using full-size SWA cache/;
 
 const listeners = new WeakMap<NativeAddon, Set<Log>>();
 

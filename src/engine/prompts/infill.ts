@@ -11,30 +11,49 @@ const repository = 'myproject\n';
 const separator = '\n\n--- snippet ---\n\n';
 
 /** `begun`: the beginning of the middle. `room`: tokens to leave for the answer if possible. */
-export async function infillTokens({ model, contextSize, cancelled }: Preparing, { prefix, suffix, extra }: Infill, begun: string, room: number): Promise<{ tokens: Int32Array; warnings: string[] }> {
+export async function infillTokens(
+  { model, contextSize, cancelled }: Preparing,
+  { prefix, suffix, extra }: Infill,
+  begun: string,
+  room: number,
+): Promise<{ tokens: Int32Array; warnings: string[] }> {
   const { fimPrefix, fimSuffix, fimMiddle, fimRepository, fimSeparator, addBos, bosToken } = model.info;
   if (fimPrefix < 0 || fimSuffix < 0 || fimMiddle < 0) {
-    throw new RecuaError('infill_unsupported', 'This model has no tokens for a prefix, a suffix and the middle between them; it only continues texts.', { param: 'model' });
+    throw new RecuaError(
+      'infill_unsupported',
+      'This model has no tokens for a prefix, a suffix and the middle between them; it only continues texts.',
+      { param: 'model' },
+    );
   }
-  const read = async (text: string, special = false): Promise<number[]> => Array.from(await model.tokenize(text, false, special, { cancelled }));
+  const read = async (text: string, special = false): Promise<number[]> =>
+    Array.from(await model.tokenize(text, false, special, { cancelled }));
   const middle = await read(begun, true);
   const mostText = mostUsed(contextSize, model.info);
   const before = await read(tailOf(prefix, mostText));
   const after = await read(headOf(suffix, mostText));
-  const files: number[] = fimRepository >= 0 ? [fimRepository, ...await read(repository)] : [];
+  const files: number[] = fimRepository >= 0 ? [fimRepository, ...(await read(repository))] : [];
   for (const { filename, text } of lastOf(extra, mostText, fimSeparator >= 0)) {
-    const mark = fimSeparator >= 0 ? [fimSeparator, ...await read(`${filename}\n`)] : await read(separator);
-    for (const token of [...mark, ...await read(text)]) files.push(token);
+    const mark = fimSeparator >= 0 ? [fimSeparator, ...(await read(`${filename}\n`))] : await read(separator);
+    for (const token of [...mark, ...(await read(text))]) files.push(token);
   }
-  if (fimSeparator >= 0) files.push(fimSeparator, ...await read('filename\n'));
+  if (fimSeparator >= 0) files.push(fimSeparator, ...(await read('filename\n')));
   const frame = 3 + middle.length + (addBos && bosToken >= 0 ? 1 : 0);
   const most = contextSize - 1 - frame - Math.min(room, Math.floor(contextSize / 2));
   const [first, last] = shares(before.length, after.length, most);
   const kept = Math.max(0, Math.min(files.length, most - first - last));
-  const warnings = first < before.length || last < after.length ? [`The prefix and the suffix were cut to the ${first} and ${last} tokens next to the gap: the context has no room for more.`] : [];
+  const warnings =
+    first < before.length || last < after.length
+      ? [`The prefix and the suffix were cut to the ${first} and ${last} tokens next to the gap: the context has no room for more.`]
+      : [];
   const tokens = Int32Array.from([
-    ...files.slice(files.length - kept), ...(addBos && bosToken >= 0 ? [bosToken] : []),
-    fimPrefix, ...before.slice(before.length - first), ...middle, fimSuffix, ...after.slice(0, last), fimMiddle,
+    ...files.slice(files.length - kept),
+    ...(addBos && bosToken >= 0 ? [bosToken] : []),
+    fimPrefix,
+    ...before.slice(before.length - first),
+    ...middle,
+    fimSuffix,
+    ...after.slice(0, last),
+    fimMiddle,
   ]);
   return { tokens, warnings };
 }

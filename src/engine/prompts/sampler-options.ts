@@ -6,14 +6,21 @@ import type { Preparing } from './chat.js';
 import { checkTokens, headOf, mostUsed } from './known-tokens.js';
 
 /** The sampler's options; text biases become token biases. */
-export async function optionsOf({ model, guesses, earlierPrompt }: Preparing, { sampling, tells = {} }: ChatRequest | CompletionRequest): Promise<SamplerOptions> {
+export async function optionsOf(
+  { model, guesses, earlierPrompt }: Preparing,
+  { sampling, tells = {} }: ChatRequest | CompletionRequest,
+): Promise<SamplerOptions> {
   const options = samplerOptions(sampling, guesses);
   if (earlierPrompt) options.prompt = earlierPrompt;
   if (tells.logprobs !== undefined) {
     options.logprobs = tells.logprobs;
     if (tells.afterSampling) options.afterSampling = true;
   }
-  checkTokens(sampling.logitBias.map(({ token }) => token), model.info.vocabSize, 'logit_bias');
+  checkTokens(
+    sampling.logitBias.map(({ token }) => token),
+    model.info.vocabSize,
+    'logit_bias',
+  );
   for (const { text, bias } of sampling.textBias ?? []) {
     const tokens = await model.tokenize(text, false, false);
     options.logitBias = [...(options.logitBias ?? []), ...Array.from(tokens, (token) => ({ token, bias }))];

@@ -29,7 +29,9 @@ export async function shorten(
     const dropped = new Set(turns.slice(0, count).flat());
     const kept = [...messages.keys()].filter((index) => !dropped.has(index));
     return {
-      ...request, messages: JSON.stringify(kept.map((index) => messages[index])), messageSources: kept.map((index) => sourceOf(request, index)),
+      ...request,
+      messages: JSON.stringify(kept.map((index) => messages[index])),
+      messageSources: kept.map((index) => sourceOf(request, index)),
     };
   };
   const mostTokens = contextSize - Math.min(request.maxTokens, Math.floor(contextSize * answerShare));

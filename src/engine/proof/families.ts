@@ -17,9 +17,19 @@ export const allFamilies: readonly string[] = [
 ];
 
 /** A model's families: kernels of its weights (all, if they are unknown) and of its KV cache. */
-export function familiesOf({ kernels, cacheTypeK, cacheTypeV }: { kernels?: readonly string[] | undefined; cacheTypeK: string; cacheTypeV: string }): string[] {
+export function familiesOf({
+  kernels,
+  cacheTypeK,
+  cacheTypeV,
+}: {
+  kernels?: readonly string[] | undefined;
+  cacheTypeK: string;
+  cacheTypeV: string;
+}): string[] {
   const ofWeights = kernels ?? allFamilies.filter((family) => /^(products|experts) /.test(family));
-  return [...new Set(['elements', ...ofWeights, `products ${cacheTypeK}`, `products ${cacheTypeV}`, `attention ${cacheTypeK} ${cacheTypeV}`])];
+  return [
+    ...new Set(['elements', ...ofWeights, `products ${cacheTypeK}`, `products ${cacheTypeV}`, `attention ${cacheTypeK} ${cacheTypeV}`]),
+  ];
 }
 
 /** A family in words. */

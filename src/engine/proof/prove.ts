@@ -115,11 +115,16 @@ export function refusedTexts(refused: Refused): string[] {
   return Object.entries(refused).map(([name, reason]) => `${basename(name)} failed its test on this processor and is not used: ${reason}`);
 }
 
-export function unusable({ blamed, chosen, reason }: Broken, environment: Readonly<Record<string, string | undefined>> = process.env): string {
+export function unusable(
+  { blamed, chosen, reason }: Broken,
+  environment: Readonly<Record<string, string | undefined>> = process.env,
+): string {
   const library = blamed.library ?? chosen?.library;
   const found = library === undefined ? 'found none' : `but ${basename(library)} does not`;
-  const mend = environment['RECUA_ADDON'] ? 'RECUA_ADDON names the addon; correct it or unset it.'
-    : isClone(ownInstallation()) ? 'Run `npm run setup`, which rebuilds it without what breaks.'
+  const mend = environment['RECUA_ADDON']
+    ? 'RECUA_ADDON names the addon; correct it or unset it.'
+    : isClone(ownInstallation())
+      ? 'Run `npm run setup`, which rebuilds it without what breaks.'
       : 'Install Recua again; if that does not help, build it in a clone of the repository: `npm run setup`.';
   return `Expected a CPU library that computes correctly on this processor, ${found}: ${reason}. ${mend} RECUA_CPU_CHECK=off uses it all the same.`;
 }

@@ -32,7 +32,11 @@ export function remembered(beside = false): Proof | undefined {
   const place = addonPlace();
   if (place === undefined) return undefined;
   const key = keyOf(place.folder);
-  const known = files(place).slice(beside ? 1 : 0).flatMap(readEntries).filter((entry) => entry.key === key).sort((a, b) => b.timeMs - a.timeMs);
+  const known = files(place)
+    .slice(beside ? 1 : 0)
+    .flatMap(readEntries)
+    .filter((entry) => entry.key === key)
+    .sort((a, b) => b.timeMs - a.timeMs);
   const [newest = { key, proved: [], refused: {}, timeMs: 0 }] = known;
   // Entries with other refused libraries are about another library than the one in use.
   const same = known.filter(({ refused }) => Object.keys(refused).sort().join('\n') === Object.keys(newest.refused).sort().join('\n'));

@@ -58,13 +58,21 @@ const usualLimitMs = 20_000;
 const entry = fileURLToPath(new URL('../../addon/proof-main.js', import.meta.url));
 
 /** @throws RecuaError `sandbox_unavailable` */
-export function tryLibrary(families: readonly string[], refused: Refused, { confined, signal, limitMs = usualLimitMs }: TrialSettings): Promise<TrialResult> {
+export function tryLibrary(
+  families: readonly string[],
+  refused: Refused,
+  { confined, signal, limitMs = usualLimitMs }: TrialSettings,
+): Promise<TrialResult> {
   const launch = confined === 'no' ? undefined : confine({ reads: [], writes: [], gpu: false }, confined === 'has to be');
   const request = JSON.stringify({ families, refused, limitMs } satisfies TrialRequest);
   return new Promise((resolve) => {
     const how = launch ? { execPath: launch.program, execArgv: launch.arguments } : { execArgv: [] };
     // Results come over stdout: IPC messages may be lost when the process dies.
-    const child = fork(entry, [request], { ...how, stdio: ['ignore', 'pipe', 'pipe', 'ipc'], env: { ...process.env, ...refusedEnvironment(refused) } });
+    const child = fork(entry, [request], {
+      ...how,
+      stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+      env: { ...process.env, ...refusedEnvironment(refused) },
+    });
     let begun = '';
     let said = '';
     let late = false;
@@ -74,7 +82,14 @@ export function tryLibrary(families: readonly string[], refused: Refused, { conf
     let result: TrialResult | undefined;
     const broken = (reason: string): TrialResult => {
       const { at: family, ...blamed } = at;
-      return { kind: 'broken', chosen, blamed, family, late, reason: `${family === 'loading' ? 'loading it' : familyText(family)}: ${reason}` };
+      return {
+        kind: 'broken',
+        chosen,
+        blamed,
+        family,
+        late,
+        reason: `${family === 'loading' ? 'loading it' : familyText(family)}: ${reason}`,
+      };
     };
     const read = (line: TrialLine): void => {
       heard = true;

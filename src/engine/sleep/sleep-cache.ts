@@ -32,7 +32,10 @@ export const lastingFolder = (state: string): string => join(state, 'conversatio
 const longestWritingMs = 20_000;
 
 /** From a server's settings and the user's state folder. */
-export function sleepSettings({ sleepCacheBytes, cacheDiskBytes }: { sleepCacheBytes: number; cacheDiskBytes: number }, state: string): SleepSettings {
+export function sleepSettings(
+  { sleepCacheBytes, cacheDiskBytes }: { sleepCacheBytes: number; cacheDiskBytes: number },
+  state: string,
+): SleepSettings {
   if (cacheDiskBytes === 0) return { limitBytes: sleepCacheBytes };
   return { limitBytes: cacheDiskBytes, lasting: lastingFolder(state), mostMs: longestWritingMs };
 }
@@ -97,8 +100,11 @@ export class SleepCache {
     return this.#lasting !== undefined && this.#limitBytes !== 0;
   }
 
-  /** The place where a model finds and keeps its conversations; undefined: they are not kept. */
-  placeOf(id: string): SleepPlace | undefined {
+  /**
+   * The place where a model finds and keeps its conversations; undefined: they are not kept. `key`
+   * stays the same when the model gets another name; `id` is its name now.
+   */
+  placeOf(key: string, id = key): SleepPlace | undefined {
     if (this.#limitBytes === 0) return undefined;
     try {
       if (this.#limitBytes < 0) {
@@ -106,7 +112,7 @@ export class SleepCache {
         this.#limitBytes = Math.floor(Math.min(mostBytes, bavail * bsize * freeShare));
       }
       this.#root ??= this.#make();
-      const folder = this.#folderOf(this.#root, id);
+      const folder = this.#folderOf(this.#root, key);
       createFolderSync(folder, 0o700);
       if (this.#lasting !== undefined) writeName(folder, id);
       this.#isTold = false;
@@ -120,12 +126,12 @@ export class SleepCache {
   }
 
   /** Whether an unloaded model has conversations here, as of the last `settle()`. */
-  keeps(id: string): boolean {
-    return this.#asleep.has(id);
+  keeps(key: string): boolean {
+    return this.#asleep.has(key);
   }
 
   /** A model's process ended: removes its unfinished files, and old ones beyond the limit. */
-  async settle(ended: string, ids: readonly string[]): Promise<void> {
+  async settle(ended: string, keys: readonly string[]): Promise<void> {
     const root = this.#root;
     if (root === undefined) return;
     const folder = this.#folderOf(root, ended);
@@ -137,18 +143,20 @@ export class SleepCache {
       if (!isNew) await rm(path, { force: true });
     }).map((removed) => removed.catch(() => {})));
     await makeRoom(root, 0, this.#limitBytes).catch(() => false);
-    const kept = await Promise.all(ids.map(async (id) => (await readdir(this.#folderOf(root, id)).catch(() => [])).some((name) => name.endsWith(stateEnding))));
-    this.#asleep = new Set(ids.filter((_, i) => kept[i]));
+    const kept = await Promise.all(
+      keys.map(async (key) => (await readdir(this.#folderOf(root, key)).catch(() => [])).some((name) => name.endsWith(stateEnding))),
+    );
+    this.#asleep = new Set(keys.filter((_, i) => kept[i]));
   }
 
   /**
    * The model's file has changed, so its conversations are invalid. In a lasting folder they stay:
-   * they may be of another server, whose model has the same name.
+   * they may be of another server, whose model has the same key.
    */
-  drop(id: string): void {
-    this.#asleep.delete(id);
+  drop(key: string): void {
+    this.#asleep.delete(key);
     if (this.#root === undefined || this.lasts) return;
-    const folder = this.#folderOf(this.#root, id);
+    const folder = this.#folderOf(this.#root, key);
     try {
       // Not the folder: another server's engine may write there, and could not make it again.
       const names = existsSync(folder) ? readdirSync(folder) : [];
@@ -179,8 +187,8 @@ export class SleepCache {
     return root;
   }
 
-  #folderOf(root: string, id: string): string {
-    return join(root, createHash('sha256').update(id).digest('hex').slice(0, 16));
+  #folderOf(root: string, key: string): string {
+    return join(root, createHash('sha256').update(key).digest('hex').slice(0, 16));
   }
 
   #remove(): void {

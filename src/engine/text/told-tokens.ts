@@ -70,7 +70,14 @@ export class ToldTokens {
     packer.add(id, noted ? sound(noted.values[0]!) : NaN, inText ?? this.#bytesOf(id));
     for (const [index, other] of noted?.likeliest.entries() ?? []) {
       const shown = this.#shown.get(other);
-      if (other >= 0) packer.add(other, sound(noted!.values[1 + index]!), shown ?? bytes, shown ? 0 : offsets[other], shown ? shown.length : offsets[other + 1]);
+      if (other >= 0)
+        packer.add(
+          other,
+          sound(noted!.values[1 + index]!),
+          shown ?? bytes,
+          shown ? 0 : offsets[other],
+          shown ? shown.length : offsets[other + 1],
+        );
     }
   }
 

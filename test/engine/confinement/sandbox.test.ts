@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import { chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import { homedir, tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { confine, whatHolds } from '#recua/engine/confinement/launch.js';
 import { launchArguments, rulesOf, suffices } from '#recua/engine/confinement/rules.js';
@@ -208,5 +208,17 @@ t.test('a process started with fewer rights does not serve a request for more', 
   t.notOk(suffices(rules, { reads: [], writes: [], gpu: true }));
   const { rules: split } = confine({ reads: [join(folder, 'hub', 'a-00001-of-00002.gguf')], writes: [], gpu: false }, false)!;
   t.ok(split.read.includes(join(folder, 'hub', 'a-00002-of-00002.gguf')), 'all parts of a split model');
+  t.end();
+});
+
+const hidden = ['--mount', 'sh', '-c', 'mount -t tmpfs none /proc && exec "$@"', 'sh'];
+const canHide = skip === false && spawnSync('unshare', [...hidden, 'true']).status === 0;
+
+t.test('a sandbox starts Node where there is no /proc', { skip: skip || (!canHide && 'no mount namespaces here') }, (t) => {
+  const program = `import { whatHolds } from ${JSON.stringify(import.meta.resolve('#recua/engine/confinement/launch.js'))}; console.log(whatHolds());`;
+  // Without /proc, Node knows only this word.
+  const PATH = `${dirname(process.execPath)}:${process.env['PATH']}`;
+  const { stdout } = spawnSync('unshare', [...hidden, basename(process.execPath), '--input-type=module', '-e', program], { encoding: 'utf8', env: { ...process.env, PATH } });
+  t.match(stdout, /^landlock:/);
   t.end();
 });

@@ -1,5 +1,8 @@
 import t from 'tap';
-import { TokenRate } from '#recua/engine/gateway/activity.js';
+import { activityOf, TokenRate } from '#recua/engine/gateway/activity.js';
+import { startEngine } from '#recua/engine/gateway/client.js';
+import { builtinPath } from '#recua/models/store.js';
+import { chat, options } from '../requests.js';
 
 t.test('tokens per second cover the last five seconds', (t) => {
   const rate = new TokenRate();
@@ -30,4 +33,18 @@ t.test('a restarted process begins at zero', (t) => {
   rate.note(5, 20);
   t.equal(rate.perSecond(30), 5);
   t.end();
+});
+
+t.test('requests that a stopped process has not seen yet are waiting', { skip: process.platform === 'win32' && 'no process can be stopped there' }, async (t) => {
+  const engine = startEngine({ ...options, modelPath: builtinPath, contextSize: 512, parallel: 1 });
+  t.teardown(() => engine.close());
+  await engine.ready();
+  process.kill(engine.pid!, 'SIGSTOP');
+  const answers = ['a', 'b', 'c'].map((text) => engine.chat(chat(text)));
+  const asked = engine.tokenize('d', false, false);
+  const { running, waiting } = activityOf(engine);
+  t.strictSame({ running, waiting }, { running: 0, waiting: 3 }, 'a question is no work');
+  process.kill(engine.pid!, 'SIGCONT');
+  await Promise.all([...answers.map(({ finished }) => finished), asked]);
+  t.match(activityOf(engine), { running: 0, waiting: 0 });
 });

@@ -60,7 +60,8 @@ t.test('for another model, an answer starts over, and may not differ', async (t)
   t.equal(soFar.take({ content: 'b' }), 'differs');
 });
 
-const characters = ({ content, ...rest }: Delta): Delta[] => (content === undefined ? [rest] : Array.from(content, (character) => ({ content: character })));
+const characters = ({ content, ...rest }: Delta): Delta[] =>
+  content === undefined ? [rest] : Array.from(content, (character) => ({ content: character }));
 
 t.test('however an answer is cut into deltas before and after, its reader gets it once', async (t) => {
   const answer: Delta[] = [

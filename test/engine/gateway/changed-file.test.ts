@@ -1,20 +1,28 @@
 // A file of a model that changes while an engine process has loaded it.
 import { chmodSync, copyFileSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import t from 'tap';
-import { startEngine } from '#recua/engine/gateway/client.js';
+import { setTimeout as wait } from 'node:timers/promises';
+import t, { type Test } from 'tap';
+import { startEngine, type ClientSettings } from '#recua/engine/gateway/client.js';
 import { builtinPath } from '#recua/models/store.js';
 import { completion, options, say } from '../requests.js';
 import { idsOf, unpack } from '#recua/engine/packed-tokens.js';
 
-t.test('after a crash, no tokens of the file that was loaded go to the one that is there now', async (t) => {
+/** An engine that has loaded a file which the test may change. */
+async function startOnCopy(t: Test, settings: Partial<ClientSettings> = {}) {
   const modelPath = join(t.testdir(), 'model.gguf');
   copyFileSync(builtinPath, modelPath);
-  process.env.FAKE_ADDON = JSON.stringify({ stepMs: 1 });
   const log: string[] = [];
-  const engine = startEngine({ ...options, modelPath, parallel: 1 }, { entry: new URL('../fake-main.js', import.meta.url), log: (_, text) => log.push(text), restart: { delayMs: 1 } });
+  const own: ClientSettings = { log: (_, text) => log.push(text), restart: { delayMs: 1 }, ...settings };
+  const engine = startEngine({ ...options, modelPath, parallel: 1 }, own);
   t.teardown(() => engine.close(0));
   await engine.ready();
+  return { engine, modelPath, log };
+}
+
+t.test('after a crash, no tokens of the file that was loaded go to the one that is there now', async (t) => {
+  process.env.FAKE_ADDON = JSON.stringify({ stepMs: 1 });
+  const { engine, modelPath, log } = await startOnCopy(t, { entry: new URL('../fake-main.js', import.meta.url) });
   const kill = async (): Promise<void> => {
     const text = 'word '.repeat(60);
     const answers = [engine.complete(completion('runs', { constraint: say(text), maxTokens: 400 })), engine.complete(completion('waits', { constraint: say('well') }))];
@@ -32,11 +40,7 @@ t.test('after a crash, no tokens of the file that was loaded go to the one that 
 });
 
 t.test('after a crash, an answer that the changed file ends sooner fails', async (t) => {
-  const modelPath = join(t.testdir(), 'model.gguf');
-  copyFileSync(builtinPath, modelPath);
-  const engine = startEngine({ ...options, modelPath, parallel: 1 }, { restart: { delayMs: 1 } });
-  t.teardown(() => engine.close(0));
-  await engine.ready();
+  const { engine, modelPath } = await startOnCopy(t);
   const request = completion('Once upon a time', { maxTokens: 300, tells: { tokens: true } });
   const tokens: number[] = [];
   for await (const delta of engine.complete(request)) tokens.push(...delta.tokens ? idsOf(unpack(delta.tokens)) : []);
@@ -61,12 +65,7 @@ t.test('after a crash, an answer that the changed file ends sooner fails', async
 });
 
 t.test('a file that is overwritten is loaded again for the next request, not its weights used with the old header', async (t) => {
-  const modelPath = join(t.testdir(), 'model.gguf');
-  copyFileSync(builtinPath, modelPath);
-  const log: string[] = [];
-  const engine = startEngine({ ...options, modelPath, parallel: 1 }, { log: (_, text) => log.push(text), restart: { delayMs: 1 } });
-  t.teardown(() => engine.close(0));
-  await engine.ready();
+  const { engine, modelPath, log } = await startOnCopy(t);
   const request = completion('Once upon a time', { maxTokens: 300, tells: { tokens: true } });
   const read = async (): Promise<number[]> => {
     const tokens: number[] = [];
@@ -93,4 +92,20 @@ t.test('a file that is overwritten is loaded again for the next request, not its
   t.same(await read(), tokens.slice(0, end + 1));
   t.ok(log.includes('the file of the model was overwritten; it is loaded again'));
   t.ok(log.includes('the engine process runs again, with a file of the model that has changed; all answers begin anew'));
+});
+
+t.test('an answer waits for a file that is missing for a moment after a crash', async (t) => {
+  const { engine, modelPath, log } = await startOnCopy(t);
+  const ask = async (): Promise<string> => {
+    let text = '';
+    for await (const { content } of engine.complete(completion('Once upon a time', { maxTokens: 8 }))) text += content;
+    return text;
+  };
+  const text = await ask();
+  renameSync(modelPath, `${modelPath}.moved`);
+  process.kill(engine.pid!, 'SIGKILL');
+  const again = ask();
+  while (!log.some((text) => /^the model cannot be loaded again, and is tried once more: There is no file/.test(text))) await wait(5);
+  renameSync(`${modelPath}.moved`, modelPath);
+  t.equal(await again, text);
 });

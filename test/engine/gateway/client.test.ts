@@ -374,7 +374,7 @@ t.test('an engine of a Recua that was installed since is not used, and the error
   t.teardown(() => delete process.env.FAKE_GATEWAY_VERSION);
   process.kill(engine.pid!, 'SIGKILL');
   while (engine.state.state !== 'failed') await new Promise((resolve) => setTimeout(resolve, 1));
-  t.match(engine.state.error, { code: 'model_unusable', message: /^Recua \d.* was installed while 0\.0\.1 runs, .*Restart the server or the program\.$/ });
+  t.match(engine.state.error, { code: 'model_unusable', message: /^Recua \d.* was installed while 0\.0\.1 runs, .*Restart the server or the program; recua chat --continue goes on with a chat\.$/ });
   t.equal(await code(engine.chat(chat('x')).finished), 'model_unusable');
 });
 

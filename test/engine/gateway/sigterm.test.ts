@@ -33,3 +33,47 @@ t.test('no more of them wait than the queue holds', { skip }, async (t) => {
   t.strictSame(refused, ['queue_full', 'queue_full', 'queue_full', 'queue_full']);
   t.equal((await long.finished).usage.completionTokens, 1_500);
 });
+
+t.test('a process that is ended often is started again each time', { skip }, async (t) => {
+  const engine = startEngine({ ...options, parallel: 1 }, { restart: { delayMs: 0, crashes: 3 } });
+  t.teardown(() => engine.close(0));
+  for (let times = 0; times < 5; times++) {
+    await engine.ready();
+    const { pid } = engine;
+    process.kill(pid!, 'SIGTERM');
+    while (engine.pid === pid) await new Promise((resolve) => setTimeout(resolve, 10));
+    t.equal((await engine.chat(chat('Hello', { maxTokens: 4 })).finished).usage.completionTokens, 4);
+  }
+});
+
+t.test('questions to the model go on in the next process', { skip }, async (t) => {
+  const engine = startEngine({ ...options, parallel: 1 }, { restart: { delayMs: 0 } });
+  t.teardown(() => engine.close(0));
+  await engine.ready();
+  const long = 'word '.repeat(20_000);
+  for (let times = 0; times < 6; times++) {
+    const { pid } = engine;
+    const asked = Array.from({ length: 8 }, (_, i) => engine.tokenize(i % 2 === 0 ? 'Hello' : long, false, false));
+    process.kill(pid!, 'SIGTERM');
+    while (engine.pid === pid) {
+      asked.push(engine.tokenize('Hello', false, false));
+      await new Promise((resolve) => setTimeout(resolve, 2));
+    }
+    for (const { length } of await Promise.all(asked)) t.ok(length > 0);
+    await engine.ready();
+  }
+});
+
+t.test('a process that is ended several times during its first load is started again', { skip }, async (t) => {
+  process.env.FAKE_ADDON = JSON.stringify({ loadMs: 400 });
+  t.teardown(() => delete process.env.FAKE_ADDON);
+  const engine = startEngine({ ...options, parallel: 1 }, { entry: new URL('../fake-main.js', import.meta.url) });
+  t.teardown(() => engine.close(0));
+  for (let times = 0; times < 3; times++) {
+    const { pid } = engine;
+    process.kill(pid!, 'SIGTERM');
+    while (engine.pid === pid) await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+  await engine.ready();
+  t.equal(engine.crashes, 3);
+});

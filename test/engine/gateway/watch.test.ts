@@ -8,10 +8,10 @@ import { chat, completion, options, say } from '../requests.js';
 const code = async (promise: Promise<unknown>) => promise.then(() => 'none', (error: { code: string }) => error.code);
 
 /** A watch without a clock; each pulse answers the previous probe. */
-function watched(stuckLooks: number) {
+function watched(stuckLooks: number, more: { startMs?: number } = {}) {
   const told: string[] = [];
   let looks = 0;
-  const watch = new Watch({ everyMs: 1_000, stuckMs: stuckLooks * 1_000 }, () => looks++, (part, why) => told.push(`${part}: ${why}`));
+  const watch = new Watch({ everyMs: 1_000, stuckMs: stuckLooks * 1_000, ...more }, () => looks++, (part, why) => told.push(`${part}: ${why}`));
   const answer = (parts: Partial<Pulse>): void => {
     watch.tick();
     const idle = { busy: false, done: 0 };
@@ -23,7 +23,8 @@ function watched(stuckLooks: number) {
 t.test('a part with work that makes progress is never stuck, however slow it is', (t) => {
   const { told, answer } = watched(3);
   // The backend polls within a very long step; one or two probes may fall between two polls.
-  for (let look = 0; look < 100; look++) answer({ compute: { busy: true, done: Math.floor(look / 3) }, pool: { busy: true, done: Math.floor(look / 2) } });
+  for (let look = 0; look < 100; look++)
+    answer({ compute: { busy: true, done: Math.floor(look / 3) }, pool: { busy: true, done: Math.floor(look / 2) } });
   t.same(told, []);
   t.end();
 });
@@ -49,6 +50,17 @@ for (const part of ['compute', 'pool'] as const) {
   });
 }
 
+t.test('a process that never responded has not started', (t) => {
+  const { watch, told } = watched(30, { startMs: 4_000 });
+  for (let tick = 0; tick < 9; tick++) watch.tick();
+  t.same(told, ['start: it gave no sign of life for 4 s']);
+  const other = watched(30, { startMs: 4_000 });
+  other.answer({});
+  for (let tick = 0; tick < 20; tick++) other.watch.tick();
+  t.same(other.told, [], 'once it has, it has more time');
+  t.end();
+});
+
 t.test('a process that does not respond is stuck; one that responds late is not, and gets one probe at a time', (t) => {
   const { watch, told, answer, looks } = watched(3);
   answer({});
@@ -58,7 +70,7 @@ t.test('a process that does not respond is stuck; one that responds late is not,
   answer({});
   t.same(told, []);
   for (let tick = 0; tick < 9; tick++) watch.tick();
-  t.same(told, ['process: it does not answer']);
+  t.same(told, ['process: it does not answer for 3 s']);
   t.end();
 });
 
@@ -69,7 +81,7 @@ function start(t: Test, fake: FakeOptions = {}, more: Partial<typeof options> = 
   const states: string[] = [];
   const engine = startEngine({ ...options, ...more }, {
     entry: new URL('../fake-main.js', import.meta.url), log: (level, text) => log.push(`${level} ${text}`),
-    onState: ({ state }) => states.push(state), restart: { delayMs: 1 }, watch: { everyMs: 50, stuckMs },
+    onState: ({ state }) => states.push(state), restart: { delayMs: 1 }, watch: { everyMs: 50, stuckMs, startMs: 60_000 },
   });
   t.teardown(() => engine.close(0));
   return { engine, log, states };

@@ -172,6 +172,24 @@ t.test('an unload waits for running requests, and a later request loads the mode
   t.end();
 });
 
+t.test('a load\'s keep-alive counts for later requests, until the model is unloaded', (t) => {
+  const a = model('a', 4, { keepAliveMs: 1_000 });
+  const m = machine(10, [a]);
+  m.ask(a, 0, { explicit: true, keepAliveMs: Infinity });
+  m.ask(a, 10);
+  m.run(m.nowMs + 500_000);
+  t.equal(m.processes.size, 1);
+  m.ask(a, 10, { keepAliveMs: 5_000 });
+  m.run(m.nowMs + 3_000);
+  t.equal(m.processes.size, 1);
+  m.run(m.nowMs + 10_000);
+  t.equal(m.processes.size, 0, 'a request may still ask for less');
+  m.ask(a, 10);
+  m.run(m.nowMs + 20_000);
+  t.equal(m.processes.size, 0, 'the next load is as the model is set');
+  t.end();
+});
+
 t.test('a request\'s keep-alive counts until the next request', (t) => {
   const a = model('a', 4);
   const m = machine(10, [a]);
@@ -379,7 +397,11 @@ function history(seed: number): SimulatedMachine {
     m.at(atMs, () => {
       const one = pick(models);
       const dice = chance();
-      if (dice < 0.6) m.ask(one, 1 + int(most.runMs), { explicit: chance() < 0.1, ...(chance() < 0.2 ? { keepAliveMs: pick([0, 1000, Infinity]) } : {}) });
+      if (dice < 0.6)
+        m.ask(one, 1 + int(most.runMs), {
+          explicit: chance() < 0.1,
+          ...(chance() < 0.2 ? { keepAliveMs: pick([0, 1000, Infinity]) } : {}),
+        });
       else if (dice < 0.7) {
         if (m.waiting.length > 0) m.cancel(pick(m.waiting));
       } else if (dice < 0.78) m.crash(one);

@@ -65,7 +65,11 @@ export class SimulatedMachine {
   /** Runs until nothing is left to happen, or until a time. */
   run(untilMs = Infinity): void {
     for (;;) {
-      const next = this.#agenda.reduce((a, b) => (b.atMs < a.atMs || (b.atMs === a.atMs && b.order < a.order) ? b : a), { atMs: Infinity, order: 0, what: () => {} });
+      const next = this.#agenda.reduce((a, b) => (b.atMs < a.atMs || (b.atMs === a.atMs && b.order < a.order) ? b : a), {
+        atMs: Infinity,
+        order: 0,
+        what: () => {},
+      });
       const atMs = Math.min(next.atMs, this.#wakeMs);
       if (atMs === Infinity || atMs > untilMs) break;
       this.nowMs = Math.max(this.nowMs, atMs);
@@ -155,7 +159,9 @@ export class SimulatedMachine {
     const taken = all.reduce((sum, one) => sum + one.bytes, 0);
     // Nobody knew before that a model takes more than planned.
     if (taken + (this.foreign ?? 0) > this.budget.bytes['memory']!) this.#breach(`${id} makes ${taken} bytes beside ${this.foreign ?? 0}`);
-    const others = this.models.filter((one) => one.id !== id && one.group !== undefined && one.group === model.group && this.processes.has(one.id));
+    const others = this.models.filter(
+      (one) => one.id !== id && one.group !== undefined && one.group === model.group && this.processes.has(one.id),
+    );
     if (others.length > 0) this.#breach(`${id} is loaded beside ${others.map((one) => one.id).join()} in the ${groupPlace(model.group!)}`);
     if (this.budget.maxModels > 0 && all.length > this.budget.maxModels) this.#breach(`${id} makes ${all.length} models`);
     if (all.filter(({ state }) => state === 'loading').length > 2) this.#breach(`${id} is the third to load`);

@@ -325,7 +325,8 @@ t.test('the memory for conversations is not exceeded', async (t) => {
   const ask = async (prompt: string) => await open.complete(completion(prompt, { constraint: say('ok') })).done;
   for (let i = 0; i < 30; i++) await ask(String.fromCharCode(65 + i).repeat(200));
   t.equal(open.addon.stats.stashed, 29);
-  t.ok(open.addon.stats.stashedTokens <= 2 ** 20 / stashBytesPerToken, `${open.addon.stats.stashedTokens} tokens`);
+  const { stashedTokens, mostStashedTokens } = open.addon.stats;
+  t.ok(stashedTokens > 0 && mostStashedTokens <= 2 ** 20 / stashBytesPerToken, `${mostStashedTokens} tokens at once`);
   await closeClean(t, open);
 });
 
@@ -544,6 +545,20 @@ for (const fake of [{ recurrent: true }, { slidingWindow: 128 }]) {
     await closeClean(t, alone);
   });
 }
+
+t.test('a long conversation of a recurrent model is kept in memory, also after a short one', async (t) => {
+  const open = await openEngine({ recurrent: true }, { parallel: 1, contextSize: 6000, cacheRamMib: 1 });
+  const cached = async (prompt: string): Promise<number> => {
+    const { end } = await open.complete(completion(prompt, { maxTokens: 2 })).done;
+    if (end.kind !== 'done') throw new Error('it failed');
+    return end.usage.cachedTokens;
+  };
+  for (const short of ['a', 'b', 'c']) await cached(short.repeat(80));
+  const [one, other] = ['one long conversation, '.repeat(130), 'another conversation, '.repeat(130)];
+  for (const prompt of [one, other]) await cached(prompt);
+  for (const prompt of [one, other]) t.ok(await cached(prompt) > prompt.length - 100);
+  await closeClean(t, open);
+});
 
 t.test('an answer that a stop string ended as its engine died leaves nothing behind its end, even if the KV cannot be cut', async (t) => {
   const open = await openEngine({ recurrent: true }, { parallel: 1 });

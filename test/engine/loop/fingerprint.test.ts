@@ -50,7 +50,7 @@ t.test('a model file that cannot be read for a moment is read again', async (t) 
   const path = join(t.testdir(), 'model.gguf');
   writeFileSync(path, model(['blk.0.weight']));
   const loaded = await load(path) as LoadedModel;
-  const keeper = new StateKeeper(loaded, {} as PrefixCache);
+  const keeper = new StateKeeper(loaded, {} as PrefixCache, () => undefined);
   loaded.options.modelPath = `${path}.missing`;
   await t.rejects(keeper.identify());
   loaded.options.modelPath = path;

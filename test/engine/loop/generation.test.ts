@@ -1,6 +1,7 @@
 import t from 'tap';
 import { newCancelFlag } from '#recua/engine/prompts/cancel-flag.js';
-import { prepareChat, type AnswerParser, type PreparedPrompt } from '#recua/engine/prompts/chat.js';
+import type { AnswerParser } from '#recua/engine/prompts/answer-parser.js';
+import { prepareChat, type PreparedPrompt } from '#recua/engine/prompts/chat.js';
 import type { Delta, EngineEvent } from '#recua/engine/protocol.js';
 import { Generation } from '#recua/engine/loop/generation.js';
 import { Sequence } from '#recua/engine/planning/sequence.js';
@@ -16,7 +17,11 @@ async function answering(generateMs: number | undefined, parser?: AnswerParser, 
   const request = new Generation(1, sequence, { ...prepared, ...(parser ? { parser } : {}), tells: { ...prepared.tells, ...tells } }, 0);
   if (again !== undefined) {
     const times = { arrivedMs: 900, startedMs: 800, firstMs: 700 };
-    request.resume({ prompt: prepared.tokens, tokens: new Int32Array(0), draws: 0, exactly: true, endsThinking: false, again, ...times }, pieces.flags, 0);
+    request.resume(
+      { prompt: prepared.tokens, tokens: new Int32Array(0), draws: 0, exactly: true, endsThinking: false, again, ...times },
+      pieces.flags,
+      0,
+    );
   }
   sequence.join(0, 0);
   sequence.advance(prepared.tokens.length);
@@ -91,7 +96,10 @@ t.test('before an error, all text is given that a pause of the parser or a stop 
 
 t.test('thinking tokens are counted, with the mark before them', async (t) => {
   const parser = (reasoning: string): AnswerParser => ({
-    reasoning, push: () => undefined, end: (_whole, finishReason) => ({ delta: undefined, finishReason, warnings: [] }), close: () => undefined,
+    reasoning,
+    push: () => undefined,
+    end: (_whole, finishReason) => ({ delta: undefined, finishReason, warnings: [] }),
+    close: () => undefined,
   });
   // A token is a byte here.
   for (const [reasoning, tokens] of [['abc', '<t>abc'.length], ['', undefined]] as const) {
@@ -116,7 +124,10 @@ t.test('each token belongs to the delta that contains its text, however many arr
       push(whole) {
         if (++pushed % pause > 0 && !whole.endsWith('s')) return undefined;
         const [, reasoning = '', content = ''] = /^<t>([^<]*)(?:<\/t>\s*(.*))?$/s.exec(whole) ?? [];
-        const delta = { ...(reasoning.length > thought ? { reasoning: reasoning.slice(thought) } : {}), ...(content.length > said ? { content: content.slice(said) } : {}) };
+        const delta = {
+          ...(reasoning.length > thought ? { reasoning: reasoning.slice(thought) } : {}),
+          ...(content.length > said ? { content: content.slice(said) } : {}),
+        };
         thought = Math.max(thought, reasoning.length);
         said = Math.max(said, content.length);
         if (reasoning) (parser as { reasoning: string }).reasoning = reasoning;

@@ -5,8 +5,10 @@ import { mkdir, readdir, readFile, stat, truncate, writeFile } from 'node:fs/pro
 import { join } from 'node:path';
 import { builtinPath } from '#recua/models/store.js';
 import { readState, readTokens, writeState } from '#recua/engine/loop/saved-state.js';
+import { StateKeeper } from '#recua/engine/loop/state-keeper.js';
 import { startEngine } from '#recua/engine/gateway/client.js';
 import type { Engine } from '#recua/engine/api.js';
+import { RecuaError } from '#recua/errors.js';
 import { chat, options, sampling } from '../requests.js';
 
 const question = 'Tell me about the mountains, and say how many llamas a pack train has on its way.';
@@ -68,6 +70,51 @@ t.test('while every sequence runs, no state is restored', async (t) => {
     await t.rejects(busy.finished);
     t.ok((await engine.restoreState(path)).tokens > 0);
   });
+});
+
+t.test('restoring a state leaves other conversations in memory', async (t) => {
+  const path = join(t.testdir(), 'chat.kv');
+  const other = [{ role: 'user' as const, content: 'Hello! Who are you? '.repeat(100) }];
+  await withEngine(t.testdirName, async (engine) => {
+    await answer(engine, [{ role: 'user', content: question.repeat(20) }]);
+    const { tokens } = await engine.saveState(path);
+    const { content } = await answer(engine, other);
+    for (let i = 0; i < 3; i++) t.equal((await engine.restoreState(path)).tokens, tokens);
+    const { usage } = await answer(engine, [...other, { role: 'assistant', content }, { role: 'user', content: 'And?' }]);
+    t.ok(usage.cachedTokens > usage.promptTokens / 2, `${usage.cachedTokens} of ${usage.promptTokens}`);
+  }, { parallel: 2, cacheRamMib: 100 });
+  await withEngine(t.testdirName, async (engine) => {
+    const { content } = await answer(engine, other);
+    t.ok((await engine.restoreState(path)).tokens > 0, 'into the only sequence');
+    const { usage } = await answer(engine, [...other, { role: 'assistant', content }, { role: 'user', content: 'And?' }]);
+    t.ok(usage.cachedTokens > usage.promptTokens / 2, `${usage.cachedTokens} of ${usage.promptTokens}`);
+  }, { cacheRamMib: 100 });
+});
+
+t.test('states are saved and restored one after the other, until the engine closes', async (t) => {
+  const path = join(t.testdir(), 'chat.kv');
+  await withEngine(t.testdirName, async (engine) => {
+    await answer(engine, [{ role: 'user', content: question }]);
+    const { tokens } = await engine.saveState(path);
+    const ended: number[] = [];
+    const all = await Promise.all(Array.from({ length: 40 }, async (_, at) => {
+      const state = at % 4 === 0 ? await engine.saveState(`${path}.${at}`) : await engine.restoreState(path);
+      ended.push(at);
+      return state;
+    }));
+    t.strictSame(ended, Array.from({ length: 40 }, (_, at) => at), 'in order');
+    t.match(all, Array.from({ length: 40 }, () => ({ tokens, reason: undefined })));
+    t.equal((await engine.restoreState(path)).tokens, tokens);
+  });
+  let isClosing = false;
+  const keeper = new StateKeeper({} as never, { freeSlots: 0 } as never, () => {
+    if (isClosing) throw new RecuaError('shutting_down', 'The engine is stopping.');
+  });
+  const restore = async () => await keeper.restore({} as never, async (job) => await job(), path);
+  t.match(await restore(), { tokens: 0, isBusy: true });
+  const waiting = [restore(), restore()];
+  isClosing = true;
+  t.match(await Promise.allSettled(waiting), [{ reason: { code: 'shutting_down' } }, { reason: { code: 'shutting_down' } }]);
 });
 
 t.test('an unusable state is refused with its reason and changes nothing', async (t) => {

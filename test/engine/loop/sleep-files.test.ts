@@ -25,9 +25,10 @@ const place = (root: string, more: Partial<SleepPlace> = {}): SleepPlace => {
 const files = ({ folder }: SleepPlace) => readdirSync(folder).map((name) => join(folder, name));
 
 /** An engine process that sleeps at the end. */
-async function live<T>(sleep: SleepPlace, work: (engine: Engine) => Promise<T>, more: Partial<typeof options> = {}) {
+async function live<T>(sleep: SleepPlace, work: (engine: Engine) => Promise<T>, more: Partial<typeof options> = {}, settings: Pick<Settings, 'watch'> = {}) {
   const log: string[] = [];
   const engine = startEngine({ ...options, modelPath: builtinPath, contextSize: 0, parallel: 2, sleep, ...more }, {
+    ...settings,
     log: (level, text) => {
       if (/conversation/i.test(text)) log.push(`${level} ${text}`);
     },
@@ -40,6 +41,7 @@ async function live<T>(sleep: SleepPlace, work: (engine: Engine) => Promise<T>, 
   }
 }
 
+type Settings = NonNullable<Parameters<typeof startEngine>[1]>;
 type Said = { role: 'user' | 'assistant'; content: string }[];
 
 /** The next turn; its answer is added to the conversation. */
@@ -197,6 +199,29 @@ t.test('a damaged file costs its own conversation only, and what no engine wrote
   }
 });
 
+t.test('files that are exchanged while the engine runs are not used for each other\'s conversation', async (t) => {
+  const sleep = place(t.testdir());
+  const said: Said[] = [[], []];
+  await live(sleep, async (engine) => {
+    for (const [i, one] of said.entries()) await turn(engine, one, long(questions[i]!));
+    return {};
+  });
+  const goOn = async (engine: Engine) => await turn(engine, [...said[0]!], 'Go on.');
+  const alone = await live(place(join(t.testdirName, 'other')), goOn);
+  const { content, usage, log } = await live(sleep, async (engine) => {
+    // Now it knows the conversations of its files.
+    await turn(engine, [], 'Something else.');
+    const [one, two] = files(sleep) as [string, string];
+    const bytes = readFileSync(one);
+    writeFileSync(one, readFileSync(two));
+    writeFileSync(two, bytes);
+    return await goOn(engine);
+  });
+  t.equal(content, alone.content);
+  t.ok(usage.cachedTokens < usage.promptTokens / 2);
+  t.match(log.join(), /warn A kept conversation must be evaluated again: .* holds another conversation now/);
+});
+
 t.test('in a folder that lasts, a pause keeps the conversations of slots and of stashes', async (t) => {
   const sleep = place(t.testdir(), { lasts: true });
   const all: Said[] = questions.map(() => []);
@@ -211,6 +236,16 @@ t.test('in a folder that lasts, a pause keeps the conversations of slots and of 
   t.ok(beforePause >= 4, 'a kill before the next pause loses no conversation');
   for (const { cachedTokens, promptTokens } of usages) t.ok(cachedTokens > promptTokens / 2, `${cachedTokens} of ${promptTokens}`);
   t.equal(files(sleep).length, 4, 'and the longer ones replace them');
+});
+
+t.test('signs of life of an idle engine do not put off the writing', async (t) => {
+  const sleep = place(t.testdir(), { lasts: true });
+  await live(sleep, async (engine) => {
+    await turn(engine, [], long(questions[0]!));
+    await until(() => files(sleep).some((name) => name.endsWith('.kv')));
+    t.equal(files(sleep).length, 1);
+    return {};
+  }, {}, { watch: { everyMs: 50, stuckMs: 60_000, startMs: 30_000 } });
 });
 
 t.test('servers of other settings share a folder that lasts, and leave each other their conversations', async (t) => {
@@ -243,7 +278,11 @@ t.test('servers of other settings share a folder that lasts, and leave each othe
 t.test('after a failure, a folder that lasts is tried again only when there is more to write', async (t) => {
   const folder = join(t.testdir(), 'missing');
   const log: string[] = [];
-  const cache = { freeByUse: () => [0], tokensOf: () => new Int32Array(20), pool: { entries: [], addFiles: () => {} } } as unknown as PrefixCache;
+  const cache = {
+    freeByUse: () => [0],
+    tokensOf: () => new Int32Array(20),
+    pool: { entries: [], addFiles: () => {} },
+  } as unknown as PrefixCache;
   const context = { stashSequence: async () => ({ id: 1, sizeBytes: 10 }), dropStash: async () => true } as unknown as NativeContext;
   const kept = new SleepFiles({ folder, root: folder, limitBytes: 1e6, mostMs: 1e6, lasts: true }, cache, { remember: () => {}, remembers: () => false }, async () => 'mine',
     (_level, text) => log.push(text), () => {});
@@ -282,7 +321,14 @@ t.test('a conversation that cannot be read now stays in its file', { skip: proce
     symlinkSync(file, file);
     return 'mine';
   };
-  const kept = new SleepFiles(sleep, cache, { remember: () => {}, remembers: () => false }, unreadable, (_level, text) => log.push(text), () => {});
+  const kept = new SleepFiles(
+    sleep,
+    cache,
+    { remember: () => {}, remembers: () => false },
+    unreadable,
+    (_level, text) => log.push(text),
+    () => {},
+  );
   const write = () => writeState(file, 'mine', new Int32Array(20), { sizeBytes: 10, read: () => {} });
   await write();
   await kept.open(100);
@@ -312,7 +358,11 @@ t.test('a conversation whose file is gone leaves none of its checkpoints in memo
 /** Keeps conversations of a context with one slot, which the returned function fills and writes. */
 function oneByOne(sleep: SleepPlace) {
   const cache = new PrefixCache(1, { partial: true, copies: true }, 1e6);
-  const context = { stashSequence: async () => ({ id: 1, sizeBytes: 10 }), dropStash: async () => true, readStash: () => {} } as unknown as NativeContext;
+  const context = {
+    stashSequence: async () => ({ id: 1, sizeBytes: 10 }),
+    dropStash: async () => true,
+    readStash: () => {},
+  } as unknown as NativeContext;
   const kept = new SleepFiles(sleep, cache, { remember: () => {}, remembers: () => false }, async () => 'mine', () => {}, () => {});
   const keep = async (tokens: Int32Array) => {
     cache.adopt(0, tokens);

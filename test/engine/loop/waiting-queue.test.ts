@@ -1,5 +1,7 @@
 // Requests of several clients, taken in turn by the engine's loop.
 import t from 'tap';
+import { WaitingQueue } from '#recua/engine/loop/waiting-queue.js';
+import { Sequence } from '#recua/engine/planning/sequence.js';
 import type { BegunAnswer } from '#recua/engine/protocol.js';
 import { completion, openEngine, sampling, say, turn } from '../requests.js';
 
@@ -64,6 +66,28 @@ t.test('a request that waits too long is refused with that reason; a running one
   t.match(open.addon.stats, { openSamplers: 0, openParsers: 0, openContexts: 0 });
 });
 
+t.test('only requests that find every place taken wait too long', async (t) => {
+  const late: Sequence[] = [];
+  const queue = new WaitingQueue(1, (sequence) => late.push(sequence));
+  const [first, second, third] = [0, 1, 2].map(() => new Sequence(Int32Array.of(1), 100, 1_000));
+  const passes = async (): Promise<void> => await new Promise((resolve) => setTimeout(resolve, 20));
+  queue.add(first!, undefined, performance.now());
+  await passes();
+  t.strictSame(late, [], 'the loop had no time to look for a place');
+  queue.looked(false);
+  await passes();
+  t.strictSame(late, [], 'it waits for another one, whose prompt it shares');
+  queue.looked(true);
+  while (late.length < 1) await passes();
+  queue.add(second!, undefined, performance.now() + 5);
+  queue.add(third!, { client: 'one', priority: 0, follows: true }, performance.now());
+  queue.looked(true);
+  while (late.length < 2) await passes();
+  t.strictSame(late, [first, second]);
+  t.strictSame(queue.sequences, [third]);
+  queue.close();
+});
+
 t.test('requests that are prepared late, as their samplers are large, have waited since they arrived', async (t) => {
   const timeoutMs = 300;
   const open = await openEngine({ stepMs: 1 }, { parallel: 1, queueTimeoutMs: timeoutMs });
@@ -102,7 +126,16 @@ t.test('answers that ran in a process that died go first, wait as long as they m
     const { end } = await open.complete(completion(name, { constraint: say('x'.repeat(1_500)), maxTokens: 1_500, ...asker(client, begun ? -1 : 0) }), begun).done;
     order.push(`${name} ${end.kind === 'error' ? end.error.code : end.kind}`);
   };
-  const begun: BegunAnswer = { prompt: Int32Array.of(120), tokens: new Int32Array(0), draws: 0, exactly: true, endsThinking: false, arrivedMs: 9, startedMs: 8, firstMs: 0 };
+  const begun: BegunAnswer = {
+    prompt: Int32Array.of(120),
+    tokens: new Int32Array(0),
+    draws: 0,
+    exactly: true,
+    endsThinking: false,
+    arrivedMs: 9,
+    startedMs: 8,
+    firstMs: 0,
+  };
   const running = ask('running', 'one');
   while (!open.messages.flat().some(({ kind }) => kind === 'started')) await turn();
   await Promise.all([running, ask('new', 'two'), ask('ran', 'many', begun), ask('ran, too', 'many', begun), ask('late', 'three')]);

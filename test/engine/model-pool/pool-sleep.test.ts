@@ -21,7 +21,7 @@ function open(t: Test, settings: Partial<PoolSettings> = {}) {
   mkdirSync(parent, { recursive: true });
   const fingerprints: Record<string, string> = { a: '1', b: '1' };
   const paths: Record<string, string> = { a: builtinPath, b: builtinPath };
-  const listed = (id: string) => ({ id, aliases: [], createdSeconds: 7 });
+  const listed = (id: string) => ({ id, key: id, aliases: [], createdSeconds: 7 });
   const catalogue: Catalogue = {
     list: async () => ids.map(listed),
     find: async (name = 'a') => {
@@ -29,7 +29,11 @@ function open(t: Test, settings: Partial<PoolSettings> = {}) {
       return listed(name);
     },
     plan: async ({ id }) => ({
-      options: { ...options, modelPath: paths[id]!, contextSize: 0, parallel: 2 }, needBytes: 100 * mib, fingerprint: fingerprints[id]!, keepAliveMs: 600_000, pinned: false,
+      options: { ...options, modelPath: paths[id]!, contextSize: 0, parallel: 2 },
+      needBytes: 100 * mib,
+      fingerprint: fingerprints[id]!,
+      keepAliveMs: 600_000,
+      pinned: false,
     }),
     changeOf: async () => undefined,
   };

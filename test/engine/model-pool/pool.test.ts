@@ -17,6 +17,8 @@ interface FakeModel extends Partial<Omit<LoadPlan, 'fingerprint'>> {
   createdSeconds?: number;
   fingerprint?: string;
   fake?: FakeOptions;
+  /** Why its file cannot be used. */
+  unusable?: RecuaError;
 }
 
 /**
@@ -25,7 +27,7 @@ interface FakeModel extends Partial<Omit<LoadPlan, 'fingerprint'>> {
  */
 function open(t: Test, models: Record<string, FakeModel>, settings: PoolSettings = {}) {
   const planned: string[] = [];
-  const listed = (id: string): CatalogueModel => ({ id, aliases: [`${id}-alias`], createdSeconds: models[id]?.createdSeconds ?? 7 });
+  const listed = (id: string): CatalogueModel => ({ id, key: id, aliases: [`${id}-alias`], createdSeconds: models[id]?.createdSeconds ?? 7 });
   const catalogue: Catalogue = {
     list: async () => Object.keys(models).map(listed),
     find: async (name = '') => {
@@ -36,7 +38,8 @@ function open(t: Test, models: Record<string, FakeModel>, settings: PoolSettings
     changeOf: async (plan) => changes.get(plans.get(plan)!),
     plan: async ({ id }) => {
       planned.push(id);
-      const { fake = {}, ...more } = models[id]!;
+      const { fake = {}, unusable, ...more } = models[id]!;
+      if (unusable) throw unusable;
       // The next loaded model is forked with it.
       process.env.FAKE_ADDON = JSON.stringify(fake);
       const plan: LoadPlan = { options, needBytes: 600 * mib, fingerprint: '1', keepAliveMs: 600_000, pinned: false, ...more };
@@ -198,6 +201,22 @@ t.test('a model that crashes for good leaves and fails for a while, and a change
   t.match(await pool.find('a'), { loads: 2, crashes: 1 }, 'counted beyond the life of an engine');
 });
 
+t.test('a model whose file cannot be used any more has failed, until it can', async (t) => {
+  const { pool, models } = open(t, { a: {}, b: {} });
+  const unusable = new RecuaError('file_not_found', 'There is no a.gguf.');
+  for (const before of ['never loaded', 'unloaded'] as const) {
+    models.a!.unusable = unusable;
+    t.match(await failure(pool.lease('a')), { code: 'file_not_found' });
+    t.match(await pool.list(), [{ state: { state: 'failed', error: { code: 'file_not_found' } }, hasFailed: true }, { state: { state: 'unloaded' }, hasFailed: false }], before);
+    delete models.a!.unusable;
+    // The list looks again, at most every two seconds.
+    while (before === 'never loaded' && (await pool.list())[0]!.state.state === 'failed') await new Promise((resolve) => setTimeout(resolve, 100));
+    (await pool.lease('a')).release();
+    t.match(await pool.find('a'), { state: { state: 'loaded' }, hasFailed: false });
+    await pool.unload('a');
+  }
+});
+
 t.test('a failed load is reported to all its requests; a model that cannot fit is refused with what it needs', async (t) => {
   const { pool, planned, models } = open(t, {
     bad: { fake: { loadError: { code: 'model_unusable', message: 'Bad weights.' } } }, large: { needBytes: 3000 * mib },
@@ -262,7 +281,11 @@ t.test('only one model of a group is loaded at a time', async (t) => {
 
 t.test('devices have their own memory, which is not RAM', async (t) => {
   const gpu = (bytes: number) => ({ needBytes: 100 * mib, deviceBytes: { CUDA0: bytes * mib } });
-  const { pool } = open(t, { a: gpu(600), b: gpu(600), c: gpu(300), d: gpu(1200) }, { maxMemoryBytes: 5000 * mib, maxDeviceBytes: { CUDA0: 1000 * mib } });
+  const { pool } = open(
+    t,
+    { a: gpu(600), b: gpu(600), c: gpu(300), d: gpu(1200) },
+    { maxMemoryBytes: 5000 * mib, maxDeviceBytes: { CUDA0: 1000 * mib } },
+  );
   for (const id of ['a', 'c']) (await pool.lease(id)).release();
   t.match((await pool.list()).map(({ state }) => state.state), ['loaded', 'unloaded', 'loaded', 'unloaded']);
   (await pool.lease('b')).release();
@@ -272,7 +295,11 @@ t.test('devices have their own memory, which is not RAM', async (t) => {
 
 t.test('models share the memory for conversations that a single one would have', async (t) => {
   const echo = new URL('../options-main.js', import.meta.url);
-  const { pool } = open(t, { a: { options: { ...options, cacheRamMib: -1 } }, own: { options: { ...options, cacheRamMib: 7 } } }, { engines: { entry: echo, restart: { delayMs: 1 } }, maxMemoryBytes: 1200 * mib });
+  const { pool } = open(
+    t,
+    { a: { options: { ...options, cacheRamMib: -1 } }, own: { options: { ...options, cacheRamMib: 7 } } },
+    { engines: { entry: echo, restart: { delayMs: 1 } }, maxMemoryBytes: 1200 * mib },
+  );
   const told = async (id: string) => Number(/cacheRamMib is (\d+)/.exec(((await failure(pool.lease(id))) as RecuaError).message)?.[1]);
   const whole = stashBudget(-1) / mib;
   t.equal(await told('a'), Math.floor(Math.floor(whole) / 2), 'its part of the models’ memory');
@@ -549,4 +576,22 @@ t.test('what waits for a model whose file is gone is done before the model leave
   t.equal((await all).length, 30, 'all answers come');
   other.release();
   t.ok(log.some((line) => /^warn a: its file is gone; the loaded model keeps serving/.test(line)));
+});
+
+t.test('a file that changes while it is loaded is loaded anew, three times at most', async (t) => {
+  const refused = { fake: { loadError: { code: 'file_unreadable', message: 'It cannot be opened.' } } };
+  const { pool, catalogue, models, changes, planned, log } = open(t, { a: refused });
+  changes.set('a', 'changed');
+  t.match(await failure(pool.lease('a')), { code: 'file_unreadable' });
+  t.equal(planned.length, 4);
+  const { plan } = catalogue;
+  let plans = 0;
+  catalogue.plan = async (model) => {
+    models['a'] = { ...++plans > 1 ? {} : refused, fingerprint: '2' };
+    return await plan(model);
+  };
+  const lease = await pool.lease('a');
+  t.equal(await complete(lease, 'good day'), 'good day');
+  lease.release();
+  t.equal(log.filter((line) => /a: its file changed while it was loaded/.test(line)).length, 4);
 });

@@ -21,7 +21,7 @@ t.test('a single model is found by its names in any case, by no name and by defa
     t.match(await failure(pool.lease(name)), { code: 'model_not_found' });
     t.match(await failure(pool.unload(name)), { code: 'model_not_found' });
   }
-  t.match(await failure(pool.find('other')), { message: 'The model "other" does not exist here. This server has only "Tiny", "tiny-chat", "default".' });
+  t.match(await failure(pool.find('other')), { message: 'The model "other" does not exist here. This server has only "Tiny", "tiny-chat".' });
 });
 
 t.test('a lease of a single model succeeds or is refused at once, with the error of the engine\'s state', async (t) => {
@@ -38,7 +38,6 @@ t.test('a lease of a single model succeeds or is refused at once, with the error
   const broken = new RecuaError('model_unusable', 'Bad weights.');
   const cases: [EngineState, string, RegExp][] = [
     [{ state: 'loading', fraction: 0.42 }, 'model_loading', /loading \(42 %\)/],
-    [{ state: 'restarting', fraction: 0 }, 'model_loading', /after a crash/],
     [{ state: 'failed', error: broken }, 'model_unusable', /Bad weights/],
     [{ state: 'closed' }, 'shutting_down', /stopping/],
   ];
@@ -46,11 +45,22 @@ t.test('a lease of a single model succeeds or is refused at once, with the error
     engine.state = state;
     t.match(await failure(pool.lease(undefined)), { code, message });
   }
+  engine.state = { state: 'ready', model: description, status: { running: 0, waiting: 0, tokens: 0 } };
+  const asked = singleModel(engine, { id: 'Tiny', aliases: [], createdSeconds: 7 });
+  engine.state = { state: 'restarting', fraction: 0 };
+  t.match(await asked.lease(undefined), { model: description }, 'nobody has asked for it yet');
+  t.match(await failure(singleModel(engine, { id: 'Tiny', aliases: [], createdSeconds: 7 }).lease(undefined)), { code: 'model_loading' }, 'it was never there');
+  await t.rejects(pool.lease(undefined, { hasReplicas: true }), { code: 'model_loading' });
+  const waiting = await pool.lease(undefined);
+  t.match(waiting, { engine, model: description }, 'requests wait for the next process');
+  waiting.release();
   t.equal((await pool.find('')).leases, 0);
 });
 
 t.test('the state of a single model follows its engine, and listeners are told', async (t) => {
-  const { engine, pool } = open();
+  const engine = new FakeEngine();
+  engine.state = { state: 'loading', fraction: 0 };
+  const pool = singleModel(engine, { id: 'Tiny', aliases: [], createdSeconds: 7 });
   const heard: PoolModel[] = [];
   const stop = pool.onChange((model) => heard.push(model));
   const turn = (state: EngineState) => {

@@ -80,7 +80,13 @@ export interface Outcome {
  * Runs conversations on a machine. `noise` with a seed adds ±10 % and occasional outliers. `judge`
  * plans the same steps, but its plans are not followed.
  */
-export function simulate(machine: Machine, conversations: readonly Turn[][], { plan: decide, took }: Planner, seed = 0, judge?: Planner): Outcome {
+export function simulate(
+  machine: Machine,
+  conversations: readonly Turn[][],
+  { plan: decide, took }: Planner,
+  seed = 0,
+  judge?: Planner,
+): Outcome {
   const next = random(seed + 1);
   const plan = new Plan();
   const judged = new Plan();
@@ -122,7 +128,11 @@ export function simulate(machine: Machine, conversations: readonly Turn[][], { p
     const tile = parts.flatMap((part) => (part === read[0] ? [{ ...part, rows: 65 }] : part.rows > 1 ? [] : [part]));
     const ms = seed > 0 ? trueMs * (0.9 + 0.2 * next()) * (next() < 0.005 ? 3 : 1) : trueMs;
     outcome.steps.push({
-      atMs: nowMs, ms: trueMs, parts, beside: running.some(({ state, generated }) => state === 'decode' && generated > 4), leastMs: judge ? Math.max(stepMs(machine, judged.parts()), stepMs(machine, tile)) : 0,
+      atMs: nowMs,
+      ms: trueMs,
+      parts,
+      beside: running.some(({ state, generated }) => state === 'decode' && generated > 4),
+      leastMs: judge ? Math.max(stepMs(machine, judged.parts()), stepMs(machine, tile)) : 0,
     });
     took?.(parts, ms, plan);
     nowMs += ms;

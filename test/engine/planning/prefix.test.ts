@@ -7,7 +7,8 @@ import { Sequence } from '#recua/engine/planning/sequence.js';
 import { counted } from '../counted-tokens.js';
 
 const plain: Memory = { partial: true, copies: true };
-const words = (...parts: [fill: number, length: number][]) => Int32Array.from(parts.flatMap(([fill, length]) => Array<number>(length).fill(fill)));
+const words = (...parts: [fill: number, length: number][]) =>
+  Int32Array.from(parts.flatMap(([fill, length]) => Array<number>(length).fill(fill)));
 const sequenceOf = (tokens: Int32Array) => new Sequence(tokens, 10, 100_000);
 
 /** Runs a prompt to its end; its KV stays. Returns its slot. */
@@ -24,7 +25,14 @@ t.test('a prompt that continues a kept conversation takes its slot', async (t) =
   const cache = new PrefixCache(3, { ...plain }, 0);
   const first = run(cache, words([1, 500]));
   run(cache, words([2, 50]));
-  t.strictSame(run(cache, words([1, 500], [3, 20])), { slot: first.slot, source: first.slot, stash: 0, reused: 500, held: 500, keep: undefined });
+  t.strictSame(run(cache, words([1, 500], [3, 20])), {
+    slot: first.slot,
+    source: first.slot,
+    stash: 0,
+    reused: 500,
+    held: 500,
+    keep: undefined,
+  });
 });
 
 t.test('use tells running slots from kept ones', (t) => {
@@ -68,6 +76,20 @@ t.test('a conversation is stashed if reading it again takes longer than copying 
     for (let i = 0; i < 300; i++) run(cache, words([i, 2500]));
     t.ok(costs.stashes.ms(2500) < 45, 'a slow copy is tried again some day');
   }
+});
+
+t.test('a conversation that gives its slot to a restored one takes its checkpoints along', async (t) => {
+  const cache = new PrefixCache(1, { partial: false, copies: true }, 1e9);
+  t.equal(cache.displace(0), undefined, 'there is none');
+  const sequence = sequenceOf(words([1, 500]));
+  cache.take(cache.place(sequence) as Placement, sequence);
+  sequence.advance(300);
+  cache.addCheckpoint(sequence, 7, 1_000);
+  sequence.advance(200);
+  cache.release(sequence);
+  t.match(cache.displace(0), { tokens: { length: 500 }, checkpoints: [{ id: 7, length: 300 }] });
+  cache.adopt(0, words([2, 10]));
+  t.strictSame(cache.dropped, [], 'they are not dropped with the slot');
 });
 
 t.test('a short unrelated request leaves the long conversation alone while another slot is cheaper', async (t) => {

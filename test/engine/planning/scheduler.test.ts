@@ -114,7 +114,8 @@ t.test('every plan keeps within its bounds, moves all decoding sequences, and so
         && plan.sequences.every((sequence, i) => plan.counts[i]! >= 1 && plan.counts[i]! <= sequence.pending);
       const all = sequences.every((sequence) => sequence.state === 'prefill' || plan.sequences.includes(sequence));
       const some = room <= 0 || sequences.every(({ state }) => state === 'decode') || plan.rows > decoding;
-      if (!fits || !all || !some || new Set(plan.sequences).size !== plan.sequences.length) t.fail(JSON.stringify({ batchSize, budget, counts: plan.counts }));
+      if (!fits || !all || !some || new Set(plan.sequences).size !== plan.sequences.length)
+        t.fail(JSON.stringify({ batchSize, budget, counts: plan.counts }));
       for (const [i, sequence] of plan.sequences.entries()) {
         moved.add(sequence);
         sequence.advance(plan.counts[i]!);
@@ -271,7 +272,11 @@ t.test('conversations that return together each find their own place', async (t)
     // The first arrives alone, the others while it runs.
     const again = order.map(make);
     const joined = [...joinFromQueue(again.splice(0, 1), cache), ...joinFromQueue(again, cache)];
-    t.strictSame(joined.map(({ placement: { slot, source, reused } }) => [slot === source, reused]), order.map(() => [true, 199]), order.join());
+    t.strictSame(
+      joined.map(({ placement: { slot, source, reused } }) => [slot === source, reused]),
+      order.map(() => [true, 199]),
+      order.join(),
+    );
   }
 });
 

@@ -25,16 +25,26 @@ const lateSteps: Record<string, number> = { 'two agents: a large model': 1 };
 
 for (const [name, machine] of Object.entries(machines)) {
   const trueMs = (parts: readonly Part[]) => stepMs(machine, parts);
-  const knowing: Planner = { plan: (running, plan) => planStep(running, batchSize, { known: true, stepMs: trueMs, mostMs: trueMs }, maxStallMs, plan) };
+  const knowing: Planner = {
+    plan: (running, plan) => planStep(running, batchSize, { known: true, stepMs: trueMs, mostMs: trueMs }, maxStallMs, plan),
+  };
   for (const [load, conversations] of Object.entries(loads)) {
     t.test(`${load}: ${name}`, async (t) => {
       const best = simulate(machine, conversations, knowing);
       const work = ({ steps }: Outcome) => steps.reduce((sum, { atMs, ms }) => sum + (atMs >= beginAt * machine.pass[0][1] ? ms : 0), 0);
       const found = seeds.map((seed) => {
         const costs = new StepCosts();
-        return simulate(machine, conversations, { plan: (running, plan) => planStep(running, batchSize, costs, maxStallMs, plan), took: (parts, ms) => costs.learn(parts, ms) }, seed, knowing);
+        return simulate(
+          machine,
+          conversations,
+          { plan: (running, plan) => planStep(running, batchSize, costs, maxStallMs, plan), took: (parts, ms) => costs.learn(parts, ms) },
+          seed,
+          knowing,
+        );
       });
-      const late = found.map(({ steps }) => steps.filter(({ beside, ms, leastMs }) => beside && ms > 1.5 * Math.max(maxStallMs, leastMs)).length);
+      const late = found.map(
+        ({ steps }) => steps.filter(({ beside, ms, leastMs }) => beside && ms > 1.5 * Math.max(maxStallMs, leastMs)).length,
+      );
       t.ok(middle(late) <= (lateSteps[`${load}: ${name}`] ?? 0), `gaps that are too long, by seed: ${late.join(' ')}`);
       t.ok(Math.max(...late) <= 5, 'few with any');
       const throughput = found.map((one) => work(best) / work(one));
@@ -52,7 +62,9 @@ for (const [name, machine] of Object.entries(machines)) {
 for (const [name, machine] of Object.entries(machines)) {
   t.test(`prompts after a first step that was very slow: ${name}`, async (t) => {
     const trueMs = (parts: readonly Part[]) => stepMs(machine, parts);
-    const knowing: Planner = { plan: (running, plan) => planStep(running, batchSize, { known: true, stepMs: trueMs, mostMs: trueMs }, maxStallMs, plan) };
+    const knowing: Planner = {
+      plan: (running, plan) => planStep(running, batchSize, { known: true, stepMs: trueMs, mostMs: trueMs }, maxStallMs, plan),
+    };
     const conversations = [[{ at: 0, prompt: 6_000, answer: 20 }, { at: 0, prompt: 6_000, answer: 20 }]];
     const work = ({ steps }: Outcome) => steps.reduce((sum, { ms }) => sum + ms, 0);
     for (const slower of [4, 20, 100, 1000]) {
@@ -64,7 +76,12 @@ for (const [name, machine] of Object.entries(machines)) {
           const next = [{ slot: 0, depth: 14 + i, rows: 1 }];
           costs.learn(next, trueMs(next));
         }
-        const one = simulate(machine, conversations, { plan: (running, plan) => planStep(running, batchSize, costs, maxStallMs, plan), took: (parts, ms) => costs.learn(parts, ms) }, seed);
+        const one = simulate(
+          machine,
+          conversations,
+          { plan: (running, plan) => planStep(running, batchSize, costs, maxStallMs, plan), took: (parts, ms) => costs.learn(parts, ms) },
+          seed,
+        );
         return work(simulate(machine, conversations, knowing)) / work(one);
       });
       t.ok(middle(found) > 0.9, `${slower} times as slow, of the best throughput: ${found.map((part) => part.toFixed(3)).join(' ')}`);

@@ -9,7 +9,9 @@ function* steps(count: number, seed: number): Generator<Part[]> {
   for (let i = 0; i < count; i++) {
     const decoding = Array.from({ length: Math.floor(next() * 9) }, (_, slot) => ({ slot, depth: Math.floor(next() * 3000), rows: 1 }));
     const rows = 2 + Math.floor(2 ** (2 + next() * 8));
-    yield decoding.length === 0 || next() < 0.5 ? [...decoding, { slot: decoding.length, depth: Math.floor(next() * 3000), rows }] : decoding;
+    yield decoding.length === 0 || next() < 0.5
+      ? [...decoding, { slot: decoding.length, depth: Math.floor(next() * 3000), rows }]
+      : decoding;
   }
 }
 

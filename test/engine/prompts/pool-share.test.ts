@@ -2,6 +2,7 @@
 import t from 'tap';
 import { isLong, PoolShare, takesLong } from '#recua/engine/prompts/pool-share.js';
 import { chat, completion, openEngine, sampling, say, turn } from '../requests.js';
+import { deferred } from '../../deferred.js';
 
 t.test('two tasks run at once, the others in order of arrival', async (t) => {
   const share = new PoolShare();
@@ -77,8 +78,7 @@ t.test('a client whose requests are all being prepared leaves room in the queue 
   const open = await openEngine({}, { parallel: 1, queueSize: 5 });
   const { model } = open.loaded;
   const createSampler = model.createSampler.bind(model);
-  let release = (): void => undefined;
-  const released = new Promise<void>((resolve) => { release = resolve; });
+  const { promise: released, resolve: release } = deferred();
   model.createSampler = async (options, prompt) => {
     if (options.grammar?.startsWith('say:')) await released;
     return await createSampler(options, prompt);
@@ -113,7 +113,10 @@ t.test('embeddings: clients take turns, and one leaves room in the queue for oth
 t.test('embeddings: short texts of a client fill a call beside a text that needs its own', async (t) => {
   const open = await openEngine({ pooling: 'mean' }, { contextSize: 5_000 });
   const calls: Record<string, number> = {};
-  const follow = (client: string, texts: string[]) => open.embed(texts, client).done.then(() => { calls[client] = open.addon.stats.embedCalls; });
+  const follow = (client: string, texts: string[]) =>
+    open.embed(texts, client).done.then(() => {
+      calls[client] = open.addon.stats.embedCalls;
+    });
   const texts = (text: string) => Array.from({ length: 8 }, () => text);
   await Promise.all([follow('ann', texts('x'.repeat(1_500))), follow('bob', texts('y')), follow('cat', texts('z'.repeat(1_500)))]);
   // The next call may have begun by then.
@@ -159,7 +162,12 @@ t.test('a short request passes those with long texts, and a cancelled one leaves
   const open = await openEngine({ pooling: 'mean' }, { contextSize: 100_000 });
   const atLoad = open.addon.tokenized.length;
   const long = 'x'.repeat(70_000);
-  const texts = [open.complete(completion(long, { maxTokens: 1 })), open.embed([long]), open.complete(completion(long, { maxTokens: 1 })), open.embed([long])];
+  const texts = [
+    open.complete(completion(long, { maxTokens: 1 })),
+    open.embed([long]),
+    open.complete(completion(long, { maxTokens: 1 })),
+    open.embed([long]),
+  ];
   const short = open.complete(completion('hello', { maxTokens: 1 }));
   for (let i = 0; i < 20; i++) await Promise.resolve();
   t.equal(open.addon.tokenized.length - atLoad, 3, 'two long texts and the short one');

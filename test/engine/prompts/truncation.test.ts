@@ -22,7 +22,12 @@ t.test('the fewest turns are left out, calls with their results; system messages
       if (kept.length > mostMessages) return { unenforced: [], count: mostTokens, atLeast: true };
       made++;
       const close = (): void => void closed++;
-      return { unenforced: [], count: kept.length, atLeast: false, made: { kept, sources: shorter.messageSources, sampler: { close }, parser: { close } } as never };
+      return {
+        unenforced: [],
+        count: kept.length,
+        atLeast: false,
+        made: { kept, sources: shorter.messageSources, sampler: { close }, parser: { close } } as never,
+      };
     });
   const contents = async (mostMessages: number) => ((await attempt(mostMessages))?.prepared.made as unknown as { kept: ChatMessage[] } | undefined)?.kept.map(({ content }) => content as string).join(' ');
   t.equal(await contents(11), 'rules 2  r b late 3 3b c 4');

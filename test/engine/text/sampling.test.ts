@@ -9,8 +9,16 @@ t.test('temperature 0 is greedy and omits samplers that only reshape the tail', 
 t.test('greedy keeps penalties, bias and seed, which do change the answer', async (t) => {
   const given = { ...sampling, repeatPenalty: 1.1, dryMultiplier: 0.8, logitBias: [{ token: 1, bias: -5 }], seed: 7, ignoreEos: true };
   t.strictSame(samplerOptions(given), {
-    temperature: 0, seed: 7, repeatPenalty: 1.1, penaltyLastN: 64, dryMultiplier: 0.8, dryBase: 1.75, dryAllowedLength: 2, dryPenaltyLastN: -1,
-    logitBias: [{ token: 1, bias: -5 }], ignoreEos: true,
+    temperature: 0,
+    seed: 7,
+    repeatPenalty: 1.1,
+    penaltyLastN: 64,
+    dryMultiplier: 0.8,
+    dryBase: 1.75,
+    dryAllowedLength: 2,
+    dryPenaltyLastN: -1,
+    logitBias: [{ token: 1, bias: -5 }],
+    ignoreEos: true,
   });
 });
 
@@ -21,5 +29,10 @@ t.test('an option at its neutral value is absent', async (t) => {
 });
 
 t.test('mirostat stands alone', async (t) => {
-  t.strictSame(samplerOptions({ ...sampling, temperature: 1, mirostat: 2 }), { temperature: 1, mirostat: 2, mirostatTau: 5, mirostatEta: 0.1 });
+  t.strictSame(samplerOptions({ ...sampling, temperature: 1, mirostat: 2 }), {
+    temperature: 1,
+    mirostat: 2,
+    mirostatTau: 5,
+    mirostatEta: 0.1,
+  });
 });

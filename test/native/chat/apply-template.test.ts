@@ -44,7 +44,10 @@ t.test('every template turns bodies into the prompts of llama-server', async (t)
     for (const [j, [name, body]] of Object.entries(corpus).entries()) {
       if ((i + j) % 3 > 0) continue;
       const expected = await reference(model, template, body).catch((error: Error) => error);
-      const { request } = readChatRequest(Fields.of(structuredClone(body)), { defaults: makeConfig({}), model: { vocabSize: 1_000_000, contextSize: 1_000_000 } });
+      const { request } = readChatRequest(Fields.of(structuredClone(body)), {
+        defaults: makeConfig({}),
+        model: { vocabSize: 1_000_000, contextSize: 1_000_000 },
+      });
       const got = await renderChat(model, template, request, newCancelFlag()).then(({ prompt }) => prompt, (error: Error) => error);
       if (expected instanceof Error) t.ok(got instanceof Error, `${file}, ${name}: both are refused`);
       else t.equal(got, expected, `${file}, ${name}`);
@@ -58,7 +61,10 @@ t.test('as in llama-server, earlier thoughts stay, and some templates think only
   const model = await vocabulary('qwen2');
   t.teardown(() => model.close());
   const prompt = async (file: string, body: Body): Promise<string> => {
-    const { request } = readChatRequest(Fields.of(structuredClone(body)), { defaults: makeConfig({}), model: { vocabSize: 1_000_000, contextSize: 1_000_000 } });
+    const { request } = readChatRequest(Fields.of(structuredClone(body)), {
+      defaults: makeConfig({}),
+      model: { vocabSize: 1_000_000, contextSize: 1_000_000 },
+    });
     return (await renderChat(model, templateOf(file), request, newCancelFlag())).prompt;
   };
   const thoughts = corpus['thoughts']!;

@@ -31,6 +31,17 @@ t.test('a last message of the assistant is continued', async (t) => {
   t.same(parser.parse(' of France', false), { content: ' of France' });
 });
 
+t.test('an empty last message of the assistant begins a new answer', async (t) => {
+  const user = { role: 'user', content: 'Say' };
+  const { prompt, generationPrompt } = await chatPrompt(model, '', { messages: JSON.stringify([user]) });
+  for (const nothing of ['', null, []]) {
+    for (const continuation of ['auto', 'content', 'reasoning_content'] as const) {
+      const empty = await chatPrompt(model, '', { messages: JSON.stringify([user, { role: 'assistant', content: nothing }]), continuation });
+      t.match(empty, { prompt, generationPrompt, continuation: false }, `${JSON.stringify(nothing)}, ${continuation}`);
+    }
+  }
+});
+
 t.test('white space that the grammar allows before the end of a call is parsed', async (t) => {
   for (const name of ['GLM-4.6', 'GLM-4.7-Flash', 'Spark2.5']) {
     const template = readFileSync(new URL(`../../../vendor/llama.cpp/models/templates/${name}.jinja`, import.meta.url), 'utf8');

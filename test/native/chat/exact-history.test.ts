@@ -21,7 +21,13 @@ interface Row { again: number; fresh: number; changed: boolean; evaluated: numbe
  * For one template and kind: the tokens that the next turn evaluates, and those of them that are
  * not new.
  */
-async function measure(model: NativeModel, file: string, kind: Kind, spell: ReturnType<typeof speller>, flags: Uint8Array): Promise<Row | undefined> {
+async function measure(
+  model: NativeModel,
+  file: string,
+  kind: Kind,
+  spell: ReturnType<typeof speller>,
+  flags: Uint8Array,
+): Promise<Row | undefined> {
   const template = templateOf(file);
   const turn = await firstTurn(model, template, kind);
   if (!turn) return undefined;
@@ -69,8 +75,14 @@ async function measure(model: NativeModel, file: string, kind: Kind, spell: Retu
   const rest = await model.tokenize(text.subarray(same).toString(), false, true);
   const reused = common(prompt, chat);
   const bytes = async (tokens: Int32Array) => Buffer.from(await model.detokenize(tokens, true)).toString();
-  if (await bytes(prompt) !== await bytes(without)) throw new Error(`${file}: another text`);
-  return { again: without.length - common(without, chat), fresh: prompt.length - reused, changed: same < before.length, evaluated: prompt.length - reused, least: rest.length };
+  if ((await bytes(prompt)) !== (await bytes(without))) throw new Error(`${file}: another text`);
+  return {
+    again: without.length - common(without, chat),
+    fresh: prompt.length - reused,
+    changed: same < before.length,
+    evaluated: prompt.length - reused,
+    least: rest.length,
+  };
 }
 
 const marks = new Map<NativeModel, Set<number>>();

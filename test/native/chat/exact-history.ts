@@ -56,7 +56,10 @@ export function chatInput(messages: readonly Message[], template: string, kind: 
 
 /** The prompt tokens as a request gets them. */
 export async function promptTokens(model: NativeModel, input: ChatInput): Promise<Int32Array> {
-  const { made } = await model.prepareChat({ ...input, contextSize: 1_000_000, strict: new Int32Array(), parseToolCalls: true }, { temperature: 0 });
+  const { made } = await model.prepareChat(
+    { ...input, contextSize: 1_000_000, strict: new Int32Array(), parseToolCalls: true },
+    { temperature: 0 },
+  );
   made!.sampler.close();
   made!.parser.close();
   return made!.tokens;
@@ -77,7 +80,9 @@ export function speller(pieces: Pieces) {
     const pick = random(seed);
     const out: number[] = [];
     for (let at = 0; at < text.length;) {
-      const fits = (byFirst.get(text[at]!) ?? []).filter(({ token, bytes }) => !isTaken(token) && bytes.equals(text.subarray(at, at + bytes.length)));
+      const fits = (byFirst.get(text[at]!) ?? []).filter(
+        ({ token, bytes }) => !isTaken(token) && bytes.equals(text.subarray(at, at + bytes.length)),
+      );
       const { token, bytes } = fits[Math.floor(pick() * fits.length)]!;
       out.push(token);
       at += bytes.length;

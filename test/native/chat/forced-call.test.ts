@@ -84,7 +84,11 @@ for (const name of ['', ...templates]) {
     const ask = (more: object) => chatPrompt(model, 'Go', { template, tools: offered, toolChoice: 'required' as const, ...more });
     if (withoutCalls.test(name)) return t.rejects(ask({}), { code: 'chat_unsupported', message: /no form for calls/ });
     let thought = 0;
-    for (const more of [{ enableThinking: true, parallelToolCalls: false }, { enableThinking: false, parallelToolCalls: true }, { parallelToolCalls: true, customInputs }]) {
+    for (const more of [
+      { enableThinking: true, parallelToolCalls: false },
+      { enableThinking: false, parallelToolCalls: true },
+      { parallelToolCalls: true, customInputs },
+    ]) {
       let matcher: GbnfMatcher | undefined;
       for (let seed = 1; seed <= 12; seed++) {
         const prompt = await ask(more); // one parser each

@@ -14,7 +14,10 @@ const tools = JSON.stringify([tool('look_at', { at: { type: 'integer' } }), tool
 /** What an answer is to the parser, and whether the grammar lets a model write it. */
 async function read(answer: string, parallelToolCalls: boolean) {
   const input = { ...chatInput([{ role: 'user', content: 'Look' }], templateOf('meetkai-functionary-medium-v3.2.jinja'), 'tool'), tools, parallelToolCalls };
-  const { made } = await model.prepareChat({ ...input, contextSize: 100_000, strict: new Int32Array(), parseToolCalls: true }, { temperature: 0 });
+  const { made } = await model.prepareChat(
+    { ...input, contextSize: 100_000, strict: new Int32Array(), parseToolCalls: true },
+    { temperature: 0 },
+  );
   const { sampler, parser } = made!;
   const allowed = await sampler.resume(await model.tokenize(answer, false, true), 0).then(() => true, () => false);
   try {
@@ -39,7 +42,10 @@ t.test('calls behind a text or another call', async (t) => {
 t.test('the arguments of a call that begins the answer follow the schema', async (t) => {
   t.match(await read('look_at\n{"at": 1}', true), { allowed: true });
   const input = chatInput([{ role: 'user', content: 'Look' }], templateOf('meetkai-functionary-medium-v3.2.jinja'), 'tool', { tools });
-  const { made } = await model.prepareChat({ ...input, contextSize: 100_000, strict: new Int32Array(), parseToolCalls: true }, { temperature: 0 });
+  const { made } = await model.prepareChat(
+    { ...input, contextSize: 100_000, strict: new Int32Array(), parseToolCalls: true },
+    { temperature: 0 },
+  );
   await t.rejects(made!.sampler.resume(await model.tokenize('look_at\n{"at": "here"', false, true), 0), { code: 'generation_failed' });
   made!.sampler.close();
   made!.parser.close();

@@ -12,7 +12,10 @@ t.test('a list in a call keeps to minItems and maxItems', async (t) => {
   const input = chatInput([{ role: 'user', content: 'Hi' }], templateOf('MiniMax-M3.jinja'), 'tool', { tools, toolChoice: 'required' });
   const mark = ']<]minimax[>[';
   for (const [count, allowed] of [[1, false], [2, true], [3, true], [4, false]] as const) {
-    const { made } = await model.prepareChat({ ...input, contextSize: 100_000, strict: Int32Array.of(0), parseToolCalls: true }, { temperature: 0 });
+    const { made } = await model.prepareChat(
+      { ...input, contextSize: 100_000, strict: Int32Array.of(0), parseToolCalls: true },
+      { temperature: 0 },
+    );
     const items = `${mark}<item>1${mark}</item>`.repeat(count);
     const text = `${mark}<tool_call>${mark}<invoke name="add">${mark}<all>${items}${mark}</all>${mark}</invoke>${mark}</tool_call>`;
     const taken = await made!.sampler.resume(await model.tokenize(text, false, true), 0).then(() => true, () => false);

@@ -87,7 +87,11 @@ function comparable({ content, reasoning, toolCalls }: Message) {
       return '';
     }
   };
-  return { content: content.trim(), reasoning: reasoning.trim(), toolCalls: toolCalls.map(({ name, arguments: given, id }) => ({ name, arguments: normal(given), id })) };
+  return {
+    content: content.trim(),
+    reasoning: reasoning.trim(),
+    toolCalls: toolCalls.map(({ name, arguments: given, id }) => ({ name, arguments: normal(given), id })),
+  };
 }
 
 t.test('every recorded answer is parsed as llama.cpp parses it, whole and streamed', async (t) => {

@@ -66,7 +66,8 @@ for (const name of readdirSync(folder).filter((one) => one.endsWith('.jinja'))) 
           continue;
         }
         const told = { content: first.whole.content.trim(), reasoning: first.whole.reasoning.trim() };
-        if (enableThinking && !otherwise.test(name) && (isOpen ? closed : both).includes(text)) t.strictSame(told, { content: said, reasoning: thought }, shown);
+        if (enableThinking && !otherwise.test(name) && (isOpen ? closed : both).includes(text))
+          t.strictSame(told, { content: said, reasoning: thought }, shown);
         for (const one of reads) t.strictSame(one, { joined: first.whole, whole: first.whole }, shown);
       }
     }

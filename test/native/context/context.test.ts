@@ -23,7 +23,10 @@ t.test('a step of several sequences samples the same tokens as each alone', asyn
   const sampler = await greedy();
   const alone = [await generate(context, sampler, prompt, 12, 0), await generate(context, sampler, other, 12, 1)];
   const together: number[][] = [[], []];
-  let { tokens } = await step(context, [{ sequence: 2, from: 0, tokens: prompt, sampler }, { sequence: 3, from: 0, tokens: other, sampler }]);
+  let { tokens } = await step(context, [
+    { sequence: 2, from: 0, tokens: prompt, sampler },
+    { sequence: 3, from: 0, tokens: other, sampler },
+  ]);
   for (let i = 0; i < 12; i++) {
     together[0]!.push(tokens[0]!);
     together[1]!.push(tokens[1]!);
@@ -160,7 +163,12 @@ t.test('so is one of a recurrent model: a sequence has one cell', async (t) => {
   // After a header of 8 bytes: the number of cells, and of each its position and 4 bytes.
   t.equal(sound.readInt32LE(8), 1);
   const taken = async (cells: number): Promise<boolean> => {
-    const bytes = Buffer.concat([sound.subarray(0, 8), Buffer.of(cells, 0, 0, 0), ...Array<Buffer>(cells).fill(sound.subarray(12, 20)), sound.subarray(20)]);
+    const bytes = Buffer.concat([
+      sound.subarray(0, 8),
+      Buffer.of(cells, 0, 0, 0),
+      ...Array<Buffer>(cells).fill(sound.subarray(12, 20)),
+      sound.subarray(20),
+    ]);
     const stash = context.createStash(bytes.length);
     context.writeStash(stash, 0, bytes);
     const result = await context.unstashSequence(stash, 1, 5);

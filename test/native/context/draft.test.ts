@@ -7,7 +7,14 @@ import { loadRandom } from '../random-model.js';
 interface Run { tokens: number[]; guessed: number; accepted: number }
 
 /** Up to `count` tokens after each prompt, in shared steps, one sequence each. */
-async function generate(model: NativeModel, context: NativeContext, prompts: Int32Array[], options: SamplerOptions, count: number, draft: boolean): Promise<Run[]> {
+async function generate(
+  model: NativeModel,
+  context: NativeContext,
+  prompts: Int32Array[],
+  options: SamplerOptions,
+  count: number,
+  draft: boolean,
+): Promise<Run[]> {
   const { flags } = await model.pieces(false);
   const samplers = await Promise.all(prompts.map((prompt) => model.createSampler({ ...options, draft }, prompt)));
   const runs: Run[] = prompts.map(() => ({ tokens: [], guessed: 0, accepted: 0 }));
@@ -15,30 +22,49 @@ async function generate(model: NativeModel, context: NativeContext, prompts: Int
     await context.removeSequence(i, 0, -1);
     const outputs = new Uint8Array(prompt.length);
     outputs[prompt.length - 1] = 1;
-    const [{ tokens }] = await context.steps({
-      tokens: prompt, positions: prompt.map((_, at) => at), sequences: new Int32Array(prompt.length).fill(i), outputs, rows: prompt.length, samplers: [samplers[i]!],
-    }, 1, () => undefined);
+    const [{ tokens }] = await context.steps(
+      {
+        tokens: prompt,
+        positions: prompt.map((_, at) => at),
+        sequences: new Int32Array(prompt.length).fill(i),
+        outputs,
+        rows: prompt.length,
+        samplers: [samplers[i]!],
+      },
+      1,
+      () => undefined,
+    );
     runs[i]!.tokens.push(tokens[0]!);
   }
   const over = ({ tokens }: Run) => tokens.length >= count || tokens.at(-1)! < 0 || (flags[tokens.at(-1)!]! & 1) !== 0;
   for (;;) {
     const active = runs.flatMap((run, i) => (over(run) ? [] : [i]));
     if (active.length === 0) break;
-    const take = (results: StepResult[]) => results.forEach((result) => {
-      let at = 0;
-      for (const [row, i] of active.entries()) {
-        const given = result.tokens.subarray(at, (at += result.counts?.[row] ?? 1));
-        runs[i]!.tokens.push(...given);
-        runs[i]!.guessed += result.guesses ?? 0;
-        runs[i]!.accepted += given.length - 1;
-      }
-    });
-    take(await context.steps({
-      tokens: Int32Array.from(active, (i) => runs[i]!.tokens.at(-1)!),
-      positions: Int32Array.from(active, (i) => prompts[i]!.length + runs[i]!.tokens.length - 1),
-      sequences: Int32Array.from(active), outputs: new Uint8Array(active.length).fill(1), rows: active.length, samplers: active.map((i) => samplers[i]!),
-      rooms: Int32Array.from(active, (i) => count - runs[i]!.tokens.length),
-    }, 20, take));
+    const take = (results: StepResult[]) =>
+      results.forEach((result) => {
+        let at = 0;
+        for (const [row, i] of active.entries()) {
+          const given = result.tokens.subarray(at, (at += result.counts?.[row] ?? 1));
+          runs[i]!.tokens.push(...given);
+          runs[i]!.guessed += result.guesses ?? 0;
+          runs[i]!.accepted += given.length - 1;
+        }
+      });
+    take(
+      await context.steps(
+        {
+          tokens: Int32Array.from(active, (i) => runs[i]!.tokens.at(-1)!),
+          positions: Int32Array.from(active, (i) => prompts[i]!.length + runs[i]!.tokens.length - 1),
+          sequences: Int32Array.from(active),
+          outputs: new Uint8Array(active.length).fill(1),
+          rows: active.length,
+          samplers: active.map((i) => samplers[i]!),
+          rooms: Int32Array.from(active, (i) => count - runs[i]!.tokens.length),
+        },
+        20,
+        take,
+      ),
+    );
   }
   for (const sampler of samplers) sampler.close();
   return runs;

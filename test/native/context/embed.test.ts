@@ -15,7 +15,10 @@ t.test('vectors have unit length, and many at once equal one at a time', async (
   const embedder = await model.createEmbedder(options);
   const size = model.info.embeddingSize;
   const inputs = await Promise.all(Array.from({ length: 33 }, (_, i) => model.tokenize(`text number ${i} ${'about llamas '.repeat(i % 7)}`, true, true)));
-  const all = await embedder.embed(Int32Array.from(inputs.flatMap((tokens) => [...tokens])), Int32Array.from(inputs, (tokens) => tokens.length));
+  const all = await embedder.embed(
+    Int32Array.from(inputs.flatMap((tokens) => [...tokens])),
+    Int32Array.from(inputs, (tokens) => tokens.length),
+  );
   t.equal(all.length, 33 * size);
   for (const [i, tokens] of inputs.entries()) {
     const one = await embedder.embed(tokens, Int32Array.of(tokens.length));

@@ -193,7 +193,12 @@ t.test("samplers of llama.cpp's chain draw from what the grammar allows", async 
   const large = await loadRandom(t);
   t.teardown(() => large.close());
   const grammar = readFileSync(vendored('grammars/json.gbnf'), 'utf8');
-  for (const more of [{ mirostat: 2 as const, mirostatTau: 5, mirostatEta: 0.1 }, { typicalP: 0.9 }, { xtcProbability: 0.5, xtcThreshold: 0.1 }, { topNSigma: 2 }]) {
+  for (const more of [
+    { mirostat: 2 as const, mirostatTau: 5, mirostatEta: 0.1 },
+    { typicalP: 0.9 },
+    { xtcProbability: 0.5, xtcThreshold: 0.1 },
+    { topNSigma: 2 },
+  ]) {
     const { own, chain } = await bothWays(large, { temperature: 1, seed: 8, grammar, ...more }, Int32Array.of(5), 8);
     t.strictSame(own, chain, JSON.stringify(more));
   }
@@ -202,7 +207,7 @@ t.test("samplers of llama.cpp's chain draw from what the grammar allows", async 
 t.test('a vocabulary that puts a space before the first token takes schemas with any template', async (t) => {
   const spm = await addon.loadModel({ path: fileURLToPath(vendored('models/ggml-vocab-llama-spm.gguf')), gpuLayers: 0, mmap: true, mlock: false, vocabOnly: true }).promise;
   t.teardown(() => spm.close());
-  const template = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+  const template = '{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}';
   const chat = await chatPrompt(spm, 'Hi', { template, jsonSchema: '{"type":"object","properties":{"a":{"type":"integer"}}}' });
   t.not(chat.generationPrompt, '');
   (await spm.createSampler({

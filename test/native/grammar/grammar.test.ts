@@ -178,10 +178,20 @@ t.test('behind right guesses, the draw for an undecided token is not counted yet
   let told = 0;
   for (let tokens = prompt, from = 0; ; from += tokens.length, tokens = Int32Array.of(given.at(-1)!)) {
     const rows = tokens.length;
-    const [result] = await context.steps({
-      tokens, positions: Int32Array.from(tokens, (_, i) => from + i), sequences: new Int32Array(rows), outputs: Uint8Array.from(tokens, (_, i) => (i === rows - 1 ? 1 : 0)),
-      rows, samplers: [sampler], rooms: Int32Array.of(50), known: undefined,
-    }, 1, () => undefined);
+    const [result] = await context.steps(
+      {
+        tokens,
+        positions: Int32Array.from(tokens, (_, i) => from + i),
+        sequences: new Int32Array(rows),
+        outputs: Uint8Array.from(tokens, (_, i) => (i === rows - 1 ? 1 : 0)),
+        rows,
+        samplers: [sampler],
+        rooms: Int32Array.of(50),
+        known: undefined,
+      },
+      1,
+      () => undefined,
+    );
     given.push(...result!.tokens.filter((token) => token >= 0));
     from += Math.max(0, result!.tokens.length - 1 - (result!.tokens.at(-1) === -3 ? 1 : 0));
     told = result!.draws![0]!;

@@ -18,7 +18,10 @@ interface Shape {
   threads?: number;
 }
 
-function inputs({ columns, outputs, rows }: Shape, factor: (row: number, column: number) => number): { weights: Float32Array; input: Float32Array } {
+function inputs(
+  { columns, outputs, rows }: Shape,
+  factor: (row: number, column: number) => number,
+): { weights: Float32Array; input: Float32Array } {
   const random = noise(columns * 7 + outputs * 3 + rows);
   return {
     weights: Float32Array.from({ length: outputs * columns }, () => random()),
@@ -41,8 +44,13 @@ function difference(a: Float32Array, b: Float32Array, { columns, outputs, rows }
 }
 
 const shapes = [
-  { columns: 256, outputs: 16, rows: 3 }, { columns: 512, outputs: 37, rows: 5 }, { columns: 768, outputs: 100, rows: 12 },
-  { columns: 256, outputs: 33, rows: 13 }, { columns: 256, outputs: 17, rows: 1 }, { columns: 2048, outputs: 300, rows: 1, threads: 3 }, { columns: 1024, outputs: 64, rows: 130, threads: 3 },
+  { columns: 256, outputs: 16, rows: 3 },
+  { columns: 512, outputs: 37, rows: 5 },
+  { columns: 768, outputs: 100, rows: 12 },
+  { columns: 256, outputs: 33, rows: 13 },
+  { columns: 256, outputs: 17, rows: 1 },
+  { columns: 2048, outputs: 300, rows: 1, threads: 3 },
+  { columns: 1024, outputs: 64, rows: 130, threads: 3 },
 ];
 
 /** With one row, ggml's kernels are as fast where ours is not mentioned here. */
@@ -70,7 +78,14 @@ for (const kernel of kernels) {
       const { weights, input } = inputs(shape, () => 1);
       const all = addon.multiply({ threads: 2, ...shape, kernel, weights: weights.slice(), input }).out;
       for (const rows of [2, 3, 7, 12, 25]) {
-        const { out } = addon.multiply({ threads: 1, ...shape, rows, kernel, weights: weights.slice(), input: input.slice(0, rows * shape.columns) });
+        const { out } = addon.multiply({
+          threads: 1,
+          ...shape,
+          rows,
+          kernel,
+          weights: weights.slice(),
+          input: input.slice(0, rows * shape.columns),
+        });
         t.same(out, all.slice(0, rows * shape.outputs), `${rows} rows`);
       }
       t.end();

@@ -5,11 +5,32 @@ import { bothWays, loadRandom } from '../random-model.js';
 import { contextOptions, generate, loadBuiltin } from '../setup.js';
 
 const sets: Partial<SamplerOptions>[] = [
-  {}, { topK: 1 }, { topK: 40 }, { topK: 1000 }, { topP: 0.95 }, { topP: 0.5 }, { topP: 0.001 }, { topP: 0.999 }, { minP: 0.05 }, { minP: 0.7 },
-  { topK: 40, topP: 0.95, minP: 0.05 }, { topP: 0.9, minP: 0.1 }, { topP: 0.3, minP: 0.9 }, { topK: 3, topP: 0.01 },
-  { repeatPenalty: 1.5, penaltyLastN: 8 }, { repeatPenalty: 1.1, frequencyPenalty: 0.7, presencePenalty: 0.4, penaltyLastN: 64, topP: 0.9 },
-  { frequencyPenalty: -1.5, penaltyLastN: -1, topK: 50 }, { logitBias: [{ token: 5, bias: 100 }] },
-  { logitBias: [{ token: 5, bias: -Infinity }, { token: 6, bias: 3 }], topP: 0.9 }, { ignoreEos: true, topK: 20 },
+  {},
+  { topK: 1 },
+  { topK: 40 },
+  { topK: 1000 },
+  { topP: 0.95 },
+  { topP: 0.5 },
+  { topP: 0.001 },
+  { topP: 0.999 },
+  { minP: 0.05 },
+  { minP: 0.7 },
+  { topK: 40, topP: 0.95, minP: 0.05 },
+  { topP: 0.9, minP: 0.1 },
+  { topP: 0.3, minP: 0.9 },
+  { topK: 3, topP: 0.01 },
+  { repeatPenalty: 1.5, penaltyLastN: 8 },
+  { repeatPenalty: 1.1, frequencyPenalty: 0.7, presencePenalty: 0.4, penaltyLastN: 64, topP: 0.9 },
+  { frequencyPenalty: -1.5, penaltyLastN: -1, topK: 50 },
+  { logitBias: [{ token: 5, bias: 100 }] },
+  {
+    logitBias: [
+      { token: 5, bias: -Infinity },
+      { token: 6, bias: 3 },
+    ],
+    topP: 0.9,
+  },
+  { ignoreEos: true, topK: 20 },
 ];
 
 async function compare(t: Test, model: NativeModel, text: string, count: number, which = sets) {

@@ -25,7 +25,10 @@ async function noted(options: SamplerOptions, count: number) {
   t.equal(sampler.logprobs().values.length, 0, 'a closed sampler tells nothing');
   const top = options.logprobs!;
   return generated.map((token, i) => ({
-    token, own: values[i * (1 + top)]!, top: Array.from(tokens.subarray(i * top, (i + 1) * top)), values: Array.from(values.subarray(i * (1 + top) + 1, (i + 1) * (1 + top))),
+    token,
+    own: values[i * (1 + top)]!,
+    top: Array.from(tokens.subarray(i * top, (i + 1) * top)),
+    values: Array.from(values.subarray(i * (1 + top) + 1, (i + 1) * (1 + top))),
   }));
 }
 
@@ -61,7 +64,10 @@ t.test('the chain of llama.cpp is reported in the same way', async (t) => {
 
 t.test('probabilities after sampling cover what the samplers left', async (t) => {
   for (const more of [{}, { grammar: 'root ::= [a-z ]+' }]) {
-    for (const { token, own, top, values } of await noted({ temperature: 1, topK: 3, seed: 1, logprobs: 5, afterSampling: true, ...more }, 8)) {
+    for (const { token, own, top, values } of await noted(
+      { temperature: 1, topK: 3, seed: 1, logprobs: 5, afterSampling: true, ...more },
+      8,
+    )) {
       t.equal(top[3], -1, 'three were left');
       t.ok(Math.abs(values.reduce((a, b) => a + b) - 1) < 1e-5);
       t.equal(values[top.indexOf(token)], own);
@@ -72,7 +78,7 @@ t.test('probabilities after sampling cover what the samplers left', async (t) =>
 });
 
 t.test('a token that ends thinking by force is the only one left after sampling', async (t) => {
-  const template = "{% for m in messages %}{% if m.reasoning_content %}<think>\n{{ m.reasoning_content }}\n</think>\n{% endif %}{{ m.content }}\n{% endfor %}{% if add_generation_prompt %}<think>\n{% endif %}";
+  const template = '{% for m in messages %}{% if m.reasoning_content %}<think>\n{{ m.reasoning_content }}\n</think>\n{% endif %}{{ m.content }}\n{% endfor %}{% if add_generation_prompt %}<think>\n{% endif %}';
   const { shape } = await chatPrompt(model, 'Hello', { template });
   const all = await noted({ temperature: 0, logprobs: 1, afterSampling: true, shape, thinkingBudget: 2 }, 5);
   const text = await model.detokenize(Int32Array.from(all.slice(2), ({ token }) => token), false);
@@ -85,8 +91,13 @@ t.test('tokens of a prompt are reported without sampling them', async (t) => {
   const sampler = await model.createSampler({ temperature: 0, logprobs: 1 }, prompt);
   const rows = prompt.length;
   const input = {
-    tokens: prompt, positions: Int32Array.from(prompt, (_, i) => i), sequences: new Int32Array(rows), outputs: new Uint8Array(rows).fill(1), rows,
-    samplers: Array.from(prompt, () => sampler), known: Int32Array.from(prompt, (_, i) => prompt[i + 1] ?? -1),
+    tokens: prompt,
+    positions: Int32Array.from(prompt, (_, i) => i),
+    sequences: new Int32Array(rows),
+    outputs: new Uint8Array(rows).fill(1),
+    rows,
+    samplers: Array.from(prompt, () => sampler),
+    known: Int32Array.from(prompt, (_, i) => prompt[i + 1] ?? -1),
   };
   const [result] = await context.steps(input, 1, () => undefined);
   t.strictSame(Array.from(result!.tokens.subarray(0, -1)), Array.from({ length: rows - 1 }, () => -4));
@@ -121,7 +132,10 @@ t.test('no end comes before the minimum of tokens, unless a grammar leaves nothi
 });
 
 t.test('samplers by name draw as in llama.cpp, in any order', async (t) => {
-  const draw = (more: Partial<SamplerOptions>) => noted({ temperature: 1.2, topK: 20, topP: 0.9, minP: 0.02, seed: 5, logprobs: 0, ...more }, 12).then((all) => all.map(({ token }) => token));
+  const draw = (more: Partial<SamplerOptions>) =>
+    noted({ temperature: 1.2, topK: 20, topP: 0.9, minP: 0.02, seed: 5, logprobs: 0, ...more }, 12).then((all) =>
+      all.map(({ token }) => token),
+    );
   const usual = ['penalties', 'dry', 'top_n_sigma', 'top_k', 'typ_p', 'top_p', 'min_p', 'xtc', 'temperature'];
   t.strictSame(await draw({ samplers: usual }), await draw({ chain: true }));
   t.strictSame(await draw({ samplers: ['top_k'], topK: 1 }), await draw({ temperature: 0 }));
@@ -154,14 +168,33 @@ t.test('a prediction changes only how fast its tokens come', async (t) => {
   const drafting = await model.createContext({ ...contextOptions({ sequences: 2 }), predict: 8, draftAlways: true });
   const plain = (await noted({ temperature: 0, logprobs: 0 }, 24)).map(({ token }) => token);
   const sampler = await model.createSampler({ temperature: 0, ignoreEos: true, logprobs: 0, prediction: Int32Array.from(plain) }, prompt);
-  const [result] = await drafting.steps({
-    tokens: prompt, positions: Int32Array.from(prompt, (_, i) => i), sequences: new Int32Array(prompt.length), samplers: [sampler], rows: prompt.length,
-    outputs: Uint8Array.from(prompt, (_, i) => (i === prompt.length - 1 ? 1 : 0)), rooms: Int32Array.of(24),
-  }, 1, () => undefined);
+  const [result] = await drafting.steps(
+    {
+      tokens: prompt,
+      positions: Int32Array.from(prompt, (_, i) => i),
+      sequences: new Int32Array(prompt.length),
+      samplers: [sampler],
+      rows: prompt.length,
+      outputs: Uint8Array.from(prompt, (_, i) => (i === prompt.length - 1 ? 1 : 0)),
+      rooms: Int32Array.of(24),
+    },
+    1,
+    () => undefined,
+  );
   const tokens = Array.from(result!.tokens);
-  const next = await drafting.steps({
-    tokens: Int32Array.of(tokens[0]!), positions: Int32Array.of(prompt.length), sequences: new Int32Array(1), samplers: [sampler], rows: 1, outputs: Uint8Array.of(1), rooms: Int32Array.of(23),
-  }, 1, () => undefined);
+  const next = await drafting.steps(
+    {
+      tokens: Int32Array.of(tokens[0]!),
+      positions: Int32Array.of(prompt.length),
+      sequences: new Int32Array(1),
+      samplers: [sampler],
+      rows: 1,
+      outputs: Uint8Array.of(1),
+      rooms: Int32Array.of(23),
+    },
+    1,
+    () => undefined,
+  );
   t.match(next[0], { guesses: 8 });
   t.strictSame(Array.from(next[0]!.tokens), plain.slice(1, 10), 'eight guesses came true, and the token behind them');
   t.equal(sampler.logprobs().values.length, 10, 'one for each token');

@@ -41,9 +41,17 @@ t.test('the same seed repeats, another seed differs', async (t) => {
 
 t.test('every sampler option runs', async (t) => {
   const each: Partial<SamplerOptions>[] = [
-    { topK: 5 }, { topP: 0.5 }, { minP: 0.3 }, { typicalP: 0.5 }, { topNSigma: 1 }, { repeatPenalty: 1.3, penaltyLastN: -1 },
-    { frequencyPenalty: 1, presencePenalty: 1, penaltyLastN: 64 }, { dryMultiplier: 0.8, dryBase: 1.75, dryAllowedLength: 2, dryPenaltyLastN: -1 },
-    { xtcProbability: 0.5, xtcThreshold: 0.1 }, { mirostat: 1, mirostatTau: 5, mirostatEta: 0.1 }, { mirostat: 2, mirostatTau: 5, mirostatEta: 0.1 },
+    { topK: 5 },
+    { topP: 0.5 },
+    { minP: 0.3 },
+    { typicalP: 0.5 },
+    { topNSigma: 1 },
+    { repeatPenalty: 1.3, penaltyLastN: -1 },
+    { frequencyPenalty: 1, presencePenalty: 1, penaltyLastN: 64 },
+    { dryMultiplier: 0.8, dryBase: 1.75, dryAllowedLength: 2, dryPenaltyLastN: -1 },
+    { xtcProbability: 0.5, xtcThreshold: 0.1 },
+    { mirostat: 1, mirostatTau: 5, mirostatEta: 0.1 },
+    { mirostat: 2, mirostatTau: 5, mirostatEta: 0.1 },
   ];
   for (const options of each) t.ok((await sampled({ temperature: 1, seed: 1, ...options }, 6)).length > 0, JSON.stringify(options));
 });

@@ -42,7 +42,25 @@ t.test('dates are days of the calendar, leap years included', async (t) => {
 });
 
 t.test('integers keep to their bounds, over all of int64', async (t) => {
-  const bounds = [int64.min, -4294967296n, -1000n, -999n, -17n, -1n, 0n, 1n, 9n, 10n, 99n, 255n, 1000n, 4711n, 2n ** 53n, 9999999999999999n, int64.max];
+  const bounds = [
+    int64.min,
+    -4294967296n,
+    -1000n,
+    -999n,
+    -17n,
+    -1n,
+    0n,
+    1n,
+    9n,
+    10n,
+    99n,
+    255n,
+    1000n,
+    4711n,
+    2n ** 53n,
+    9999999999999999n,
+    int64.max,
+  ];
   for (const min of bounds) {
     for (const max of bounds) {
       const text = `{"type":"integer","minimum":${min},"maximum":${max}}`;
@@ -88,7 +106,33 @@ t.test('integers with one bound, and bounds as JavaScript and others write them'
 
 t.test('numbers keep to their bounds', async (t) => {
   const bounds = [-20.25, -1.5, -1, -0.05, 0, 0.001, 0.5, 0.55, 1, 1.5, 2, 10, 20.25, 123.456];
-  const values = [...bounds, -20.3, -20.2, -1.51, -1.4, -0.5, -0.06, -0.04, 0.0009, 0.002, 0.49, 0.51, 0.549, 0.551, 0.9, 1.1, 1.49, 1.51, 9.99, 10.01, 20.2, 20.3, 100, 123.4, 123.5];
+  const values = [
+    ...bounds,
+    -20.3,
+    -20.2,
+    -1.51,
+    -1.4,
+    -0.5,
+    -0.06,
+    -0.04,
+    0.0009,
+    0.002,
+    0.49,
+    0.51,
+    0.549,
+    0.551,
+    0.9,
+    1.1,
+    1.49,
+    1.51,
+    9.99,
+    10.01,
+    20.2,
+    20.3,
+    100,
+    123.4,
+    123.5,
+  ];
   for (const low of bounds) {
     for (const high of bounds) {
       for (const [from, to] of [['minimum', 'maximum'], ['exclusiveMinimum', 'maximum'], ['minimum', 'exclusiveMaximum']] as const) {

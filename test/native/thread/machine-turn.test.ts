@@ -65,7 +65,10 @@ const rowsAt = 16;
 
 function rowsOf(turnFile: string): { pid: number; ticket: bigint }[] {
   const bytes = readFileSync(`${turnFile}-2`);
-  return Array.from({ length: (bytes.length - rowsAt) / rowBytes }, (_, i) => bytes.subarray(rowsAt + i * rowBytes)).map((row) => ({ pid: row.readInt32LE(0), ticket: row.readBigUInt64LE(8) }));
+  return Array.from({ length: (bytes.length - rowsAt) / rowBytes }, (_, i) => bytes.subarray(rowsAt + i * rowBytes)).map((row) => ({
+    pid: row.readInt32LE(0),
+    ticket: row.readBigUInt64LE(8),
+  }));
 }
 
 /** How often two that compute at once may miss each other. */

@@ -1,0 +1,96 @@
+import t, { type Test } from 'tap';
+import { RecuaError } from '#recua/errors.js';
+import { Restarts, type Ending } from '#recua/engine/gateway/restarts.js';
+
+/** Ends processes at a clock that the test sets. */
+function start(t: Test, wasReady = true) {
+  let nowMs = 0;
+  t.intercept(performance, 'now', { value: () => nowMs });
+  const restarts = new Restarts();
+  if (wasReady) restarts.loaded();
+  const after = (ending: Ending, how = '', stuck = false) => restarts.after({ ending, how, stuck, output: '' });
+  const pass = (ms: number): void => void (nowMs += ms);
+  /** No process can be started for that long, and each try is followed by another. */
+  const shortage = (ms: number, how: string): void => {
+    for (const untilMs = nowMs + ms; nowMs < untilMs;) {
+      const { delayMs, error } = after('unstarted', how);
+      t.equal(error, undefined);
+      pass(delayMs);
+    }
+  };
+  return { restarts, after, pass, shortage };
+}
+
+t.test('the pause doubles with each end, up to a limit, and shrinks when they were long ago', (t) => {
+  const { restarts, after, pass } = start(t);
+  const pauses = Array.from({ length: 10 }, () => {
+    const { delayMs } = after('clean');
+    restarts.loaded();
+    return delayMs;
+  });
+  t.strictSame(pauses, [100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000, 5_000, 5_000]);
+  pass(60_000);
+  t.equal(after('clean').delayMs, 100);
+  t.end();
+});
+
+t.test('five deaths within a minute, or in five loads in a row, stop it for a minute', (t) => {
+  const { restarts, after, pass } = start(t);
+  for (let times = 1; times < 5; times++) {
+    t.equal(after('died', 'signal SIGSEGV').error, undefined);
+    restarts.loaded();
+  }
+  t.match(after('died', 'signal SIGSEGV'), { delayMs: 60_000, error: { code: 'model_crashed', message: /died 5 times within 60 s \(last by signal SIGSEGV\); it is tried again in 60 s/ } });
+  pass(60_000);
+  restarts.loaded();
+  for (let times = 1; times < 6; times++) {
+    t.equal(after('died').error, undefined);
+    pass(60_000);
+  }
+  t.match(after('died', 'signal SIGKILL'), { error: { message: /died 5 times in a row while loading \(last by signal SIGKILL\)/ } });
+  t.equal(after('terminated').error, undefined, 'an end that is no death');
+  t.end();
+});
+
+t.test('a shortage is no death, and its end shortens the pause again', (t) => {
+  const { restarts, after, pass, shortage } = start(t);
+  t.equal(after('died').delayMs, 100);
+  shortage(20_000, 'could not start: EMFILE');
+  const failed = { delayMs: 5_000, error: { code: 'too_many_open_files', message: /^For 2\d s, the engine process could not start: EMFILE; it is tried again in 5 s\.$/ } };
+  t.match(after('unstarted', 'could not start: EMFILE'), failed);
+  pass(5_000);
+  t.match(after('unstarted', 'could not start: EMFILE'), { ...failed, error: { message: /^For 2\d s/ } });
+  restarts.loaded();
+  t.equal(after('died').delayMs, 200, 'two deaths');
+  t.end();
+});
+
+t.test('a first load is tried again once after a death, and four times after SIGTERM', (t) => {
+  const { after } = start(t, false);
+  t.match(after('died'), { delayMs: 0, error: undefined });
+  t.match(after('died', 'signal SIGSEGV'), { error: { code: 'model_unusable', message: 'The engine process died while loading the model (signal SIGSEGV).' } });
+  const other = start(t, false);
+  for (let times = 1; times < 5; times++) t.match(other.after('terminated'), { delayMs: 0, error: undefined });
+  t.match(other.after('terminated', 'signal SIGTERM'), { error: { code: 'model_unusable', message: 'The engine process was ended 5 times while loading the model (signal SIGTERM).' } });
+  t.match(start(t, false).after('died', 'signal SIGKILL', true), { error: { code: 'model_unusable', message: /made no progress while loading/ } });
+  t.end();
+});
+
+t.test('a shortage at the first load is waited for a little', (t) => {
+  const { after, shortage } = start(t, false);
+  shortage(2_000, 'could not start: EAGAIN');
+  t.match(after('unstarted', 'could not start: EAGAIN'), { error: { code: 'model_crashed', message: /^For [23] s, the engine process could not start: EAGAIN\.$/ } });
+  t.end();
+});
+
+t.test('a load that fails with an error is tried once more, then with growing pauses while requests fail', (t) => {
+  const error = new RecuaError('model_not_found', 'There is no file model.gguf.');
+  t.strictSame(start(t, false).restarts.refused(error), { delayMs: 0, error }, 'the first load fails for good');
+  const { restarts } = start(t);
+  t.strictSame(restarts.refused(error), { delayMs: 1_000 });
+  t.strictSame(Array.from({ length: 6 }, () => restarts.refused(error).delayMs), [5_000, 10_000, 20_000, 40_000, 60_000, 60_000]);
+  t.equal(restarts.refused(error).error, error);
+  restarts.loaded();
+  t.strictSame(restarts.refused(error), { delayMs: 1_000 });
+  t.end();
+});
