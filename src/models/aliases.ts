@@ -1,7 +1,7 @@
 // Model aliases: one JSON file, which one process at a time replaces as a whole. An alias names a
 // file in a repository, not a path, so it stays valid when the model is downloaded again.
 import { dirname, join } from 'node:path';
-import { RecuaError } from '../errors.js';
+import { RecuaError, unreadable } from '../errors.js';
 import { createFolder } from '../system/create-folder.js';
 import { waitForLock } from '../system/lock-file.js';
 import { readLinkedFile } from '../system/small-file.js';
@@ -43,7 +43,7 @@ export async function readAliases(places: Places): Promise<Aliases> {
     text = await readLinkedFile(path);
   } catch (cause) {
     if (['ENOENT', 'ENOTDIR'].includes((cause as NodeJS.ErrnoException).code ?? '')) return new Map();
-    throw new RecuaError('file_unreadable', `The aliases in ${path} cannot be read: ${(cause as Error).message}`, { cause });
+    throw unreadable(`The aliases in ${path} cannot be read`, cause);
   }
   const aliases = parse(text);
   if (!aliases) throw new RecuaError('file_unreadable', `Expected aliases in ${path}, got something else. Fix the file or delete it; that does not affect the models.`);
@@ -71,7 +71,8 @@ export function lastingAliases(warn: (text: string) => void): typeof readAliases
 }
 
 /**
- * Gives a model an alias. Throws `alias_taken` if another model has it, unless `force` moves it.
+ * Gives a model an alias. Throws `alias_taken` if another model has it, unless `force` moves it. At
+ * most one alias stands for a model: of imports at the same time, one has added it.
  */
 export async function addAlias(places: Places, name: string, target: AliasTarget, force: boolean): Promise<void> {
   checkAlias(name);
@@ -79,7 +80,8 @@ export async function addAlias(places: Places, name: string, target: AliasTarget
     checkFree(aliases, name, target, force);
     const same = aliases.get(name);
     if (same && isSame(same, target)) return false;
-    aliases.set(name, target);
+    const hasOther = [...aliases].some(([one, { adopted, ...given }]) => one !== name && !adopted && isSame(given, target));
+    aliases.set(name, hasOther ? { ...target, adopted: true } : target);
     return true;
   });
 }

@@ -46,7 +46,11 @@ export interface Found {
 }
 
 /** @throws RecuaError `file_unreadable`, unless the readers do not */
-export async function readInventory(places: Places, aliasesOf = readAliases, reposOf: (hub: string) => Promise<CachedRepo[]> = scanHub): Promise<Inventory> {
+export async function readInventory(
+  places: Places,
+  aliasesOf = readAliases,
+  reposOf: (hub: string) => Promise<CachedRepo[]> = scanHub,
+): Promise<Inventory> {
   const [repos, aliases] = await Promise.all([reposOf(places.hub), aliasesOf(places)]);
   const models = modelsOf(repos);
   return { places, repos, models, aliases, whole: countWhole(models), byName: indexNames(models), aliasesOfFiles: byFile(aliases) };
@@ -149,7 +153,10 @@ export async function headerQuantization(model: CachedModel): Promise<string> {
   return await readGguf(first.path).then((file) => quantizationOf([file]), () => '');
 }
 
-/** Every name by which requests may mean this model and no other runnable one. */
+/**
+ * Every name by which requests may mean this model. Another repository may have a file of the same
+ * name; what is an alias of another model means that one.
+ */
 export function namesOf(model: CachedModel, inventory: Inventory): string[] {
   const count = (key: string): number => inventory.whole.get(key) ?? 0;
   return [...new Set([
@@ -157,7 +164,7 @@ export function namesOf(model: CachedModel, inventory: Inventory): string[] {
     ...(count(model.repo) <= 1 ? [model.repo] : []),
     ...(model.quantization !== '' && count(withLabel(model)) <= 1 ? [withLabel(model)] : []),
     `${model.repo}/${model.file}`,
-    ...namesOfFiles(model),
+    ...namesOfFiles(model).filter((name) => !inventory.aliases.has(name)),
   ])];
 }
 
@@ -214,23 +221,46 @@ function numbers(parts: readonly number[]): string {
  * `takesPaths`: a path would have been a name, too; `takesBuiltin`: the built-in model is among
  * those that can be named.
  */
-export function notFound(name: string, found: Found, { models, repos, aliases }: Inventory, { takesPaths = true, takesBuiltin = true } = {}): RecuaError {
+export function notFound(
+  name: string,
+  found: Found,
+  { models, repos, aliases }: Inventory,
+  { takesPaths = true, takesBuiltin = true } = {},
+): RecuaError {
   const { repoName } = found;
   if (found.by === 'alias') {
     const target = aliases.get(name);
-    return new RecuaError('model_not_found', `The alias ${name} names ${target?.repo}/${target?.file}, which is no longer in the store. Remove the alias with recua rm ${name}, or get the model again.`);
+    return new RecuaError(
+      'model_not_found',
+      `The alias ${name} names ${target?.repo}/${target?.file}, which is no longer in the store. Remove the alias with recua rm ${name}, or get the model again.`,
+    );
   }
   const ofRepo = repoName === undefined ? [] : models.filter((model) => model.repo === repoName.repo);
-  const sidecar = repoName?.file !== undefined && repos.some((repo) => repo.repo === repoName.repo && repo.files.some((file) => file.file === repoName.file));
-  if (sidecar) return new RecuaError('model_not_found', `${name} goes with a model and cannot be run by itself.${ofRepo.length > 0 ? ` Its repository has ${ofRepo.map((model) => model.name).join(', ')}.` : ''}`);
-  const known = [...aliases.keys(), ...(takesBuiltin ? ['builtin'] : []), ...models.flatMap((model) => [model.name, model.repo, `${model.repo}/${model.file}`, ...namesOfFiles(model)])];
+  const sidecar =
+    repoName?.file !== undefined &&
+    repos.some((repo) => repo.repo === repoName.repo && repo.files.some((file) => file.file === repoName.file));
+  if (sidecar)
+    return new RecuaError(
+      'model_not_found',
+      `${name} goes with a model and cannot be run by itself.${ofRepo.length > 0 ? ` Its repository has ${ofRepo.map((model) => model.name).join(', ')}.` : ''}`,
+    );
+  const known = [
+    ...aliases.keys(),
+    ...(takesBuiltin ? ['builtin'] : []),
+    ...models.flatMap((model) => [model.name, model.repo, `${model.repo}/${model.file}`, ...namesOfFiles(model)]),
+  ];
   const near = ofRepo.length > 0 ? undefined : nearestName(name, [...new Set(known)]);
-  const there = revisionsOf(repoName, repos) ?? (ofRepo.length > 0 ? ` The store has ${ofRepo.map((model) => model.name).join(', ')}.` : '');
+  const there =
+    revisionsOf(repoName, repos) ?? (ofRepo.length > 0 ? ` The store has ${ofRepo.map((model) => model.name).join(', ')}.` : '');
   const wholeRepo = repoName?.word === undefined && repoName?.file === undefined;
-  const pull = isHubName(repoName) ? ` To ${wholeRepo ? 'see its files and download one' : 'download it'}: recua pull ${pullName(repoName)}` : '';
+  const pull = isHubName(repoName)
+    ? ` To ${wholeRepo ? 'see its files and download one' : 'download it'}: recua pull ${pullName(repoName)}`
+    : '';
   const suggestion = `${there}${near === undefined ? '' : ` Did you mean ${near}?`}${pull}`;
   if (!takesPaths) return new RecuaError('model_not_found', `There is no model ${name} in the store.${suggestion}`);
-  const expected = takesBuiltin ? 'the path of a GGUF file, a model of the store (recua list), or builtin for the built-in model' : 'a model of the store (recua list), or the path of its file';
+  const expected = takesBuiltin
+    ? 'the path of a GGUF file, a model of the store (recua list), or builtin for the built-in model'
+    : 'a model of the store (recua list), or the path of its file';
   const hint = suggestion === '' ? ` Expected ${expected}.${nextStep(name)}` : suggestion;
   // Short, because the advice follows.
   return new RecuaError('model_not_found', `There is no model ${name}, neither as a file nor in the store.${hint}`);

@@ -22,7 +22,13 @@ export interface NamedModel {
  * Gives a model another name. `read` reads the store. Throws `invalid_name`, `alias_taken`, and
  * for the source what `findModel` throws.
  */
-export async function nameModel(places: Places, source: string, alias: string, force: boolean, read: (places: Places) => Promise<Inventory> = readInventory): Promise<NamedModel> {
+export async function nameModel(
+  places: Places,
+  source: string,
+  alias: string,
+  force: boolean,
+  read: (places: Places) => Promise<Inventory> = readInventory,
+): Promise<NamedModel> {
   checkAlias(alias);
   const { path, repo, file } = await findModel(source, { places, read }).catch(async (thrown: unknown) => {
     const inventory = await read(places);
@@ -31,14 +37,22 @@ export async function nameModel(places: Places, source: string, alias: string, f
     const { message } = notFound(source, found, inventory, { takesPaths: false, takesBuiltin: false });
     // A text behind the command that downloads it would look like part of that command.
     const [what, download = ''] = message.split(/(?= To [a-z ]*download [a-z]+: )/);
-    throw new RecuaError('model_not_found', `${what} recua list shows the models that an alias can name; recua import FILE --alias ${alias} adds a file of your own.${download}`);
+    throw new RecuaError(
+      'model_not_found',
+      `${what} recua list shows the models that an alias can name; recua import FILE --alias ${alias} adds a file of your own.${download}`,
+    );
   });
-  if (source === 'builtin') throw new RecuaError('invalid_name', 'The built-in model has the name builtin and no other; an alias names a model of the store.');
+  if (source === 'builtin')
+    throw new RecuaError('invalid_name', 'The built-in model has the name builtin and no other; an alias names a model of the store.');
   if (repo === undefined || file === undefined) {
-    throw new RecuaError('invalid_name', `${path} is a file outside of the store, and an alias names a model of the store. Take it in with that name: recua import ${path} --alias ${alias}`);
+    throw new RecuaError(
+      'invalid_name',
+      `${path} is a file outside of the store, and an alias names a model of the store. Take it in with that name: recua import ${path} --alias ${alias}`,
+    );
   }
   const { revision } = tryRepositoryName(source) ?? {};
-  if (revision !== undefined) throw new RecuaError('invalid_name', `An alias names a model whatever its revision; expected the name without @${revision}.`);
+  if (revision !== undefined)
+    throw new RecuaError('invalid_name', `An alias names a model whatever its revision; expected the name without @${revision}.`);
   // The model was there before the alias, so it stays when the alias is removed.
   await addAlias(places, alias, { repo, file, adopted: true }, force);
   return namedModels(await read(places)).find((one) => one.alias === alias)!;

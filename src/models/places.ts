@@ -2,7 +2,7 @@
 // chat sessions and Recua's state among the user's data. SERVICE_HOME puts them into one folder.
 // Reads the environment at each call; tests pass their own.
 import { statSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { isAbsolute, join, resolve } from 'node:path';
 import { homeFolder } from '../system/home-folder.js';
 
 export interface Places {
@@ -31,7 +31,7 @@ export function findPlaces(environment: Environment = process.env): Places {
   const caches = folder('XDG_CACHE_HOME') ?? join(homeFolder(environment), '.cache');
   const theirs = folder('HF_HOME') ?? join(caches, 'huggingface');
   const base = folder('SERVICE_HOME');
-  const data = join(folder('XDG_DATA_HOME') ?? join(homeFolder(environment), '.local', 'share'), 'recua');
+  const data = join(standardFolder('XDG_DATA_HOME', environment) ?? join(homeFolder(environment), '.local', 'share'), 'recua');
   const hubHome = folder('HUB_HOME');
   return {
     hub: (hubHome === undefined ? folder('HF_HUB_CACHE') : innerHub(hubHome)) ?? join(base ?? theirs, 'hub'),
@@ -44,6 +44,15 @@ export function findPlaces(environment: Environment = process.env): Places {
 function innerHub(folder: string): string {
   const inner = join(folder, 'hub');
   return statSync(inner, { throwIfNoEntry: false })?.isDirectory() ? inner : folder;
+}
+
+/**
+ * The folder that a variable of the XDG specification names. As that says, a relative path is
+ * ignored: the files would lie in whatever folder a command is started in.
+ */
+export function standardFolder(name: string, environment: Environment = process.env): string | undefined {
+  const value = environment[name] ?? '';
+  return isAbsolute(value) || value.startsWith('~') ? expand(value, environment) : undefined;
 }
 
 /** An empty variable counts as unset. `~` is the home folder, in case no shell expanded it. */

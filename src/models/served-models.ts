@@ -42,13 +42,13 @@ export interface ServedModels {
 const httpList = 'GET /v1/models';
 
 /** Serves exactly these models; `defaultId` is for requests that name none. */
-export function chosenModels(models: readonly StoredModel[], defaultId?: string, listedBy = httpList): ServedModels {
-  const index = new NameIndex(models, listedBy);
+export function chosenModels(chosen: readonly StoredModel[], defaultId?: string, listedBy = httpList): ServedModels {
+  const index = new NameIndex(withOwnKeys(chosen), listedBy);
   return {
-    list: () => Promise.resolve(models),
+    list: () => Promise.resolve(index.models),
     find: async (name) => {
       if (!isDefault(name)) return index.find(name) ?? index.refuse(name);
-      return (name ? index.find(name) : undefined) ?? models.find(({ id }) => id === defaultId) ?? index.refuseNone();
+      return index.models.find(({ id }) => id === defaultId) ?? (name ? index.find(name) : undefined) ?? index.refuseNone();
     },
   };
 }
@@ -70,21 +70,31 @@ export interface StoreOptions {
  * Serves every runnable model that `recua list` shows, including models pulled or removed while the
  * server runs.
  */
-export function storeModels({ places = findPlaces(), now = () => performance.now(), first = [], defaultId, listedBy = httpList, warn = () => undefined }: StoreOptions = {}): ServedModels {
-  let read: { inventory: Inventory; named: readonly StoredModel[]; index: NameIndex; atMs: number; tookMs: number; changes: number } | undefined;
+export function storeModels({
+  places = findPlaces(),
+  now = () => performance.now(),
+  first = [],
+  defaultId,
+  listedBy = httpList,
+  warn = () => undefined,
+}: StoreOptions = {}): ServedModels {
+  let read:
+    { inventory: Inventory; index: NameIndex; atMs: number; tookMs: number; changes: number } | undefined;
   let reading: Promise<NonNullable<typeof read>> | undefined;
   const aliasesOf = lastingAliases(warn);
   const reposOf = lastingScan(warn);
-  const byDefault = first.find(({ id }) => id === defaultId);
+  const byDefault = withOwnKeys(first).find(({ id }) => id === defaultId);
   const scan = async () => {
     const before = changes;
     const beganMs = now();
     const inventory = await readInventory(places, aliasesOf, reposOf);
-    const named = await Promise.all(first.map(async (one) => await asItIsNow(one, inventory)));
+    const named = withOwnKeys(await Promise.all(first.map(async (one) => await asItIsNow(one, inventory))));
     const names = new Set(named.map(({ id }) => id.toLowerCase()));
-    const others = (await runnableModels(inventory)).filter(({ id, path }) => !names.has(id.toLowerCase()) && !named.some((one) => one.path === path));
+    const others = (await runnableModels(inventory)).filter(
+      ({ id, path }) => !names.has(id.toLowerCase()) && !named.some((one) => one.path === path),
+    );
     const index = new NameIndex([...named, ...others], listedBy);
-    return (read = { inventory, named, index, atMs: now(), tookMs: now() - beganMs, changes: before });
+    return (read = { inventory, index, atMs: now(), tookMs: now() - beganMs, changes: before });
   };
   const readAgain = async () => {
     const least = changes;
@@ -103,18 +113,35 @@ export function storeModels({ places = findPlaces(), now = () => performance.now
   return {
     list: async () => (await notOlderThan(freshMs)).index.models,
     find: async (name) => {
-      if (byDefault && !name) return byDefault;
+      if (byDefault && isDefault(name)) return byDefault;
       const known = name === undefined ? undefined : (await notOlderThan(freshMs)).index.find(name);
       if (known) return known;
-      const { inventory, named, index } = await notOlderThan(unknownMs);
+      const { inventory, index } = await notOlderThan(unknownMs);
       if (name !== undefined && name !== '') {
-        const found = index.find(name) ?? await findRunnable(inventory, name).catch(aboutModel);
-        if (found) return named.find(({ path }) => path === found.path) ?? found;
+        const found = index.find(name) ?? (await findRunnable(inventory, name).catch(aboutModel));
+        if (found) return index.models.find(({ path }) => path === found.path) ?? found;
       }
-      if (!isDefault(name)) return index.refuse(name);
-      return byDefault ?? index.refuseNone();
+      return isDefault(name) ? index.refuseNone() : index.refuse(name);
     },
   };
+}
+
+/** A server may have one file under several names, each with its own settings. */
+function withOwnKeys(models: readonly StoredModel[]): StoredModel[] {
+  const times = new Map<string, number>();
+  for (const { key } of models) times.set(key, (times.get(key) ?? 0) + 1);
+  return models.map((model) => (times.get(model.key) === 1 ? model : { ...model, key: model.id }));
+}
+
+/**
+ * Takes from each model the aliases that also name another: requests that use them are ambiguous,
+ * or mean the model with that id.
+ */
+function withOwnNames(models: readonly StoredModel[]): StoredModel[] {
+  const times = new Map<string, number>();
+  for (const { id, aliases } of models) for (const name of new Set([id, ...aliases])) times.set(name, (times.get(name) ?? 0) + 1);
+  const isOwn = (name: string): boolean => times.get(name) === 1;
+  return models.map((model) => (model.aliases.every(isOwn) ? model : { ...model, aliases: model.aliases.filter(isOwn) }));
 }
 
 function isDefault(name: string | undefined): name is undefined | '' {
@@ -122,17 +149,21 @@ function isDefault(name: string | undefined): name is undefined | '' {
 }
 
 class NameIndex {
+  /** `aliases` has only names that mean the model here. */
   readonly models: readonly StoredModel[];
   /** By lowercase name, each with the name as written. */
   readonly #byName = new Map<string, { name: string; model: StoredModel }[]>();
+  readonly #byRepository = new Map<string, StoredModel[]>();
 
   readonly #listedBy: string;
 
   constructor(models: readonly StoredModel[], listedBy: string) {
-    this.models = models;
     this.#listedBy = listedBy;
-    for (const model of models) {
-      for (const name of new Set([model.id, ...model.aliases, ...model.unlisted])) {
+    this.models = withOwnNames(models);
+    for (const [at, { id, aliases, unlisted }] of models.entries()) {
+      const model = this.models[at]!;
+      if (model.repo !== undefined) this.#byRepository.set(model.repo, [...this.#byRepository.get(model.repo) ?? [], model]);
+      for (const name of new Set([id, ...aliases, ...unlisted])) {
         const key = name.toLowerCase();
         const same = this.#byName.get(key);
         if (same) same.push({ name, model });
@@ -145,8 +176,11 @@ class NameIndex {
   find(name: string): StoredModel | undefined {
     const all = this.#byName.get(name.toLowerCase()) ?? [];
     const exact = all.filter((one) => one.name === name);
-    for (const candidates of [exact.filter((one) => one.model.id === name), exact, all]) {
-      const found = [...new Set(candidates.map(({ model }) => model))];
+    const [id, alias, any] = [exact.filter((one) => one.model.id === name), exact, all].map((ones) => ones.map(({ model }) => model));
+    // Repositories may differ only in case.
+    const inRepository = any!.filter(({ repo }) => repo !== undefined && name.startsWith(`${repo}:`));
+    for (const candidates of [id!, alias!, this.#byRepository.get(name) ?? [], inRepository, any!]) {
+      const found = [...new Set(candidates)];
       if (found.length === 1) return found[0];
       if (found.length > 1) {
         const ids = someOf(found.map(({ id }) => id));

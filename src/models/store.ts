@@ -4,12 +4,12 @@
 import { access, stat } from 'node:fs/promises';
 import { basename, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { RecuaError, type PlainError } from '../errors.js';
+import { RecuaError, unreadable, type PlainError } from '../errors.js';
 import { isWhole } from './cache/cached-models.js';
 import type { CachedModel } from './cache/cached-models.js';
 import { aliasesOf, chooseOne, headerQuantization, lookUp, namesOf, notFound, readInventory, sharedInventory } from './lookup.js';
 import type { Inventory } from './lookup.js';
-import { stemOf } from './names/model-names.js';
+import { partOf, stemOf } from './names/model-names.js';
 import { findPlaces } from './places.js';
 import type { Places } from './places.js';
 import { readUsage, usageKey, writeUsage } from './cache/usage-times.js';
@@ -19,6 +19,8 @@ export interface StoredModel {
   path: string;
   /** The name that clients see. */
   id: string;
+  /** Stays the same when the store gives the model other names. */
+  key: string;
   /** All other names that requests may use. */
   aliases: readonly string[];
   /**
@@ -28,6 +30,8 @@ export interface StoredModel {
   unlisted: readonly string[];
   /** When the file last changed, in seconds since 1970. */
   createdSeconds: number;
+  /** Size of its files; absent if unknown. */
+  fileBytes?: number;
   /** Undefined for the built-in model and files outside the store. */
   repo: string | undefined;
   /** Path inside the repository; for a split model, its first part. */
@@ -63,14 +67,21 @@ export const builtinPath = fileURLToPath(new URL('../../builtin/builtin.gguf', i
  * Finds the file of a model argument. Throws `model_not_found` with suggestions, `ambiguous_model`
  * with the candidates, and `file_unreadable` for a folder.
  */
-export async function findModel(name: string, { folder = process.cwd(), places = findPlaces(), read = readInventory }: Lookup = {}): Promise<StoredModel> {
-  if (name === '') throw new RecuaError('model_not_found', 'Expected a model: the path of a GGUF file, a model of the store (recua list), or builtin for the built-in one.');
+export async function findModel(
+  name: string,
+  { folder = process.cwd(), places = findPlaces(), read = readInventory }: Lookup = {},
+): Promise<StoredModel> {
+  if (name === '')
+    throw new RecuaError(
+      'model_not_found',
+      'Expected a model: the path of a GGUF file, a model of the store (recua list), or builtin for the built-in one.',
+    );
   if (name === 'builtin') return await findBuiltin();
   const path = resolve(folder, name);
   const folders: string[] = [];
   const fileAt = async (at: string): Promise<StoredModel | undefined> => {
     const found = await stat(at).catch(() => undefined);
-    if (found && !found.isDirectory()) return alsoBy(name, await describeFile(at, Math.floor(found.mtimeMs / 1000), places));
+    if (found && !found.isDirectory()) return alsoBy(name, await describeFile(at, statOf(found), places));
     if (found) folders.push(at);
     else await refuseUnreadable(at);
     return undefined;
@@ -106,7 +117,9 @@ export async function runnableModels(inventory: Inventory): Promise<StoredModel[
 export async function findRunnable(inventory: Inventory, name: string): Promise<StoredModel | undefined> {
   const { models } = await lookUp(inventory, name);
   if (models.length === 0) return undefined;
-  const model = chooseOne(name, models);
+  const chosen = chooseOne(name, models);
+  // A revision may be the one that is used without it.
+  const model = inventory.models.find((one) => isWhole(one) && one.parts[0]!.path === chosen.parts[0]!.path) ?? chosen;
   return withoutPath(describeCached(model, inventory, model.name));
 }
 
@@ -129,7 +142,7 @@ export async function asItIsNow(model: StoredModel, given?: Inventory): Promise<
   if (repo === undefined || isFixed) return model;
   const inventory = given ?? await sharedInventory().catch(() => undefined);
   const now = inventory?.models.find((one) => one.repo === repo && one.file === file && isWhole(one));
-  return now ? { ...model, path: now.parts[0]!.path, createdSeconds: Math.floor(now.changedMs / 1000) } : model;
+  return now ? { ...model, path: now.parts[0]!.path, createdSeconds: Math.floor(now.changedMs / 1000), fileBytes: now.sizeBytes } : model;
 }
 
 /**
@@ -183,18 +196,42 @@ async function findBuiltin(): Promise<StoredModel> {
   const found = await stat(builtinPath).catch((cause: unknown) => {
     throw new RecuaError('model_not_found', `The built-in model is missing: there is no ${builtinPath}. Install Recua again, or get the file back from the repository.`, { cause });
   });
-  return { path: builtinPath, id: 'builtin', aliases: [], unlisted: [], createdSeconds: Math.floor(found.mtimeMs / 1000), repo: undefined, file: undefined };
+  return { path: builtinPath, id: 'builtin', key: 'builtin', aliases: [], unlisted: [], ...statOf(found), repo: undefined, file: undefined };
+}
+
+function statOf({ mtimeMs, size }: { mtimeMs: number; size: number }): { createdSeconds: number; fileBytes: number } {
+  return { createdSeconds: Math.floor(mtimeMs / 1000), fileBytes: size };
 }
 
 /** Describes a file. A file of the store keeps its names there. */
-async function describeFile(path: string, createdSeconds: number, places: Places): Promise<StoredModel> {
+async function describeFile(path: string, { createdSeconds, fileBytes }: ReturnType<typeof statOf>, places: Places): Promise<StoredModel> {
   if (path.startsWith(places.hub + sep)) {
     const inventory = await readInventory(places);
-    const model = inventory.models.find(({ parts, copies }) => parts[0]?.path === path || copies.some((copy) => copy.path === path && copy.file === parts[0]?.file));
-    if (model) return { ...describeCached(model, inventory, model.name), path, createdSeconds, isFixed: true };
+    const model = inventory.models.find(
+      ({ parts, copies }) => parts[0]?.path === path || copies.some((copy) => copy.path === path && copy.file === parts[0]?.file),
+    );
+    if (model)
+      return {
+        ...describeCached(model, inventory, model.name),
+        path,
+        key: path,
+        createdSeconds,
+        ...(model.totalParts > 1 ? {} : { fileBytes }),
+        isFixed: true,
+      };
   }
   // Drop what does not describe the model: the extension and the part count of a split model.
-  return { path, id: stemOf(path), aliases: [basename(path)].filter((file) => file !== stemOf(path)), unlisted: [path], createdSeconds, repo: undefined, file: undefined };
+  return {
+    path,
+    id: stemOf(path),
+    key: path,
+    aliases: [basename(path)].filter((file) => file !== stemOf(path)),
+    unlisted: [path],
+    createdSeconds,
+    ...(partOf(path).total > 1 ? {} : { fileBytes }),
+    repo: undefined,
+    file: undefined,
+  };
 }
 
 function describeCached(model: CachedModel, inventory: Inventory, id: string): StoredModel {
@@ -205,14 +242,26 @@ function describeCached(model: CachedModel, inventory: Inventory, id: string): S
   names.delete(id);
   // That is always the built-in model.
   names.delete('builtin');
-  return { path, id, aliases: [...names], unlisted: [path], createdSeconds: Math.floor(model.changedMs / 1000), repo: model.repo, file: model.file, ...(model.revision === undefined ? {} : { isFixed: true }) };
+  return {
+    path,
+    id,
+    // No name has a line break.
+    key: model.revision === undefined ? `${model.repo}\n${model.file}` : path,
+    aliases: [...names],
+    unlisted: [path],
+    createdSeconds: Math.floor(model.changedMs / 1000),
+    fileBytes: model.sizeBytes,
+    repo: model.repo,
+    file: model.file,
+    ...(model.revision === undefined ? {} : { isFixed: true }),
+  };
 }
 
 /** An unreadable file is not the same as a missing one. */
 async function refuseUnreadable(path: string): Promise<void> {
   await access(path).catch((cause: NodeJS.ErrnoException) => {
     if (!['ENOENT', 'ENOTDIR', 'EINVAL', 'ENAMETOOLONG', 'ERR_INVALID_ARG_VALUE', 'ELOOP'].includes(cause.code ?? '')) {
-      throw new RecuaError('file_unreadable', `${path} cannot be read: ${cause.message}`, { cause });
+      throw unreadable(`${path} cannot be read`, cause);
     }
   });
 }

@@ -33,6 +33,14 @@ t.test('an alias is kept, moved only by force, and removed', async (t) => {
   t.equal((await readAliases(places)).size, 0);
 });
 
+t.test('of several imports of a model at once, one alias stands for it', async (t) => {
+  const places = placesIn(t.testdir());
+  await Promise.all(['a', 'b', 'c'].map((name) => addAlias(places, name, target, false)));
+  t.equal([...(await readAliases(places)).values()].filter(({ adopted }) => !adopted).length, 1);
+  await addAlias(places, 'other', { repo: 'o/r', file: 'b.gguf' }, false);
+  t.notOk((await readAliases(places)).get('other')!.adopted);
+});
+
 t.test('an invalid aliases file is not overwritten', async (t) => {
   const folder = t.testdir();
   for (const text of ['', '{', '[]', '{"aliases":[]}', '{"aliases":{"a":{"repo":1}}}', 'null']) {

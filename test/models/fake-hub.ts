@@ -94,7 +94,13 @@ export class FakeHub {
     this.repos = repos;
     this.#secure = tls !== undefined;
     const serve = (server: 'hub' | 'cdn') => (request: IncomingMessage, response: ServerResponse) => {
-      this.requests.push({ server, method: request.method!, url: request.url!, token: request.headers.authorization, range: request.headers.range });
+      this.requests.push({
+        server,
+        method: request.method!,
+        url: request.url!,
+        token: request.headers.authorization,
+        range: request.headers.range,
+      });
       void (server === 'hub' ? this.#answerHub(request, response) : this.#answerCdn(request, response)).catch(() => response.destroy());
     };
     this.#hub = tls ? createTlsServer(tls, serve('hub')) : createServer(serve('hub'));

@@ -49,6 +49,7 @@ t.test('import and aliases say that the disk is full, and leave the store as it 
   t.teardown(() => { free(); rmSync(hub, { recursive: true }); });
   const copied = await recua(['import', '--copy', mine], '', { env });
   t.match(copied, { code: 1, stdout: '', stderr: /There is no room left for .*Free some space and try again/ });
+  t.match(await recua(['import', '--symlink', mine], '', { env }), { code: 1, stderr: /There is no room left/ });
   await t.rejects(addAlias(findPlaces(env), 'tiny', { repo: 'o/r', file: 'm.gguf' }, false), { code: 'disk_full' });
   t.notMatch(copied.stderr, / {4}at /);
   t.strictSame(names().filter((name) => name !== 'recua'), before);

@@ -4,7 +4,21 @@ type Item = number | bigint | string | boolean;
 export type Meta = [key: string, type: number, value: Item | Item[], itemType?: number];
 export interface TensorSpec { name: string; shape: (number | bigint)[]; type: number; offset: number | bigint }
 
-export const types = { u8: 0, i8: 1, u16: 2, i16: 3, u32: 4, i32: 5, f32: 6, bool: 7, string: 8, array: 9, u64: 10, i64: 11, f64: 12 } as const;
+export const types = {
+  u8: 0,
+  i8: 1,
+  u16: 2,
+  i16: 3,
+  u32: 4,
+  i32: 5,
+  f32: 6,
+  bool: 7,
+  string: 8,
+  array: 9,
+  u64: 10,
+  i64: 11,
+  f64: 12,
+} as const;
 
 function u32(value: number): Buffer {
   const bytes = Buffer.alloc(4);

@@ -14,6 +14,7 @@ t.test('by default models are in the hub\'s cache, and chats where nobody clears
   });
   t.equal(findPlaces({ HOME: '/home/ana', XDG_CACHE_HOME: '/caches' }).hub, '/caches/huggingface/hub');
   t.match(findPlaces({ HOME: '/home/ana', XDG_DATA_HOME: '/data', HF_HOME: '/hf' }), { hub: '/hf/hub', sessions: '/data/recua/sessions', state: '/data/recua/state' });
+  t.match(findPlaces({ HOME: '/home/ana', XDG_DATA_HOME: 'data' }), { state: '/home/ana/.local/share/recua/state' }, 'a relative path is ignored');
   t.equal(findPlaces({ HOME: '/home/ana', SERVICE_HOME: '', HF_HOME: '' }).hub, '/home/ana/.cache/huggingface/hub', 'an empty variable is none');
   t.end();
 });

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { FakeHub, hashOf, modelBytes } from './fake-hub.js';
 import type { FakeFile } from './fake-hub.js';
 import { blobs, blobsFolder, isAbsent, isInstalled, oneFile, pull, snapshotOf, startPull } from './hub-pull.js';
+import { deferred } from '../deferred.js';
 
 const chunkBytes = 64 * 1024;
 const pullArgs = ['owner/model:Q8_0'];
@@ -14,8 +15,7 @@ t.test('two pulls of one file are one transfer', async (t) => {
   const file = makeFile(12);
   const hub = await FakeHub.start(t, oneFile(file));
   const folder = t.testdir();
-  let release = () => undefined as void;
-  const held = new Promise<void>((resolve) => { release = resolve; });
+  const { promise: held, resolve: release } = deferred();
   hub.onSend = (piece) => (piece.count > 2 ? held : undefined);
   const first = startPull(hub, folder, pullArgs);
   await first.saw(/ \d+ % of/);

@@ -4,18 +4,18 @@ import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { addAlias } from '#recua/models/aliases.js';
 import type { Places } from '#recua/models/places.js';
-import { chosenModels, storeModels } from '#recua/models/served-models.js';
+import { chosenModels, storeChanged, storeModels } from '#recua/models/served-models.js';
 import type { StoredModel } from '#recua/models/store.js';
 import { commitA, folderOf, model, modelPart, partFile, put, putPartial } from './hub-layout.js';
 
 const one = (id: string, more: Partial<StoredModel> = {}): StoredModel => (
-  { path: `/models/${id}.gguf`, id, aliases: [], unlisted: [], createdSeconds: 1, repo: undefined, file: undefined, ...more }
+  { path: `/models/${id}.gguf`, id, key: id, aliases: [], unlisted: [], createdSeconds: 1, repo: undefined, file: undefined, ...more }
 );
 
 t.test('chosen models are found by id, alias and path; an id wins, and case counts if it decides', async (t) => {
   const models = [one('Chat', { aliases: ['small', 'x'], unlisted: ['/here/chat.gguf'] }), one('embed', { aliases: ['Chat2', 'chat'] }), one('X')];
   const { find, list } = chosenModels(models, 'embed');
-  t.equal(await list(), models);
+  t.match(await list(), models);
   const expected = {
     Chat: 'Chat', small: 'Chat', SMALL: 'Chat', '/here/chat.gguf': 'Chat', embed: 'embed', chat: 'embed', chat2: 'embed', x: 'Chat', X: 'X', '': 'embed', default: 'embed', DEFAULT: 'embed',
   };
@@ -34,12 +34,34 @@ t.test('an unknown name is reported with the nearest ones, and never served by a
   await refused('x'.repeat(4_000), /The model a string of 4000 characters/);
 });
 
+t.test('repositories whose names differ only in case are told apart', async (t) => {
+  const of = (repo: string, quantization: string, id = `${repo}:${quantization}`): StoredModel => one(id, { key: id, repo, file: `m-${quantization}.gguf` });
+  const { find } = chosenModels([of('own/two', 'Q4_K_M'), of('own/two', 'Q8_0'), of('Own/Two', 'Q4_K_M', 'Own/Two')]);
+  await t.rejects(find('own/two'), { code: 'ambiguous_model', message: /own\/two:Q4_K_M, own\/two:Q8_0/ });
+  t.equal((await find('Own/Two')).id, 'Own/Two');
+  t.equal((await find('own/two:q8_0')).id, 'own/two:Q8_0');
+});
+
+t.test('a file under two names is two models, under one it keeps its key', async (t) => {
+  const keys = async (...models: StoredModel[]): Promise<string[]> => (await chosenModels(models).list()).map(({ key }) => key);
+  t.strictSame(await keys(one('a', { key: 'file' }), one('b', { key: 'file' }), one('c', { key: 'other' })), ['a', 'b', 'other']);
+});
+
+t.test('a name that several models have is listed by none of them', async (t) => {
+  const models = [one('a', { aliases: ['m', 'x'] }), one('b', { aliases: ['m', 'a', 'y'] })];
+  const { find, list } = chosenModels(models);
+  t.strictSame((await list()).map(({ aliases }) => aliases), [['x'], ['y']]);
+  t.equal((await find('a')).id, 'a', 'an id is the name of no other');
+  await t.rejects(find('m'), { code: 'ambiguous_model', message: /2 models of this server; .*: a, b/ });
+});
+
 t.test('a missing name is an error if there is no default model', async (t) => {
   const { find } = chosenModels([one('a'), one('b')]);
   for (const name of [undefined, '', 'default']) {
     await t.rejects(find(name), { code: 'invalid_type', param: 'model', message: /no default one\. It has "a", "b"; GET/ });
   }
   t.equal((await chosenModels([one('default')]).find('default')).id, 'default', 'a model may be called so');
+  t.equal((await chosenModels([one('a'), one('default')], 'a').find('Default')).id, 'a', 'but if there is a default model, the name means that');
 });
 
 function placesIn(folder: string): Places {
@@ -71,6 +93,22 @@ t.test('models of the store are listed as recua list names them, only complete o
   await t.rejects(find('tny'), { code: 'model_not_found', message: /Did you mean "tiny"/ });
   await t.rejects(find(undefined), { code: 'invalid_type' });
   await t.rejects(find(join(folderOf(places.hub, 'acme/many-GGUF'), 'snapshots', commitA, 'many-Q8_0.gguf')), { code: 'model_not_found' }, 'no path opens a file');
+});
+
+t.test('an alias means its model, also if a file of another is called so; two files of one name mean none', async (t) => {
+  const places = placesIn(t.testdir());
+  for (const [repo, file] of [['own/a', 'm.gguf'], ['own/b', 'm.gguf'], ['own/c', 'n.gguf']] as const) {
+    put(places.hub, { repo, file, bytes: model(repo) });
+  }
+  const { list, find } = storeModels({ places, first: [one('n')] });
+  const listed = async () => Object.fromEntries((await list()).map(({ id, aliases }) => [id, aliases]));
+  t.match(await listed(), { 'own/a': ['own/a/m.gguf'], 'own/b': ['own/b/m.gguf'], 'own/c': ['own/c/n.gguf', 'n.gguf'], n: [] });
+  await t.rejects(find('m'), { code: 'ambiguous_model', message: /own\/a, own\/b/ });
+  t.equal((await find('n')).id, 'n', 'a model of the configuration comes first');
+  await addAlias(places, 'm', { repo: 'own/c', file: 'n.gguf' }, false);
+  storeChanged();
+  t.match(await listed(), { 'own/a': ['own/a/m.gguf'], 'own/c': ['m', 'own/c/n.gguf', 'n.gguf'] });
+  t.equal((await find('m')).id, 'own/c');
 });
 
 t.test('a model pulled while the server runs is found at once, and a removed one goes after a moment', async (t) => {

@@ -17,7 +17,7 @@ t.test('findModel() takes a path, absolute or relative, with or without its exte
   const places = placesIn(folder);
   const path = join(folder, 'ñandú 7b.gguf');
   utimesSync(path, 1000, 1234);
-  const expected = { path, id: 'ñandú 7b', aliases: ['ñandú 7b.gguf'], unlisted: [path], createdSeconds: 1234, repo: undefined, file: undefined };
+  const expected = { path, id: 'ñandú 7b', key: path, aliases: ['ñandú 7b.gguf'], unlisted: [path], createdSeconds: 1234, fileBytes: 1, repo: undefined, file: undefined };
   t.strictSame(await findModel(path, { places }), expected);
   t.strictSame(await findModel('ñandú 7b.gguf', { folder, places }), { ...expected, unlisted: ['ñandú 7b.gguf', path] });
   t.strictSame(await findModel('ñandú 7b', { folder, places }), { ...expected, unlisted: ['ñandú 7b', path] });
@@ -188,7 +188,11 @@ t.test('the names of thousands of models are found without comparing each with a
   const inventory = await readInventory(places, () => Promise.resolve(aliases), () => Promise.resolve(repos));
   let looked = 0;
   const watched = <Of extends object>(one: Of): Of => new Proxy(one, { get: (of, key) => (looked++, Reflect.get(of, key) as unknown) });
-  const models = await runnableModels({ ...inventory, models: inventory.models.map(watched), aliases: new Map([...aliases].map(([name, target]) => [name, watched(target)])) });
+  const models = await runnableModels({
+    ...inventory,
+    models: inventory.models.map(watched),
+    aliases: new Map([...aliases].map(([name, target]) => [name, watched(target)])),
+  });
   t.equal(models.length, many + 1);
   t.match(models[7], { id: 'acme/r7', aliases: ['alias-7', 'acme/r7:Q7_0', 'acme/r7/m7-Q7_0.gguf', 'm7-Q7_0.gguf', 'm7-Q7_0'] });
   t.ok(looked < 100 * many, `${looked} looks`);

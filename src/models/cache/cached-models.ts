@@ -99,19 +99,39 @@ function snapshotOrder(repo: CachedRepo): (commit: string) => number {
   };
 }
 
-function makeModel(repo: string, files: readonly SnapshotFile[], partials: readonly PartialDownload[], order: (commit: string) => number): CachedModel {
+function makeModel(
+  repo: string,
+  files: readonly SnapshotFile[],
+  partials: readonly PartialDownload[],
+  order: (commit: string) => number,
+): CachedModel {
   const parts = chooseSnapshot(files, order);
   const chosen = new Set(parts.map((part) => contentsOf(part)));
   const known = parts[0]?.file ?? partials.find((partial) => partial.file !== undefined)?.file;
   const { total } = partOf(known ?? '');
   const file = known === undefined ? '' : total > 1 ? partName(known, 1) : known;
   // Downloading a complete file again (with --force) does not make the model incomplete.
-  const open = partials.filter((partial) => partial.file === undefined || !parts.some((part) => part.file === partial.file && !part.dangling) || partial.puller !== undefined);
-  const there = new Set([...parts.filter((part) => !part.dangling).map((part) => part.file), ...open.map((partial) => partial.file)].map((name) => partOf(name ?? '').part));
-  const older = new Map(files.filter((one) => !chosen.has(contentsOf(one))).map((one) => [contentsOf(one), one.kind === 'link' ? 0 : one.sizeBytes]));
+  const open = partials.filter(
+    (partial) =>
+      partial.file === undefined || !parts.some((part) => part.file === partial.file && !part.dangling) || partial.puller !== undefined,
+  );
+  const there = new Set(
+    [...parts.filter((part) => !part.dangling).map((part) => part.file), ...open.map((partial) => partial.file)].map(
+      (name) => partOf(name ?? '').part,
+    ),
+  );
+  const older = new Map(
+    files.filter((one) => !chosen.has(contentsOf(one))).map((one) => [contentsOf(one), one.kind === 'link' ? 0 : one.sizeBytes]),
+  );
   return {
-    repo, file, parts, totalParts: total, partials: open, copies: files,
-    name: '', revision: undefined,
+    repo,
+    file,
+    parts,
+    totalParts: total,
+    partials: open,
+    copies: files,
+    name: '',
+    revision: undefined,
     missingParts: known === undefined ? [] : Array.from({ length: total }, (_, i) => i + 1).filter((part) => !there.has(part)),
     sizeBytes: [...parts.map((part) => part.sizeBytes), ...open.map((partial) => partial.doneBytes)].reduce((sum, bytes) => sum + bytes, 0),
     quantization: quantizationOfName(file),
@@ -124,9 +144,14 @@ function makeModel(repo: string, files: readonly SnapshotFile[], partials: reado
 function chooseSnapshot(files: readonly SnapshotFile[], order: (commit: string) => number): SnapshotFile[] {
   const byCommit = new Map<string, SnapshotFile[]>();
   for (const file of files) byCommit.set(file.commit, [...byCommit.get(file.commit) ?? [], file]);
-  const ranked = [...byCommit].map(([commit, parts]) => ({
-    parts, rank: order(commit), there: parts.filter((part) => !part.dangling).length, changedMs: Math.max(...parts.map((part) => part.changedMs)),
-  })).sort((a, b) => b.there - a.there || a.rank - b.rank || b.changedMs - a.changedMs);
+  const ranked = [...byCommit]
+    .map(([commit, parts]) => ({
+      parts,
+      rank: order(commit),
+      there: parts.filter((part) => !part.dangling).length,
+      changedMs: Math.max(...parts.map((part) => part.changedMs)),
+    }))
+    .sort((a, b) => b.there - a.there || a.rank - b.rank || b.changedMs - a.changedMs);
   return [...ranked[0]?.parts ?? []].sort((a, b) => partOf(a.file).part - partOf(b.file).part);
 }
 

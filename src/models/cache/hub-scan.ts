@@ -4,7 +4,7 @@
 import { open, readdir, readlink, stat } from 'node:fs/promises';
 import type { Dirent } from 'node:fs';
 import { basename, dirname, join, relative, resolve, sep } from 'node:path';
-import { RecuaError } from '../../errors.js';
+import { RecuaError, unreadable } from '../../errors.js';
 import { lockHolder } from '../../system/lock-file.js';
 import type { ProcessIdentity } from '../../system/process-identity.js';
 import { readSmallFile } from '../../system/small-file.js';
@@ -122,9 +122,9 @@ async function entriesOf(folder: string, recursive = false): Promise<Dirent[]> {
   try {
     return await readdir(folder, { withFileTypes: true, recursive });
   } catch (cause) {
-    const { code, message } = cause as NodeJS.ErrnoException;
+    const { code } = cause as NodeJS.ErrnoException;
     if (code === 'ENOENT' || code === 'ENOTDIR') return [];
-    throw new RecuaError('file_unreadable', `The model store's folder ${folder} cannot be read: ${message}`, { cause });
+    throw unreadable(`The model store's folder ${folder} cannot be read`, cause);
   }
 }
 
@@ -168,7 +168,14 @@ async function readSnapshotFile(folder: string, path: string, isLink: boolean): 
 
 async function readPartials(repo: string, blobs: string): Promise<PartialDownload[]> {
   const names = (await entriesOf(blobs)).filter((entry) => entry.isFile()).map((entry) => entry.name);
-  const etags = new Set(names.flatMap((name) => [journalOfOurs, ours].filter((ending) => name.endsWith(ending)).slice(0, 1).map((ending) => name.slice(0, -ending.length))));
+  const etags = new Set(
+    names.flatMap((name) =>
+      [journalOfOurs, ours]
+        .filter((ending) => name.endsWith(ending))
+        .slice(0, 1)
+        .map((ending) => name.slice(0, -ending.length)),
+    ),
+  );
   const partials: PartialDownload[] = [];
   for (const etag of etags) partials.push(await readPartial(repo, etag, partialPlaces(join(blobs, etag))));
   for (const name of names.filter((one) => one.endsWith(theirs))) {

@@ -13,7 +13,7 @@ import { waitForLock } from '../../system/lock-file.js';
 import { addAlias, checkAlias, checkFree } from '../aliases.js';
 import { isWhole } from './cached-models.js';
 import type { CachedModel } from './cached-models.js';
-import { blobPath, makeFolder, partialPlaces, publishBlob, publishLink, repoFolder, unwritable } from './hub-cache.js';
+import { blobPath, makeFolder, partialPlaces, publishBlob, publishLink, repoFolder, snapshotPath, unwritable } from './hub-cache.js';
 import { etagOf, scanRepo } from './hub-scan.js';
 import { aliasesOf, readInventory } from '../lookup.js';
 import type { Inventory } from '../lookup.js';
@@ -79,7 +79,9 @@ export async function importModel(places: Places, request: ImportRequest, watch:
   const inventory = await readInventory(places);
   const target = { repo, file: files[0]!.file };
   const taken = inventory.aliases.get(request.alias);
-  const namesSameSize = inventory.models.some((one) => one.repo === taken?.repo && one.file === taken.file && one.sizeBytes === model.sizeBytes);
+  const namesSameSize = inventory.models.some(
+    (one) => one.repo === taken?.repo && one.file === taken.file && one.sizeBytes === model.sizeBytes,
+  );
   // Fail before reading gigabytes, unless the alias may turn out to name these very contents.
   if (!namesSameSize) checkAliasFree(inventory, request.alias, target, request.force);
   return request.mode === 'symlink'
@@ -87,24 +89,43 @@ export async function importModel(places: Places, request: ImportRequest, watch:
     : await importContents(inventory, request, target, files, watch);
 }
 
-async function importLinks(inventory: Inventory, { alias, force }: ImportRequest, target: Target, files: readonly NamedFile[], watch: ImportWatch): Promise<Imported> {
+async function importLinks(
+  inventory: Inventory,
+  { alias, force }: ImportRequest,
+  target: Target,
+  files: readonly NamedFile[],
+  watch: ImportWatch,
+): Promise<Imported> {
   const { places } = inventory;
   const { repo } = target;
   const commit = commitOfContents(files.map(({ given, file }) => `${file}\n${given}`));
   const before = inventory.models.find((model) => model.repo === repo && model.file === target.file);
   checkAliasFree(inventory, alias, target, force);
-  const already = before !== undefined && await holds(before, await sourcesOf(files), watch);
+  const already = before !== undefined && (await holds(before, await sourcesOf(files), watch));
   if (!already) {
     refuseOther(before, force, files[0]!.given);
     await prepare(places.hub, repo);
     const revision = await revisionFor(places.hub, repo, commit, before);
-    for (const { given, file } of files) await publishLink(places.hub, { repo, revision, commit, file }, given);
+    try {
+      for (const { given, file } of files) await publishLink(places.hub, { repo, revision, commit, file }, given);
+    } catch (error) {
+      // A link without its reference would be listed.
+      for (const { file } of files) await rm(snapshotPath(places.hub, repo, commit, file), { force: true }).catch(() => undefined);
+      await pruneFolder(repoFolder(places.hub, repo), [commit]);
+      throw error;
+    }
     await dropOthers(inventory, repo, commit, before);
   }
   return await finish(places, alias, force, target, already ? 'none' : 'symlink', already);
 }
 
-async function importContents(inventory: Inventory, request: ImportRequest, wanted: Target, files: readonly NamedFile[], watch: ImportWatch): Promise<Imported> {
+async function importContents(
+  inventory: Inventory,
+  request: ImportRequest,
+  wanted: Target,
+  files: readonly NamedFile[],
+  watch: ImportWatch,
+): Promise<Imported> {
   const { hub } = inventory.places;
   const { repo } = wanted;
   const brought: string[] = [];
@@ -121,19 +142,27 @@ async function importContents(inventory: Inventory, request: ImportRequest, want
 
 /** Collects in `brought` the etags that are new to the repository. */
 async function bring(
-  inventory: Inventory, { mode, alias, force, repo: named }: ImportRequest, wanted: Target, files: readonly NamedFile[], watch: ImportWatch, brought: string[],
+  inventory: Inventory,
+  { mode, alias, force, repo: named }: ImportRequest,
+  wanted: Target,
+  files: readonly NamedFile[],
+  watch: ImportWatch,
+  brought: string[],
 ): Promise<Imported> {
   const { places, models } = inventory;
   const { repo } = wanted;
   const found = await sourcesOf(files);
   const totalBytes = found.reduce((sum, source) => sum + source.stat.size, 0);
   // Contents that may be in the store already need no room.
-  if (!models.some((model) => model.sizeBytes === totalBytes)) await checkRoom(join(repoFolder(places.hub, repo), 'blobs'), found, mode, totalBytes);
+  if (!models.some((model) => model.sizeBytes === totalBytes))
+    await checkRoom(join(repoFolder(places.hub, repo), 'blobs'), found, mode, totalBytes);
   const sources = await hashAll(found, totalBytes, watch);
   const etags = sources.map((source) => source.etag);
-  const same = models.filter((model) => isWhole(model) && model.parts.length === etags.length && model.parts.every((part, i) => etagOf(part) === etags[i]));
+  const same = models.filter(
+    (model) => isWhole(model) && model.parts.length === etags.length && model.parts.every((part, i) => etagOf(part) === etags[i]),
+  );
   const before = models.find((model) => model.repo === repo && model.file === wanted.file);
-  const there = before && await holds(before, sources, watch) ? before : named === '' ? same[0] : undefined;
+  const there = before && (await holds(before, sources, watch)) ? before : named === '' ? same[0] : undefined;
   checkAliasFree(inventory, alias, there ?? wanted, force);
   if (there) return await finish(places, alias, force, there, 'none', true);
   refuseOther(before, force, files[0]!.given);
@@ -261,7 +290,9 @@ async function holds(model: CachedModel, sources: readonly Source[], { signal, p
 async function storeBlob(hub: string, repo: string, source: Source, mode: ImportMode, watch: ImportWatch): Promise<ImportedBy> {
   const blob = blobPath(hub, repo, source.etag);
   const draft = `${blob}.recua-import`;
-  const lock = await waitForLock(partialPlaces(blob).lock, watch.signal).catch((cause: unknown) => { throw watch.signal.aborted ? cause : unwritable(blob, cause); });
+  const lock = await waitForLock(partialPlaces(blob).lock, watch.signal).catch((cause: unknown) => {
+    throw watch.signal.aborted ? cause : unwritable(blob, cause);
+  });
   try {
     const there = await lstat(blob).catch(() => undefined);
     if (there?.isFile() && there.size === source.stat.size) return 'none';
@@ -345,10 +376,18 @@ async function dropOthers(inventory: Inventory, repo: string, commit: string, be
   await carryOut({ removals: [await planEntries(now, old, { models: [], partials: [], orphans: false })], aliases: [] }, inventory);
 }
 
-async function finish(places: Places, alias: string, force: boolean, { repo, file }: Target, by: ImportedBy, already: boolean): Promise<Imported> {
+async function finish(
+  places: Places,
+  alias: string,
+  force: boolean,
+  { repo, file }: Target,
+  by: ImportedBy,
+  already: boolean,
+): Promise<Imported> {
   if (alias !== '') await addAlias(places, alias, { repo, file, ...(already ? { adopted: true } : {}) }, force);
   const inventory = await readInventory(places);
   const model = inventory.models.find((one) => one.repo === repo && one.file === file);
-  if (!model) throw new RecuaError('store_unwritable', `${repo}/${file} was removed from the store while it was imported. Import it again.`);
+  if (!model)
+    throw new RecuaError('store_unwritable', `${repo}/${file} was removed from the store while it was imported. Import it again.`);
   return { model, by, already, aliases: aliasesOf(model, inventory) };
 }

@@ -88,14 +88,19 @@ export async function planRemoval(inventory: Inventory, names: readonly string[]
     else if (found.by === 'alias') aliases.add(name);
     else if (sidecar.length > 0) for (const file of sidecar) extra.add(file);
     else if (repo && path === undefined && word === undefined && revision === undefined) whole.add(repo.repo);
-    else models.add((takesPaths ? await byPath(inventory, name) : undefined) ?? throwing(notFound(name, found, inventory, { takesPaths, takesBuiltin: false })));
+    else
+      models.add(
+        (takesPaths ? await byPath(inventory, name) : undefined) ??
+          throwing(notFound(name, found, inventory, { takesPaths, takesBuiltin: false })),
+      );
   }
   for (const model of goingOf(inventory.models, models)) for (const alias of aliasesOf(model, inventory)) aliases.add(alias);
   const removals: RepoRemoval[] = [];
   for (const repo of inventory.repos) {
     const own = [...models].filter((model) => model.repo === repo.repo);
     const beside = [...extra].filter((file) => repo.files.includes(file));
-    if (own.length > 0 || beside.length > 0 || whole.has(repo.repo)) removals.push(await planRepo(repo, own, beside, inventory, whole.has(repo.repo)));
+    if (own.length > 0 || beside.length > 0 || whole.has(repo.repo))
+      removals.push(await planRepo(repo, own, beside, inventory, whole.has(repo.repo)));
   }
   const total = (key: 'freedBytes' | 'linkedBytes') => removals.reduce((sum, one) => sum + one[key], 0);
   return {
@@ -124,7 +129,13 @@ async function byPath({ models, places }: Inventory, name: string): Promise<Cach
   return found;
 }
 
-async function planRepo(repo: CachedRepo, models: readonly CachedModel[], beside: readonly SnapshotFile[], { models: all }: Inventory, whole: boolean): Promise<RepoRemoval> {
+async function planRepo(
+  repo: CachedRepo,
+  models: readonly CachedModel[],
+  beside: readonly SnapshotFile[],
+  { models: all }: Inventory,
+  whole: boolean,
+): Promise<RepoRemoval> {
   const going = new Set(goingOf(all, models));
   const staying = all.filter((model) => model.repo === repo.repo && !going.has(model));
   // Sidecars are deleted with the last model that they accompany.
@@ -133,7 +144,12 @@ async function planRepo(repo: CachedRepo, models: readonly CachedModel[], beside
   const etags = new Set(models.flatMap((model) => model.partials.map((partial) => partial.etag)));
   // Also delete the partial download that a pull --force of a complete model left.
   const names = new Set(models.filter((model) => model.revision === undefined).flatMap((model) => model.copies.map((copy) => copy.file)));
-  const partials = repo.partials.filter((partial) => etags.has(partial.etag) || (partial.file !== undefined && names.has(partial.file)) || (staying.length === 0 && (whole || isSidecarPartial(partial))));
+  const partials = repo.partials.filter(
+    (partial) =>
+      etags.has(partial.etag) ||
+      (partial.file !== undefined && names.has(partial.file)) ||
+      (staying.length === 0 && (whole || isSidecarPartial(partial))),
+  );
   const resting = partials.filter((partial) => !partial.foreign || Date.now() - partial.changedMs > foreignRestMs);
   return await planEntries(repo, entries, { models, partials: resting, orphans: whole && staying.length === 0 });
 }
@@ -147,10 +163,22 @@ export async function planEntries(
 ): Promise<RepoRemoval> {
   const remaining = repo.files.filter((file) => !entries.includes(file));
   const blobs = (await blobsOf(repo))
-    .filter((blob) => !remaining.some((file) => refersTo(file, blob)) && (entries.some((file) => refersTo(file, blob)) || (orphans && remaining.length === 0)))
+    .filter(
+      (blob) =>
+        !remaining.some((file) => refersTo(file, blob)) &&
+        (entries.some((file) => refersTo(file, blob)) || (orphans && remaining.length === 0)),
+    )
     .map((blob) => blob.path);
   const contents = entries.filter((file) => file.kind === 'plain').map((file) => file.path);
-  return { repo, models, entries, partials, blobs, ...await spaceOf([...blobs, ...contents, ...partials.map((one) => one.places.bytes)]), staying: remaining.length };
+  return {
+    repo,
+    models,
+    entries,
+    partials,
+    blobs,
+    ...(await spaceOf([...blobs, ...contents, ...partials.map((one) => one.places.bytes)])),
+    staying: remaining.length,
+  };
 }
 
 function isSidecarPartial(partial: PartialDownload): boolean {
@@ -188,7 +216,8 @@ async function spaceOf(paths: readonly string[]): Promise<Pick<RepoRemoval, 'fre
     const bytes = found.blocks > 0 ? Math.min(found.size, found.blocks * 512) : process.platform === 'win32' ? found.size : 0;
     contents.set(key, { links: found.nlink, bytes, going: (contents.get(key)?.going ?? 0) + 1 });
   }
-  const sum = (linked: boolean) => [...contents.values()].filter(({ links, going }) => going < links === linked).reduce((total, { bytes }) => total + bytes, 0);
+  const sum = (linked: boolean) =>
+    [...contents.values()].filter(({ links, going }) => going < links === linked).reduce((total, { bytes }) => total + bytes, 0);
   return { freedBytes: sum(false), linkedBytes: sum(true) };
 }
 
@@ -208,14 +237,18 @@ export async function carryOut(plan: Pick<RemovalPlan, 'removals' | 'aliases'>, 
     // Another snapshot may have started to use a blob since the plan was made.
     const now = await scanRepo(removal.repo.repo, removal.repo.folder);
     for (const blob of await blobsOf(removal.repo)) {
-      if (removal.blobs.includes(blob.path) && !now.files.some((file) => refersTo(file, blob))) await removeFile(removal.repo.folder, blob.path);
+      if (removal.blobs.includes(blob.path) && !now.files.some((file) => refersTo(file, blob)))
+        await removeFile(removal.repo.folder, blob.path);
     }
     await sweep(removal.repo.folder);
     await pruneFolder(removal.repo.folder, removal.entries.map((entry) => entry.commit));
   }
   const removed = goingOf(models, plan.removals.flatMap((removal) => removal.models));
   for (const model of removed) await forgetUsage(places, usageKey(model));
-  await removeAliases(places, (name, target) => plan.aliases.includes(name) || removed.some((model) => model.repo === target.repo && model.file === target.file));
+  await removeAliases(
+    places,
+    (name, target) => plan.aliases.includes(name) || removed.some((model) => model.repo === target.repo && model.file === target.file),
+  );
 }
 
 /** Refuses a folder that is a link: its contents are outside the store. */

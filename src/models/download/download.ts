@@ -110,7 +110,12 @@ async function dropLeftovers(blob: string): Promise<void> {
 }
 
 /** Waits while another pull downloads the file, showing its progress. */
-async function takeTurn(blob: string, target: DownloadTarget, options: DownloadOptions, signal: AbortSignal): Promise<{ lock: Lock; waited: boolean }> {
+async function takeTurn(
+  blob: string,
+  target: DownloadTarget,
+  options: DownloadOptions,
+  signal: AbortSignal,
+): Promise<{ lock: Lock; waited: boolean }> {
   const { lock: path } = partialPlaces(blob);
   let seenBegun = false;
   for (let waited = false; ; waited = true) {
@@ -119,9 +124,12 @@ async function takeTurn(blob: string, target: DownloadTarget, options: DownloadO
       throw unwritable(path, cause);
     });
     if (lock) {
-      if (seenBegun && await notedBytes(blob) === undefined && !await isComplete(target)) {
+      if (seenBegun && (await notedBytes(blob)) === undefined && !(await isComplete(target))) {
         await lock.release();
-        throw new RecuaError('download_removed', `${target.file.path} of ${target.repo} was downloaded by another recua, which gave it up or was told to by recua rm. Pull it again if you want it.`);
+        throw new RecuaError(
+          'download_removed',
+          `${target.file.path} of ${target.repo} was downloaded by another recua, which gave it up or was told to by recua rm. Pull it again if you want it.`,
+        );
       }
       return { lock, waited };
     }
@@ -137,14 +145,23 @@ async function takeTurn(blob: string, target: DownloadTarget, options: DownloadO
   }
 }
 
-async function fetchAndInstall(hub: Hub, blob: string, target: DownloadTarget, options: DownloadOptions, signal: AbortSignal): Promise<void> {
+async function fetchAndInstall(
+  hub: Hub,
+  blob: string,
+  target: DownloadTarget,
+  options: DownloadOptions,
+  signal: AbortSignal,
+): Promise<void> {
   const { repo, revision, commit, file } = target;
   const remote = new RemoteFile({
-    hub, repo, commit, file,
+    hub,
+    repo,
+    commit,
+    file,
     onSetback: (what, waitMs) => options.onNote(setbackWords(what, waitMs)),
   });
   let checked = 0;
-  const onChecked = (bytes: number) => options.onProgress(checked += bytes);
+  const onChecked = (bytes: number) => options.onProgress((checked += bytes));
   options.onPhase('checking');
   const partial = await PartialFile.open(blob, { revision, commit, file }, onChecked, signal);
   let installed = false;
@@ -153,7 +170,8 @@ async function fetchAndInstall(hub: Hub, blob: string, target: DownloadTarget, o
     installed = true;
     await partial.install();
   } catch (thrown) {
-    if (thrown instanceof RecuaError && (wrongs.has(thrown.code) || (refusals.has(thrown.code) && partial.doneBytes === 0))) await removePartial(blob);
+    if (thrown instanceof RecuaError && (wrongs.has(thrown.code) || (refusals.has(thrown.code) && partial.doneBytes === 0)))
+      await removePartial(blob);
     throw thrown;
   } finally {
     if (!installed) await partial.close();
@@ -208,7 +226,11 @@ function corrupt(file: HubFile): RecuaError {
  * The signal of one download: aborts with the caller's signal, or when `recua rm` creates the
  * cancel file.
  */
-function watchForCancel(blob: string, { repo, file }: DownloadTarget, outer: AbortSignal | undefined): { signal: AbortSignal; stop(): void } {
+function watchForCancel(
+  blob: string,
+  { repo, file }: DownloadTarget,
+  outer: AbortSignal | undefined,
+): { signal: AbortSignal; stop(): void } {
   const { cancel } = partialPlaces(blob);
   const controller = new AbortController();
   const startedMs = Date.now();

@@ -73,11 +73,16 @@ export class PartialFile {
    * Opens the partial file of a blob, or creates it. Calls `onChecked` with the bytes that it
    * hashed again.
    */
-  static async open(blob: string, identity: PartialIdentity, onChecked: (bytes: number) => void, signal?: AbortSignal): Promise<PartialFile> {
+  static async open(
+    blob: string,
+    identity: PartialIdentity,
+    onChecked: (bytes: number) => void,
+    signal?: AbortSignal,
+  ): Promise<PartialFile> {
     const { bytes } = partialPlaces(blob);
     const { sizeBytes } = identity.file;
     const known = await readJournal(blob, sizeBytes);
-    const adopted = !known && await adoptForeign(blob, sizeBytes);
+    const adopted = !known && (await adoptForeign(blob, sizeBytes));
     const partial = new PartialFile(blob, identity, await openBytes(bytes), known?.chunk_bytes ?? chunkBytesFor(sizeBytes));
     try {
       if (known) await partial.#goOn(known, onChecked, signal);
@@ -232,7 +237,7 @@ export class PartialFile {
   }
 
   #enter(index: number, bytes: number, hash: Hash): void {
-    const chunk = this.#chunks[index] = { bytes, hash, sha256: null };
+    const chunk = (this.#chunks[index] = { bytes, hash, sha256: null });
     if (bytes === this.#lengthOf(index)) finish(chunk);
   }
 
@@ -258,10 +263,12 @@ export class PartialFile {
 
   /** Chunks that finish during a save share the next one. */
   #save(): Promise<void> {
-    this.#nextSave ??= this.#saving.catch(() => undefined).then(() => {
-      this.#nextSave = undefined;
-      return (this.#saving = this.#writeJournal());
-    });
+    this.#nextSave ??= this.#saving
+      .catch(() => undefined)
+      .then(() => {
+        this.#nextSave = undefined;
+        return (this.#saving = this.#writeJournal());
+      });
     return this.#nextSave;
   }
 
@@ -293,9 +300,16 @@ export class PartialFile {
   #journal(): Journal {
     const { file, revision, commit } = this.#identity;
     return {
-      file: file.path, revision, commit, size_bytes: file.sizeBytes, done_bytes: this.doneBytes, chunk_bytes: this.#chunkBytes,
+      file: file.path,
+      revision,
+      commit,
+      size_bytes: file.sizeBytes,
+      done_bytes: this.doneBytes,
+      chunk_bytes: this.#chunkBytes,
       chunks: this.#chunks.map(({ sha256 }) => sha256),
-      begun: this.#chunks.flatMap(({ bytes, hash }, chunk) => (hash === undefined ? [] : [{ chunk, bytes, sha256: hash.copy().digest('hex') }])),
+      begun: this.#chunks.flatMap(({ bytes, hash }, chunk) =>
+        hash === undefined ? [] : [{ chunk, bytes, sha256: hash.copy().digest('hex') }],
+      ),
     };
   }
 }

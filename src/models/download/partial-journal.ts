@@ -44,9 +44,18 @@ export async function readJournal(blob: string, sizeBytes: number): Promise<Jour
 
 function isSound({ size_bytes: size, chunk_bytes: chunkBytes, chunks, begun }: Journal, sizeBytes: number): boolean {
   const isHash = (hash: unknown) => typeof hash === 'string' && /^[0-9a-f]{64}$/.test(hash);
-  return size === sizeBytes && Number.isSafeInteger(chunkBytes) && chunkBytes > 0
-    && chunks.length === Math.ceil(sizeBytes / chunkBytes) && chunks.length <= mostChunks && chunks.every((hash) => hash === null || isHash(hash))
-    && begun.every(({ chunk, bytes, sha256 }) => chunks[chunk] === null && Number.isSafeInteger(bytes) && bytes > 0 && bytes < chunkBytes && isHash(sha256));
+  return (
+    size === sizeBytes &&
+    Number.isSafeInteger(chunkBytes) &&
+    chunkBytes > 0 &&
+    chunks.length === Math.ceil(sizeBytes / chunkBytes) &&
+    chunks.length <= mostChunks &&
+    chunks.every((hash) => hash === null || isHash(hash)) &&
+    begun.every(
+      ({ chunk, bytes, sha256 }) =>
+        chunks[chunk] === null && Number.isSafeInteger(bytes) && bytes > 0 && bytes < chunkBytes && isHash(sha256),
+    )
+  );
 }
 
 /** How many bytes of a blob the journal records; undefined if no download has begun. */

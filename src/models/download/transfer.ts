@@ -51,7 +51,12 @@ async function inParallel(remote: RemoteFile, partial: PartialFile, options: Tra
   signal.throwIfAborted();
 }
 
-async function fetchChunk(remote: RemoteFile, partial: PartialFile, index: number, { limit, signal, onBytes }: TransferOptions): Promise<void> {
+async function fetchChunk(
+  remote: RemoteFile,
+  partial: PartialFile,
+  index: number,
+  { limit, signal, onBytes }: TransferOptions,
+): Promise<void> {
   for await (const piece of remote.read(partial.nextOf(index), partial.endOf(index), signal)) {
     await partial.append(index, piece);
     onBytes(piece.length);

@@ -4,7 +4,7 @@ import { constants, statSync } from 'node:fs';
 import { open, stat as statOf } from 'node:fs/promises';
 import type { BigIntStats } from 'node:fs';
 import type { FileHandle } from 'node:fs/promises';
-import { RecuaError } from '../../errors.js';
+import { RecuaError, unreadable } from '../../errors.js';
 
 export interface ByteSource {
   /** Name for users and errors: a path, or `owner/repo/file`. */
@@ -53,7 +53,7 @@ async function openFile(path: string): Promise<FileHandle> {
   } catch (cause) {
     const code = (cause as NodeJS.ErrnoException).code;
     if (code === 'ENOENT' || code === 'ENOTDIR') throw new RecuaError('model_not_found', `There is no file ${path}.`, { cause });
-    throw new RecuaError('file_unreadable', `${path} cannot be opened: ${(cause as Error).message}`, { cause });
+    throw unreadable(`${path} cannot be opened`, cause);
   }
 }
 

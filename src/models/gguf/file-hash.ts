@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { realpath } from 'node:fs/promises';
 import { basename, dirname } from 'node:path';
-import { RecuaError } from '../../errors.js';
+import { unreadable } from '../../errors.js';
 
 export interface FileHash {
   file: string;
@@ -20,7 +20,7 @@ export async function hashFile(file: string): Promise<FileHash> {
     for await (const chunk of createReadStream(real, { highWaterMark: 1 << 20 })) hash.update(chunk as Buffer);
     return { file, sha256: hash.digest('hex'), expected: storedAs(real) };
   } catch (cause) {
-    throw new RecuaError('file_unreadable', `${file} cannot be read: ${(cause as Error).message}`, { cause });
+    throw unreadable(`${file} cannot be read`, cause);
   }
 }
 

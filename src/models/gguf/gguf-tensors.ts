@@ -57,6 +57,11 @@ async function readTensor(cursor: Cursor, index: number, alignment: number): Pro
   return measure(cursor, { name, shape, type, offset }, alignment, start);
 }
 
+/** Types that only lists of numbers have. As a matrix they would abort the engine. */
+const noWeights: ReadonlySet<string> = new Set(['I8', 'I16', 'I32', 'I64', 'F64']);
+/** A table of experts by token, of whole numbers (DeepSeek 4). */
+const isIndex = /\.ffn_gate_tid2eid\b/;
+
 /** Computes a tensor's size; checks each product before it can exceed exact numbers. */
 function measure(
   cursor: Cursor, { name, shape, type: typeNumber, offset }: { name: string; shape: number[]; type: number; offset: number },
@@ -64,6 +69,7 @@ function measure(
 ): Tensor {
   const type = tensorTypes.get(typeNumber);
   if (!type) throw cursor.invalid(`tensor "${name}" has the type ${typeNumber}, which is unknown or no longer in use`, start);
+  if (shape.length > 1 && noWeights.has(type.name) && !isIndex.test(name)) throw cursor.invalid(`tensor "${name}" is a matrix of ${type.name}, with which llama.cpp cannot compute`, start);
   let elements = 1;
   for (const size of shape) {
     elements *= size;
@@ -82,13 +88,18 @@ function measure(
   return { name, shape, type: type.name, elements, sizeBytes, offset };
 }
 
-/** Checks that every tensor is inside the file and that none overlap. */
+/** llama.cpp takes tensors of a mapped file only at multiples of this. */
+const leastAlignment = 32;
+
+/** Checks that every tensor is inside the file, that none overlap, and where they begin. */
 export function checkLayout(cursor: Cursor, tensors: readonly Tensor[], dataOffset: number): void {
   const byPlace = [...tensors].sort((a, b) => a.offset - b.offset);
   let end = 0;
   let before = '';
   for (const tensor of byPlace) {
-    if (tensor.offset < end) throw cursor.invalid(`the tensors "${before}" and "${tensor.name}" overlap`, dataOffset + tensor.offset);
+    const start = dataOffset + tensor.offset;
+    if (start % leastAlignment !== 0) throw cursor.invalid(`tensor "${tensor.name}" begins at byte ${start}, which is not a multiple of ${leastAlignment}`, start);
+    if (tensor.offset < end) throw cursor.invalid(`the tensors "${before}" and "${tensor.name}" overlap`, start);
     end = tensor.offset + tensor.sizeBytes;
     before = tensor.name;
   }

@@ -121,7 +121,17 @@ class Reader {
     const dataOffset = Math.ceil(cursor.offset / alignment) * alignment;
     checkLayout(cursor, tensors, dataOffset);
     await this.#checkByteTokens();
-    return { path: this.#path, sizeBytes: cursor.sizeBytes, mark: this.#mark, modifiedSeconds: this.#modifiedSeconds, version, metadata: this.#metadata, tensors, alignment, dataOffset };
+    return {
+      path: this.#path,
+      sizeBytes: cursor.sizeBytes,
+      mark: this.#mark,
+      modifiedSeconds: this.#modifiedSeconds,
+      version,
+      metadata: this.#metadata,
+      tensors,
+      alignment,
+      dataOffset,
+    };
   }
 
   async #checkMagic(): Promise<void> {

@@ -71,7 +71,7 @@ export class ConnectionFault extends Error {
       case 'protocol':
         return proxied
           ? 'Check the network and the proxy (HTTPS_PROXY, HTTP_PROXY, NO_PROXY).'
-          : 'Check the network; a proxy is set with HTTPS_PROXY, another hub with HF_ENDPOINT.';
+          : 'Check the network. To use a proxy, set HTTPS_PROXY; to use another hub, set HF_ENDPOINT.';
     }
   }
 }

@@ -85,7 +85,19 @@ export class Hub {
   readonly retry: RetryPolicy;
   readonly #onSetback: OnSetback;
 
-  constructor({ endpoint, token, offline, retry, onSetback = () => undefined }: { endpoint: string; token: string | undefined; offline: boolean; retry: RetryPolicy; onSetback?: OnSetback | undefined }) {
+  constructor({
+    endpoint,
+    token,
+    offline,
+    retry,
+    onSetback = () => undefined,
+  }: {
+    endpoint: string;
+    token: string | undefined;
+    offline: boolean;
+    retry: RetryPolicy;
+    onSetback?: OnSetback | undefined;
+  }) {
     this.endpoint = endpoint;
     this.token = token;
     this.offline = offline;
@@ -105,9 +117,15 @@ export class Hub {
 
   /** Repositories with GGUF files that match the words, most pulled first. */
   async search(words: string, signal?: AbortSignal): Promise<HubRepository[]> {
-    const asked = { repo: 'what was searched for' };
+    const asked = { repo: 'the result of the search' };
     const address = this.address('api/models');
-    address.search = new URLSearchParams({ search: words, filter: 'gguf', sort: 'downloads', direction: '-1', limit: String(mostFound) }).toString();
+    address.search = new URLSearchParams({
+      search: words,
+      filter: 'gguf',
+      sort: 'downloads',
+      direction: '-1',
+      limit: String(mostFound),
+    }).toString();
     const { value } = await this.#json(address, asked, this.#readingTime(), signal);
     if (!Array.isArray(value)) throw this.#unexpected('a list of repositories', asked);
     return value.slice(0, mostFound).flatMap(repositoryOf);
@@ -119,7 +137,12 @@ export class Hub {
     checkRevision(revision);
     const asked = { repo, revision };
     try {
-      const { value } = await this.#json(this.address(`api/models/${repo}/revision/${encodeURIComponent(revision)}`), asked, this.#readingTime(), signal);
+      const { value } = await this.#json(
+        this.address(`api/models/${repo}/revision/${encodeURIComponent(revision)}`),
+        asked,
+        this.#readingTime(),
+        signal,
+      );
       const { sha } = (value ?? {}) as { sha?: unknown };
       if (typeof sha !== 'string' || !/^[0-9a-f]{40}$/.test(sha)) throw this.#unexpected('the description of a revision', asked);
       return sha;
@@ -156,7 +179,12 @@ export class Hub {
     checkRepo(repo);
     const path = checkRepoFile(file).map(encodeURIComponent).join('/');
     const asked = { repo, file };
-    const answer = await this.#ask(this.address(`${repo}/resolve/${checkCommit(commit)}/${path}`), { method: 'HEAD', stayHere: true }, asked, signal);
+    const answer = await this.#ask(
+      this.address(`${repo}/resolve/${checkCommit(commit)}/${path}`),
+      { method: 'HEAD', stayHere: true },
+      asked,
+      signal,
+    );
     answer.discard();
     const { headers, leftFor } = answer;
     const size = headers.get('x-linked-size') ?? (leftFor ? null : headers.get('content-length'));
@@ -172,7 +200,7 @@ export class Hub {
   /** Sends one request without retries; fails if offline. */
   async request(url: URL, options: Omit<WebRequest, 'stallMs'>, what: string): Promise<WebAnswer> {
     if (this.offline) {
-      throw new RecuaError('hub_offline', `${what} would have to be fetched from the hub (${this.endpoint}), but HF_HUB_OFFLINE is set. Unset it to go on.`);
+      throw new RecuaError('hub_offline', `HF_HUB_OFFLINE is set, so ${what} cannot be fetched from the hub (${this.endpoint}). Unset it to go on.`);
     }
     return await request(url, { ...options, stallMs: this.retry.stallMs });
   }
@@ -182,7 +210,9 @@ export class Hub {
     const { headers, status } = answer;
     const body = await readText(answer, 4096, this.#readingTime()).catch(() => '');
     return {
-      status, reason: headers.get('x-error-code') ?? '', words: readWords(headers.get('x-error-message'), body),
+      status,
+      reason: headers.get('x-error-code') ?? '',
+      words: readWords(headers.get('x-error-message'), body),
       retryAfterMs: readRetryAfter(headers.get('retry-after')),
     };
   }
@@ -199,7 +229,12 @@ export class Hub {
     return { leftMs: longestReadStalls * this.retry.stallMs };
   }
 
-  async #json(url: URL, asked: Pick<Asked, 'repo' | 'revision'>, time: ReadingTime, signal: AbortSignal | undefined): Promise<{ value: unknown; next: URL | undefined }> {
+  async #json(
+    url: URL,
+    asked: Pick<Asked, 'repo' | 'revision'>,
+    time: ReadingTime,
+    signal: AbortSignal | undefined,
+  ): Promise<{ value: unknown; next: URL | undefined }> {
     const answer = await this.#ask(url, {}, asked, signal, Math.min(longestListingWaitMs, this.retry.longestRetryAfterMs));
     let text: string;
     try {
@@ -211,13 +246,23 @@ export class Hub {
       return { value: parseBounded(text), next: nextPage(answer, url) };
     } catch (cause) {
       if (cause instanceof RecuaError) throw cause;
-      throw new RecuaError('hub_broken', `Expected JSON from ${url.host}, got ${/^\s*</.test(text) ? 'a web page: perhaps a login page of this network, open it in a browser' : 'something else'}. `
-        + 'Is HF_ENDPOINT the address of a model hub?', { cause });
+      throw new RecuaError(
+        'hub_broken',
+        `Expected JSON from ${url.host}, got ${/^\s*</.test(text) ? 'a web page: perhaps a login page of this network, open it in a browser' : 'something else'}. ` +
+          'Is HF_ENDPOINT the address of a model hub?',
+        { cause },
+      );
     }
   }
 
   /** Requests data from the hub itself, with a few retries. */
-  async #ask(url: URL, options: Pick<WebRequest, 'method' | 'stayHere'>, asked: Pick<Asked, 'repo' | 'revision' | 'file'>, signal: AbortSignal | undefined, longestWaitMs = this.retry.longestRetryAfterMs): Promise<WebAnswer> {
+  async #ask(
+    url: URL,
+    options: Pick<WebRequest, 'method' | 'stayHere'>,
+    asked: Pick<Asked, 'repo' | 'revision' | 'file'>,
+    signal: AbortSignal | undefined,
+    longestWaitMs = this.retry.longestRetryAfterMs,
+  ): Promise<WebAnswer> {
     for (let failures = 1; ; failures++) {
       let waitMs = delayMs(this.retry, failures);
       let what: string;
@@ -227,7 +272,8 @@ export class Hub {
         const refusal = await this.refusalOf(answer);
         waitMs = Math.max(waitMs, refusal.retryAfterMs ?? 0);
         const passing = answer.status === 429 || answer.status >= 500;
-        if (!passing || failures >= attemptsOtherwise || (refusal.retryAfterMs ?? 0) > longestWaitMs) throw refusalError(refusal, this.askedOf(asked));
+        if (!passing || failures >= attemptsOtherwise || (refusal.retryAfterMs ?? 0) > longestWaitMs)
+          throw refusalError(refusal, this.askedOf(asked));
         what = answer.status === 429 ? `${url.host} wants fewer requests (429)` : `${url.host} answered ${answer.status}`;
       } catch (thrown) {
         if (!(thrown instanceof ConnectionFault)) throw thrown;
@@ -241,7 +287,10 @@ export class Hub {
   }
 
   #unexpected(wanted: string, { repo }: Pick<Asked, 'repo'>): RecuaError {
-    return new RecuaError('hub_broken', `Expected ${wanted} of ${repo} from ${this.endpoint}, got something else. Is HF_ENDPOINT the address of a model hub?`);
+    return new RecuaError(
+      'hub_broken',
+      `Expected ${wanted} of ${repo} from ${this.endpoint}, got something else. Is HF_ENDPOINT the address of a model hub?`,
+    );
   }
 }
 

@@ -21,7 +21,11 @@ type Environment = Readonly<Record<string, string | undefined>>;
  * Finds `owner/repo`, `owner/repo:Q4_K_M` or `owner/repo/file.gguf` on the hub, without reading the
  * file yet.
  */
-export async function openRemoteModel(name: string, environment: Environment = process.env, onSetback?: OnSetback): Promise<RemoteModelFiles> {
+export async function openRemoteModel(
+  name: string,
+  environment: Environment = process.env,
+  onSetback?: OnSetback,
+): Promise<RemoteModelFiles> {
   const hub = await Hub.fromEnvironment(environment, onSetback);
   const { repo, revision = 'main', word, file: path } = readRepositoryName(name, hub.endpoint);
   const wanted = word ?? path;

@@ -1,6 +1,9 @@
 // The known words that a mistyped one most likely means.
 
-/** An unfinished word counts as nearest: two letters are missing at most, or whole words. */
+/**
+ * An unfinished word counts as nearest: two letters are missing at most, or whole words. If nothing
+ * else is near, so does one with a word too many.
+ */
 const mostMissing = 2;
 const nextWord = /^[-_.:/A-Z]/;
 /** Most pairs of letters that are compared, since a store may have thousands of long names. */
@@ -12,7 +15,11 @@ export function nearest(word: string, known: readonly string[]): string | undefi
 
 /** At most `most` of them, the nearest first. */
 export function nearestOnes(word: string, known: readonly string[], most: number): string[] {
-  const begun = known.filter((other) => word.length >= 4 && other.startsWith(word) && (other.length <= word.length + mostMissing || nextWord.test(other.slice(word.length))));
+  const begins = (short: string, long: string): boolean =>
+    short.length >= 4 && long.startsWith(short) && nextWord.test(long.slice(short.length));
+  const begun = known.filter(
+    (other) => begins(word, other) || (word.length >= 4 && other.startsWith(word) && other.length <= word.length + mostMissing),
+  );
   const ranked: { other: string; wrong: number }[] = begun.length === 1 ? [{ other: begun[0]!, wrong: 0 }] : [];
   let pairs = 0;
   for (const other of known) {
@@ -24,7 +31,10 @@ export function nearestOnes(word: string, known: readonly string[], most: number
     const wrong = distance(word, other);
     if (wrong <= mostWrong) ranked.push({ other, wrong });
   }
-  return ranked.sort((a, b) => a.wrong - b.wrong).slice(0, most).map(({ other }) => other);
+  if (ranked.length === 0) for (const other of known) if (begins(other, word)) ranked.push({ other, wrong: word.length - other.length });
+  // The first letter is seldom the wrong one.
+  const otherFirst = (other: string): number => (other[0] === word[0] ? 0 : 1);
+  return ranked.sort((a, b) => a.wrong - b.wrong || otherFirst(a.other) - otherFirst(b.other)).slice(0, most).map(({ other }) => other);
 }
 
 /** Levenshtein distance, counting a swap of neighbors as one. */

@@ -22,11 +22,11 @@ function refuse(what: string, given: string, why: string, expected: string): Rec
  * Returns the repository's parts, one or two. Rejects `--`, because the cache writes it for `/`.
  */
 export function checkRepo(repo: string): string[] {
-  const expected = 'a form like owner/name, of letters, digits, ".", "_" and "-",';
+  const expected = 'owner/name, made of letters, digits, ".", "_" and "-",';
   const parts = repo.split('/');
   if (parts.length > 2) throw refuse('the repository', repo, `it has ${parts.length} parts`, expected);
   for (const part of parts) {
-    if (!repoPart.test(part)) throw refuse('the repository', repo, part === '' ? 'a part of it is empty' : `${quote(part)} cannot be one of its parts`, expected);
+    if (!repoPart.test(part)) throw refuse('the repository', repo, part === '' ? 'a part of it is empty' : `${quote(part)} holds something else, begins or ends with "." or "-", or is longer than 96 characters`, expected);
     if (part.includes('--') || part.includes('..')) throw refuse('the repository', repo, 'it holds "--" or ".."', expected);
   }
   if (Buffer.byteLength(`models--${parts.join('--')}`) > longestNameBytes) throw refuse('the repository', repo, 'it is too long', expected);

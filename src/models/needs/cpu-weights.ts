@@ -55,7 +55,8 @@ export function weightsOnCpu(tensors: readonly Tensor[], processor: Processor, g
   const takesAll = processor.has('avx2') && !processor.has('amx') && copied.every(({ name, type }) => multipliedByUs.has(type) && !ofExperts.test(name));
   if (takesAll) return tensors.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
   let bytes = 0;
-  for (const tensor of tensors) bytes += notMultiplied.test(tensor.name) ? tensor.sizeBytes : (copyOf(tensor, processor) ?? tensor.sizeBytes);
+  for (const tensor of tensors)
+    bytes += notMultiplied.test(tensor.name) ? tensor.sizeBytes : (copyOf(tensor, processor) ?? tensor.sizeBytes);
   const tied = generates && !tensors.some(({ name }) => name === 'output.weight');
   const embedding = tensors.find(({ name }) => name === 'token_embd.weight');
   return bytes + (tied && embedding ? (copyOf(embedding, processor) ?? 0) : 0);

@@ -54,7 +54,9 @@ export function estimateMemory(model: ModelFile, options: MemoryOptions): Memory
   const wanted = contextSize > 0 ? Math.min(contextSize, model.contextTrain || Infinity) : trained;
   const cells = Math.ceil(wanted / cellStep) * cellStep * parallel;
   const weightsBytes = weightsOnCpu(model.parts.flatMap((part) => part.tensors), processor, shape.causal);
-  const rows = shape.layers.map((layer) => (shape.causal ? bytesPerRow(layer.keyWidth, cacheTypeK) + bytesPerRow(layer.valueWidth, cacheTypeV) : 0));
+  const rows = shape.layers.map((layer) =>
+    shape.causal ? bytesPerRow(layer.keyWidth, cacheTypeK) + bytesPerRow(layer.valueWidth, cacheTypeV) : 0,
+  );
   const states = shape.layers.filter((layer) => layer.recurrent).length * shape.stateBytes * parallel;
   const kvBytes = Math.ceil(rows.reduce((sum, row) => sum + row * cells, 0) + states);
   const computeBytes = shape.causal ? estimateCompute(shape, cells, options) : estimateEncoding(shape, cells / parallel);
@@ -123,7 +125,11 @@ function shapeOf(model: ModelFile): Shape {
   const layers = Array.from({ length: model.layers }, (_, index): Layer => {
     const ofLayer = isForward(index) || (interval > 0 && (index + 1) % interval !== 0) ? 0 : itemOf(kvHeads, index) ?? heads;
     // A list of head counts with a 0 shows which layers are recurrent; without one, all may be.
-    return { keyWidth: ofLayer * keyLength, valueWidth: ofLayer * valueLength, recurrent: isRecurrent && !isForward(index) && (ofLayer === 0 || !saysWhich(kvHeads, interval)) };
+    return {
+      keyWidth: ofLayer * keyLength,
+      valueWidth: ofLayer * valueLength,
+      recurrent: isRecurrent && !isForward(index) && (ofLayer === 0 || !saysWhich(kvHeads, interval)),
+    };
   });
   return {
     layers,

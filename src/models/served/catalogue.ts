@@ -1,7 +1,7 @@
 // How to load each of a server's models, given its current file and settings. A pool asks before
 // each load. Made by the command line and by the library's pool.
 import type { Device } from '../../addon/addon.js';
-import type { Catalogue } from '../../engine/model-pool/catalogue.js';
+import type { Catalogue, CatalogueModel } from '../../engine/model-pool/catalogue.js';
 import { RecuaError } from '../../errors.js';
 import type { RequestDefaults } from '../../request/sampling-fields.js';
 import { makeConfig, type Config } from '../../settings/config.js';
@@ -42,8 +42,9 @@ export function makeCatalogue({ models, config, settings, devices, again }: Cata
     list: () => models.list(),
     find: (name) => models.find(name),
     changeOf: ({ options: { checked = [] } }) => changeOf(checked),
-    async plan({ id }) {
-      const found = await models.find(id);
+    async plan(model) {
+      const { id } = model;
+      const found = await presentOf(models, model);
       const stored = found.problem && again ? await again(id) : await asItIsNow(found);
       const file = await readModelFile(stored.path).catch((thrown: unknown) => { throw unusable(thrown, id, stored.path); });
       await markUsed(stored);
@@ -60,6 +61,14 @@ export function makeCatalogue({ models, config, settings, devices, again }: Cata
       };
     },
   };
+}
+
+/** The model as it is listed now: its name may be another's, and the store may have renamed it. */
+async function presentOf(models: ServedModels, model: CatalogueModel): Promise<StoredModel> {
+  const isSame = (one: StoredModel): boolean => one.key === model.key;
+  const found = (await models.list()).find(isSame) ?? await models.find(model.id);
+  if (isSame(found)) return found;
+  throw new RecuaError('model_not_found', `The file of ${model.id} is gone, and another model has that name now; ask for it again.`, { param: 'model' });
 }
 
 async function templateOf(own: OwnSettings | undefined, id: string): Promise<Partial<Config>> {

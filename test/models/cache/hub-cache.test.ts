@@ -16,10 +16,14 @@ function withBlob(hub: string, repo = 'owner/repo', contents = 'x'): void {
 
 /** Every name below a folder, with the contents of links and files. */
 function tree(folder: string): Record<string, string> {
-  return Object.fromEntries(readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => !entry.isDirectory()).map((entry) => {
-    const path = join(entry.parentPath, entry.name);
-    return [path.slice(folder.length + 1), entry.isSymbolicLink() ? `→ ${readlinkSync(path)}` : readFileSync(path, 'utf8')];
-  }));
+  return Object.fromEntries(
+    readdirSync(folder, { recursive: true, withFileTypes: true })
+      .filter((entry) => !entry.isDirectory())
+      .map((entry) => {
+        const path = join(entry.parentPath, entry.name);
+        return [path.slice(folder.length + 1), entry.isSymbolicLink() ? `→ ${readlinkSync(path)}` : readFileSync(path, 'utf8')];
+      }),
+  );
 }
 
 t.test('publishBlob() leaves what Python would have left', async (t) => {

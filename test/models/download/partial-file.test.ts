@@ -15,7 +15,13 @@ const makeFile = (size = 20 * chunkBytes + 1234): FakeFile => ({ path: 'm-Q8_0.g
  * Pulls, and is killed as soon as the hub has sent this many bytes. Resolves to the position in the
  * file that they reached.
  */
-async function pullKilledAt(hub: FakeHub, folder: string, bytes: number, args: readonly string[], more: Record<string, string> = {}): Promise<number> {
+async function pullKilledAt(
+  hub: FakeHub,
+  folder: string,
+  bytes: number,
+  args: readonly string[],
+  more: Record<string, string> = {},
+): Promise<number> {
   const target = hub.bytesSent + bytes;
   let reached = 0;
   const running = startPull(hub, folder, args, more);

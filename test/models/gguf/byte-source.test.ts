@@ -30,6 +30,17 @@ t.test('fileSource() refuses a path that is not a file, and does not wait for a 
   }
 });
 
+t.test('a lack of open files is no fault of the file, and passes', { skip: process.platform === 'win32' }, async (t) => {
+  const path = join(t.testdir({ a: 'hello' }), 'a');
+  const program = `
+    const { openSync } = await import('node:fs');
+    const { fileSource } = await import(${JSON.stringify(import.meta.resolve('#recua/models/gguf/byte-source.js'))});
+    try { for (;;) openSync(${JSON.stringify(path)}); } catch {}
+    await fileSource(${JSON.stringify(path)}).catch(({ code, status }) => console.log(code, status));`;
+  const printed = execFileSync('sh', ['-c', 'ulimit -n 100; exec "$0" --input-type=module -e "$1"', process.execPath, program], { encoding: 'utf8' });
+  t.equal(printed, 'too_many_open_files 503\n');
+});
+
 t.test('readGguf() reads any source, even one that gives a few bytes at a time, and leaves it open', async (t) => {
   const bytes = model('remote');
   const path = join(t.testdir(), 'a.gguf');

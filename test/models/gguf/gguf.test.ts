@@ -78,6 +78,7 @@ const broken: [string, Spec | Buffer | string, RegExp][] = [
   ['an array of an unknown type', { metadata: [['a', types.array, [], 99]] }, /unknown type 99/],
   ['strings in an array past the end', { metadata: [Buffer.concat([meta(['a', types.array, ['x'], types.string]).subarray(0, -9), u64(2n ** 63n), Buffer.alloc(9)])] }, /cut off/],
   ['an alignment of 0', { metadata: [['general.alignment', types.u32, 0]] }, /alignment/],
+  ['an alignment of 1, and data at an odd place', { ...withTensors({ ...norm, offset: 0 }), metadata: [['general.alignment', types.u32, 1]] }, /not a multiple of 32/],
   ['an alignment of 33', { metadata: [['general.alignment', types.u32, 33]] }, /alignment/],
   ['an alignment of 2 GiB', { metadata: [['general.alignment', types.u32, 2 ** 31]] }, /alignment/],
   ['an alignment in words', { metadata: [['general.alignment', types.string, 'x']] }, /alignment/],
@@ -87,6 +88,7 @@ const broken: [string, Spec | Buffer | string, RegExp][] = [
   ['a shape whose product overflows 64 bits', withTensors({ ...norm, offset: 0, shape: [2n ** 33n, 2n ** 33n] }), /impossible shape/],
   ['a negative dimension', withTensors({ ...norm, offset: 0, shape: [-32] }), /impossible shape/],
   ['an unknown tensor type', withTensors({ ...norm, offset: 0, type: 4 }), /type 4/],
+  ['a matrix of a type without kernels', withTensors({ ...embedding, shape: [32, 3], type: 25 }), /tensor "token_embd.weight" is a matrix of I16, with which llama.cpp cannot compute/],
   ['rows that are no whole blocks', withTensors({ ...embedding, shape: [33, 3] }), /blocks of 32/],
   ['a tensor larger than the file', withTensors({ ...norm, offset: 0, shape: [1 << 20] }), /is cut off or damaged: it has .* Download it again/],
   ['a tensor at an odd place', withTensors({ ...norm, offset: 33 }), /multiple of 32/],
@@ -232,9 +234,12 @@ t.test('a count larger than any file is reported as a number', async (t) => {
   const path = join(t.testdir(), 'a.gguf');
   const huge = 2n ** 64n - 1n;
   const counts = [
-    gguf({ ...sound, tensorCount: huge }), gguf({ ...sound, keyCount: huge }), gguf({ metadata: [Buffer.concat([u64(huge), Buffer.alloc(64)])] }),
+    gguf({ ...sound, tensorCount: huge }),
+    gguf({ ...sound, keyCount: huge }),
+    gguf({ metadata: [Buffer.concat([u64(huge), Buffer.alloc(64)])] }),
     gguf({ metadata: [Buffer.concat([text('k'), Buffer.from([8, 0, 0, 0]), u64(huge), Buffer.alloc(64)])] }),
-    gguf({ tensors: [{ name: 't', shape: [huge], type: 0, offset: 0 }], dataBytes: 64 }), gguf({ tensors: [{ name: 't', shape: [1], type: 0, offset: huge }], dataBytes: 64 }),
+    gguf({ tensors: [{ name: 't', shape: [huge], type: 0, offset: 0 }], dataBytes: 64 }),
+    gguf({ tensors: [{ name: 't', shape: [1], type: 0, offset: huge }], dataBytes: 64 }),
   ];
   for (const [index, bytes] of counts.entries()) {
     writeFileSync(path, bytes);

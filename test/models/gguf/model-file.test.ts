@@ -129,7 +129,11 @@ t.test('numbers that contradict each other are refused', async (t) => {
 function part(index: number, total: number, tensors = 2): Buffer {
   const split: Meta[] = [['split.no', types.u16, index], ['split.count', types.u16, total], ['split.tensors.count', types.i32, tensors]];
   const own = sound.tensors![index]! as { offset: number };
-  const spec: Spec = { metadata: [...(index === 0 ? sound.metadata! : []), ...split], tensors: [{ ...own, offset: 0 } as never], dataBytes: 128 };
+  const spec: Spec = {
+    metadata: [...(index === 0 ? sound.metadata! : []), ...split],
+    tensors: [{ ...own, offset: 0 } as never],
+    dataBytes: 128,
+  };
   return gguf(spec);
 }
 

@@ -10,6 +10,8 @@ t.test('nearest() finds the word that was misspelled', (t) => {
   t.equal(nearest('versoin', known), 'version');
   t.equal(nearest('stat', ['start', 'status', 'stop']), 'status', 'an unfinished word');
   t.equal(nearest('context', ['batchSize', 'contextSize']), 'contextSize', 'whole words are missing');
+  t.equal(nearest('fsh', ['bash', 'zsh', 'fish']), 'fish', 'the first letter is right');
+  t.equal(nearest('--system-prompt', ['--system', '--seed', '--prompt']), '--system', 'a word too many');
   t.equal(nearest('context', ['contextual']), undefined);
   t.end();
 });

@@ -64,9 +64,11 @@ t.test('no name leaves the store', async (t) => {
     }
   }
   for (let i = 0; i < 300; i++) {
-    await publishBlob(hub, { repo: random(), revision: random(), commit: commitA, file: random(), etag: random() }).catch((error: unknown) => {
-      if (!(error instanceof RecuaError)) throw error;
-    });
+    await publishBlob(hub, { repo: random(), revision: random(), commit: commitA, file: random(), etag: random() }).catch(
+      (error: unknown) => {
+        if (!(error instanceof RecuaError)) throw error;
+      },
+    );
   }
   t.ok(taken > 1000, `${taken} were sound`);
   t.strictSame(readdirSync(folder), ['hub']);

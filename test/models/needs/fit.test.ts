@@ -9,7 +9,11 @@ import { builtinPath } from '#recua/models/store.js';
 import { makeConfig } from '#recua/settings/config.js';
 
 const mebibyte = 2 ** 20;
-const machine = (available: number, total = 2 * available) => ({ totalBytes: total * mebibyte, availableBytes: available * mebibyte, countsCache: true });
+const machine = (available: number, total = 2 * available) => ({
+  totalBytes: total * mebibyte,
+  availableBytes: available * mebibyte,
+  countsCache: true,
+});
 const file = await readModelFile(builtinPath);
 
 t.test('a context that does not fit', (t) => {
