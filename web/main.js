@@ -1,8 +1,8 @@
 // The page's frame. The address says which view it shows.
-import { html, render, useEffect, useState } from './app/html.js';
+import { html, render, useEffect, useLayoutEffect, useState } from './app/html.js';
 import { Dialogs } from './app/dialog.js';
 import { Icon, IconButton } from './app/icons.js';
-import { closes } from './app/keys.js';
+import { useEscape } from './app/keys.js';
 import { NoticeLine } from './app/notice.js';
 import { inBrowser } from './app/stored.js';
 import { ChatView } from './chat/chat-view.js';
@@ -38,7 +38,7 @@ function App() {
   const [menuOpen, setMenuOpen] = useState(false);
   const [theme, setTheme] = useState(inBrowser.get('theme') ?? 'auto');
   useEffect(() => applyTheme(theme), [theme]);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const moved = () => {
       setPlace(placeOf(location.hash));
       setMenuOpen(false);
@@ -57,10 +57,10 @@ function App() {
     go('#/');
     setMenuOpen(false);
   };
-  useEffect(() => {
+  useEscape(menuOpen, () => setMenuOpen(false));
+  useLayoutEffect(() => {
     /** @param {KeyboardEvent} event */
     const onKey = (event) => {
-      if (document.querySelector('.menu-open') && closes(event)) setMenuOpen(false);
       if (!(event.ctrlKey || event.metaKey) || !event.shiftKey || event.key.toLowerCase() !== 'o') return;
       event.preventDefault();
       startNew();

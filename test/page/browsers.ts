@@ -19,7 +19,8 @@ function find(...names: string[]): string | undefined {
 }
 
 const paths = {
-  chromium: process.env['RECUA_CHROMIUM'] ?? find('chromium', 'chromium-browser', 'google-chrome'),
+  // The headless shell opens no windows with an interface of their own, and is faster for that.
+  chromium: process.env['RECUA_CHROMIUM'] ?? find('chromium-headless-shell', 'chromium', 'chromium-browser', 'google-chrome'),
   firefox: process.env['RECUA_FIREFOX'] ?? find('firefox-esr', 'firefox'),
 };
 

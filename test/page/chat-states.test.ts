@@ -3,8 +3,9 @@
 import t from 'tap';
 import { RecuaError } from '#recua/errors.js';
 import { startApp, until } from '../server/app-under-test.js';
-import { echo, hang } from '../server/fake-engine.js';
+import { echo, hang, type FakeEngine } from '../server/fake-engine.js';
 import { FakePool } from '../server/fake-pool.js';
+import { deferred } from '../deferred.js';
 import { closeBrowsers, comesTrue, lastAnswer, missing, openPage, say } from './browsers.js';
 
 t.teardown(closeBrowsers);
@@ -29,6 +30,43 @@ t.test('a reload before the first new token of a continuation continues it', { s
   };
   await page.reload();
   await page.locator('article.answer .prose').getByText('The first half and the second.').waitFor();
+  t.strictSame(complaints, []);
+});
+
+t.test('an answer that reloads cut has no more than the max tokens of the settings', { skip: missing('chromium') }, async (t) => {
+  const { url, engine } = await startApp(t);
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  const words = (...said: string[]) => {
+    engine.script = async function* (request, signal) {
+      for (const [at, content] of said.entries()) {
+        const usage = { promptTokens: 1, cachedTokens: 0, completionTokens: at + 1 };
+        yield { content, soFar: { usage, timings: { queueMs: 0, promptMs: 1, generateMs: 1 } } };
+      }
+      yield* hang(request, signal);
+    };
+  };
+  const prose = page.locator('article.answer .prose');
+  const limits = () => engine.requests.map(({ maxTokens }) => maxTokens);
+  words('one', ' two', ' three');
+  await page.getByRole('button', { name: 'Chat settings' }).click();
+  await page.getByLabel('Max tokens').fill('10');
+  await say(page, 'Count');
+  await prose.getByText('one two three').waitFor();
+  words(' four', ' five');
+  await page.reload();
+  await prose.getByText('four five').waitFor();
+  words(' six');
+  await page.reload();
+  await prose.getByText('six').waitFor();
+  t.strictSame(limits(), [10, 7, 5]);
+  await page.getByRole('button', { name: 'Stop', exact: true }).click();
+  await page.locator('.numbers').getByText('stopped').waitFor();
+  words(' seven');
+  await page.getByRole('button', { name: 'Continue this answer' }).click();
+  await prose.getByText('seven').waitFor();
+  await page.reload();
+  await until(() => engine.requests.length === 5);
+  t.strictSame(limits().slice(3), [10, 9], 'who asks for more gets as much again');
   t.strictSame(complaints, []);
 });
 
@@ -113,22 +151,74 @@ t.test('a message that is too long comes back with its files, and the chat goes 
   await page.locator('article.user').last().getByText('short.txt').waitFor();
 });
 
+t.test('each of two answers side by side can be continued', { skip: missing('chromium') }, async (t) => {
+  const { url, engine } = await startApp(t);
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  await page.getByRole('button', { name: 'Two models side by side' }).click();
+  engine.script = async function* () {
+    yield { content: 'So far' };
+  };
+  await say(page, 'Tell me');
+  const sides = page.locator('.pair-side');
+  for (const at of [0, 1]) {
+    await sides.nth(at).locator('.numbers').waitFor();
+    engine.script = async function* () {
+      yield { content: `, and on ${at}.` };
+    };
+    await sides.nth(at).getByRole('button', { name: 'Continue this answer' }).click();
+    await sides.nth(at).getByText(`So far, and on ${at}.`).waitFor();
+  }
+  await page.reload();
+  await sides.nth(1).getByText('So far, and on 1.').waitFor();
+  t.strictSame(complaints, []);
+});
+
+t.test('an answer that fills the context stays as it is, and the page says so', { skip: missing('chromium') }, async (t) => {
+  const { url, engine } = await startApp(t);
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  await say(page, 'apples');
+  await lastAnswer(page);
+  engine.script = () => {
+    throw new RecuaError('context_length_exceeded', 'Expected a prompt of fewer than 4096 tokens.', { details: { n_prompt_tokens: 4096, n_ctx: 4096 } });
+  };
+  await page.getByRole('button', { name: 'Continue this answer' }).click();
+  await page.getByText('This answer cannot be continued: the context is full.').waitFor();
+  await lastAnswer(page);
+  t.equal(await page.getByRole('alert').count(), 0);
+  await say(page, 'more');
+  await page.getByText('Not sent: The chat would have 4096 tokens, and the context has room for 4096. Shorten the message, begin a new chat, or start').waitFor();
+  engine.script = () => {
+    const details = { n_prompt_tokens: 5000, n_ctx: 4096, n_ctx_train: 4096, counted: 'in part' };
+    throw new RecuaError('context_length_exceeded', 'Expected a prompt of fewer than 4096 tokens.', { details });
+  };
+  await say(page, 'still more');
+  await page.getByText('Not sent: The chat would have at least 5000 tokens, and the context has room for 4096. Shorten the message or begin a new chat: the model has no larger context.').waitFor();
+  await page.reload();
+  t.match(await lastAnswer(page), 'apples');
+  t.strictSame(complaints, []);
+});
+
+/** The next message is too long; the engine says so when the returned function is called. */
+function refusesLater(engine: FakeEngine): () => void {
+  const { promise: refused, resolve: refuse } = deferred();
+  engine.script = async function* () {
+    await refused;
+    throw new RecuaError('context_length_exceeded', 'The prompt has 9000 tokens.');
+  };
+  return () => refuse();
+}
+
 t.test('a message that is too long comes back into a chat that was left and opened again', { skip: missing('chromium') }, async (t) => {
   const { url, engine } = await startApp(t);
   const { page, complaints } = await openPage(t, 'chromium', url);
   await say(page, 'apples');
   await lastAnswer(page);
   const address = page.url();
-  let refuse = (): void => undefined;
-  const refused = new Promise<void>((resolve) => { refuse = resolve; });
-  engine.script = async function* () {
-    await refused;
-    throw new RecuaError('context_length_exceeded', 'The prompt has 9000 tokens.');
-  };
+  const refuse = refusesLater(engine);
   await say(page, 'too long');
   await page.locator('article.user').getByText('too long').waitFor();
   await page.getByRole('button', { name: 'New chat' }).first().click();
-  await page.getByRole('heading', { name: 'Start a conversation' }).waitFor();
+  await page.getByRole('heading', { name: 'Start a chat' }).waitFor();
   await page.goto(address);
   await page.locator('article.user').getByText('too long').waitFor();
   refuse();
@@ -139,6 +229,24 @@ t.test('a message that is too long comes back into a chat that was left and open
   await page.locator('article.answer').nth(1).locator('.numbers').waitFor();
   await page.reload();
   await page.locator('article.user').getByText('pears').waitFor();
+  t.strictSame(complaints, []);
+});
+
+t.test('a message that is too long comes back after a reload, too', { skip: missing('chromium') }, async (t) => {
+  const { url, engine } = await startApp(t);
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  await say(page, 'apples');
+  await lastAnswer(page);
+  const refuse = refusesLater(engine);
+  await say(page, 'too long');
+  await page.locator('article.user').getByText('too long').waitFor();
+  await page.reload();
+  await page.locator('article.user').getByText('too long').waitFor();
+  await until(() => engine.running.size > 0);
+  refuse();
+  await page.getByText('Not sent: The prompt has 9000 tokens.').waitFor();
+  await page.locator('article.user').getByText('too long').waitFor({ state: 'detached' });
+  t.equal(await page.getByRole('textbox', { name: 'Message' }).inputValue(), 'too long');
   t.strictSame(complaints, []);
 });
 
@@ -156,7 +264,7 @@ t.test('a message that was taken back hides nothing of a chat that is exported a
   const file = await (await exporting).path();
   const { page: other } = await openPage(t, 'chromium', url);
   await other.getByLabel('File to import').setInputFiles(file);
-  await other.getByRole('navigation', { name: 'Conversations' }).getByText('apples').click();
+  await other.getByRole('navigation', { name: 'Chats' }).getByText('apples').click();
   await other.locator('article.answer').getByText('apples').waitFor();
   t.strictSame(complaints, []);
 });
@@ -168,8 +276,8 @@ t.test('the chats are listed again once after an import, not after each of its c
   const chats = Array.from({ length: 40 }, (_, at) => ({ conversation: { title: `Chat ${at}` }, messages: [{ id: 'm', parent: '', role: 'user', content: 'Hello' }] }));
   const file = { name: 'chats.json', mimeType: 'application/json', buffer: Buffer.from(JSON.stringify({ format: 'recua-chats', version: 1, chats })) };
   await page.getByLabel('File to import').setInputFiles(file);
-  await page.getByText('40 conversations imported').waitFor();
-  await page.getByRole('navigation', { name: 'Conversations' }).getByText('Chat 39').waitFor();
+  await page.getByText('40 chats imported').waitFor();
+  await page.getByRole('navigation', { name: 'Chats' }).getByText('Chat 39').waitFor();
   t.ok(Number(await page.evaluate('window.listed')) < 5);
 });
 

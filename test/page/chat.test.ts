@@ -1,9 +1,10 @@
 // The chat in real browsers, with the built-in model behind it.
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { RecuaError } from '#recua/errors.js';
 import { startApp, until } from '../server/app-under-test.js';
-import { hang } from '../server/fake-engine.js';
+import { hang, type FakeEngine } from '../server/fake-engine.js';
 import { startReal } from '../server/real-app.js';
+import { deferred } from '../deferred.js';
 import { act, closeBrowsers, comesTrue, lastAnswer, missing, openPage, say, turnTo, type BrowserName } from './browsers.js';
 import type { Page } from 'playwright-core';
 
@@ -125,7 +126,7 @@ t.test('a new chat keeps the message and the files that were not sent', { skip: 
   await page.locator('article.user').first().waitFor({ state: 'detached' });
   t.equal(await box.inputValue(), '');
   await box.fill('For later');
-  await page.getByRole('navigation', { name: 'Conversations' }).getByRole('link').first().click();
+  await page.getByRole('navigation', { name: 'Chats' }).getByRole('link').first().click();
   await page.locator('article.user').first().waitFor();
   t.equal(await box.inputValue(), '');
   await page.getByRole('button', { name: 'New chat' }).first().click();
@@ -171,6 +172,7 @@ t.test('what is typed into a setting stays while the panel is drawn again', { sk
   tell();
   await settings.locator('[placeholder="40"]').waitFor();
   t.equal(await field.inputValue(), '0.05', 'the defaults of the server arrived meanwhile');
+  await page.getByRole('textbox', { name: 'Message' }).focus();
   await page.keyboard.press('Escape');
   await settings.waitFor({ state: 'detached' });
   const sent = page.waitForRequest((request) => request.url().endsWith('/v1/chat/completions'));
@@ -266,8 +268,13 @@ t.test('the message box', { skip: missing('chromium') }, async (t) => {
     await page.getByLabel('Files to attach').setInputFiles([
       { name: 'llamas.csv', mimeType: 'text/csv', buffer: Buffer.from('name,load\nYana,30\n') },
       { name: 'picture.bin', mimeType: 'application/octet-stream', buffer: Buffer.from([0xff, 0xfe, 0x00]) },
+      { name: 'other.bin', mimeType: 'application/octet-stream', buffer: Buffer.from([0xff, 0xfe, 0x00]) },
     ]);
-    await page.getByRole('status').getByText('picture.bin is not text').waitFor();
+    const refused = page.getByRole('status').getByText(/picture\.bin is not text.* other\.bin is not text/);
+    await refused.waitFor();
+    await page.getByRole('button', { name: 'Close this notice' }).click();
+    await page.evaluate('new Promise(requestAnimationFrame)');
+    t.equal(await refused.count(), 0);
     await box.focus();
     await page.evaluate(`(() => { const data = new DataTransfer(); data.setData('text/plain', 'x'.repeat(5000)); document.activeElement.dispatchEvent(new ClipboardEvent('paste', { clipboardData: data, bubbles: true, cancelable: true })); })()`);
     await page.getByText('pasted-1.txt').waitFor();
@@ -282,7 +289,7 @@ t.test('the message box', { skip: missing('chromium') }, async (t) => {
 t.test('conversations are searched, renamed, pinned, exported, deleted and imported again', { skip: missing('chromium') }, async (t) => {
   const { url } = await startReal(t);
   const { page } = await openPage(t, 'chromium', url);
-  const entries = page.getByRole('navigation', { name: 'Conversations' }).getByRole('listitem');
+  const entries = page.getByRole('navigation', { name: 'Chats' }).getByRole('listitem');
   await say(page, 'Tell me of apples');
   await lastAnswer(page);
   await page.getByRole('button', { name: 'New chat' }).first().click();
@@ -292,20 +299,25 @@ t.test('conversations are searched, renamed, pinned, exported, deleted and impor
   await lastAnswer(page);
   t.equal(await entries.count(), 2);
 
-  await page.getByRole('searchbox', { name: 'Search conversations' }).fill('lima');
+  await page.getByRole('searchbox', { name: 'Search chats' }).fill('lima');
   await entries.nth(1).waitFor({ state: 'detached' });
   t.match(await entries.first().textContent(), /pears/, 'attached files are searched');
-  await page.getByRole('searchbox', { name: 'Search conversations' }).fill('APPLES');
+  await page.getByRole('searchbox', { name: 'Search chats' }).fill('APPLES');
   await entries.getByText('Tell me of apples').waitFor();
   await entries.nth(1).waitFor({ state: 'detached' });
   const apples = entries.first();
   await apples.hover();
   await apples.getByRole('button', { name: /^Actions for/ }).click();
   await apples.getByRole('button', { name: 'Rename' }).click();
+  await page.keyboard.press('Escape');
+  await page.locator('dialog').waitFor({ state: 'detached' });
+  t.match(await page.evaluate(() => document.activeElement?.getAttribute('aria-label')), /^Actions for /, 'the focus comes back');
+  await page.keyboard.press('Enter');
+  await apples.getByRole('button', { name: 'Rename' }).click();
   await page.getByRole('dialog').getByRole('textbox').fill('Fruit');
   await page.keyboard.press('Enter');
   await entries.getByText('Fruit').waitFor();
-  await page.getByRole('searchbox', { name: 'Search conversations' }).fill('');
+  await page.getByRole('searchbox', { name: 'Search chats' }).fill('');
 
   const fruit = entries.filter({ hasText: 'Fruit' });
   await fruit.hover();
@@ -325,7 +337,7 @@ t.test('conversations are searched, renamed, pinned, exported, deleted and impor
 
   const importing = page.getByLabel('File to import');
   await importing.setInputFiles(file);
-  await page.getByText('1 conversation imported', { exact: true }).waitFor();
+  await page.getByText('1 chat imported', { exact: true }).waitFor();
   await entries.getByText('Fruit').click();
   await page.locator('article.user .said').getByText('apples').waitFor();
   t.equal(await page.locator('article.user .said').innerText(), 'Tell me of apples');
@@ -334,10 +346,12 @@ t.test('conversations are searched, renamed, pinned, exported, deleted and impor
   await page.getByRole('button', { name: 'Export all' }).click();
   const all = await (await exporting).path();
   await importing.setInputFiles(all);
-  await page.getByText('0 conversations imported, 2 skipped: already in this browser').waitFor();
-  t.equal(await entries.count(), 2);
+  await page.getByText('0 chats imported, 2 skipped: already in this browser').waitFor();
+  await importing.setInputFiles(file);
+  await page.getByText('0 chats imported, 1 skipped: already in this browser').waitFor();
+  t.equal(await entries.count(), 2, 'an imported chat has other ids than its file');
   await importing.setInputFiles({ name: 'notes.txt', mimeType: 'text/plain', buffer: Buffer.from('Hi') });
-  await page.getByText('notes.txt contains no conversations of this page. Import takes').waitFor();
+  await page.getByText('notes.txt contains no chats of this page. Import takes').waitFor();
   await page.reload();
   await page.locator('article.user .said').getByText('apples').waitFor();
   t.equal(await page.locator('article.user .said').innerText(), 'Tell me of apples');
@@ -355,7 +369,7 @@ t.test('a file goes into the chat it was added to, even after the user left that
   await comesTrue(page, 'window.letRead !== undefined');
   t.ok(await page.getByRole('button', { name: 'Send', exact: true }).isDisabled());
   await page.getByRole('button', { name: 'New chat' }).first().click();
-  await page.getByRole('heading', { name: 'Start a conversation' }).waitFor();
+  await page.getByRole('heading', { name: 'Start a chat' }).waitFor();
   await say(page, 'second chat');
   await lastAnswer(page);
   await page.evaluate('window.letRead()');
@@ -380,6 +394,16 @@ t.test('the first file of the page names all modules that it starts with', { ski
   t.equal(asked.filter((address) => address.endsWith('.css')).length, 1, 'and nothing is painted before its one style sheet is there');
 });
 
+/** The next answer writes its first half, and no more. */
+function stopHalfWay(t: Test, engine: FakeEngine): void {
+  const stopped = new AbortController();
+  t.teardown(() => stopped.abort());
+  engine.script = async function* () {
+    yield { content: 'The first half' };
+    await new Promise<void>((resolve) => stopped.signal.addEventListener('abort', () => resolve()));
+  };
+}
+
 /** Another tab with the chat, opened while this one writes an answer. */
 async function openDuringAnswer(page: Page): Promise<Page> {
   await say(page, 'tell me');
@@ -395,13 +419,7 @@ async function openDuringAnswer(page: Page): Promise<Page> {
 t.test('an answer that a reload cut off continues, in one tab only', { skip: missing('chromium') }, async (t) => {
   const { url, engine } = await startApp(t);
   const { page, complaints } = await openPage(t, 'chromium', url);
-  const stopped = new AbortController();
-  t.teardown(() => stopped.abort());
-  const until = new Promise<void>((resolve) => stopped.signal.addEventListener('abort', () => resolve()));
-  engine.script = async function* () {
-    yield { content: 'The first half' };
-    await until;
-  };
+  stopHalfWay(t, engine);
   const other = await openDuringAnswer(page);
   await other.waitForTimeout(500);
   t.equal(engine.requests.length, 1, 'another tab leaves it to the one that writes it');
@@ -416,11 +434,38 @@ t.test('an answer that a reload cut off continues, in one tab only', { skip: mis
   t.strictSame(complaints, []);
 });
 
+t.test('a reload loses nothing of an answer that has just begun', { skip: missing('chromium') }, async (t) => {
+  const { url, engine } = await startApp(t);
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  stopHalfWay(t, engine);
+  await say(page, 'tell me');
+  await page.locator('article.answer .prose').getByText('The first half').waitFor();
+  engine.script = async function* () {
+    yield { content: ' and the second.' };
+  };
+  // Loaded again before it has read its chats: its database does not open the first time.
+  await page.addInitScript(() => {
+    if (sessionStorage.getItem('stalls') === null) return;
+    sessionStorage.removeItem('stalls');
+    IDBFactory.prototype.open = () => new EventTarget() as IDBOpenDBRequest;
+  });
+  await page.evaluate(() => sessionStorage.setItem('stalls', 'once'));
+  await page.reload();
+  t.equal(await page.evaluate(() => sessionStorage.getItem('stalls')), null);
+  await page.waitForFunction(() => document.querySelector('main, nav, header') !== null);
+  await page.reload();
+  await page.locator('article.answer .prose').getByText('The first half and the second.').waitFor();
+  t.match(JSON.parse(engine.requests.at(-1)!.messages), [{ role: 'user', content: 'tell me' }, { role: 'assistant', content: 'The first half' }]);
+  await page.reload();
+  await page.locator('article.answer .prose').getByText('The first half and the second.').waitFor();
+  t.equal(engine.requests.length, 2);
+  t.strictSame(complaints, []);
+});
+
 t.test('an answer that one tab writes is whole in another, which leaves it alone meanwhile', { skip: missing('chromium') }, async (t) => {
   const { url, engine } = await startApp(t);
   const { page, complaints } = await openPage(t, 'chromium', url);
-  let finish = (): void => undefined;
-  const finished = new Promise<void>((resolve) => { finish = resolve; });
+  const { promise: finished, resolve: finish } = deferred();
   engine.script = async function* () {
     yield { content: 'The first half' };
     await finished;
@@ -443,6 +488,26 @@ t.test('an answer that one tab writes is whole in another, which leaves it alone
   await other.locator('article.answer').nth(2).locator('.numbers').waitFor();
   t.strictSame(JSON.parse(engine.requests.at(-1)!.messages).map(({ content }: { content: string }) => content),
     ['tell me', 'The first half and the second.', 'go on', 'More.', 'and again']);
+  t.strictSame(complaints, []);
+});
+
+t.test('a second tab gets the whole answer although the one that writes it is loaded again', { skip: missing('chromium') }, async (t) => {
+  const { url, engine } = await startApp(t);
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  stopHalfWay(t, engine);
+  const other = await openDuringAnswer(page);
+  await say(other, 'not yet');
+  await other.getByText('Another tab is writing this answer.').waitFor();
+  t.equal(await other.getByRole('textbox', { name: 'Message' }).inputValue(), 'not yet', 'what was written stays');
+  t.equal(engine.requests.length, 1);
+  engine.script = async function* () {
+    yield { content: ' and' };
+    await new Promise((resolve) => setTimeout(resolve, 3_000));
+    yield { content: ' the second.' };
+  };
+  await page.reload();
+  for (const tab of [page, other]) await tab.locator('article.answer .prose').getByText('The first half and the second.').waitFor();
+  t.equal(engine.requests.length, 2);
   t.strictSame(complaints, []);
 });
 

@@ -5,6 +5,7 @@ import type { Page } from 'playwright-core';
 import { RecuaError } from '#recua/errors.js';
 import { startApp, until } from '../server/app-under-test.js';
 import { hang } from '../server/fake-engine.js';
+import { deferred } from '../deferred.js';
 import { closeBrowsers, comesTrue, lastAnswer, missing, openPage, say, turnTo } from './browsers.js';
 
 t.teardown(closeBrowsers);
@@ -87,12 +88,12 @@ t.test('each chat keeps its draft over a reload', { skip: missing('chromium') },
   await lastAnswer(page);
   await box(page).fill('more about apples');
   await page.getByRole('button', { name: 'New chat' }).first().click();
-  await page.getByRole('heading', { name: 'Start a conversation' }).waitFor();
+  await page.getByRole('heading', { name: 'Start a chat' }).waitFor();
   await box(page).fill('pears');
   await page.reload();
-  await page.getByRole('heading', { name: 'Start a conversation' }).waitFor();
+  await page.getByRole('heading', { name: 'Start a chat' }).waitFor();
   t.equal(await box(page).inputValue(), 'pears');
-  await page.getByRole('navigation', { name: 'Conversations' }).getByRole('link', { name: 'apples' }).click();
+  await page.getByRole('navigation', { name: 'Chats' }).getByRole('link', { name: 'apples' }).click();
   await lastAnswer(page);
   t.equal(await box(page).inputValue(), 'more about apples');
   await t.test('and another tab has its own', async (t) => {
@@ -128,22 +129,21 @@ t.test('a copy of a hidden tab writes a chat of its own', { skip: missing('chrom
   const copy = await page.context().newPage();
   await copy.addInitScript((drafts) => sessionStorage.setItem('drafts', drafts), kept);
   await copy.goto(url);
-  await copy.getByRole('heading', { name: 'Start a conversation' }).waitFor();
+  await copy.getByRole('heading', { name: 'Start a chat' }).waitFor();
   t.equal(await box(copy).inputValue(), 'half a thought');
   for (const [tab, text] of [[page, 'apples'], [copy, 'pears']] as const) {
     await say(tab, text);
     await lastAnswer(tab);
   }
   await turnTo(copy);
-  const list = copy.getByRole('navigation', { name: 'Conversations' });
+  const list = copy.getByRole('navigation', { name: 'Chats' });
   await list.getByRole('link', { name: 'apples' }).waitFor();
   await list.getByRole('link', { name: 'pears' }).waitFor();
 });
 
 t.test('a hidden tab keeps a message that comes back', { skip: missing('chromium') }, async (t) => {
   const { url, engine } = await startApp(t);
-  let refuse = (): void => undefined;
-  const refused = new Promise<void>((resolve) => { refuse = resolve; });
+  const { promise: refused, resolve: refuse } = deferred();
   engine.script = async function* () {
     await refused;
     throw new RecuaError('context_length_exceeded', 'Too long.');
@@ -217,6 +217,23 @@ t.test('an editor stays open with its text, in another view and over a reload', 
   t.strictSame(complaints, []);
 });
 
+t.test('an editor and a question have the focus as soon as they are there', { skip: missing('chromium') }, async (t) => {
+  const { url } = await startApp(t);
+  const { page } = await openPage(t, 'chromium', url);
+  await say(page, 'apples');
+  await lastAnswer(page);
+  const isFocusedAfter = (button: string): Promise<boolean> => page.evaluate(async (label) => {
+    document.querySelector<HTMLElement>(`[aria-label="${label}"]`)!.click();
+    // Before the browser paints.
+    for (let turn = 0; turn < 20; turn++) await Promise.resolve();
+    return document.activeElement!.closest('dialog, .editor') !== null;
+  }, button);
+  t.equal(await isFocusedAfter('Edit and resend'), true);
+  await page.getByRole('button', { name: 'Cancel' }).click();
+  await page.getByRole('button', { name: 'Actions for apples' }).click();
+  t.equal(await isFocusedAfter('Rename'), true);
+});
+
 t.test('a tool result that is not submitted stays', { skip: missing('chromium') }, async (t) => {
   const { url, engine } = await startApp(t);
   const { page } = await openPage(t, 'chromium', url);
@@ -263,27 +280,27 @@ t.test('a new chat that is not sent keeps its settings with its draft', { skip: 
   await page.getByRole('button', { name: 'Chat settings' }).click();
   await page.getByRole('textbox', { name: /system/i }).fill('Be terse.');
   await page.reload();
-  await page.getByRole('heading', { name: 'Start a conversation' }).waitFor();
+  await page.getByRole('heading', { name: 'Start a chat' }).waitFor();
   await say(page, 'apples');
   await lastAnswer(page);
   t.match(sent(), [{ role: 'system', content: 'Be terse.' }, { content: 'apples' }]);
 
   await page.getByRole('button', { name: 'New chat' }).first().click();
-  await page.getByRole('heading', { name: 'Start a conversation' }).waitFor();
+  await page.getByRole('heading', { name: 'Start a chat' }).waitFor();
   await page.getByRole('button', { name: 'Chat settings' }).click();
   await page.getByRole('textbox', { name: /system/i }).fill('In French.');
   await box(page).fill('pears');
-  await page.getByRole('navigation', { name: 'Conversations' }).getByRole('link', { name: 'apples' }).click();
+  await page.getByRole('navigation', { name: 'Chats' }).getByRole('link', { name: 'apples' }).click();
   await lastAnswer(page);
   await page.getByRole('button', { name: 'New chat' }).first().click();
-  await page.getByRole('heading', { name: 'Start a conversation' }).waitFor();
+  await page.getByRole('heading', { name: 'Start a chat' }).waitFor();
   t.equal(await box(page).inputValue(), 'pears');
   await box(page).press('Enter');
   await lastAnswer(page);
   t.match(sent(), [{ role: 'system', content: 'In French.' }, { content: 'pears' }]);
 
   await page.getByRole('button', { name: 'New chat' }).first().click();
-  await page.getByRole('heading', { name: 'Start a conversation' }).waitFor();
+  await page.getByRole('heading', { name: 'Start a chat' }).waitFor();
   await say(page, 'plums');
   await lastAnswer(page);
   t.match(sent(), [{ role: 'user', content: 'plums' }], 'the next one begins without');
@@ -301,10 +318,31 @@ t.test('a message that waits for a model sends no draft of another chat', { skip
   await page.reload();
   await page.getByText('Cannot list the models').waitFor();
   await say(page, 'hello');
-  await page.getByRole('navigation', { name: 'Conversations' }).getByRole('link', { name: 'apples' }).click();
+  await page.getByRole('navigation', { name: 'Chats' }).getByRole('link', { name: 'apples' }).click();
   await lastAnswer(page);
   await page.waitForTimeout(300);
   t.equal(engine.requests.length, 1);
   t.equal(await box(page).inputValue(), 'half a thought');
   t.strictSame(complaints, []);
+});
+
+t.test('the browser asks before it leaves a draft that the tab has no room for', { skip: missing('chromium') }, async (t) => {
+  const { url } = await startApp(t);
+  const { page } = await openPage(t, 'chromium', url);
+  const asked: string[] = [];
+  page.on('dialog', (dialog) => {
+    asked.push(dialog.type());
+    void dialog.accept();
+  });
+  await box(page).fill('short');
+  await page.reload();
+  t.equal(await box(page).inputValue(), 'short');
+  await page.evaluate(`{
+    let text = 'x'.repeat(2 ** 23);
+    for (let at = 0; text !== ''; at++) try { sessionStorage.setItem('other ' + at, text); } catch { text = text.slice(0, text.length / 2); }
+  }`);
+  await box(page).fill('long '.repeat(2_000));
+  await box(page).press('End');
+  await page.reload();
+  t.strictSame(asked, ['beforeunload']);
 });

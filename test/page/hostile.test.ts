@@ -6,6 +6,7 @@ import t from 'tap';
 import type { Script } from '../server/fake-engine.js';
 import { hang } from '../server/fake-engine.js';
 import { startApp, until } from '../server/app-under-test.js';
+import { deferred } from '../deferred.js';
 import { closeBrowsers, lastAnswer, missing, openPage, say, type BrowserName } from './browsers.js';
 
 t.teardown(closeBrowsers);
@@ -145,12 +146,13 @@ t.test('an answer that fails says why, and one that hangs is stopped', { skip: m
     const settings = page.getByRole('complementary', { name: 'Chat settings' });
     await settings.getByLabel('System prompt').press('Escape');
     await settings.waitFor({ state: 'detached' });
-    const entry = page.getByRole('navigation', { name: 'Conversations' }).getByRole('listitem').first();
+    const entry = page.getByRole('navigation', { name: 'Chats' }).getByRole('listitem').first();
     await entry.getByRole('button', { name: /^Actions for/ }).press('Enter');
     await entry.getByRole('group').waitFor();
+    await box.focus();
     await page.keyboard.press('Escape');
     await entry.getByRole('group').waitFor({ state: 'detached' });
-    const search = page.getByRole('searchbox', { name: 'Search conversations' });
+    const search = page.getByRole('searchbox', { name: 'Search chats' });
     await search.fill('hang');
     await search.press('Escape');
     t.equal(await search.inputValue(), '');
@@ -226,14 +228,15 @@ t.test('thoughts are folded, and the user types the results of tool calls', { sk
 t.test('Markdown, code with colors and formulas are drawn', { skip: missing('chromium') }, async (t) => {
   const { url, engine } = await startApp(t);
   const { page, complaints } = await openPage(t, 'chromium', url);
-  const text = '# Head\n\n1. one\n\n   ```python\n   def f(): return "x"\n   ```\n\n2. two\n\n| a | b |\n|--:|---|\n| 1 | `c` |\n\n- [x] done\n\nSum $\\frac{1}{2}$ costs $5 or $6.\n\n$$\nE = mc^2\n$$\n\nSee [docs](https://example.org).';
+  const text = '# Head\n\n1. one\n\n   ```python\n   def f(): return "x"\n   ```\n\n2. two\n\n| a | b |\n|--:|---|\n| 1 | `c` |\n\n- [x] done\n\nSum $\\frac{1}{2}$ costs $5 or $6.\n\nAlso $$\\sqrt{2}$$ here.\n\n$$\nE = mc^2\n$$\n\nSee [docs](https://example.org).';
   engine.script = says(...text.match(/[^]{1,4}/g)!);
   await say(page, 'show');
   await lastAnswer(page);
   const answer = page.locator('article.answer');
   await answer.locator('.hl-keyword').first().waitFor();
-  await answer.locator('math').nth(1).waitFor();
-  t.equal(await answer.locator('math').count(), 2, 'prices are no formulas');
+  await answer.locator('math').nth(2).waitFor();
+  t.equal(await answer.locator('math').count(), 3, 'prices are no formulas');
+  t.equal(await answer.locator('p').filter({ hasText: /^Also.*here\.$/ }).locator('math').count(), 1, 'two dollars may stand in a sentence');
   t.equal(await answer.locator('ol').count(), 1, 'a list that grows stays one list');
   t.equal(await answer.locator('ol > li').count(), 2);
   t.equal(await answer.locator('td.align-right').innerText(), '1');
@@ -242,8 +245,7 @@ t.test('Markdown, code with colors and formulas are drawn', { skip: missing('chr
 
 t.test('complete blocks are not redrawn while the answer grows', { skip: missing('chromium') }, async (t) => {
   const { url, engine } = await startApp(t);
-  let release = (): void => undefined;
-  const held = new Promise<void>((resolve) => (release = resolve));
+  const { promise: held, resolve: release } = deferred();
   engine.script = async function* () {
     yield { content: 'First.\n\nSecond.\n\nThi' };
     await held;
@@ -267,10 +269,28 @@ t.test('a file to import that is damaged changes nothing, and the page goes on',
   const message = { id: 'a', parent: '', role: 'user', content: 'Hi' };
   const conversation = { title: 'Imported' };
   const damaged = [
-    null, {}, { conversation }, { conversation: { title: 1 }, messages: [] }, { conversation: { ...conversation, model: {} }, messages: [] },
-    { conversation: { ...conversation, settings: 'x' }, messages: [] }, { conversation: { ...conversation, settings: { system: 1 } }, messages: [] }, { conversation: { ...conversation, chosen: [] }, messages: [] },
-    ...[{ id: '' }, { parent: 1 }, { role: 'system' }, { content: null }, { attached: 'x' }, { attached: [{ name: 'a' }] }, { toolCalls: [{}] }, { toolCalls: {} }, { reasoning: {} }, { error: [] }, { createdMs: '1' }, { createdMs: 1e308 }]
-      .map((field) => ({ conversation, messages: [{ ...message, ...field }] })),
+    null,
+    {},
+    { conversation },
+    { conversation: { title: 1 }, messages: [] },
+    { conversation: { ...conversation, model: {} }, messages: [] },
+    { conversation: { ...conversation, settings: 'x' }, messages: [] },
+    { conversation: { ...conversation, settings: { system: 1 } }, messages: [] },
+    { conversation: { ...conversation, chosen: [] }, messages: [] },
+    ...[
+      { id: '' },
+      { parent: 1 },
+      { role: 'system' },
+      { content: null },
+      { attached: 'x' },
+      { attached: [{ name: 'a' }] },
+      { toolCalls: [{}] },
+      { toolCalls: {} },
+      { reasoning: {} },
+      { error: [] },
+      { createdMs: '1' },
+      { createdMs: 1e308 },
+    ].map((field) => ({ conversation, messages: [{ ...message, ...field }] })),
     { conversation, messages: [message, { ...message, parent: 'a' }] },
   ];
   const take = async (chats: unknown[]) => await page.getByLabel('File to import').setInputFiles({ name: 'chats.json', mimeType: 'application/json', buffer: Buffer.from(JSON.stringify({ format: 'recua-chats', version: 1, chats })) });
@@ -278,7 +298,7 @@ t.test('a file to import that is damaged changes nothing, and the page goes on',
     // Its place in the file tells the notices apart.
     const before = Array.from({ length: at }, () => ({ conversation, messages: [] }));
     await take([...before, chat]);
-    await page.getByText(`chats.json, conversation ${at + 1} is damaged`).waitFor();
+    await page.getByText(`chats.json, chat ${at + 1} is damaged`).waitFor();
   }
   t.equal(await page.getByText('Imported').count(), 0);
 

@@ -10,7 +10,13 @@ t.test('the page asks for the key, and keeps it until the tab is closed', { skip
   t.equal((await fetch(`${url}/ui/requests`)).status, 401, 'what others asked is not open');
   const { page } = await openPage(t, 'chromium', url);
   const field = page.getByRole('textbox', { name: 'API key' });
-  await field.or(page.locator('input[type=password]')).first().fill('guess');
+  await field.or(page.locator('input[type=password]')).first().fill('k'.repeat(17_000));
+  await page.getByRole('button', { name: 'Use key' }).click();
+  await page.getByText('This API key is too long.').first().waitFor();
+  await page.locator('input[type=password]').fill('ключ');
+  await page.getByRole('button', { name: 'Use key' }).click();
+  await page.getByText('letters of English').first().waitFor();
+  await page.locator('input[type=password]').fill('guess');
   await page.getByRole('button', { name: 'Use key' }).click();
   await page.getByText('does not know this API key').first().waitFor();
   await page.locator('input[type=password]').fill('sesame');

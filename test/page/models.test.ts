@@ -7,6 +7,7 @@ import { root, start } from '../cli/recua.js';
 import { readFileSync } from 'node:fs';
 import { FakeEngine } from '../server/fake-engine.js';
 import { startApp } from '../server/app-under-test.js';
+import { deferred } from '../deferred.js';
 import { closeBrowsers, missing, openPage } from './browsers.js';
 
 t.teardown(closeBrowsers);
@@ -21,8 +22,7 @@ t.test('models are searched for, pulled with progress, paused, and deleted after
   const own: string[] = [];
   let pulls = 0;
   let isAway = true;
-  let finish = (): void => undefined;
-  const held = new Promise<void>((resolve) => (finish = resolve));
+  const { promise: held, resolve: finish } = deferred();
   const file = { digest: 'sha256:abcdef0123456789', totalBytes: 4 * 2 ** 20 };
   const shelf: ModelShelf = {
     search: async (words) => {
@@ -38,10 +38,18 @@ t.test('models are searched for, pulled with progress, paused, and deleted after
       if (name !== 'owner/repo:Q4_K_M') throw new RecuaError('model_not_found', `There is no ${name} on the hub.`);
       const gone = new Promise<never>((_, reject) => signal.addEventListener('abort', () => reject(signal.reason as Error)));
       pulls++;
-      return { files: [file], run: async (told) => { told(file, pulls * 2 ** 20); await Promise.race([held, gone]); told(file, file.totalBytes); } };
+      return {
+        files: [file],
+        run: async (told) => {
+          told(file, pulls * 2 ** 20);
+          await Promise.race([held, gone]);
+          told(file, file.totalBytes);
+        },
+      };
     },
     remove: async (name) => void removed.push(name),
     copy: async () => undefined,
+    unfinished: async () => [],
     aliases: async () => [],
     ownNames: async () => own,
     describe: async () => undefined,
@@ -63,6 +71,8 @@ t.test('models are searched for, pulled with progress, paused, and deleted after
   await page.getByText('No repository with GGUF files matches.').waitFor();
   await ask('owner/none');
   await page.getByRole('alert').getByText('There is no repository owner/none.').waitFor();
+  await field.fill('owner/none:Q8_0');
+  await page.getByRole('button', { name: 'Pull', exact: true }).waitFor();
   await ask('owner/none:Q8_0');
   await page.getByRole('alert').getByText('There is no owner/none:Q8_0 on the hub.').waitFor();
   await page.getByRole('button', { name: 'Dismiss' }).click();
@@ -143,7 +153,17 @@ t.test('the real server searches a hub, pulls, names, keeps and unloads models',
   await page.getByRole('searchbox', { name: 'Get a model from the hub' }).fill('toy');
   await page.keyboard.press('Enter');
   await page.getByRole('button', { name: /owner\/toy-GGUF/ }).click();
+  let isSlow = true;
+  hub.onSend = (_piece, offset) => (isSlow && offset > bytes.length / 2 ? new Promise(() => undefined) : undefined);
   await page.getByRole('button', { name: 'Pull owner/toy-GGUF:Q8_0' }).click();
+  await page.getByRole('status').getByText(/ of .*, [1-9]\d? %/).waitFor();
+  const unfinished = page.getByRole('list', { name: 'Unfinished downloads' });
+  t.equal(await unfinished.count(), 0, 'the download is shown once');
+  await page.reload();
+  await unfinished.getByText(/owner\/toy-GGUF\s*[1-9]\d? % downloaded/).waitFor();
+  isSlow = false;
+  await unfinished.getByRole('button', { name: 'Resume owner/toy-GGUF' }).click();
+  await unfinished.waitFor({ state: 'detached' });
   const table = page.getByRole('region', { name: 'Models of this server' });
   const row = table.getByRole('row', { name: /owner\/toy-GGUF/ });
   await row.waitFor();

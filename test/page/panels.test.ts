@@ -20,7 +20,7 @@ t.test('Now shows running models and recent requests', { skip: missing('chromium
   const requests = page.getByRole('region', { name: 'Recent requests' });
   await requests.getByText('POST /v1/chat/completions').waitFor();
   t.match(await requests.getByRole('row').nth(1).innerText(), /200\s+\d+\s+\d+\s+[\d.]+ m?s\s+req_/);
-  t.match(await page.locator('.figures').innerText(), /Model requests\s+[1-9]/);
+  t.match(await page.locator('.figures').innerText(), /Requests so far\s+[1-9]/);
   t.equal(await page.locator('.curve polyline').count(), 5);
   await page.getByRole('img', { name: /^First token: now [1-9]/ }).waitFor();
   await page.getByRole('region', { name: 'Active models' }).getByRole('img', { name: /0 of 2 busy/ }).waitFor();
@@ -77,7 +77,11 @@ t.test('Now has a row for each answer in progress, and its client notices nothin
   t.match(await rows.nth(1).innerText(), /owner\/model\s+generating\s+[\d,]+ of [\d,]+\s+\d+\s+[\d,]+\s+[\d.,]+ tok\/s\s+[\d.]+ m?s\s+req_/);
   const { data } = await (await fetch(`${url}/ui/running`)).json();
   t.equal(data.length, 2);
-  t.ok(data.every((one: { generated: number; promptRead: number; promptTokens: number }) => one.generated > 0 && one.promptRead === one.promptTokens));
+  t.ok(
+    data.every(
+      (one: { generated: number; promptRead: number; promptTokens: number }) => one.generated > 0 && one.promptRead === one.promptTokens,
+    ),
+  );
   const text = new TextDecoder().decode((await answers[0]!.body!.getReader().read()).value);
   t.notMatch(text, /progress|timings/, 'a client is told what it asked for');
   stop.abort();
@@ -165,8 +169,17 @@ t.test('the keyboard reaches everything, on a phone too', { skip: missing('chrom
     await page.keyboard.press('Tab');
   }
   for (const name of ['Menu', 'New chat', 'Chat settings', 'Message', 'Attach PDFs or text files']) t.ok(reached.has(name), name);
-  t.notOk(reached.has('Search conversations'), 'the menu is closed');
-  await page.getByRole('button', { name: 'Menu' }).press('Enter');
+  t.notOk(reached.has('Search chats'), 'the menu is closed');
+  await page.getByRole('button', { name: 'Chat settings' }).press('Enter');
+  const [settings, menu] = [page.getByRole('complementary', { name: 'Chat settings' }), page.getByRole('button', { name: 'Menu' })];
+  await settings.waitFor();
+  await menu.press('Enter');
+  await page.keyboard.press('Escape');
+  t.equal(await menu.getAttribute('aria-expanded'), 'false', 'Escape closes what opened last');
+  t.ok(await settings.isVisible());
+  await page.keyboard.press('Escape');
+  await settings.waitFor({ state: 'detached' });
+  await menu.press('Enter');
   await page.getByRole('link', { name: 'Models' }).press('Enter');
   await page.getByRole('heading', { name: 'Models', level: 1 }).waitFor();
   t.equal(await page.evaluate('document.documentElement.scrollWidth'), 380);

@@ -39,6 +39,9 @@ for (const name of ['chromium', 'firefox'] satisfies BrowserName[]) {
     await t.test('reading a file can be cancelled', async (t) => {
       await page.evaluate('{ const Given = Worker; window.Worker = class extends Given { postMessage() {} }; }');
       await attach(page, 'long.pdf', pdfOf([['one']]));
+      await page.getByRole('textbox', { name: 'Message' }).press('Enter');
+      await page.getByRole('status').getByText('Not sent yet: long.pdf is still being read.').waitFor();
+      await page.getByRole('button', { name: 'Close this notice' }).click();
       await page.getByLabel('Cancel reading long.pdf').click();
       await listed(page, 'long.pdf').waitFor({ state: 'detached' });
       t.equal(await page.getByText(/long\.pdf/).count(), 0, 'without a word');

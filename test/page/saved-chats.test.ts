@@ -1,7 +1,7 @@
 // The chats of `recua chat` in the page: a chat begun on a terminal continues in a browser and
 // back, and neither side overwrites the other's turns.
 import t, { type Test } from 'tap';
-import { readFileSync, readdirSync, rmSync } from 'node:fs';
+import { readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { RecuaError } from '#recua/errors.js';
 import { savedChats } from '#recua/cli/serve/saved-chats.js';
@@ -9,6 +9,7 @@ import { makeHome } from '../cli/home.js';
 import { Pty } from '../cli/pty.js';
 import { FakeEngine } from '../server/fake-engine.js';
 import { startApp, until } from '../server/app-under-test.js';
+import { deferred } from '../deferred.js';
 import { act, closeBrowsers, comesTrue, lastAnswer, missing, openPage, say, turnTo, type BrowserName } from './browsers.js';
 import type { Locator, Page } from 'playwright-core';
 
@@ -31,7 +32,7 @@ function terminal(t: Test, env: Record<string, string>, ...args: string[]): Pty 
   return pty;
 }
 
-const listed = (page: Page): Locator => page.getByRole('navigation', { name: 'Conversations' }).locator('section', { hasText: 'On the server (recua chat)' }).getByRole('listitem');
+const listed = (page: Page): Locator => page.getByRole('navigation', { name: 'Chats' }).locator('section', { hasText: 'On the server (recua chat)' }).getByRole('listitem');
 
 for (const browser of ['chromium', 'firefox'] satisfies BrowserName[]) {
   t.test(`a chat moves from the terminal to ${browser} and back`, { skip: missing(browser) }, async (t) => {
@@ -95,10 +96,10 @@ t.test('a chat of the browser moves to the server and back, with its branches', 
   await page.getByRole('button', { name: 'Regenerate' }).click();
   await page.locator('article.answer .branches').getByText('2/2').waitFor();
   await lastAnswer(page);
-  const entry = page.getByRole('navigation', { name: 'Conversations' }).getByRole('listitem').first();
+  const entry = page.getByRole('navigation', { name: 'Chats' }).getByRole('listitem').first();
   await act(entry, 'Move to the terminal\'s chats');
   await listed(page).getByText('what-is-a-quipu').waitFor();
-  t.match(file(), { model: 'owner/model', messages: [{ content: 'What is a quipu?' }, { content: "The page's answer 2." }] });
+  t.match(file(), { model: 'owner/model', messages: [{ content: 'What is a quipu?' }, { content: "The page's answer 2.", usage: {}, timings: { prompt_ms: Number, generate_ms: Number } }] });
 
   await page.getByRole('button', { name: 'Previous version' }).click();
   await until(() => file().messages[1]!.content === "The page's answer 1.");
@@ -109,8 +110,7 @@ t.test('a chat of the browser moves to the server and back, with its branches', 
   t.strictSame(readdirSync(folder), ['knots.json']);
 
   // A message whose chat is left while it is sent.
-  let arrive = (): void => undefined;
-  const arrived = new Promise<void>((resolve) => { arrive = resolve; });
+  const { promise: arrived, resolve: arrive } = deferred();
   await page.route(/\/sessions\//, async (route) => {
     if (route.request().method() === 'PUT') await arrived;
     await route.fallback();
@@ -153,7 +153,7 @@ t.test('a chat of the server that was exported is imported into the browser alon
   const before = file();
 
   await page.getByLabel('File to import').setInputFiles(await (await downloading).path());
-  const own = page.getByRole('navigation', { name: 'Conversations' }).locator('section', { hasText: 'Today' }).getByRole('listitem');
+  const own = page.getByRole('navigation', { name: 'Chats' }).locator('section', { hasText: 'Today' }).getByRole('listitem');
   await own.getByText('tell-me-of-cusco').click();
   await page.locator('article.user .said').getByText('Tell me of Cusco').waitFor();
   await own.getByRole('button', { name: /^Actions for/ }).click();
@@ -168,7 +168,7 @@ t.test('a chat of the server that was exported is imported into the browser alon
 t.test('a chat whose file is gone stays in the list, and can be opened and deleted', { skip: missing('chromium') }, async (t) => {
   const { url, folder } = await start(t);
   const { page, complaints } = await openPage(t, 'chromium', url);
-  const own = page.getByRole('navigation', { name: 'Conversations' }).locator('section', { hasText: 'Today' }).getByRole('listitem');
+  const own = page.getByRole('navigation', { name: 'Chats' }).locator('section', { hasText: 'Today' }).getByRole('listitem');
   for (const text of ['What is a quipu?', 'What is a llama?']) {
     await page.getByRole('button', { name: 'New chat' }).first().click();
     await say(page, text);
@@ -196,12 +196,12 @@ t.test('deleting a chat while the server is away says that its file stays', { sk
   await page.locator('article.answer').getByText('Hello').waitFor();
   await page.route('**/ui/server', (route) => route.abort());
   await turnTo(page);
-  const own = page.getByRole('navigation', { name: 'Conversations' }).locator('section', { hasNotText: 'On the server' }).getByRole('listitem');
+  const own = page.getByRole('navigation', { name: 'Chats' }).locator('section', { hasNotText: 'On the server' }).getByRole('listitem');
   await own.getByText('cusco').waitFor();
   await act(own, 'Delete');
   await page.getByRole('dialog').getByText('deletes “cusco” from this browser. Its copy among the chats of recua chat stays').waitFor();
   await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
-  await page.getByText('No conversations yet.').waitFor();
+  await page.getByText('No chats yet.').waitFor();
   t.strictSame(readdirSync(folder), ['cusco.json']);
 });
 
@@ -238,8 +238,50 @@ t.test('a double click makes one copy of a saved chat', { skip: missing('chromiu
   await listed(page).getByRole('button', { name: /^Actions for/ }).click();
   await listed(page).getByRole('button', { name: 'Delete' }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
-  await page.getByText('No conversations yet.').waitFor();
+  await page.getByText('No chats yet.').waitFor();
   t.strictSame(complaints, []);
+});
+
+t.test('two tabs that read a file at the same time make one copy', { skip: missing('chromium') }, async (t) => {
+  const { folder, url } = await start(t);
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  await say(page, 'first');
+  await lastAnswer(page);
+  await act(page.getByRole('navigation', { name: 'Chats' }).getByRole('listitem').first(), "Move to the terminal's chats");
+  await listed(page).waitFor();
+
+  await t.test('of a chat that is new to the browser', async (t) => {
+    const tabs = [(await openPage(t, 'chromium', url)).page];
+    const other = await tabs[0]!.context().newPage();
+    await other.goto(url);
+    tabs.push(other);
+    for (const tab of tabs) await listed(tab).waitFor();
+    await Promise.all(tabs.map((tab) => listed(tab).getByRole('link').click()));
+    for (const tab of tabs) await lastAnswer(tab);
+    t.equal(tabs[0]!.url(), other.url());
+    await say(tabs[0]!, 'second');
+    await tabs[0]!.locator('article.answer').nth(1).locator('.numbers').waitFor();
+    await other.bringToFront();
+    await say(other, 'third');
+    await other.locator('article.user').getByText('second').waitFor();
+    await other.reload();
+    await other.locator('article.user').getByText('second').waitFor();
+    t.equal(await other.locator('.branches').count(), 0, 'no version is there twice');
+  });
+  await t.test('of turns that were added on the terminal', async (t) => {
+    const path = join(folder, readdirSync(folder).find((name) => name.endsWith('.json'))!);
+    const session = JSON.parse(readFileSync(path, 'utf8')) as { messages: { role: string }[] };
+    const turn = session.messages.slice(-2);
+    session.messages.push({ ...turn[0]!, ...{ content: 'added' } }, { ...turn[1]!, ...{ content: 'Its answer.' } });
+    writeFileSync(path, JSON.stringify(session));
+    const other = await page.context().newPage();
+    await Promise.all([other.goto(page.url()), page.reload()]);
+    for (const tab of [page, other]) await tab.locator('article.answer').getByText('Its answer.').waitFor();
+    await page.reload();
+    await page.locator('article.user').getByText('added').waitFor();
+    t.equal(await page.locator('.branches').count(), 0, 'no turn is there twice');
+  });
+  t.strictSame(complaints.filter((text) => !text.includes('412')), []);
 });
 
 t.test('settings that are cleared in the page are cleared in the file', { skip: missing('chromium') }, async (t) => {
@@ -303,9 +345,9 @@ t.test('while a message goes to the server, another version or chat can be opene
   const { url, engine } = await start(t);
   await saveOn(t, url, 'cusco', 'lima');
   const { page, complaints } = await openPage(t, 'chromium', url);
-  let write = (): void => undefined;
+  let gate = deferred();
   await page.route('**/sessions/cusco', async (route) => {
-    if (route.request().method() === 'PUT') await new Promise<void>((resolve) => { write = resolve; });
+    if (route.request().method() === 'PUT') await gate.promise;
     await route.continue();
   });
   await listed(page).getByText('cusco').click();
@@ -318,12 +360,13 @@ t.test('while a message goes to the server, another version or chat can be opene
   await t.test('the model is asked what was sent, not what is shown', async (t) => {
     await page.getByRole('button', { name: 'Previous version' }).click();
     await page.locator('article.user .branches').getByText('1/2').waitFor();
-    write();
+    gate.resolve();
     await until(() => engine.requests.length === 1);
     t.match(JSON.parse(engine.requests[0]!.messages), [{ role: 'user', content: 'And Lima?' }]);
   });
 
   await t.test('a message to another chat is sent', async () => {
+    gate = deferred();
     await listed(page).getByText('lima').click();
     await page.locator('article.answer').getByText('Hello').waitFor();
     await page.waitForTimeout(300);
@@ -335,7 +378,7 @@ t.test('while a message goes to the server, another version or chat can be opene
     await page.locator('article.user').getByText('Waits').waitFor({ state: 'detached' });
     await say(page, 'Goes on');
     await until(() => engine.requests.length === 2);
-    write();
+    gate.resolve();
   });
   t.strictSame(complaints, []);
 });
@@ -381,8 +424,7 @@ t.test('an answer stays when the file changes while it is written', { skip: miss
   const { page, complaints } = await openPage(t, 'chromium', url);
   await listed(page).getByText('cusco').click();
   await page.locator('article.answer').getByText('Hello').waitFor();
-  let finish = (): void => undefined;
-  const finished = new Promise<void>((resolve) => { finish = resolve; });
+  const { promise: finished, resolve: finish } = deferred();
   engine.script = async function* () {
     yield { content: 'The first half' };
     await finished;
@@ -411,10 +453,10 @@ t.test('a message that is not sent leaves what was written meanwhile', { skip: m
   const { page, complaints } = await openPage(t, 'chromium', url);
   await listed(page).getByText('cusco').click();
   await page.locator('article.answer').getByText('Hello').waitFor();
-  let fail = (): void => undefined;
+  const { promise: failed, resolve: fail } = deferred();
   await page.route('**/sessions/cusco', async (route) => {
     if (route.request().method() !== 'PUT') return await route.continue();
-    await new Promise<void>((resolve) => { fail = resolve; });
+    await failed;
     await route.fulfill({ status: 500, json: { error: { message: 'The disk is full.', code: 'disk_full' } } });
   });
   await say(page, 'And Lima?');
@@ -436,8 +478,7 @@ t.test('a message that is too long is taken back for good, also from the file', 
   const { script } = engine;
   engine.script = () => { throw new RecuaError('context_length_exceeded', 'The prompt has 9000 tokens.'); };
   let written = 0;
-  let letGo = (): void => undefined;
-  const wait = new Promise<void>((resolve) => { letGo = resolve; });
+  const { promise: wait, resolve: letGo } = deferred();
   await page.route('**/sessions/cusco', async (route) => {
     const response = await route.fetch();
     // The file is still being written after the answer failed.
@@ -467,8 +508,7 @@ t.test('a message is sent although a reload cut off the reply to the last write'
   await listed(page).getByText('cusco').click();
   await page.locator('article.answer').getByText('Hello').waitFor();
   let cut = false;
-  let letGo = (): void => undefined;
-  const wait = new Promise<void>((resolve) => { letGo = resolve; });
+  const { promise: wait, resolve: letGo } = deferred();
   await page.route('**/sessions/cusco', async (route) => {
     const isRead = route.request().method() === 'GET';
     if (cut && isRead) await wait;
@@ -502,7 +542,7 @@ t.test('versions that are chosen faster than the file is written are all written
     await page.locator('article.answer .branches').getByText(`${version}/${version}`).waitFor();
     await lastAnswer(page);
   }
-  await act(page.getByRole('navigation', { name: 'Conversations' }).getByRole('listitem').first(), 'Move to the terminal\'s chats');
+  await act(page.getByRole('navigation', { name: 'Chats' }).getByRole('listitem').first(), 'Move to the terminal\'s chats');
   await listed(page).getByText('what-is-a-quipu').waitFor();
   const writes: (() => void)[] = [];
   await page.route(/\/sessions\//, async (route) => {
@@ -547,7 +587,7 @@ t.test('a list says how many chats it does not show', { skip: missing('chromium'
   await listed(page).nth(299).waitFor();
   t.equal(await listed(page).count(), 300);
   await page.getByText('2 more are not shown. Search finds them.').waitFor();
-  await page.getByRole('searchbox', { name: 'Search conversations' }).fill('trip-30');
+  await page.getByRole('searchbox', { name: 'Search chats' }).fill('trip-30');
   await page.getByText('not shown').waitFor({ state: 'detached' });
 });
 

@@ -3,12 +3,13 @@ import t from 'tap';
 import { RecuaError } from '#recua/errors.js';
 import { startApp, until } from '../server/app-under-test.js';
 import { echo } from '../server/fake-engine.js';
+import { deferred } from '../deferred.js';
 import { act, closeBrowsers, lastAnswer, missing, openPage, say, turnTo } from './browsers.js';
 import type { Locator, Page } from 'playwright-core';
 
 t.teardown(closeBrowsers);
 
-const listed = (page: Page, title: string): Locator => page.getByRole('navigation', { name: 'Conversations' }).getByRole('listitem').filter({ hasText: title });
+const listed = (page: Page, title: string): Locator => page.getByRole('navigation', { name: 'Chats' }).getByRole('listitem').filter({ hasText: title });
 
 async function actOn(page: Page, title: string, action: string): Promise<void> {
   await page.bringToFront();
@@ -31,8 +32,7 @@ t.test('what one tab sets in a chat stays when another one writes into it', { sk
   await other.goto(page.url());
   await lastAnswer(other);
 
-  let finish = (): void => undefined;
-  const finished = new Promise<void>((resolve) => { finish = resolve; });
+  const { promise: finished, resolve: finish } = deferred();
   engine.script = async function* () {
     yield { content: 'The first half' };
     await finished;
@@ -116,8 +116,7 @@ t.test('a message that one tab takes back loses nothing of another', { skip: mis
   await lastAnswer(page);
   const other = await page.context().newPage();
   const refuseLater = (): (() => void) => {
-    let refuse = (): void => undefined;
-    const refused = new Promise<void>((resolve) => { refuse = resolve; });
+    const { promise: refused, resolve: refuse } = deferred();
     engine.script = async function* () {
       await refused;
       throw new RecuaError('context_length_exceeded', 'The prompt has 9000 tokens.');
@@ -161,8 +160,7 @@ t.test('a message that one tab takes back loses nothing of another', { skip: mis
 t.test('an answer that fails in one tab shows its error in the other', { skip: missing('chromium') }, async (t) => {
   const { url, engine } = await startApp(t);
   const { page, complaints } = await openPage(t, 'chromium', url);
-  let fail = (): void => undefined;
-  const failed = new Promise<void>((resolve) => { fail = resolve; });
+  const { promise: failed, resolve: fail } = deferred();
   engine.script = async function* () {
     yield { content: 'The first half' };
     await failed;

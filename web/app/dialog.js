@@ -1,6 +1,6 @@
 // Questions on top of the page, in the browser's dialog element, which traps the focus and closes
 // on Escape.
-import { html, useEffect, useRef, useState } from './html.js';
+import { html, useLayoutEffect, useRef, useState } from './html.js';
 import { Emitter, useEmitter } from './emitter.js';
 
 /**
@@ -57,9 +57,13 @@ export function Dialogs() {
   /** @type {{ current: HTMLDialogElement | null }} */
   const dialog = useRef(null);
   const [wrong, setWrong] = useState('');
-  useEffect(() => {
+  useLayoutEffect(() => {
     setWrong('');
-    if (question && dialog.current && !dialog.current.open) dialog.current.showModal();
+    if (!question || !dialog.current) return undefined;
+    const focused = /** @type {HTMLElement | null} */ (document.activeElement);
+    if (!dialog.current.open) dialog.current.showModal();
+    // The browser gives the focus back only if the dialog is closed before it goes.
+    return () => { if (focused?.isConnected) focused.focus(); };
   }, [question]);
   if (!question) return undefined;
   const { title, text, yes, value, secret, refuse, answer } = question;

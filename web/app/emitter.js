@@ -1,5 +1,5 @@
 // State that changes, and its listeners. All state that views share is built on it.
-import { useEffect, useState } from './html.js';
+import { useLayoutEffect, useState } from './html.js';
 
 export class Emitter {
   /** @type {Set<() => void>} */
@@ -27,6 +27,7 @@ export class Emitter {
  */
 export function useEmitter(emitter) {
   const [, draw] = useState(0);
-  useEffect(() => emitter.watch(() => draw((count) => count + 1)), [emitter]);
+  // Not after the next paint: a change may come before it.
+  useLayoutEffect(() => emitter.watch(() => draw((count) => count + 1)), [emitter]);
   return emitter;
 }

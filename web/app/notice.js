@@ -1,6 +1,7 @@
 // Short notices at the edge of the page, for errors and completed actions. Screen readers read them
 // politely.
 import { html } from './html.js';
+import { IconButton } from './icons.js';
 import { Emitter, useEmitter } from './emitter.js';
 
 /** At least. A long text takes longer to read. */
@@ -34,7 +35,9 @@ export const unnotify = () => notices.show('');
 
 export function NoticeLine() {
   const { text } = useEmitter(notices);
-  return html`<div class="notice" role="status">${text && html`<span>${text}</span>`}</div>`;
+  // A line must not end inside of a flag.
+  const parts = text.split(/(--[a-z-]+)/).map((part, at) => (at % 2 === 0 ? part : html`<code>${part}</code>`));
+  return html`<div class="notice" role="status">${text && html`<div><span>${parts}</span><${IconButton} icon="close" label="Close this notice" onClick=${unnotify} /></div>`}</div>`;
 }
 
 /** @param {string} text */

@@ -39,15 +39,21 @@ let isLost = false;
 
 /** @param {string} why @returns {Promise<boolean>} whether there is a new key */
 function askForKey(why) {
-  return asking ??= askedSecret('API key', why, 'Use key').then((key) => {
+  return asking ??= askedKey(why).then((key) => {
     asking = undefined;
     declined = key === undefined;
     if (key === undefined) return false;
-    // A header cannot carry other characters.
-    inTab.set('apiKey', key.replace(/[^\x21-\x7e]/g, ''));
+    inTab.set('apiKey', key);
     mayAnswer.changed();
     return true;
   });
+}
+
+/** @param {string} why @returns {Promise<string | undefined>} the key, as a header can carry it */
+async function askedKey(why) {
+  const typed = await askedSecret('API key', why, 'Use key');
+  const key = typed?.replace(/[^\x21-\x7e]/g, '');
+  return key === '' ? await askedKey('An API key has letters of English, digits and signs only.') : key;
 }
 
 /**
@@ -103,17 +109,30 @@ async function requestWith(key, path, { method, body, headers, signal }) {
     isLost = false;
     mayAnswer.changed();
   }
+  // A whole file may have been pasted.
+  if (response.status === 431 && key !== null) throw new ServerError('This API key is too long.', 'invalid_api_key', 401);
   if (!response.ok) throw await errorOf(response);
   return response;
+}
+
+/**
+ * The message of an error, which is a text in Ollama's routes. That of a chat that is too long
+ * would name fields of the request.
+ * @param {any} error
+ */
+function textOf(error) {
+  if (error?.code !== 'context_length_exceeded' || !error.n_prompt_tokens) return typeof error === 'string' ? error : error?.message;
+  const { n_prompt_tokens: tokens, n_ctx: room, n_ctx_train: most, counted } = error;
+  const wayOut = most > 0 && room >= most ? 'Shorten the message or begin a new chat: the model has no larger context.'
+    : 'Shorten the message, begin a new chat, or start the server with a larger --ctx-size.';
+  return `The chat would have ${counted ? 'at least ' : ''}${tokens} tokens, and the context has room for ${room}. ${wayOut}`;
 }
 
 /** @param {Response} response */
 async function errorOf(response) {
   const said = await response.json().catch(() => undefined);
   const error = said?.error;
-  // In Ollama's routes `error` is a string.
-  const message = typeof error === 'string' ? error : error?.message;
-  return new ServerError(message ?? `The server returned HTTP ${response.status}.`, error?.code ?? '', response.status);
+  return new ServerError(textOf(error) ?? `The server returned HTTP ${response.status}.`, error?.code ?? '', response.status);
 }
 
 /**
@@ -178,7 +197,7 @@ export async function* events(path, body, signal) {
       const data = line.slice('data: '.length);
       if (data === '[DONE]') return;
       const event = objectOf(data);
-      if (event.error) throw new ServerError(String(event.error.message ?? event.error), event.error.code);
+      if (event.error) throw new ServerError(String(textOf(event.error)), event.error.code);
       yield event;
     }
   }

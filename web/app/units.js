@@ -3,6 +3,9 @@
 /** @param {number} value */
 export const count = (value) => Math.round(value).toLocaleString('en');
 
+/** @param {string} text */
+export const characters = ({ length }) => `${count(length)} ${length === 1 ? 'character' : 'characters'}`;
+
 /** @param {number} value */
 export function bytes(value) {
   if (value >= 2 ** 30) return `${(value / 2 ** 30).toFixed(1)} GiB`;

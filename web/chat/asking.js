@@ -3,7 +3,7 @@
 import { models } from '../app/models.js';
 import { events, ServerError } from '../app/server.js';
 import { cutOff, isCut, serverId, serverIsBack, Watch } from './connection.js';
-import { wireMessages } from './tree.js';
+import { sizeOf, wireMessages } from './tree.js';
 
 /** @typedef {import('./tree.js').Conversation} Conversation */
 /** @typedef {import('./tree.js').Message} Message */
@@ -148,7 +148,14 @@ function withBefore(now, before) {
   if (!before) return now;
   const { promptTokens, cachedTokens, firstMs, tokens, perSecond } = before;
   // The end alone has no speed.
-  return { ...now, promptTokens, cachedTokens, firstMs, tokens: tokens + now.tokens, perSecond: now.tokens > 1 ? now.perSecond : perSecond };
+  return {
+    ...now,
+    promptTokens,
+    cachedTokens,
+    firstMs,
+    tokens: tokens + now.tokens,
+    perSecond: now.tokens > 1 ? now.perSecond : perSecond,
+  };
 }
 
 /**
@@ -179,8 +186,8 @@ export function restartOf(message, conversation) {
   return Boolean(message.content || message.reasoning);
 }
 
-/** @param {Message} message */
-const lengthOf = ({ content, reasoning = '', toolCalls = [] }) => content.length + reasoning.length + toolCalls.reduce((sum, call) => sum + call.arguments.length, 0);
+/** How many more tokens an answer that was cut may have. @param {Message} message @param {number} most */
+const tokensLeft = ({ stats, tokensBefore = 0 }, most) => Math.max(1, most - (stats?.tokens ?? tokensBefore) + tokensBefore);
 
 /**
  * Reads the whole answer, across broken connections: after each break the model continues where the
@@ -199,11 +206,14 @@ export async function wholeAnswer(message, running, conversation, continued, gro
     running.connecting = connecting;
     for (const watcher of running.watchers) watcher();
   };
-  let longest = lengthOf(message);
+  let longest = sizeOf(message);
   let inVain = 0;
   for (let isFirst = true; ; isFirst = false) {
     const body = bodyOf(conversation, continued ? running.path : path, message.model ?? '');
-    if (continued) body['continue_final_message'] = true;
+    if (continued) {
+      body['continue_final_message'] = true;
+      if (body['max_tokens']) body['max_tokens'] = tokensLeft(message, body['max_tokens']);
+    } else delete message.tokensBefore;
     const watch = new Watch();
     try {
       return await answer(body, message, grown, AbortSignal.any([signal, watch.signal]), () => {
@@ -216,9 +226,9 @@ export async function wholeAnswer(message, running, conversation, continued, gro
       const broke = watch.signal.aborted ? cutOff() : thrown;
       // A server that the first attempt could not reach is not waited for.
       if (signal.aborted || !isCut(broke) || (isFirst && /** @type {ServerError} */ (broke).code === 'unreachable')) throw broke;
-      inVain = lengthOf(message) > longest ? 0 : inVain + 1;
+      inVain = sizeOf(message) > longest ? 0 : inVain + 1;
       if (inVain >= mostInVain) throw broke;
-      longest = Math.max(longest, lengthOf(message));
+      longest = Math.max(longest, sizeOf(message));
     } finally {
       watch.close();
     }

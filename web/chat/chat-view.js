@@ -2,9 +2,9 @@
 import { html, useEffect, useLayoutEffect, useRef, useState } from '../app/html.js';
 import { useEmitter } from '../app/emitter.js';
 import { IconButton } from '../app/icons.js';
-import { closes } from '../app/keys.js';
+import { useEscape } from '../app/keys.js';
 import { ModelsError, useModels } from '../app/models.js';
-import { inBrowser } from '../app/stored.js';
+import { inBrowser, inTab } from '../app/stored.js';
 import { Composer } from './composer.js';
 import { MessageView } from './message.js';
 import { session } from './session.js';
@@ -43,18 +43,11 @@ export function ChatView({ id }) {
     const usual = chatting.find((model) => model.id === inBrowser.get('model')) ?? chatting.find(({ status }) => status.value === 'loaded') ?? chatting[0];
     if (usual && session.messages.size === 0) session.change({ model: usual.id });
   }, [models.list, conversation.id]);
-  // Put the conversation's id in the address once it has a message.
-  useEffect(() => {
+  // Put the conversation's id in the address once it has a message. A reload may come at once.
+  useLayoutEffect(() => {
     if (session.messages.size > 0 && id !== conversation.id && id === '') location.replace(`#/chat/${conversation.id}`);
   }, [session.messages.size]);
-  useEffect(() => {
-    /** @param {KeyboardEvent} event */
-    const onKey = (event) => {
-      if (session.busy && !document.querySelector('.menu-open') && closes(event)) session.stop();
-    };
-    addEventListener('keydown', onKey);
-    return () => removeEventListener('keydown', onKey);
-  }, []);
+  useEscape(busy, () => session.stop(), { isOutermost: true });
 
   const model = models.find(conversation.model);
   const isPair = pair.length > 1;
@@ -63,8 +56,8 @@ export function ChatView({ id }) {
 
   return html`<section class="chat" aria-label="Chat">
     <header class="bar">
-      <${ModelPicker} label="Model" value=${conversation.model} models=${models.chatting} choose=${(/** @type {string} */ to) => { inBrowser.set('model', to); session.change({ model: to }); }} />
-      ${conversation.second !== '' && html`<${ModelPicker} label="Second model" value=${conversation.second} models=${models.chatting} choose=${(/** @type {string} */ to) => session.change({ second: to })} />`}
+      <${ModelPicker} label="Model" value=${conversation.model} models=${models.chatting} asked=${models.asked} choose=${(/** @type {string} */ to) => { inBrowser.set('model', to); session.change({ model: to }); }} />
+      ${conversation.second !== '' && html`<${ModelPicker} label="Second model" value=${conversation.second} models=${models.chatting} asked=${models.asked} choose=${(/** @type {string} */ to) => session.change({ second: to })} />`}
       <span class="stretch"></span>
       <${IconButton} icon="two" label="Two models side by side" aria-pressed=${conversation.second !== ''} onClick=${() => session.change({ second: conversation.second === '' ? otherThan(conversation.model, models.chatting) : '' })} />
       <${IconButton} icon="settings" label="Chat settings" aria-expanded=${settingsOpen} aria-pressed=${Object.keys(conversation.settings).length > 0} onClick=${() => setSettingsOpen(!settingsOpen)} />
@@ -77,7 +70,7 @@ export function ChatView({ id }) {
           ${from > 0 && html`<button type="button" class="earlier" onClick=${() => setShown(shown + 200)}>Show earlier messages (${from})</button>`}
           ${groupsOf(visible, from).map(({ key, messages }) => html`<div class="group" key=${key}>${messages.map((message) => messageView(message, message === path.at(-1), path))}</div>`)}
           ${isPair && html`<div class="pair">${pair.map((message) => html`<div class=${`pair-side ${message === path.at(-1) ? 'chosen' : ''}`} key=${message.id}>
-            ${messageView(message, false, path)}
+            ${messageView(message, true, path)}
             ${!session.running.has(message.id) && html`<button type="button" class=${message === path.at(-1) ? 'primary' : ''} aria-pressed=${message === path.at(-1)} onClick=${() => session.choose(message)}>${message === path.at(-1) ? 'Chosen' : 'Continue with this answer'}</button>`}
           </div>`)}</div>`}
         <//>
@@ -123,12 +116,12 @@ const none = [];
 /** @param {string} id @param {Model[]} models */
 const otherThan = (id, models) => models.find((model) => model.id !== id)?.id ?? id;
 
-/** @param {{ label: string, value: string, models: Model[], choose: (id: string) => void }} props */
-function ModelPicker({ label, value, models, choose }) {
+/** @param {{ label: string, value: string, models: Model[], asked: boolean, choose: (id: string) => void }} props */
+function ModelPicker({ label, value, models, asked, choose }) {
   const known = models.some(({ id }) => id === value);
   return html`<label class="picker"><span class="hidden">${label}</span>
     <select value=${value} onChange=${(/** @type {Event} */ event) => choose(/** @type {HTMLSelectElement} */ (event.currentTarget).value)}>
-      ${!known && html`<option value=${value}>${value || 'No model'}</option>`}
+      ${!known && html`<option value=${value}>${value || (asked ? 'No model' : '…')}</option>`}
       ${models.map(({ id, status }) => html`<option key=${id} value=${id}>${id}${status.value === 'loaded' ? '' : ` (${status.value})`}</option>`)}
     </select>
   </label>`;
@@ -140,8 +133,8 @@ function Welcome({ id, model, error, hasModels, asked }) {
   const where = state === 'loaded' ? `${id} runs on this server.` : state === 'loading' ? `${id} is loading on this server.` : `Your first message loads ${id} on this server.`;
   return html`<div class="welcome">
     <img src="ui/icon.svg" alt="" width="48" height="48" />
-    <h1>${error ? 'Cannot list the models' : asked && !hasModels ? 'No model yet' : 'Start a conversation'}</h1>
-    ${error ? html`<${ModelsError} />` : html`<p class="dim">${asked && !hasModels ? html`Pull one on the <a href="#/models">Models</a> page.` : model ? `${where} Your messages stay between this browser and the server.` : ''}</p>`}
+    <h1>${error ? 'Cannot list the models' : asked && !hasModels ? 'No model yet' : 'Start a chat'}</h1>
+    ${error ? html`<${ModelsError} />` : html`<p class="dim">${asked && !hasModels ? html`Pull one on the <a href="#/models">Models</a> page.${inTab.get('apiKey') === null ? '' : ' If the server has models, your API key may not use them.'}` : model ? `${where} Your messages stay between this browser and the server.` : ''}</p>`}
   </div>`;
 }
 
@@ -153,24 +146,31 @@ function Scroller({ children, busy, count }) {
   /** @type {{ current: HTMLElement | null }} */
   const at = useRef(null);
   const follows = useRef(true);
+  const top = useRef(0);
   const toEnd = () => {
     const box = at.current;
-    if (box && follows.current) box.scrollTop = box.scrollHeight;
+    if (!box || !follows.current) return;
+    box.scrollTop = box.scrollHeight;
+    top.current = box.scrollTop;
   };
   useLayoutEffect(() => {
     follows.current = true;
     toEnd();
   }, [count]);
   useEffect(() => {
-    const inside = at.current?.firstElementChild;
-    if (!inside) return undefined;
+    const box = at.current;
+    if (!box?.firstElementChild) return undefined;
     const observer = new ResizeObserver(toEnd);
-    observer.observe(inside);
+    for (const one of [box, box.firstElementChild]) observer.observe(one);
     return () => observer.disconnect();
   }, []);
   const onScroll = () => {
     const box = at.current;
-    if (box) follows.current = box.scrollHeight - box.scrollTop - box.clientHeight < followPx;
+    if (!box) return;
+    // The text may have grown since toEnd(), which causes this event, too. Only the user goes up.
+    if (box.scrollHeight - box.scrollTop - box.clientHeight < followPx) follows.current = true;
+    else if (box.scrollTop < top.current) follows.current = false;
+    top.current = box.scrollTop;
   };
   return html`<div class="scroller" ref=${at} onScroll=${onScroll} tabindex="0" role="log" aria-live="off" aria-label="Messages" aria-busy=${busy}><div class="messages">${children}</div></div>`;
 }

@@ -1,11 +1,11 @@
 // The message box at the bottom: text, attached files, and how much of the context they take.
-import { html, useEffect, useRef, useState } from '../app/html.js';
+import { html, useEffect, useLayoutEffect, useRef, useState } from '../app/html.js';
 import { Icon, IconButton } from '../app/icons.js';
 import { composes } from '../app/keys.js';
 import { notify } from '../app/notice.js';
 import { models } from '../app/models.js';
 import { askAgain, json, sentenceOf } from '../app/server.js';
-import { count, percent } from '../app/units.js';
+import { count, characters, percent } from '../app/units.js';
 import { readAttached } from './files.js';
 import { session } from './session.js';
 
@@ -38,12 +38,12 @@ export function Composer({ model }) {
   /** The message is sent as soon as a model is known. */
   const waits = useRef(false);
 
-  useEffect(() => {
+  useLayoutEffect(() => {
     // What was to be sent was another text.
     waits.current = false;
     if (matchMedia('(hover: hover)').matches) box.current?.focus();
   }, [conversation.id, drafts.returned]);
-  useEffect(() => fit(box.current), [text]);
+  useLayoutEffect(() => fit(box.current), [text]);
 
   /** @param {string} next */
   const write = (next) => {
@@ -72,13 +72,21 @@ export function Composer({ model }) {
     const { id } = session.conversation;
     const all = [...given].map((file) => ({ file, key: readings++, chat: id, name: file.name, how: '', stop: new AbortController() }));
     setReading((others) => [...others, ...all]);
+    /** @type {string[]} */
+    const refused = [];
     for (const { file, key, stop } of all) {
       try {
         stop.signal.throwIfAborted();
-        const read = await readAttached(file, (how) => setReading((list) => list.map((one) => (one.key === key ? { ...one, how } : one))), stop.signal);
+        const read = await readAttached(
+          file,
+          (how) => setReading((list) => list.map((one) => (one.key === key ? { ...one, how } : one))),
+          stop.signal,
+        );
         setFiles([...drafts.files.get(id) ?? [], read], id);
       } catch (thrown) {
-        if (!stop.signal.aborted) notify(sentenceOf(thrown));
+        if (!stop.signal.aborted) refused.push(sentenceOf(thrown));
+        // A notice replaces the one before it.
+        if (refused.length > 0) notify(refused.join(' '));
       }
       setReading((list) => list.filter((one) => one.key !== key));
     }
@@ -91,7 +99,9 @@ export function Composer({ model }) {
     const { id, model: to } = session.conversation;
     const said = drafts.texts.get(id) ?? '';
     const given = drafts.files.get(id) ?? none;
-    if (session.busy || drafts.reading.some(({ chat }) => chat === id) || (said.trim() === '' && given.length === 0)) return;
+    const unread = drafts.reading.find(({ chat }) => chat === id);
+    if (unread) return notify(`Not sent yet: ${unread.name} is still being read.`);
+    if (session.busy || (said.trim() === '' && given.length === 0)) return;
     waits.current = to === '';
     if (waits.current) {
       askAgain();
@@ -138,7 +148,7 @@ export function Composer({ model }) {
 
   return html`<form class="composer" onSubmit=${(/** @type {Event} */ event) => { event.preventDefault(); send(); }} onDragOver=${onDrag} onDrop=${onDrag}>
     ${(files.length > 0 || isReading) && html`<ul class="files" aria-label="Attached files">${files.map((file, at) => html`<li key=${`${at} ${file.name}`}>
-      <${Icon} name="file" /><span>${file.name}</span> <span class="dim">${count(file.text.length)} characters</span>
+      <${Icon} name="file" /><span>${file.name}</span> <span class="dim">${characters(file.text)}</span>
       ${file.name.startsWith('pasted-') && html`<button type="button" class="quiet" onClick=${() => { insert(file.text); setFiles(files.filter((one) => one !== file)); }}>insert as text</button>`}
       <${IconButton} icon="close" label=${`Remove ${file.name}`} onClick=${() => setFiles(files.filter((one) => one !== file))} />
     </li>`)}${reading.map(({ key, name, how, stop }) => html`<li key=${`reading ${key}`} aria-busy="true">
@@ -175,7 +185,9 @@ function Gauge({ text, files, model }) {
   const [tokens, setTokens] = useState(0);
   const isLoaded = model?.status.value === 'loaded';
   const counted = session.path.findLastIndex(({ stats }) => stats);
-  const unanswered = session.path.slice(counted + 1).flatMap(({ attached = [], content }) => [...attached.map((file) => file.text), content]);
+  const unanswered = session.path
+    .slice(counted + 1)
+    .flatMap(({ attached = [], content }) => [...attached.map((file) => file.text), content]);
   const all = [...unanswered, ...files.map((file) => file.text), text].filter(Boolean).join('\n');
   useEffect(() => {
     if (all === '') setTokens(0);
@@ -205,7 +217,7 @@ function Gauge({ text, files, model }) {
     return html`<span class="gauge dim">${!model ? '' : isLoading ? 'loading…' : 'not loaded; the first message loads it'}</span>`;
   }
   const share = Math.min(1, used / context);
-  return html`<span class=${`gauge ${share > 0.9 ? 'warn' : 'dim'}`} title="Tokens in the conversation and this message, out of the model's context window">
+  return html`<span class=${`gauge ${share > 0.9 ? 'warn' : 'dim'}`} title="Tokens in the chat and this message, out of the model's context window. The chat template adds a few.">
     <meter min="0" max="1" high="0.9" value=${share} aria-label="Context used">${percent(share)}</meter>
     <span>${count(used)} / ${count(context)} tokens</span>
   </span>`;

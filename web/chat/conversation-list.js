@@ -4,7 +4,7 @@ import { html, useEffect, useRef, useState } from '../app/html.js';
 import { asked, confirmed } from '../app/dialog.js';
 import { useEmitter } from '../app/emitter.js';
 import { IconButton } from '../app/icons.js';
-import { closes } from '../app/keys.js';
+import { closes, useEscape } from '../app/keys.js';
 import { notify } from '../app/notice.js';
 import { mayAnswer, sentenceOf } from '../app/server.js';
 import { savedChats } from './saved-chats.js';
@@ -67,22 +67,22 @@ export function ConversationList({ isShown, go }) {
     try {
       const { chats, skipped } = await importJson(file, list);
       await session.take(chats);
-      notify(`${chats.length} ${chats.length === 1 ? 'conversation' : 'conversations'} imported${skipped > 0 ? `, ${skipped} skipped: already in this browser` : ''}`);
+      notify(`${chats.length} ${chats.length === 1 ? 'chat' : 'chats'} imported${skipped > 0 ? `, ${skipped} skipped: already in this browser` : ''}`);
     } catch (thrown) {
       notify(sentenceOf(thrown));
     }
   };
 
   return html`<div class="conversations">
-    <input type="search" aria-label="Search conversations" placeholder="Search" value=${wanted} onKeyDown=${(/** @type {KeyboardEvent} */ event) => { if (wanted !== '' && closes(event)) setWanted(''); }} onInput=${(/** @type {Event} */ event) => setWanted(/** @type {HTMLInputElement} */ (event.currentTarget).value)} />
-    <nav aria-label="Conversations">
+    <input type="search" aria-label="Search chats" placeholder="Search" value=${wanted} onKeyDown=${(/** @type {KeyboardEvent} */ event) => { if (wanted !== '' && closes(event)) setWanted(''); }} onInput=${(/** @type {Event} */ event) => setWanted(/** @type {HTMLInputElement} */ (event.currentTarget).value)} />
+    <nav aria-label="Chats">
       ${ordered.map(([group, ones]) => html`<section key=${group}><h2>${group}</h2><ul>${ones.map((/** @type {Conversation} */ one) => html`
-        <${Entry} key=${one.id} one=${one} isOpen=${isShown && one.id === conversation.id} title=${one.title} pinned=${one.pinned} go=${go} />`)}</ul></section>`)}
+        <${Entry} key=${one.id} one=${one} isOpen=${isShown && one.id === conversation.id} title=${one.title} pinned=${one.pinned} />`)}</ul></section>`)}
       ${unshown(found.length)}
       ${isServed && terminal.length > 0 && html`<section><h2>On the server (recua chat)</h2><ul>${terminal.slice(0, mostShown).map(({ name, error, one }) => one && !error
-        ? html`<${Entry} key=${one.id} one=${one} isOpen=${isShown && one.id === conversation.id} title=${one.title} pinned=${one.pinned} go=${go} />`
+        ? html`<${Entry} key=${one.id} one=${one} isOpen=${isShown && one.id === conversation.id} title=${one.title} pinned=${one.pinned} />`
         : html`<${Unseen} key=${name} name=${name} error=${error} go=${go} />`)}</ul>${unshown(terminal.length)}</section>`}
-      ${found.length === 0 && terminal.length === 0 && html`<p class="dim pad">${wanted === '' ? 'No conversations yet. They are saved in this browser.' : 'Nothing found.'}</p>`}
+      ${found.length === 0 && terminal.length === 0 && html`<p class="dim pad">${wanted === '' ? 'No chats yet. They are saved in this browser.' : 'Nothing found.'}</p>`}
     </nav>
     <div class="row quiet-row">
       <input ref=${picker} type="file" hidden accept=".json,application/json" aria-label="File to import" onChange=${(/** @type {Event} */ event) => { const field = /** @type {HTMLInputElement} */ (event.currentTarget); void take(field.files?.[0]); field.value = ''; }} />
@@ -117,18 +117,22 @@ function Unseen({ name, error, go }) {
   return html`<li><a href="#/" class=${error ? 'dim' : ''} title=${error ?? name} onClick=${open}>${name}</a></li>`;
 }
 
-/** @param {{ one: Conversation, isOpen: boolean, title: string, pinned: boolean, go: (to: string) => void }} props */
-function Entry({ one, isOpen, title, pinned, go }) {
+/** @param {{ one: Conversation, isOpen: boolean, title: string, pinned: boolean }} props */
+function Entry({ one, isOpen, title, pinned }) {
   const [open, setOpen] = useState(false);
+  /** @type {{ current: HTMLButtonElement | null }} */
+  const opener = useRef(null);
   /** @param {() => unknown} work */
   const act = (work) => () => {
     setOpen(false);
+    // The button that has the focus goes away. A question gives it back when it is answered.
+    opener.current?.focus();
     void work();
   };
   /** Without the server its file cannot be changed. */
   const isOnlyHere = () => one.saved && !savedChats.isServed;
   const rename = async () => {
-    const name = await asked('Conversation name', one.title, 'Rename');
+    const name = await asked('Chat name', one.title, 'Rename');
     if (name?.trim() && name.trim() !== one.title) await attempt(() => session.files.rename(one, name.trim()));
   };
   const move = async () => {
@@ -138,16 +142,14 @@ function Entry({ one, isOpen, title, pinned, go }) {
   };
   const remove = async () => {
     const from = isOnlyHere() ? `this browser. ${fileStays}` : one.saved ? 'this browser and from the chats of recua chat.' : 'this browser.';
-    if (await confirmed('Delete this conversation?', `This permanently deletes “${one.title}” from ${from}`, 'Delete')) {
-      await attempt(async () => {
-        await session.remove(one.id);
-        if (isOpen) go('#/');
-      });
+    if (await confirmed('Delete this chat?', `This permanently deletes “${one.title}” from ${from}`, 'Delete')) {
+      await attempt(() => session.remove(one.id));
     }
   };
-  return html`<li class=${isOpen ? 'open' : ''} onKeyDown=${(/** @type {KeyboardEvent} */ event) => { if (open && closes(event)) setOpen(false); }}>
+  useEscape(open, () => setOpen(false));
+  return html`<li class=${isOpen ? 'open' : ''}>
     <a href=${`#/chat/${one.id}`} aria-current=${isOpen ? 'page' : undefined} title=${title}>${title}</a>
-    <button type="button" class="more" aria-label=${`Actions for ${title}`} aria-expanded=${open} onClick=${() => setOpen(!open)}>⋯</button>
+    <button type="button" class="more" ref=${opener} aria-label=${`Actions for ${title}`} aria-expanded=${open} onClick=${() => setOpen(!open)}>⋯</button>
     ${open && html`<div class="entry-actions" role="group" aria-label=${`Actions for ${title}`}>
       ${(savedChats.isServed || one.saved) && html`<${IconButton} icon=${one.saved ? 'here' : 'computer'} label=${one.saved ? 'Move to this browser' : 'Move to the terminal\'s chats'} disabled=${isOpen && session.busy} onClick=${act(move)} />`}
       ${!one.saved && html`<${IconButton} icon="pin" label=${pinned ? 'Unpin' : 'Pin'} onClick=${act(() => session.alter(one, { pinned: !pinned }))} />`}

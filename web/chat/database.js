@@ -12,6 +12,9 @@ function done(request) {
   });
 }
 
+/** Some browsers, when their own database is damaged, never answer. */
+const mostOpenMs = 10_000;
+
 /** @type {Promise<IDBDatabase> | undefined} */
 let opened;
 
@@ -22,8 +25,11 @@ function open() {
       request.result.createObjectStore('conversations', { keyPath: 'id' });
       request.result.createObjectStore('messages', { keyPath: 'id' }).createIndex('conversation', 'conversation');
     };
-    return done(request);
-  })().then((base) => {
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(() => reject(new Error('The browser does not open its database.')), mostOpenMs);
+      void done(request).then(resolve, reject).finally(() => clearTimeout(timer));
+    });
+  })().then((/** @type {IDBDatabase} */ base) => {
     // The browser closes it when its data is removed, or its disk fails.
     base.onclose = () => { opened = undefined; };
     return base;
@@ -63,13 +69,17 @@ export async function messagesOf(id) {
  * the one to write; undefined: nothing is saved. Resolves to what it returned.
  * @param {string} id @param {(there: Conversation | undefined) => Conversation | undefined} made
  * @param {Message[]} messages new or changed ones
+ * @param {(there: Message) => boolean} [stays] whether a message that is there is not replaced
  */
-export async function save(id, made, messages) {
+export async function save(id, made, messages, stays) {
   const to = await stores('readwrite');
   const conversation = made(await done(to.conversations.get(id)));
   if (conversation) {
     to.conversations.put(conversation);
-    for (const message of messages) to.messages.put(message);
+    for (const message of messages) {
+      const there = stays && await done(to.messages.get(message.id));
+      if (!there || !stays(there)) to.messages.put(message);
+    }
   }
   await to.written;
   return conversation;
@@ -107,7 +117,8 @@ export async function conversationsSaying(text) {
       const cursor = request.result;
       if (!cursor) return resolve(undefined);
       const { conversation, content, attached = [] } = /** @type {Message} */ (cursor.value);
-      const says = () => [content, ...attached.flatMap(({ name, text }) => [name, text])].some((text) => text.toLowerCase().includes(wanted));
+      const says = () =>
+        [content, ...attached.flatMap(({ name, text }) => [name, text])].some((text) => text.toLowerCase().includes(wanted));
       if (!found.has(conversation) && says()) found.add(conversation);
       cursor.continue();
     };

@@ -29,6 +29,12 @@ export class Drafts {
   constructor() {
     this.#read();
     addEventListener('pagehide', () => this.#write());
+    // Then the browser asks.
+    addEventListener('beforeunload', (event) => {
+      if (!this.#write()) event.preventDefault();
+      // If the user stays.
+      setTimeout(() => this.#forgetStored());
+    });
     // Browsers discard hidden tabs unasked.
     document.addEventListener('visibilitychange', () => (document.hidden ? this.#write() : this.#forgetStored()));
     addEventListener('pageshow', () => this.#forgetStored());
@@ -54,16 +60,20 @@ export class Drafts {
     inTab.remove(stored);
   }
 
+  /** Returns whether there is room for the texts. Of files without room, the names are kept. */
   #write() {
     const files = [...this.files].filter(([, list]) => list.length > 0);
     const texts = [...this.texts].filter(([, text]) => text !== '');
     const lost = this.reading.map(({ name }) => name);
     const { newChat } = this;
     const isSet = newChat.second !== '' || Object.keys(newChat.settings).length > 0;
-    if (files.length + texts.length + lost.length === 0 && !isSet) return this.#forgetStored();
-    if (inTab.set(stored, JSON.stringify({ newChat, texts, files, lost }))) return;
+    if (files.length + texts.length + lost.length === 0 && !isSet) {
+      this.#forgetStored();
+      return true;
+    }
+    if (inTab.set(stored, JSON.stringify({ newChat, texts, files, lost }))) return true;
     const all = [...files.flatMap(([, list]) => list.map(({ name }) => name)), ...lost];
-    inTab.set(stored, JSON.stringify({ newChat, texts, files: [], lost: all }));
+    return inTab.set(stored, JSON.stringify({ newChat, texts, files: [], lost: all }));
   }
 
   /**

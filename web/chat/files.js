@@ -74,21 +74,34 @@ export async function exportMarkdown(conversation, read) {
 
 /**
  * Reads the conversations of an exported file and gives them new ids. Those that would add nothing
- * to one of `list` are skipped.
+ * to one of `list`, also to one that was imported earlier, are skipped.
  * @param {File} file @param {Conversation[]} list
  * @returns {Promise<{ chats: { conversation: Conversation, messages: Message[] }[], skipped: number }>}
  */
 export async function importJson(file, list) {
   const read = parsed(await file.text());
-  if (read?.format !== 'recua-chats' || !Array.isArray(read.chats)) throw new Error(`${file.name} contains no conversations of this page. Import takes the JSON files of “Export all” and “Export as JSON”.`);
-  const chats = read.chats.map((/** @type {any} */ chat, /** @type {number} */ at) => renamed(chat, `${file.name}, conversation ${at + 1}`));
-  const isNew = await Promise.all(read.chats.map(async (/** @type {any} */ { conversation: { id }, messages }) => {
-    if (!list.some((one) => one.id === id)) return true;
-    const here = new Set((await messagesOf(id)).map((message) => JSON.stringify(message)));
-    return messages.some((/** @type {unknown} */ message) => !here.has(JSON.stringify(message)));
+  if (read?.format !== 'recua-chats' || !Array.isArray(read.chats)) throw new Error(`${file.name} contains no chats of this page. Import takes the JSON files of “Export all” and “Export as JSON”.`);
+  const chats = read.chats.map((/** @type {any} */ chat, /** @type {number} */ at) => renamed(chat, `${file.name}, chat ${at + 1}`));
+  const isNew = await Promise.all(read.chats.map(async (/** @type {any} */ { conversation: { id, createdMs }, messages }) => {
+    const same = list.filter((one) => one.id === id || one.createdMs === createdMs);
+    const covered = await Promise.all(same.map(async (one) => covers(await messagesOf(one.id), messages)));
+    return !covered.includes(true);
   }));
   const fresh = chats.filter((/** @type {unknown} */ _chat, /** @type {number} */ at) => isNew[at]);
   return { chats: fresh, skipped: chats.length - fresh.length };
+}
+
+/**
+ * Whether these messages are the others, or go on where those end. Of an import, the ids differ.
+ * @param {Message[]} here @param {Message[]} others
+ */
+function covers(here, others) {
+  /** @type {Map<string, Message[]>} */
+  const byTime = new Map();
+  /** @param {Message} message */
+  const same = ({ role, createdMs = 0 }) => byTime.get(`${role} ${createdMs}`) ?? [];
+  for (const message of here) byTime.set(`${message.role} ${message.createdMs}`, [...same(message), message]);
+  return others.every((other) => same(other).some((one) => one.content.startsWith(other.content) && (one.reasoning ?? '').startsWith(other.reasoning ?? '')));
 }
 
 /** @param {unknown} value */
@@ -110,7 +123,7 @@ const conversationTypes = { title: 'string', pinned: 'boolean', createdMs: 'time
 const settingsTypes = { system: 'string', schema: 'string', tools: 'string', thinking: 'string' };
 const statsTypes = { promptTokens: 'number', cachedTokens: 'number', tokens: 'number', perSecond: 'number', firstMs: 'number' };
 const messageTypes = {
-  id: 'string', parent: 'string', content: 'string', reasoning: 'string', callId: 'string', model: 'string', pair: 'string', finish: 'string', error: 'string', json: 'boolean', createdMs: 'time',
+  id: 'string', parent: 'string', content: 'string', reasoning: 'string', callId: 'string', model: 'string', pair: 'string', finish: 'string', error: 'string', json: 'boolean', createdMs: 'time', continued: 'number', tokensBefore: 'number',
   toolCalls: { id: 'string', name: 'string', arguments: 'string' }, attached: { name: 'string', text: 'string' },
 };
 
@@ -138,11 +151,29 @@ function renamed(chat, where) {
   const idOf = (old) => ids.get(old) ?? '';
   // A message that was chosen may have been taken back since.
   const isHere = (/** @type {any} */ old) => old === '' || ids.has(old);
-  const chosen = Object.fromEntries(Object.entries(conversation.chosen ?? {}).filter((pair) => pair.every(isHere)).map(([parent, child]) => [idOf(parent), idOf(String(child))]));
+  const chosen = Object.fromEntries(
+    Object.entries(conversation.chosen ?? {})
+      .filter((pair) => pair.every(isHere))
+      .map(([parent, child]) => [idOf(parent), idOf(String(child))]),
+  );
   return {
-    conversation: { ...newConversation(''), ...conversation, id, chosen, settings: conversation.settings ?? {}, named: true, saved: undefined },
+    conversation: {
+      ...newConversation(''),
+      ...conversation,
+      id,
+      chosen,
+      settings: conversation.settings ?? {},
+      named: true,
+      saved: undefined,
+    },
     messages: messages.map((/** @type {any} */ message) => ({
-      createdMs: 0, ...message, id: idOf(message.id), parent: idOf(message.parent), conversation: id, saved: undefined, stats: areStats(message.stats) ? message.stats : undefined,
+      createdMs: 0,
+      ...message,
+      id: idOf(message.id),
+      parent: idOf(message.parent),
+      conversation: id,
+      saved: undefined,
+      stats: areStats(message.stats) ? message.stats : undefined,
     })),
   };
 }

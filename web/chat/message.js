@@ -4,7 +4,7 @@ import { html, memo, useEffect, useLayoutEffect, useRef, useState } from '../app
 import { IconButton, Icon } from '../app/icons.js';
 import { closes } from '../app/keys.js';
 import { copyText } from '../app/notice.js';
-import { count, duration, speed } from '../app/units.js';
+import { count, duration, characters, speed } from '../app/units.js';
 import { GrowingText } from '../text/growing-text.js';
 import { indented } from '../text/json-text.js';
 import { parsed } from './asking.js';
@@ -79,8 +79,8 @@ function JsonView({ text }) {
 function Numbers({ message: { stats, model, finish } }) {
   return html`<p class="numbers">
     ${model && html`<span>${model}</span>`}
-    ${stats && html`<span>${count(stats.tokens)} ${stats.tokens === 1 ? 'token' : 'tokens'}</span><span>${speed(stats.perSecond)}</span>
-      <span>${duration(stats.firstMs)} to first token</span>
+    ${stats && html`<span>${count(stats.tokens)} ${stats.tokens === 1 ? 'token' : 'tokens'}</span>${stats.perSecond > 0 && html`<span>${speed(stats.perSecond)}</span>`}
+      ${stats.firstMs > 0 && html`<span>${duration(stats.firstMs)} to first token</span>`}
       <span title="Tokens in the prompt, and how many of them came from the cache">prompt ${count(stats.promptTokens)}, ${count(stats.cachedTokens)} cached</span>`}
     ${finish === 'length' && html`<span class="warn">reached the token limit</span>`}
     ${finish === 'stopped' && html`<span class="warn">stopped</span>`}
@@ -120,7 +120,9 @@ function useEditor(message) {
       drafts.files.set(key, message.attached ?? []);
     }),
     write: (/** @type {string} */ text) => void drafts.texts.set(key, text),
-    leaveOut: (/** @type {Attached} */ file) => changing(() => drafts.files.set(key, (drafts.files.get(key) ?? []).filter((one) => one !== file)))(),
+    leaveOut: (/** @type {Attached} */ file) => changing(() => {
+      drafts.files.set(key, (drafts.files.get(key) ?? []).filter((one) => one !== file));
+    })(),
     done: changing(() => drafts.drop(key)),
   };
 }
@@ -133,7 +135,7 @@ function Editor({ draft, save, label }) {
   const { text = '' } = draft;
   /** @type {{ current: HTMLTextAreaElement | null }} */
   const box = useRef(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     box.current?.focus();
     box.current?.setSelectionRange(text.length, text.length);
   }, []);
@@ -167,7 +169,7 @@ function UserMessage({ message, canAsk }) {
       <${Icon} name="file" /><span>${file.name}</span>
       <${IconButton} icon="close" label=${`Remove ${file.name}`} onClick=${() => draft.leaveOut(file)} />
     </li>`)}</ul>`}
-    ${!editing && attached.map(({ name, text }) => html`<details class="file"><summary><${Icon} name="file" />${name} <span class="dim">${count(text.length)} characters</span></summary><pre tabindex="0">${text.slice(0, 20_000)}</pre></details>`)}
+    ${!editing && attached.map(({ name, text }) => html`<details class="file"><summary><${Icon} name="file" />${name} <span class="dim">${characters(text)}</span></summary><pre tabindex="0">${text.slice(0, 20_000)}</pre></details>`)}
     ${editing
       ? html`<${Editor} draft=${draft} label="Send" save=${send} />`
       : content !== '' && html`<div class="said">${content}</div>`}
@@ -190,7 +192,10 @@ function Answer({ message, live, isLast, results, takesResults }) {
   const silent = live && content === '' && !reasoning && !toolCalls?.length;
   const [, draw] = useState(0);
   // Redraws when a new part appears, such as thoughts or a tool call.
-  useEffect(() => (live ? session.running.watch(message.id, () => draw(shapeOf(message) + (session.running.get(message.id)?.connecting ? 0.5 : 0))) : undefined), [live, message]);
+  useLayoutEffect(() => {
+    if (!live) return undefined;
+    return session.running.watch(message.id, () => draw(shapeOf(message) + (session.running.get(message.id)?.connecting ? 0.5 : 0)));
+  }, [live, message]);
   return html`<article class="message answer" aria-label=${`Answer from ${model}`} aria-busy=${live}>
     ${silent && html`<p class="pulse waiting">Waiting for the model…</p>`}
     ${reasoning && html`<${Thoughts} message=${message} live=${live} />`}
@@ -220,9 +225,16 @@ function shapeOf({ content, reasoning, toolCalls }) {
   return (content ? 1 : 0) + (reasoning ? 2 : 0) + 4 * called;
 }
 
-/** `version` changes with state outside `message`, so that the memo redraws. */
-export const MessageView = memo((/** @type {{ message: Message, live: boolean, isLast: boolean, canAsk: boolean, takesResults: boolean, results: Message[], version: string }} */ { message, ...rest }) => {
+/**
+ * `version` changes with state outside `message`, so that the memo redraws.
+ * @typedef {{
+ *   message: Message, live: boolean, isLast: boolean, canAsk: boolean, takesResults: boolean,
+ *   results: Message[], version: string,
+ * }} MessageProps
+ */
+export const MessageView = memo((/** @type {MessageProps} */ { message, ...rest }) => {
   // A result is shown with its call.
   if (message.role === 'tool') return rest.canAsk && html`<${GetAnswer} message=${message} />`;
-  return message.role === 'user' ? html`<${UserMessage} message=${message} canAsk=${rest.canAsk} />` : html`<${Answer} message=${message} ...${rest} />`;
+  if (message.role === 'user') return html`<${UserMessage} message=${message} canAsk=${rest.canAsk} />`;
+  return html`<${Answer} message=${message} ...${rest} />`;
 });

@@ -1,4 +1,10 @@
-// Only one of several tabs writes an answer: the one that holds its lock.
+// What only one of several tabs does at a time: the one that holds the lock. Browsers offer no
+// locks to a page that came over plain HTTP from another machine.
+
+/** @template T @param {string} name @param {() => Promise<T>} work @returns {Promise<T>} */
+export async function alone(name, work) {
+  return navigator.locks ? await navigator.locks.request(name, work) : await work();
+}
 
 /** Answers whose locks this tab holds. @type {Set<string>} */
 const here = new Set();
@@ -22,9 +28,13 @@ function kept(id) {
 /** Takes the lock of an answer. Returns a function that releases it. @param {string} id */
 export function hold(id) {
   const { released, release } = kept(id);
-  // Browsers offer no locks to a page that came over plain HTTP from another machine.
   void navigator.locks?.request(`answer-${id}`, () => released);
   return release;
+}
+
+/** Resolves when nobody holds the lock of an answer. @param {string} id @returns {Promise<void>} */
+export async function unlocked(id) {
+  await navigator.locks.request(`answer-${id}`, () => undefined);
 }
 
 /**
@@ -44,7 +54,33 @@ export async function tryHold(id) {
   });
 }
 
-/** Resolves when no tab writes the answer; at once without locks. @param {string} id */
-export async function untilFree(id) {
-  await navigator.locks?.request(`answer-${id}`, () => undefined);
+/** Answers whose locks this tab waits for. @type {Set<string>} */
+const elsewhere = new Set();
+
+/** Whether another tab writes the answer, as far as this one has asked. @param {string} id */
+export const isHeldElsewhere = (id) => elsewhere.has(id);
+
+/** In this time a tab that is loaded again takes its lock back. */
+const giveWayMs = 2_000;
+
+/**
+ * Takes the lock of an answer once no other tab writes it and this tab is visible. Returns a
+ * function that releases it, or undefined if it is not wanted any more.
+ * @param {string} id
+ * @param {() => Promise<boolean>} isWanted asked whenever another tab has released the lock
+ */
+export async function holdNext(id, isWanted) {
+  for (;;) {
+    const release = await tryHold(id);
+    if (release) return release;
+    elsewhere.add(id);
+    try {
+      await unlocked(id);
+      if (!await isWanted()) return undefined;
+      await new Promise((resolve) => setTimeout(resolve, giveWayMs));
+      while (document.hidden) await new Promise((resolve) => document.addEventListener('visibilitychange', resolve, { once: true }));
+    } finally {
+      elsewhere.delete(id);
+    }
+  }
 }

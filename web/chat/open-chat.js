@@ -1,6 +1,6 @@
 // A conversation with its messages in memory: the tree, the branch that is shown, and new messages.
 // It may be left for another while a message of it is being sent.
-import { childrenOf, newId, pathOf } from './tree.js';
+import { byId, childrenOf, newId, pathOf } from './tree.js';
 
 /** @typedef {import('./tree.js').Conversation} Conversation */
 /** @typedef {import('./tree.js').Message} Message */
@@ -13,7 +13,7 @@ export class OpenChat {
   constructor(conversation, messages) {
     this.conversation = conversation;
     /** By id. @type {Map<string, Message>} */
-    this.messages = new Map(messages.map((message) => [message.id, message]));
+    this.messages = byId(messages);
     /** The replies to each message, by its id. @type {Map<string, Message[]>} */
     this.children = new Map();
     /** The messages that are shown, first to last. @type {Message[]} */
@@ -39,7 +39,11 @@ export class OpenChat {
       const here = this.messages.get(id);
       if (!here) return true;
       // A complete answer that could not be saved is ahead of its saved copy.
-      return !isGrowing(here) && (finish || error || !here.finish) && (content !== here.content || finish !== here.finish || error !== here.error);
+      return (
+        !isGrowing(here) &&
+        (finish || error || !here.finish) &&
+        (content !== here.content || finish !== here.finish || error !== here.error)
+      );
     });
     const kept = new Set(saved.map(({ id }) => id));
     const gone = before.filter((id) => !kept.has(id));
@@ -57,7 +61,7 @@ export class OpenChat {
   /** The answers at the end, one or two, that lack their end and did not fail. */
   get cut() {
     const ends = this.pair.length > 0 ? this.pair : this.path.slice(-1);
-    return ends.filter(({ role, finish, error, toolCalls, createdMs }) => role === 'assistant' && !finish && !error && !toolCalls?.length && Date.now() - createdMs <= resumeWithinMs);
+    return ends.filter(({ role, finish, error, createdMs }) => role === 'assistant' && !finish && !error && Date.now() - createdMs <= resumeWithinMs);
   }
 
   /** All versions of a message, itself included. @param {Message} message */

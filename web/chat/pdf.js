@@ -42,7 +42,16 @@ export async function readPdf(name, bytes, told, signal) {
     return /** @type {Promise<T>} */ (Promise.race([step, failed]));
   };
   try {
-    const asked = getDocument({ data: new Uint8Array(bytes), worker, isEvalSupported: false, disableFontFace: true, useSystemFonts: false, cMapUrl: tablesUrl, cMapPacked: true, verbosity: 0 });
+    const asked = getDocument({
+      data: new Uint8Array(bytes),
+      worker,
+      isEvalSupported: false,
+      disableFontFace: true,
+      useSystemFonts: false,
+      cMapUrl: tablesUrl,
+      cMapPacked: true,
+      verbosity: 0,
+    });
     const document = await within(asked.promise);
     const pages = [];
     for (let number = 1; number <= document.numPages; number++) {

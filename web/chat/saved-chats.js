@@ -24,7 +24,8 @@ function remembered({ name, etag, session }, model) {
 export function servedModel(name) {
   const { chatting } = models;
   const usual = inBrowser.get('model');
-  return (chatting.find(({ id, aliases = [] }) => id === name || aliases.includes(name)) ?? chatting.find(({ id }) => id === usual) ?? chatting[0])?.id ?? name;
+  const same = chatting.find(({ id, aliases = [] }) => id === name || aliases.includes(name));
+  return (same ?? chatting.find(({ id }) => id === usual) ?? chatting[0])?.id ?? name;
 }
 
 class SavedChats extends Emitter {
@@ -47,15 +48,21 @@ class SavedChats extends Emitter {
 
   /**
    * Reads the file. Returns undefined if it has not changed since the last read.
-   * @param {string} name @param {Conversation} conversation @param {Message[]} messages
+   * @param {string} name @param {Conversation} conversation
+   * @param {() => Promise<Message[]>} messagesOf called once the file is read
    * @param {(name: string) => string} modelOf the server's name for the model in the file
    */
-  async read(name, conversation, messages, modelOf) {
+  async read(name, conversation, messagesOf, modelOf) {
     /** @type {Answered} */
     const answered = await json(pathOf(name));
     if (answered.etag === conversation.saved?.etag) return undefined;
     const model = modelOf(answered.session['model']);
-    return { model, saved: remembered(answered, model), title: answered.name, ...merged(answered.session, conversation, messages) };
+    return {
+      model,
+      saved: remembered(answered, model),
+      title: answered.name,
+      ...merged(answered.session, conversation, await messagesOf()),
+    };
   }
 
   /**
@@ -65,7 +72,7 @@ class SavedChats extends Emitter {
   async write(conversation, path) {
     const { saved } = conversation;
     const made = sessionOf(conversation, path);
-    if (!made) throw new Error('recua chat cannot save tool calls, and every message but the last needs an answer. This branch stays in the browser.');
+    if (!made) throw new Error('This branch stays in the browser: it has tool calls or a message without an answer before its end, which recua chat cannot save.');
     /** @type {Answered} */
     const answered = saved
       ? await json(pathOf(saved.name), { method: 'PUT', body: { session: made.session }, headers: { 'If-Match': `"${saved.etag}"` } })

@@ -1,7 +1,7 @@
 // Converts a conversation to the file format of `recua chat` and back. The file holds the branch
 // that is shown; other branches stay in the browser. Fields of a file that the page does not know
 // are kept. Pure.
-import { childrenOf, newId, shownOf, wireMessage } from './tree.js';
+import { childrenOf, idOf, shownOf, wireMessage } from './tree.js';
 
 /** @typedef {import('./tree.js').Conversation} Conversation */
 /** @typedef {import('./tree.js').Message} Message */
@@ -50,7 +50,10 @@ function messageOf(message, isLast) {
     role, content,
     ...(reasoning ? { reasoning } : {}),
     ended: finish === 'stop' || finish === 'length' || finish === 'stopped' ? finish : error ? 'failed' : 'stopped',
-    ...(stats ? { usage: { prompt_tokens: stats.promptTokens, cached_tokens: stats.cachedTokens, completion_tokens: stats.tokens } } : {}),
+    ...(stats ? {
+      usage: { prompt_tokens: stats.promptTokens, cached_tokens: stats.cachedTokens, completion_tokens: stats.tokens },
+      timings: { queue_ms: 0, prompt_ms: stats.firstMs, generate_ms: stats.perSecond > 0 ? stats.tokens / stats.perSecond * 1_000 : 0 },
+    } : {}),
   };
 }
 
@@ -73,7 +76,9 @@ export function merged(session, conversation, messages) {
     const beside = children.get(parent) ?? [];
     const same = beside.filter((one) => one.role === saved.role && textOf(one) === saved.content);
     const known = same.find(({ id }) => id === chosen[parent]) ?? same[0];
-    const message = known ? { ...known, saved } : newMessage(saved, conversation.id, parent, Math.max(lastMs, ...beside.map(({ createdMs }) => createdMs)) + 1);
+    const message = known
+      ? { ...known, saved }
+      : newMessage(saved, conversation.id, parent, Math.max(lastMs, ...beside.map(({ createdMs }) => createdMs)) + 1);
     changed.push(message);
     chosen[parent] = message.id;
     parent = message.id;
@@ -84,7 +89,10 @@ export function merged(session, conversation, messages) {
   const shown = shownOf(children.get(parent) ?? [], chosen[parent]);
   if (!shown || shown.saved) chosen[parent] = '';
   const { sampling = {}, system } = session;
-  const settings = { ...conversation.settings, ...Object.fromEntries(sampled.filter((name) => sampling[name] !== undefined).map((name) => [name, sampling[name]])) };
+  const settings = {
+    ...conversation.settings,
+    ...Object.fromEntries(sampled.filter((name) => sampling[name] !== undefined).map((name) => [name, sampling[name]])),
+  };
   if (system) settings['system'] = system;
   else delete settings['system'];
   return { chosen, settings, changed };
@@ -100,7 +108,8 @@ function newMessage(saved, conversation, parent, leastMs) {
   const { usage, timings, reasoning, ended } = saved;
   const seconds = (timings?.generate_ms ?? 0) / 1_000;
   return {
-    id: newId(), conversation, parent, role: saved['role'], content: saved['content'], saved,
+    // Two tabs may read the file at the same time.
+    id: idOf(JSON.stringify([conversation, parent, saved])), conversation, parent, role: saved['role'], content: saved['content'], saved,
     createdMs: Math.max(leastMs, Number.isNaN(sentMs) ? 0 : sentMs),
     ...(reasoning ? { reasoning } : {}),
     ...(saved['role'] === 'assistant' ? { finish: ended } : {}),

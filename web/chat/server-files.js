@@ -3,8 +3,9 @@
 import { models } from '../app/models.js';
 import { notify } from '../app/notice.js';
 import { sentenceOf, ServerError } from '../app/server.js';
+import { alone } from './one-tab.js';
 import { savedChats, servedModel } from './saved-chats.js';
-import { newConversation } from './tree.js';
+import { furthest, newConversation } from './tree.js';
 
 /** @typedef {import('./tree.js').Conversation} Conversation */
 /** @typedef {import('./tree.js').Message} Message */
@@ -43,15 +44,21 @@ export class ServerFiles {
     const known = this.#kept.findSaved(name);
     if (known) return known.id;
     // A second click must not make a second copy.
-    const reading = this.#reading.get(name) ?? this.#readNew(name).finally(() => this.#reading.delete(name));
+    const reading = this.#reading.get(name) ?? alone(`file-${name}`, () => this.#readNew(name)).finally(() => this.#reading.delete(name));
     this.#reading.set(name, reading);
     return await reading;
   }
 
   /** @param {string} name */
   async #readNew(name) {
+    // Another tab may have just read it.
+    await this.#kept.read().catch(() => undefined);
+    const known = this.#kept.findSaved(name);
+    if (known) return known.id;
     const conversation = { ...newConversation(''), named: true, saved: { name, etag: '', document: {}, model: '' } };
     await this.refresh(conversation);
+    // Not before it is saved may the next tab look for it.
+    await this.#kept.save(conversation, [], () => undefined);
     return conversation.id;
   }
 
@@ -68,7 +75,7 @@ export class ServerFiles {
   async #refresh(conversation, chat) {
     const { saved } = conversation;
     if (!saved || this.#host.isWriting(conversation)) return;
-    const read = await savedChats.read(saved.name, conversation, [...chat.messages.values()], servedModel).catch((thrown) => {
+    const read = await savedChats.read(saved.name, conversation, () => this.#allMessages(chat), servedModel).catch((thrown) => {
       if (!isCode(thrown, 'session_not_found')) throw thrown;
       this.#change(conversation, { saved: undefined });
       throw new Error(`${saved.name} is no longer on the server. This browser keeps its copy.`);
@@ -77,10 +84,19 @@ export class ServerFiles {
     const { changed, model, ...change } = read;
     // A model that the user chose here stays.
     Object.assign(conversation, change, conversation.model === saved.model ? { model } : {});
+    this.#kept.bringBack(changed);
     this.#host.save(conversation, changed);
     for (const message of changed) chat.messages.set(message.id, message);
     chat.arrange();
     this.#host.changed();
+  }
+
+  /**
+   * The messages of a chat, also those that another tab has just written into it and its file.
+   * @param {import('./open-chat.js').OpenChat} chat
+   */
+  async #allMessages({ conversation, messages }) {
+    return furthest(await this.#kept.messagesOf(conversation.id).catch(() => []), messages);
   }
 
   /**
@@ -115,11 +131,12 @@ export class ServerFiles {
    * may have cut off the reply to a write. Then takes over its ETag.
    * @param {Conversation} conversation @param {import('./open-chat.js').OpenChat} chat
    */
-  async #isSame(conversation, { messages, path }) {
+  async #isSame(conversation, chat) {
     const { saved } = conversation;
     if (!models.asked) await models.refresh();
-    const read = saved && await savedChats.read(saved.name, conversation, [...messages.values()], servedModel);
+    const read = saved && await savedChats.read(saved.name, conversation, () => this.#allMessages(chat), servedModel);
     if (!read) return false;
+    const { path } = chat;
     const turns = read.changed.map(({ id }) => id);
     const same = turns.every((id, at) => id === path[at]?.id)
       && path.every((message) => !message.saved || turns.includes(message.id))

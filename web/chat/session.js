@@ -9,18 +9,18 @@ import * as database from './database.js';
 import { Drafts } from './drafts.js';
 import { KeptChats } from './kept-chats.js';
 import { OpenChat } from './open-chat.js';
-import { isHeldHere, tryHold, untilFree } from './one-tab.js';
+import { holdNext, isHeldElsewhere, isHeldHere, tryHold, unlocked } from './one-tab.js';
 import { RunningAnswers } from './running-answers.js';
 import { savedChats } from './saved-chats.js';
 import { ServerFiles } from './server-files.js';
-import { lacksResults, newConversation, newId, pathTo, titleOf } from './tree.js';
+import { lacksResults, newConversation, newId, pathTo, reopen, titleOf } from './tree.js';
 
 /** @typedef {import('./tree.js').Conversation} Conversation */
 /** @typedef {import('./tree.js').Message} Message */
 
 class Session extends Emitter {
-  #kept = new KeptChats();
   running = new RunningAnswers();
+  #kept = new KeptChats(() => this.running.messages);
   drafts = new Drafts();
   #chats = new ChatsInMemory(this.#kept);
   #chat = this.#newChat('');
@@ -61,7 +61,8 @@ class Session extends Emitter {
   }
 
   async start() {
-    await this.#kept.read().catch((thrown) => notify(`Cannot read the conversations in this browser: ${sentenceOf(thrown)}`));
+    await this.#kept.read().catch((thrown) => notify(`Cannot read the chats in this browser: ${sentenceOf(thrown)}`));
+    for (const conversation of this.#kept.unsaved) void this.#save(conversation, []);
     this.changed();
   }
 
@@ -127,18 +128,18 @@ class Session extends Emitter {
   }
 
   /**
-   * Shows what happened elsewhere. Continues answers that a reload cut off, unless another tab is
-   * writing them.
+   * Shows what happened elsewhere, and continues cut answers as soon as no other tab writes them.
    * @param {OpenChat} chat @param {boolean} wasHere whether it was in memory already
    */
   async #catchUp(chat, wasHere) {
     if (wasHere) await this.#readAgain(chat).catch(() => undefined);
     await this.files.refresh(chat.conversation).catch((thrown) => notify(sentenceOf(thrown)));
-    await Promise.all(chat.cut.filter(({ id }) => !this.running.has(id)).map(async (message) => {
-      const release = await tryHold(message.id);
-      if (release) return await this.#continue(message, release);
-      await untilFree(message.id);
-      await this.lookAgain();
+    await Promise.all(chat.cut.filter(({ id }) => !this.running.has(id)).map(async ({ id }) => {
+      const find = () => chat.cut.find((one) => one.id === id);
+      const release = await holdNext(id, () => this.lookAgain().then(() => Boolean(find())));
+      // Meanwhile another tab may have written it, or deleted the chat.
+      const cut = await this.#readAgain(chat).then(() => this.#kept.find(chat.conversation.id) && find(), () => undefined);
+      if (release) await (cut ? this.#continue(cut, release) : release());
     }));
   }
 
@@ -154,7 +155,7 @@ class Session extends Emitter {
   }
 
   get busy() {
-    return this.#sending.has(this.conversation.id) || this.path.some(({ id }) => this.running.has(id)) || this.pair.some(({ id }) => this.running.has(id));
+    return this.#sending.has(this.conversation.id) || [...this.path, ...this.pair].some(({ id }) => this.running.has(id));
   }
 
   /** @param {Message} message */
@@ -191,7 +192,7 @@ class Session extends Emitter {
 
   /** Tells what is wrong with the settings. Then nothing is added to the chat, and nothing sent. */
   #isRefused() {
-    const wrong = wrongIn(this.conversation);
+    const wrong = this.path.some(({ id }) => isHeldElsewhere(id)) ? 'Another tab is writing this answer.' : wrongIn(this.conversation);
     if (wrong) notify(wrong);
     return wrong !== '';
   }
@@ -277,9 +278,9 @@ class Session extends Emitter {
     if (answers[0]) chat.choose(answers[0]);
     chat.arrange();
     void this.#save(conversation, answers);
-    const writing = answers.map((message) => this.#write(chat, message, path));
+    const written = Promise.all(answers.map((message) => this.#write(chat, message, path)));
     this.#chats.hold(chat);
-    void Promise.all(writing).then((failures) => this.#afterFailures(chat, to, failures)).finally(() => this.#chats.release(conversation.id));
+    void written.then((failures) => this.#afterFailures(chat, to, failures)).finally(() => this.#chats.release(conversation.id));
     this.changed();
   }
 
@@ -313,7 +314,8 @@ class Session extends Emitter {
     if (this.#isRefused()) return;
     const release = await tryHold(message.id);
     if (release) await this.#continue(message, release);
-    // A second click may come before the button is drawn again.
+    // This tab still saves its end; or this is a second click, before the button is drawn again.
+    else if (isHeldHere(message.id) && message.finish) await unlocked(message.id).then(() => this.goOn(message));
     else if (!isHeldHere(message.id)) notify('Another tab is writing this answer.');
   }
 
@@ -321,8 +323,7 @@ class Session extends Emitter {
   async #continue(message, release) {
     const isHere = () => !this.running.has(message.id) && [...this.path, ...this.pair].includes(message);
     if (!isHere() || this.#isRefused()) return release();
-    delete message.error;
-    delete message.finish;
+    reopen(message);
     message.json = hasSchema(this.conversation);
     // So that a reload before the first new token continues it too.
     await this.#save(this.conversation, [message]);
@@ -356,12 +357,11 @@ class Session extends Emitter {
    * @returns {Promise<unknown>} why it failed
    */
   async #write(chat, message, before, release) {
-    const { conversation } = chat;
     this.#chats.hold(chat);
-    const failure = await this.running.write(message, before, conversation, release !== undefined, () => this.#save(conversation, [message]), release);
+    const failure = await this.running.write(message, before, chat.conversation, () => this.#save(chat.conversation, [message]), release);
     this.changed();
-    void this.files.keep(conversation);
-    this.#chats.release(conversation.id);
+    void this.files.keep(chat.conversation);
+    this.#chats.release(chat.conversation.id);
     return failure;
   }
 
@@ -377,9 +377,10 @@ class Session extends Emitter {
     if (conversation) await this.files.remove(conversation);
     this.#forget(id);
     this.drafts.forget(id);
-    await database.remove(id);
     if (this.conversation.id === id) this.begin(this.conversation.model);
     else this.changed();
+    if (location.hash === `#/chat/${id}`) location.replace('#/');
+    await this.#kept.remove(id);
   }
 
   /** @param {Conversation} conversation @param {Partial<Conversation>} change */

@@ -1,7 +1,7 @@
 // Settings of the open conversation. Empty fields use the server's defaults, which they show.
 import { html, useEffect, useState } from '../app/html.js';
 import { IconButton } from '../app/icons.js';
-import { closes } from '../app/keys.js';
+import { useEscape } from '../app/keys.js';
 import { json } from '../app/server.js';
 import { wrongJson, numbers, wrongNumber } from './asking.js';
 import { session } from './session.js';
@@ -14,12 +14,9 @@ export function SettingsPanel({ model, isLoaded, close }) {
     if (!isLoaded) return;
     json(`props?model=${encodeURIComponent(model)}`).then((props) => setDefaults(props.default_generation_settings.params), () => undefined);
   }, [model, isLoaded]);
-  /** @param {KeyboardEvent} event */
-  const onKey = (event) => {
-    if (closes(event)) close();
-  };
+  useEscape(true, close);
 
-  return html`<aside class="settings" aria-label="Chat settings" onKeyDown=${onKey}>
+  return html`<aside class="settings" aria-label="Chat settings">
     <header class="row"><h2>Chat settings</h2><${IconButton} icon="close" label="Close settings" onClick=${close} /></header>
     <label>System prompt
       <${Field} name="system" tag="textarea" rows="4" placeholder="None" />
@@ -29,10 +26,9 @@ export function SettingsPanel({ model, isLoaded, close }) {
         <option value="">Model default</option><option value="off">Off</option>
       </select>
     </label>
-    <div class="grid">${numbers.map((number) => html`<${NumberField} key=${number.name} number=${number} placeholder=${shown(defaults, number.name)} />`)}</div>
+    <div class="grid"><p class="hint dim">Empty fields use the server's defaults.</p>${numbers.map((number) => html`<${NumberField} key=${number.name} number=${number} placeholder=${shown(defaults, number.name)} />`)}</div>
     <${JsonField} name="schema" label="Answer as JSON with this schema" example='{"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}' />
     <${JsonField} name="tools" label="Tools (you type the results)" example='[{"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}}]' />
-    <p class="dim">Empty fields use the server's defaults.</p>
   </aside>`;
 }
 
@@ -77,8 +73,9 @@ function NumberField({ number, placeholder }) {
   const wrong = wrongNumber(number, session.conversation.settings[name]);
   return html`<div>
     <label title=${hint}>${label}
-      <${Field} name=${name} tag="input" type="number" inputmode="decimal" ...${range} placeholder=${placeholder} aria-invalid=${wrong !== ''} aria-describedby=${wrong ? `wrong-${name}` : undefined} />
+      <${Field} name=${name} tag="input" type="number" inputmode="decimal" ...${range} placeholder=${placeholder} aria-invalid=${wrong !== ''} aria-describedby=${wrong ? `wrong-${name}` : `hint-${name}`} />
     </label>
+    <p class="hint dim" id=${`hint-${name}`}>${hint}</p>
     ${wrong && html`<p class="error" role="alert" id=${`wrong-${name}`}>It ${wrong}.</p>`}
   </div>`;
 }

@@ -32,6 +32,8 @@
  * @property {Stats} [stats]
  * @property {string} [finish]
  * @property {string} [error]
+ * @property {number} [continued] how often *Continue* took back its end
+ * @property {number} [tokensBefore] its tokens from which *Max tokens* counts, as after *Continue*
  * @property {Record<string, any>} [saved] the message in the server's file
  * @property {number} createdMs
  */
@@ -52,7 +54,57 @@
  *   the server: its file without the messages, and the server's name for the model in it
  */
 
-export const newId = () => crypto.getRandomValues(new Uint32Array(4)).reduce((id, part) => id + part.toString(36).padStart(7, '0'), '');
+/** @param {Uint32Array} words */
+const asText = (words) => words.reduce((id, part) => id + part.toString(36).padStart(7, '0'), '');
+
+export const newId = () => asText(crypto.getRandomValues(new Uint32Array(4)));
+
+/**
+ * The same id for the same text, also in another tab. Browsers offer no crypto.subtle to a page
+ * that came over plain HTTP from another machine.
+ * @param {string} text
+ */
+export function idOf(text) {
+  const factors = [0x9e3779b1, 0x85ebca77, 0xc2b2ae3d, 0x27d4eb2f];
+  const words = Uint32Array.from(factors);
+  for (let at = 0; at < text.length; at++) {
+    for (const [lane, factor] of factors.entries()) {
+      const mixed = Math.imul((words[lane] ?? 0) ^ text.charCodeAt(at), factor);
+      words[lane] = mixed ^ (mixed >>> 15);
+    }
+  }
+  return asText(words);
+}
+
+/** Takes back the end of an answer, so that it can go on. A call that was cut begins again. @param {Message} answer */
+export function reopen(answer) {
+  if (answer.finish || answer.error) answer.continued = (answer.continued ?? 0) + 1;
+  // A call that was cut is written anew.
+  if (answer.finish || answer.error || answer.toolCalls) answer.tokensBefore = answer.stats?.tokens ?? 0;
+  delete answer.finish;
+  delete answer.error;
+  delete answer.toolCalls;
+}
+
+/** Whether one copy of a message is ahead of another. @param {Message} one @param {Message | undefined} other */
+export function isAhead(one, other) {
+  if (!other) return true;
+  const continued = (one.continued ?? 0) - (other.continued ?? 0);
+  if (continued !== 0) return continued > 0;
+  const [ended, otherEnded] = [one, other].map(({ finish, error }) => Boolean(finish ?? error));
+  return ended === otherEnded ? sizeOf(one) > sizeOf(other) : Boolean(ended);
+}
+
+/** Characters of a message. @param {Message} message */
+export const sizeOf = ({ content, reasoning = '', toolCalls = [] }) => content.length + reasoning.length + toolCalls.reduce((sum, call) => sum + call.arguments.length, 0);
+
+/** @param {Message[]} messages */
+export const byId = (messages) => new Map(messages.map((message) => [message.id, message]));
+
+/** All messages of two places, each as it is where it is ahead. @param {Message[]} there @param {Map<string, Message>} here */
+export function furthest(there, here) {
+  return [...new Map([...here, ...byId(there.filter((message) => isAhead(message, here.get(message.id))))]).values()];
+}
 
 /** @param {string} model @returns {Conversation} */
 export function newConversation(model) {

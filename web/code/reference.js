@@ -6,9 +6,15 @@ import { Schema } from './schema.js';
 import { TryIt } from './try-it.js';
 
 /**
- * @typedef {{ name: string, in: 'path' | 'query' | 'header', required?: boolean, description?: string, schema?: any, example?: string }} Parameter
- * @typedef {{ method: string, path: string, also: string[], id: string, tag: string, summary: string, description?: string,
- *   parameters: Parameter[], body?: { type: string, schema: any, example: any }, replies: Record<string, any> }} Route
+ * @typedef {{
+ *   name: string, in: 'path' | 'query' | 'header', required?: boolean, description?: string,
+ *   schema?: any, example?: string,
+ * }} Parameter
+ * @typedef {{
+ *   method: string, path: string, also: string[], id: string, tag: string, summary: string,
+ *   description?: string, parameters: Parameter[],
+ *   body?: { type: string, schema: any, example: any }, replies: Record<string, any>,
+ * }} Route
  */
 
 const methods = ['get', 'post', 'put', 'delete'];
@@ -33,7 +39,15 @@ export function routesOf(document) {
       }
       const [type, content] = Object.entries(about.requestBody?.content ?? {})[0] ?? [];
       routes.set(id, {
-        method, path, also: [], id, tag: about.tags[0], summary: about.summary, description: about.description, parameters: about.parameters ?? [], replies: about.responses,
+        method,
+        path,
+        also: [],
+        id,
+        tag: about.tags[0],
+        summary: about.summary,
+        description: about.description,
+        parameters: about.parameters ?? [],
+        replies: about.responses,
         ...(type === undefined ? {} : { body: { type, schema: content.schema, example: content.example } }),
       });
     }

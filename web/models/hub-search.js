@@ -9,6 +9,9 @@ import { pulling } from './pulling.js';
 /** Matches the name of a repository, as opposed to search words. */
 const repositoryName = /^(?:https?:\/\/\S+\/|hf\.co\/)?[\w.-]+\/[\w.-]+$/;
 
+/** Matches the name of a model, which is pulled at once. @param {string} words */
+const namesModel = (words) => words.includes(':') && !repositoryName.test(words);
+
 /**
  * @typedef {{ name: string, downloads: number, likes: number, gated: boolean }} Repository
  * @typedef {{ name: string, file: string, quantization: string, sizeBytes: number, storedBytes: number,
@@ -37,6 +40,7 @@ function useHub(address) {
 export function HubSearch() {
   const { name, status, error, running, share } = useEmitter(pulling);
   const [words, setWords] = useState('');
+  const [typed, setTyped] = useState('');
   const [opened, setOpened] = useState('');
   /** Each search asks anew, also for the same words: the hub may have been away. */
   const [searches, setSearches] = useState(0);
@@ -50,12 +54,12 @@ export function HubSearch() {
     askAgain();
     setSearches(searches + 1);
     setOpened(isRepository ? wanted : '');
-    setWords(isRepository || wanted.includes(':') ? '' : wanted);
-    if (wanted.includes(':') && !isRepository) void pulling.pull(wanted);
+    setWords(isRepository || namesModel(wanted) ? '' : wanted);
+    if (namesModel(wanted)) void pulling.pull(wanted);
   };
   return html`<form class="pull" role="search" onSubmit=${submit}>
-      <label class="stretch"><span class="dim">Get a model from the hub</span><input ref=${field} type="search" placeholder="Words or owner/repo:Q4_K_M" autocomplete="off" spellcheck="false" /></label>
-      <button type="submit" class="primary">Search</button>
+      <label class="stretch"><span class="dim">Get a model from the hub</span><input ref=${field} type="search" placeholder="Words or owner/repo:Q4_K_M" autocomplete="off" spellcheck="false" onInput=${(/** @type {Event} */ event) => setTyped(/** @type {HTMLInputElement} */ (event.currentTarget).value.trim())} /></label>
+      <button type="submit" class="primary">${namesModel(typed) ? 'Pull' : 'Search'}</button>
     </form>
     ${running && html`<div class="progress" role="status"><strong>${name}</strong><progress aria-label=${`Pulling ${name}`} max="1" value=${share.total === 0 ? undefined : share.completed / share.total}></progress>
       <span>${share.total === 0 ? status : `${bytes(share.completed)} of ${bytes(share.total)}, ${percent(share.completed / share.total)}`}</span>

@@ -7,6 +7,7 @@ import { notify } from '../app/notice.js';
 import { json, mayAnswer, request, sentenceOf } from '../app/server.js';
 import { bytes, count, percent, speed } from '../app/units.js';
 import { HubSearch } from './hub-search.js';
+import { Unfinished } from './unfinished.js';
 
 /** @typedef {import('../app/models.js').Model} Model */
 /** @typedef {{ name: string, modelStays: boolean }} Given an alias that a user gave */
@@ -50,6 +51,7 @@ export function ModelsView() {
     <h1 id="models-title">Models</h1>
     <${ModelsError} />
     <${HubSearch} />
+    <${Unfinished} />
     ${list.some(({ fixed }) => fixed) && html`<p class="dim">This server serves only ${list[0]?.id}. To use other models, including those that you pull here, stop it and run <code>recua api</code> without the name of a model.</p>`}
     ${asked && list.length === 0 && !error && html`<p class="dim">This server has no models yet. Search for one above, or run <code>recua pull owner/repo</code>.</p>`}
     ${list.length > 0 && html`<div class="table wide stacked models-table" tabindex="0" role="region" aria-label="Models of this server"><table>
@@ -59,8 +61,12 @@ export function ModelsView() {
   </section>`;
 }
 
-/** @param {{ model: Model, machine: { memory: number, keepAlive: number }, given: Given[], isOwn: boolean }} props `machine`: bytes of
- *   memory, and the seconds that an idle model stays loaded; `isOwn`: its name is not the store's */
+/**
+ * @param {{
+ *   model: Model, machine: { memory: number, keepAlive: number }, given: Given[], isOwn: boolean,
+ * }} props `machine`: bytes of memory, and the seconds that an idle model stays loaded; `isOwn`:
+ *   its name is not the store's
+ */
 function Row({ model, machine, given, isOwn }) {
   const { id, aliases = [], status, memory_bytes: memory, context_length: context, meta, pinned, fixed } = model;
   const details = useDescription(model);
@@ -77,7 +83,9 @@ function Row({ model, machine, given, isOwn }) {
     await models.refresh();
   };
   const remove = async () => {
-    if (!await confirmed(`Delete ${id}?`, 'This removes its files from the store. A file of your own that you imported stays where it is. A model from the hub can be pulled again.', 'Delete')) return;
+    const also = names.length > 0 ? ` and its ${names.length === 1 ? 'name' : 'names'} ${names.map(({ name: alias }) => alias).join(', ')}` : '';
+    const isImported = id.startsWith('local/');
+    if (!await confirmed(`Delete ${id}?`, `This removes its files from the store${also}. ${isImported ? 'The file that you imported stays where it is.' : 'It can be pulled again.'}`, 'Delete')) return;
     await request('api/delete', { method: 'DELETE', body: { model: id } });
     notify(`Deleted ${id}`);
   };
@@ -107,7 +115,7 @@ function Row({ model, machine, given, isOwn }) {
   const isHere = status.value === 'loaded' || status.value === 'loading';
   return html`<tr>
     <th scope="row">${id}${pinned && !fixed ? html` <span class="tag">pinned</span>` : ''}
-      ${names.length > 0 && html`<ul class="aliases" aria-label=${`Names given to ${id}`}>${names.map(({ name: alias, modelStays }) => html`<li key=${alias} title=${modelStays ? undefined : 'The model is stored under this name'}>${alias}${modelStays && html`<${IconButton} icon="close" label=${`Remove the name ${alias}`} disabled=${working} onClick=${act(() => unname(alias))} />`}</li>`)}</ul>`}</th>
+      ${names.length > 0 && html`<ul class="aliases" aria-label=${`Names given to ${id}`}>${names.map(({ name: alias, modelStays }) => html`<li key=${alias} title=${modelStays ? undefined : 'Given by recua import: deleting this name deletes the model'}>${alias}${modelStays && html`<${IconButton} icon="close" label=${`Remove the name ${alias}`} disabled=${working} onClick=${act(() => unname(alias))} />`}</li>`)}</ul>`}</th>
     <td><span class=${`state ${status.value}`}>${status.value}${status.fraction !== undefined ? ` ${percent(status.fraction)}` : ''}</span>
       ${status.running ? html` <span class="dim state-detail">${status.running} running, ${speed(status.tokens_per_second ?? 0)}</span>` : ''}
       ${status.reason && html`<p class="error">${status.reason.message}</p>`}</td>

@@ -26,6 +26,11 @@ class Pulling extends Emitter {
     return { total, completed: files.reduce((sum, file) => sum + file.completed, 0) };
   }
 
+  /** Whether the file with this hash is one that it tells of. @param {string} hash */
+  shows(hash) {
+    return this.name !== '' && [...this.#files.keys()].some((digest) => digest.endsWith(`:${hash}`));
+  }
+
   /** @param {string} name */
   async pull(name) {
     // Two would share the numbers and the button that pauses.

@@ -74,18 +74,18 @@ export function NowView() {
     <dl class="figures">
       <div><dt>Running</dt><dd>${count(now.running)}</dd></div>
       <div><dt>Waiting</dt><dd>${count(now.waiting)}</dd></div>
-      <div><dt>Model requests</dt><dd>${health['requests'] === undefined ? '–' : count(health['requests'])}</dd></div>
+      <div title="Of all kinds, also those that only count tokens, which the list below leaves out"><dt>Requests so far</dt><dd>${health['requests'] === undefined ? '–' : count(health['requests'])}</dd></div>
       ${health['crashes'] !== undefined && html`<div><dt>Crashes</dt><dd class=${health['crashes'] > 0 ? 'warn' : ''}>${count(health['crashes'])}</dd></div>`}
       <div><dt>Loaded</dt><dd>${here.filter(({ status }) => status.value === 'loaded').length} of ${list.length}</dd></div>
     </dl>
     <div class="curves">
       <${Curve} label="Speed" values=${points.map((point) => point.speed)} most=${mostKept} text=${speed} />
-      <${Curve} label="Requests" values=${points.map(({ running, waiting }) => running + waiting)} most=${mostKept} text=${count} />
+      <${Curve} label="In progress" values=${points.map(({ running, waiting }) => running + waiting)} most=${mostKept} text=${count} />
       <${Curve} label="First token" values=${points.map(({ first }) => first)} most=${mostKept} text=${(/** @type {number} */ ms) => (ms === 0 ? '–' : duration(ms))} />
       <${Curve} label="Cached" values=${points.map(({ cached }) => cached)} most=${mostKept} text=${percent} />
       <${Curve} label="Memory" values=${points.map((point) => point.memory)} most=${mostKept} text=${bytes} />
     </div>
-    <p class="dim note">Since you opened this page, at most the last three minutes.</p>
+    <p class="dim note">Since you opened this view, at most the last three minutes.</p>
     <h2>Active models</h2>
     ${here.length === 0 ? html`<p class="dim">No model is loaded.</p>` : html`<div class="table wide stacked" tabindex="0" role="region" aria-label="Active models"><table>
       <thead><tr><th>Model</th><th>State</th><th>Slots</th><th class="align-right">Waiting</th><th class="align-right">Speed</th><th class="align-right">Memory</th><th>Device</th><th>Unloads</th></tr></thead>

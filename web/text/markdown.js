@@ -4,7 +4,7 @@ import { Marked } from '../vendor/marked.js';
 
 /** @typedef {{ type: string, raw: string, [field: string]: any }} Token */
 
-const inlineMath = /^(?:\\\(([\s\S]{1,2000}?)\\\)|\$(?![\s$])((?:\\.|[^\\$\n]){1,1000}?)(?<![\s\\])\$(?!\d))/;
+const inlineMath = /^(?:\\\(([\s\S]{1,2000}?)\\\)|\$\$((?:\\.|[^\\$\n]){1,1000}?)\$\$|\$(?![\s$])((?:\\.|[^\\$\n]){1,1000}?)(?<![\s\\])\$(?!\d))/;
 const blockMath = /^(?: {0,3})(?:\$\$([\s\S]{1,8000}?)\$\$|\\\[([\s\S]{1,8000}?)\\\])[^\S\n]*(?:\n|$)/;
 
 const marked = new Marked({
@@ -12,7 +12,11 @@ const marked = new Marked({
   extensions: [
     {
       name: 'blockMath', level: 'block',
-      start: (/** @type {string} */ text) => /\$\$|\\\[/.exec(text)?.index,
+      // At the beginning of a line: a paragraph ends only there.
+      start(/** @type {string} */ text) {
+        const found = /\n {0,3}(?:\$\$|\\\[)/.exec(text);
+        return found ? found.index + 1 : undefined;
+      },
       tokenizer(/** @type {string} */ text) {
         const found = blockMath.exec(text);
         return found ? { type: 'blockMath', raw: found[0], text: found[1] ?? found[2] } : undefined;
@@ -23,7 +27,7 @@ const marked = new Marked({
       start: (/** @type {string} */ text) => /\$|\\\(/.exec(text)?.index,
       tokenizer(/** @type {string} */ text) {
         const found = inlineMath.exec(text);
-        return found ? { type: 'inlineMath', raw: found[0], text: found[1] ?? found[2] } : undefined;
+        return found ? { type: 'inlineMath', raw: found[0], text: found[1] ?? found[2] ?? found[3] } : undefined;
       },
     },
   ],
