@@ -7,7 +7,7 @@ import { takeSurvey } from '../engine/gateway/survey.js';
 import { machineMemory } from '../system/machine-memory.js';
 import type { Survey } from '../engine/gateway/survey.js';
 import { misuse, on, perCall } from './flags/flags.js';
-import { print, say } from './terminal/output.js';
+import { print, say, toJson } from './terminal/output.js';
 
 export const deviceListing = {
   listDevices: perCall(on(['--list-devices'], 'List the devices that can compute, and exit')),
@@ -24,7 +24,7 @@ export function refuseJson(json: boolean): void {
 export async function listDevices(json: boolean): Promise<number> {
   const survey = await takeSurvey();
   if (survey.failure) throw RecuaError.fromPlain(survey.failure);
-  await print(json ? `${JSON.stringify({ devices: deviceObjects(survey), skipped: skippedObjects(survey) }, null, 2)}\n` : await deviceTable(survey));
+  await print(json ? toJson({ devices: deviceObjects(survey), skipped: skippedObjects(survey) }) : await deviceTable(survey));
   if (!json) for (const { backend, reason } of survey.optional.filter(({ loaded }) => !loaded)) say(`The ${backend} backend is not used: ${reason}.`);
   return 0;
 }

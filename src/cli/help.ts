@@ -24,7 +24,7 @@ export function overview(all: readonly AnyCommand[], width = terminalWidth()): s
     ...wrapped('A model is the path of a GGUF file, a name from recua list (an alias, owner/repo, owner/repo:Q4_K_M), the name of a file in the store, or builtin, the small built-in model. An existing file takes precedence over any name but builtin. The store is the Hugging Face cache on this machine, with Recua\'s aliases: see recua list.', width),
     'For the flags of a command: recua help <command>',
     ...wrapped('Flags can also be set in a config file and by variables: see recua help environment and recua config', width),
-    ...wrapped(`Exit codes: ${exitCodes.map(([code, meaning]) => `${code} ${meaning.replace(/[;:].*/, '')}`).join(', ')}. A server that is stopped exits with 0; help of a command names its other codes`, width),
+    ...wrapped(`Exit codes: ${exitCodes.map(([code, meaning]) => `${code} ${meaning.replace(/[;:].*/, '')}`).join(', ')}. A server that is stopped exits with 0. recua help <command> names further codes`, width),
     '',
     'Try: recua run builtin -p "Hello". On a terminal, recua alone opens a menu.',
   ]);

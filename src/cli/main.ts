@@ -2,8 +2,9 @@
 // Entry point of the command line. If the command will need an engine process, it forks the process
 // before it imports anything else, so that the process is ready once the command has read its flags
 // and found its model.
-import { realpathSync } from 'node:fs';
+import { closeSync, openSync, realpathSync } from 'node:fs';
 import { resolve } from 'node:path';
+import { isatty } from 'node:tty';
 import { fileURLToPath } from 'node:url';
 import type { Needs } from '../engine/confinement/rules.js';
 import { dropSpare, forkSpare } from '../engine/gateway/spare-process.js';
@@ -45,8 +46,25 @@ function likelyNeeds(argv: readonly string[]): Needs {
   return { reads: [hub, ...argv.filter((word) => word.endsWith('.gguf')).map((word) => resolve(word))], writes: argv[0] === 'chat' ? [sessions] : [], gpu: false };
 }
 
+/**
+ * At its end Node resets the terminal's settings, and aborts if the terminal has been closed. Then
+ * there is nothing to reset: /dev/null takes the terminal's place.
+ */
+function endWithoutTerminal(): void {
+  const terminals = process.platform === 'win32' ? [] : [0, 1, 2].filter((fd) => isatty(fd));
+  process.on('exit', () => {
+    for (const fd of terminals.filter((one) => !isatty(one))) {
+      try {
+        closeSync(fd);
+        openSync('/dev/null', 'r+');
+      } catch { /* It is closed already. */ }
+    }
+  });
+}
+
 const script = process.argv[1];
 if (script !== undefined && realpathSync(script) === fileURLToPath(import.meta.url)) {
+  endWithoutTerminal();
   const argv = process.argv.slice(2);
   process.exitCode = await main(argv);
   // Lines of the log that nobody reads must not keep the process of a server that has ended.

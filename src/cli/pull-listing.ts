@@ -5,6 +5,7 @@ import { sizeText } from '../models/byte-size.js';
 import type { DownloadPlan } from '../models/download/download-plan.js';
 import type { RemoteModel } from '../models/hub/gguf-files.js';
 import { memoryBytesOf } from '../models/hub/recommendation.js';
+import { toJson } from './terminal/output.js';
 
 /** Where a listing comes from. */
 export interface HubOrigin {
@@ -68,7 +69,12 @@ export function listingJson({ repo, revision, commit }: HubOrigin, listed: reado
 
 export async function planText({ repo, revision, commit }: HubOrigin, plan: DownloadPlan): Promise<string> {
   const { rows } = await import('./terminal/rows.js');
-  const files = plan.files.map(({ file, haveBytes, needBytes }) => [file.path, sizeText(file.sizeBytes), sizeText(haveBytes), sizeText(needBytes)]);
+  const files = plan.files.map(({ file, haveBytes, needBytes }) => [
+    file.path,
+    sizeText(file.sizeBytes),
+    sizeText(haveBytes),
+    sizeText(needBytes),
+  ]);
   return `${repo} at ${revision} (${commit.slice(0, 7)})\n\n${rows([['FILE', 'SIZE', 'HAVE', 'NEED'], ...files])}\n`
     + `To download: ${sizeText(plan.needBytes)} of ${sizeText(plan.totalBytes)}. Free on the disk: ${sizeText(plan.freeBytes)}.\n`;
 }
@@ -78,14 +84,15 @@ export function planJson({ repo, revision, commit }: HubOrigin, plan: DownloadPl
     repository: repo,
     revision,
     commit,
-    files: plan.files.map(({ file, haveBytes, needBytes }) => ({ file: file.path, size_bytes: file.sizeBytes, have_bytes: haveBytes, need_bytes: needBytes })),
+    files: plan.files.map(({ file, haveBytes, needBytes }) => ({
+      file: file.path,
+      size_bytes: file.sizeBytes,
+      have_bytes: haveBytes,
+      need_bytes: needBytes,
+    })),
     total_bytes: plan.totalBytes,
     have_bytes: plan.haveBytes,
     need_bytes: plan.needBytes,
     free_bytes: plan.freeBytes,
   });
-}
-
-export function toJson(value: unknown): string {
-  return `${JSON.stringify(value, null, 2)}\n`;
 }

@@ -1,5 +1,6 @@
 // One prompt, one answer, then exit: all of `recua run`, and `recua chat` with -p or without a
 // terminal. Only the answer goes to stdout.
+import { isUtf8 } from 'node:buffer';
 import { addAbortSignal } from 'node:stream';
 import { defaults } from '../settings/config.js';
 import type { Answer, Finish } from '../engine/api.js';
@@ -11,7 +12,7 @@ import { thousandths } from '../engine/rounding.js';
 import type { Answerer } from './answering/answerer.js';
 import { misuse } from './flags/flags.js';
 import { isDrawable, loadRendering } from './markdown/rendering.js';
-import { ReaderGone, print, say, tame } from './terminal/output.js';
+import { ReaderGone, print, say, tame, toJson } from './terminal/output.js';
 
 export interface Given {
   text: string;
@@ -71,7 +72,9 @@ async function readStdin({ bytes: mostBytes, isLargest }: TextRoom, signal: Abor
     // A closed stdin (`<&-`) counts as an empty one.
     if ((cause as NodeJS.ErrnoException).code !== 'EBADF') throw cause;
   }
-  return Buffer.concat(chunks).toString('utf8');
+  const whole = Buffer.concat(chunks);
+  if (!isUtf8(whole)) say('Warning: stdin is not UTF-8 text; what is not becomes \ufffd. To convert it: iconv -f <encoding> -t UTF-8');
+  return whole.toString('utf8');
 }
 
 /**
@@ -88,7 +91,7 @@ export async function answerOnce(answerer: Pick<Answerer, 'chat'>, request: Chat
 /** What `--json` prints. */
 export async function printJson({ text, reasoning, finish }: Given, more: Record<string, unknown> = {}): Promise<void> {
   const { usage, timings } = finish;
-  await print(`${JSON.stringify({
+  await print(toJson({
     content: text,
     ...(reasoning === '' ? {} : { reasoning }),
     finish_reason: finish.finishReason,
@@ -108,7 +111,7 @@ export async function printJson({ text, reasoning, finish }: Given, more: Record
     },
     seed: finish.seed,
     ...more,
-  }, null, 2)}\n`);
+  }));
 }
 
 /**

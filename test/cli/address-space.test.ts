@@ -2,7 +2,7 @@
 // as many requests as it takes at once.
 import t from 'tap';
 import { readFileSync } from 'node:fs';
-import { start } from './recua.js';
+import { recua, start } from './recua.js';
 
 const { platform } = process;
 const command = ['api', 'builtin', '--port', '0', '--gpu-layers', '0', '-np', '4'];
@@ -46,4 +46,11 @@ t.test('a model that loads in a small address space survives all requests at onc
     t.notMatch((await running.ended).stderr, /process died/);
   }
   t.ok(refused > 0 && served > 0, `${refused} refused, ${served} served`);
+});
+
+t.test('an address space too small for the addon is told apart from a missing addon', { skip: platform !== 'linux' && 'needs ulimit -v' }, async (t) => {
+  const { code, stderr } = await recua(['run', 'builtin', '-p', 'Hi'], '', { addressKib: 1_000_000 });
+  t.equal(code, 1);
+  t.match(stderr, /found none that loads\.\n[^]*This process may take no more memory or threads: `ulimit -a` shows its limits\.\n/);
+  t.notMatch(stderr, /setup/);
 });

@@ -50,7 +50,7 @@ t.test('damaged weights end with an error that names the file, with any sampler'
   const path = join(t.testdir(), 'broken.gguf');
   copyFileSync(builtinPath, path);
   await damage(path);
-  const says = /The outputs of broken\.gguf are not numbers, so its weights are damaged\. Check the file with recua show --verify/;
+  const says = /The outputs of broken\.gguf are not numbers, so the file is damaged\. Check the file with recua show --verify/;
   const ways = [['--temp', '0'], ['--temp', '1'], ['--temp', '1', '--top-k', '0', '--top-p', '0.9'], ['--temp', '1', '--top-k', '60000'], ['-g', 'root ::= "a" | "b"']];
   for (const flags of ways) {
     const { code, stderr } = await recua(['run', path, '-p', 'Hello', '-n', '4', ...flags]);

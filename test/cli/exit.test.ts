@@ -10,6 +10,7 @@ import { join } from 'node:path';
 import { fakeBackend } from '../native/fake-backend.js';
 import { base, basePackage, flatLayout } from '../native/installed.js';
 import { makeHome, until } from './home.js';
+import { Pty } from './pty.js';
 
 const skip = process.platform !== 'linux';
 /** Rounds per case. More rounds find rarer failures. */
@@ -137,4 +138,13 @@ t.test('a server stopped at any moment exits with 0', { skip }, async (t) => {
     }
   }
   await until(() => left(installed.main).length === 0);
+});
+
+t.test('a terminal that is closed in an answer ends it with 129', { skip }, async (t) => {
+  const { env } = makeHome(t);
+  const pty = new Pty(['run', 'builtin', 'Tell me a story', '--local', '-n', '3000', '-q', '-g', 'root ::= [a-z]{4000}'], { env });
+  t.teardown(() => pty.dispose());
+  await pty.until(/\w{3}/);
+  pty.hangUp();
+  t.match(await pty.ended, { exitCode: 129, signal: 0 });
 });

@@ -1,5 +1,6 @@
 // Runs the built command line on a real pseudo-terminal and reads what a person would see there.
 import { readFileSync } from 'node:fs';
+import type { Socket } from 'node:net';
 import { setTimeout } from 'node:timers/promises';
 import pty from '@lydell/node-pty';
 import xterm from '@xterm/headless';
@@ -88,9 +89,12 @@ export class Pty {
     if (!this.#ended) this.#process.kill(signal);
   }
 
-  /** Closes the terminal, as closing its window does. */
+  /**
+   * Closes the terminal, as closing its window does: the kernel sends SIGHUP. node-pty's `destroy`
+   * would send another, which may come after the handlers are gone.
+   */
   hangUp(): void {
-    (this.#process as unknown as { destroy(): void }).destroy();
+    (this.#process as unknown as { _socket: Socket })._socket.destroy();
   }
 
   /** All lines, including scrolled ones, without empty ones at the end. */

@@ -59,29 +59,44 @@ export interface Options {
   through?: readonly string[];
 }
 
-export function start(args: readonly string[], { cwd = root, env = {}, addressKib, bare = false, main = mainPath, through = [] }: Options = {}): Running {
+export function start(
+  args: readonly string[],
+  { cwd = root, env = {}, addressKib, bare = false, main = mainPath, through = [] }: Options = {},
+): Running {
   const plain = [process.execPath, main, ...args] as const;
-  const command = bare ? ['env', '-u', 'NODE_OPTIONS', ...plain] as const : plain;
-  const [file, ...rest] = addressKib === undefined ? [...through, ...command] as unknown as typeof command : ['sh', '-c', 'ulimit -v "$0" && exec "$@"', String(addressKib), ...command] as const;
+  const command = bare ? (['env', '-u', 'NODE_OPTIONS', ...plain] as const) : plain;
+  const [file, ...rest] =
+    addressKib === undefined
+      ? ([...through, ...command] as unknown as typeof command)
+      : (['sh', '-c', 'ulimit -v "$0" && exec "$@"', String(addressKib), ...command] as const);
   const child = spawn(file, rest, { cwd, env: { ...process.env, XDG_CONFIG_HOME: noConfig, ...withHome(env) }, stdio: 'pipe' });
   let stdout = '';
   let stderr = '';
   const watchers = new Set<() => void>();
-  child.stdout.setEncoding('utf8').on('data', (text: string) => { stdout += text; for (const watch of watchers) watch(); });
-  child.stderr.setEncoding('utf8').on('data', (text: string) => { stderr += text; for (const watch of watchers) watch(); });
-  child.stdin.on('error', () => { /* It ended without reading all of it. */ });
-  const ended = once(child, 'close').then(([code, signal]) => ({ code, signal, stdout, stderr }) as Result);
-  const saw = (pattern: RegExp) => new Promise<RegExpExecArray>((resolve, reject) => {
-    const watch = () => {
-      const match = pattern.exec(stderr) ?? pattern.exec(stdout);
-      if (!match) return;
-      watchers.delete(watch);
-      resolve(match);
-    };
-    watchers.add(watch);
-    watch();
-    void ended.then(() => reject(new Error(`recua ended without saying ${pattern}:\n${stderr}${stdout}`)));
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    stdout += text;
+    for (const watch of watchers) watch();
   });
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    stderr += text;
+    for (const watch of watchers) watch();
+  });
+  child.stdin.on('error', () => {
+    /* It ended without reading all of it. */
+  });
+  const ended = once(child, 'close').then(([code, signal]) => ({ code, signal, stdout, stderr }) as Result);
+  const saw = (pattern: RegExp) =>
+    new Promise<RegExpExecArray>((resolve, reject) => {
+      const watch = () => {
+        const match = pattern.exec(stderr) ?? pattern.exec(stdout);
+        if (!match) return;
+        watchers.delete(watch);
+        resolve(match);
+      };
+      watchers.add(watch);
+      watch();
+      void ended.then(() => reject(new Error(`recua ended without saying ${pattern}:\n${stderr}${stdout}`)));
+    });
   return { child, stdout: () => stdout, stderr: () => stderr, saw, ended };
 }
 

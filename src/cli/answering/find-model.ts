@@ -25,7 +25,7 @@ export async function findAndRead(name: string, asking: Asking): Promise<FoundMo
     if (!served) throw thrown;
     const found = await fileOf(served);
     if (found) return found;
-    throw new RecuaError('model_not_found', `The server ${served.url} has a model of that name, ${name}, but its file is not in the store of recua list; name the file, or add it: recua import FILE`, { cause: thrown });
+    throw new RecuaError('model_not_found', `The server ${served.url} has a model of that name, ${name}, but its file is not in the store of recua list, or has changed; name the file, or add it: recua import FILE`, { cause: thrown });
   }
   return { name, model, file: await readModelFile(model.path) };
 }

@@ -39,7 +39,9 @@ export async function findRunningModel(file: ModelFile): Promise<RunningModel | 
   const servers = await runningServers();
   if (servers.length === 0) return undefined;
   const fingerprint = fingerprintOf(checkedFiles(file));
-  const found = await Promise.all(servers.map(async (server) => (await modelsOf(server)).find((model) => model.fingerprint === fingerprint)));
+  const found = await Promise.all(
+    servers.map(async (server) => (await modelsOf(server)).find((model) => model.fingerprint === fingerprint)),
+  );
   return found.find((model) => model !== undefined)?.model;
 }
 
@@ -53,25 +55,39 @@ export interface Asking {
 
 /**
  * The model that one of the servers has under this name. If none of them has it loaded, the first
- * one loads it. Throws why it does not, and `model_not_found` if it is not asked to.
+ * that can loads it. Throws why the first does not if none can, and `model_not_found` if it is not
+ * asked to.
  */
 export async function findServedAs(name: string, { own, signal, quiet }: Asking): Promise<ServedAs | undefined> {
   const wanted = name.toLowerCase();
-  const isWanted = ({ id, aliases }: Entry): boolean => [id, ...(Array.isArray(aliases) ? aliases as unknown[] : [])].some((one) => String(one).toLowerCase() === wanted);
-  const found = (await Promise.all((await runningServers()).map(async (server) => (await listOf(server)).filter(isWanted).map((entry) => ({ server, entry }))))).flat();
+  const isWanted = ({ id, aliases }: Entry): boolean =>
+    [id, ...(Array.isArray(aliases) ? (aliases as unknown[]) : [])].some((one) => String(one).toLowerCase() === wanted);
+  const found = (
+    await Promise.all(
+      (await runningServers()).map(async (server) => (await listOf(server)).filter(isWanted).map((entry) => ({ server, entry }))),
+    )
+  ).flat();
   for (const { server, entry } of found) {
     const loaded = readEntry(server, entry);
     if (loaded) return { url: server.url, fingerprint: loaded.fingerprint, files: server.files };
   }
   const chats = ({ capabilities }: Entry): boolean => !Array.isArray(capabilities) || capabilities.includes('completion');
-  const first = found.find(({ entry }) => chats(entry));
-  if (!first) return undefined;
-  const { server, entry: { id } } = first;
-  if (own) throw new RecuaError('model_not_found', `The server ${server.url} has a model of that name, ${name}, but has not loaded it: recua load ${shellWord(name)}`);
-  if (!quiet) say(`The server ${server.url} loads ${name} …`);
-  const { model } = await new ServerClient(server).postJson('/models/load', { model: id }, signal) as { model?: unknown };
-  const fingerprint = readEntry(server, model)?.fingerprint;
-  return fingerprint === undefined ? undefined : { url: server.url, fingerprint, files: server.files };
+  const able = found.filter(({ entry }) => chats(entry));
+  if (own && able.length > 0) throw new RecuaError('model_not_found', `The server ${able[0]!.server.url} has a model of that name, ${name}, but has not loaded it: recua load ${shellWord(name)}`);
+  let failure: RecuaError | undefined;
+  for (const { server, entry: { id } } of able) {
+    if (!quiet) say(`The server ${server.url} loads ${name} …`);
+    try {
+      const { model } = await new ServerClient(server).postJson('/models/load', { model: id }, signal) as { model?: unknown };
+      const fingerprint = readEntry(server, model)?.fingerprint;
+      if (fingerprint !== undefined) return { url: server.url, fingerprint, files: server.files };
+    } catch (thrown) {
+      if (signal.aborted) throw thrown;
+      failure ??= RecuaError.from(thrown);
+    }
+  }
+  if (failure) throw failure;
+  return undefined;
 }
 
 /**

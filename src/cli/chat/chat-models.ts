@@ -143,9 +143,15 @@ export class ChatModels {
 }
 
 /** Undefined if the current server cannot load the model, or if no server answers. */
-async function loadBy({ url, key, certificate }: Answerer, { id, file }: ChatModel, signal: AbortSignal): Promise<RunningModel | undefined> {
-  return url === undefined ? undefined : await loadThere({ url, key, certificate }, id, file, signal).catch((thrown: unknown) => {
-    if (['server_unreachable', 'shutting_down', 'model_fixed'].includes(RecuaError.from(thrown).code)) return undefined;
-    throw thrown;
-  });
+async function loadBy(
+  { url, key, certificate }: Answerer,
+  { id, file }: ChatModel,
+  signal: AbortSignal,
+): Promise<RunningModel | undefined> {
+  return url === undefined
+    ? undefined
+    : await loadThere({ url, key, certificate }, id, file, signal).catch((thrown: unknown) => {
+        if (['server_unreachable', 'shutting_down', 'model_fixed'].includes(RecuaError.from(thrown).code)) return undefined;
+        throw thrown;
+      });
 }

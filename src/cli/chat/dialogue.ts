@@ -195,8 +195,7 @@ export class Dialogue {
     // Read once to validate it, and again under the lock, when nobody else can change it.
     await loadSession(path);
     await this.saveKv();
-    await this.keeper.moveTo(path);
-    const session = await loadSession(path);
+    const session = await this.keeper.open(path);
     this.conversation = new SavedConversation(session.system, session.exchanges);
     this.settings = session.settings;
     this.template = session.template;
@@ -326,7 +325,7 @@ export class Dialogue {
   }
 
   /** Handles an incomplete answer: keeps the part that came. */
-  async #broken(thrown: unknown, request: ChatRequest, so: { text: string; reasoning: string }, stopped: boolean): Promise<SavedReply | undefined> {
+  async #broken(thrown: unknown, request: ChatRequest, so: { text: string; reasoning: string }, stopped: boolean) {
     const error = RecuaError.from(thrown);
     if (error.code === 'context_length_exceeded') this.input.say(tooLongText(error));
     else if (!stopped) this.complain(error);
@@ -335,7 +334,7 @@ export class Dialogue {
       if (stopped) this.input.say('Stopped before the answer began; your message is back.');
       return undefined;
     }
-    const ended = stopped ? 'stopped' : 'failed';
+    const ended: SavedReply['ended'] = stopped ? 'stopped' : 'failed';
     const counted = await this.#answerer.count(request, so.text, AbortSignal.timeout(countMs));
     if (counted) this.statistics.add({ ...counted, ended });
     else this.statistics.addUncounted();

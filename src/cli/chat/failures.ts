@@ -8,8 +8,8 @@ export function isRefusal(thrown: unknown): boolean {
 }
 
 export function tooLongText(error: RecuaError): string {
-  const { n_prompt_tokens: needed, n_ctx: room } = error.details ?? {};
+  const { n_prompt_tokens: needed, n_ctx: room, counted } = error.details ?? {};
   return needed === undefined || room === undefined ? `recua: ${error.message}`
-    : `recua: This message does not fit: with it the conversation has ${needed} tokens, and the context holds ${room}. `
+    : `recua: This message does not fit: with it the conversation has ${counted === undefined ? '' : 'at least '}${needed} tokens, and the context holds ${room}. `
       + 'Nothing was dropped. Shorten it, or use /undo to remove the last exchange or /clear to start over.';
 }

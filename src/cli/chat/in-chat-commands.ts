@@ -84,7 +84,7 @@ const commands: readonly InChatCommand[] = [
         await keeper.saveCopy(operand, chat.session());
         return chat.input.say(`Saved as ${operand}, as it is now; later turns are not saved (--no-save).`);
       }
-      const stays = operand === '' ? undefined : await keeper.rename(operand, chat.session());
+      const stays = operand === '' ? undefined : await keeper.rename(operand);
       await keeper.save(chat.session());
       chat.keepKv();
       await chat.saveKv();

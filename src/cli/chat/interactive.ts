@@ -49,12 +49,10 @@ export async function chatOnTerminal(parts: DialogueParts, { stateFolder, resume
     input.onInterrupt();
     input.leave();
   };
-  // These handlers stay until the process ends: closing a terminal often sends SIGHUP twice, which
-  // must not cut off the cleanup.
+  // These handlers stay until the process ends, so that a signal does not cut off the cleanup.
   process.on('SIGINT', onInterrupt);
   process.on('SIGTERM', onStop);
   process.once('SIGHUP', onStop);
-  process.on('SIGHUP', () => undefined);
   try {
     dialogue = new Dialogue({ ...parts, look }, input);
     if (resumed !== undefined) {

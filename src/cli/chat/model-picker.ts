@@ -89,6 +89,7 @@ class Picker {
   #pick(letterOrNumber: string): void {
     const at = /^[1-9]$/.test(letterOrNumber) ? Number(letterOrNumber) - 1 : this.#letters.indexOf(letterOrNumber);
     if (at >= 0 && at < this.#rows.length) this.#settle.resolve(at);
+    else if (letterOrNumber === 'q' && this.mayLeave) this.#settle.resolve(undefined);
   }
 
   /** Another digit continues the number, if the list has enough rows. */

@@ -31,7 +31,9 @@ const more = new Set<string>([...moreKeys, 'mirostat']);
 
 export const parameters: readonly Parameter[] = [
   describe('maxTokens', answerSettings.maxTokens, ['max_tokens', 'num_predict']),
-  ...Object.entries({ temperature: answerSettings.temperature, ...samplerSettings }).map(([key, setting]) => describe(key, setting, setting.fields)),
+  ...Object.entries({ temperature: answerSettings.temperature, ...samplerSettings }).map(([key, setting]) =>
+    describe(key, setting, setting.fields),
+  ),
   describe('seed', seed, ['seed']),
   describe('mirostat', mirostat, ['mirostat']),
 ];

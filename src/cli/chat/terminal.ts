@@ -43,10 +43,13 @@ export class Terminal {
     this.#input.resume();
     this.#onResume();
   };
+
   /** The terminal was closed. */
   readonly #gone = () => {
-    if (this.#open) process.kill(process.pid, 'SIGHUP');
+    // Not by a real signal if there are listeners: Node would hear it later, and may end before.
+    if (this.#open && !process.emit('SIGHUP', 'SIGHUP')) process.kill(process.pid, 'SIGHUP');
   };
+
   readonly #key = (text: string | undefined, key: Key) => this.#onKey(text, key);
 
   constructor(input: ReadStream, output: Output) {

@@ -7,7 +7,7 @@ import { shellWord } from '../../models/names/shell-word.js';
 import { findPlaces } from '../../models/places.js';
 import { command } from '../command.js';
 import { asTyped, misuse, on, perCall } from '../flags/flags.js';
-import { print, say } from '../terminal/output.js';
+import { print, say, toJson } from '../terminal/output.js';
 import { plain } from '../terminal/wording.js';
 
 const force = perCall(on(['--force', '-F'], 'Move an alias that already names another model'));
@@ -19,7 +19,7 @@ export const alias = command({
   operands: '[name] [model]',
   summary: 'Give models in the store names of your own, or list these names',
   details: 'With a name and a model, it adds the name and copies nothing. Without arguments, it lists the aliases. Commands and requests take an alias wherever they take the name of a model in the store. '
-    + 'recua rm of such an alias removes only the name. A name that recua import gave stands for the model, unless the store had it before: recua rm of it removes the model and all its names.',
+    + 'recua rm NAME removes the name and keeps the model. But if recua import gave the name to a model that was new to the store, recua rm NAME removes the model, with all its names.',
   examples: [
     ['recua alias chat owner/repo:Q4_K_M', 'Name a model chat; from now on: recua run chat'],
     ['recua alias', 'List all aliases with their models'],
@@ -35,7 +35,8 @@ export const alias = command({
     if (values.rm) {
       if (operands.length === 0) throw misuse('Expected an alias: recua alias --rm <name>…');
       await forgetNames(await readInventory(places), operands);
-      for (const name of operands) say(`${plain(name)} is no longer an alias; its model stays.`);
+      if (values.json) await print(toJson({ removed: operands }));
+      else for (const name of operands) say(`${plain(name)} is no longer an alias; its model stays.`);
       return 0;
     }
     if (operands.length === 0) return await list(namedModels(await readInventory(places)), values.json);
@@ -67,13 +68,13 @@ export const cp = command({
 
 async function give(named: NamedModel, asJson: boolean): Promise<number> {
   const { alias: name, model, repo, file } = named;
-  await print(asJson ? `${JSON.stringify(objectOf(named), null, 2)}\n`
+  await print(asJson ? toJson(objectOf(named))
     : `${plain(`${name} is now a name of ${model ?? repo} (${repo}/${file}).`)}\nTry: recua run ${shellWord(plain(name))} -p "Hello"\n`);
   return 0;
 }
 
 async function list(all: readonly NamedModel[], asJson: boolean): Promise<number> {
-  if (asJson) await print(`${JSON.stringify({ aliases: all.map(objectOf) }, null, 2)}\n`);
+  if (asJson) await print(toJson({ aliases: all.map(objectOf) }));
   else if (all.length === 0) say('There are no aliases. To add one: recua alias <name> <model>');
   else {
     const { rows } = await import('../terminal/rows.js');

@@ -31,7 +31,7 @@ export const api = command({
     + 'Otherwise it serves every complete model that recua list shows, and those of "models" in the config file, and loads each when a request names it. '
     + 'A request has 4,096 tokens of context by default (2,048 with recua serve start); --ctx-size changes that. '
     + 'An idle model is unloaded after --keep-alive, or when another model needs its memory. '
-    + 'But a server started with one model keeps it loaded, and /health answers 503 while it loads, if --keep-alive, --max-models and --max-memory have their defaults, there is no --models and the config file has no settings for this model. '
+    + 'A server started with one model keeps it loaded (and /health answers 503 while it loads), unless --keep-alive, --max-models or --max-memory is changed, --models is given, or the config file has settings for the model. '
     + 'Ctrl-C or SIGTERM lets running answers finish, for up to --drain-timeout, and exits with 0; '
     + 'a second one stops at once. Prompts and answers are never logged. To run in the background: recua serve.',
   examples: [

@@ -6,8 +6,7 @@ import { sizeText } from '../../models/byte-size.js';
 import { findPlaces } from '../../models/places.js';
 import { command } from '../command.js';
 import { misuse, on, perCall } from '../flags/flags.js';
-import { toJson } from '../pull-listing.js';
-import { print, say } from '../terminal/output.js';
+import { print, say, toJson } from '../terminal/output.js';
 
 export const cache = command({
   name: 'cache',

@@ -48,12 +48,12 @@ export const chat = command({
   summary: 'Chat with a model on the terminal',
   details: [
     'Without <model>, it uses the model of the newest saved chat, else the only one in the store. If there are several, a terminal shows a list.',
-    'If one of your running servers has the model loaded, that server answers, unless --local, --template or a setting that controls loading (such as -c, -ngl or --threads) is given, as a flag, a variable or in the config file.',
+    'If one of your running servers has the model loaded, or if only your servers know the name that you give, that server answers, unless --local, --template or a setting that controls loading (such as -c, -ngl or --threads) is given, as a flag, a variable or in the config file.',
     'Each turn is saved when it ends; /help lists the commands inside a chat. With -p, or if stdin is not a terminal, it answers once and exits.',
     'Such a single turn is saved only with --resume or --continue, which also determine the model if you name none.',
   ].join('\n'),
   examples: [
-    ['recua chat builtin', 'Start a conversation'],
+    ['recua chat builtin', 'Start a chat'],
     ['recua chat builtin -s "Answer in one sentence." --temp 0', 'Use a system prompt, and always the likeliest token'],
     ['recua chat --continue', 'Continue the newest saved chat'],
     ['recua chat builtin -p "Hello" --json', 'Run one turn, and print usage and timings too'],
@@ -100,18 +100,21 @@ export const chat = command({
     };
     const saves = values.save && (!single || path !== undefined);
     const models = new ChatModels({
-      config: await engineConfig(values), choosesContext: !given.has('contextSize'),
-      open: { own: asksForOwnEngine(values, given), quiet: values.quiet, chats: true, settings: { log, logLevel: held.logLevel, stateFolder: saves ? places.sessions : undefined } },
+      config: await engineConfig(values),
+      choosesContext: !given.has('contextSize'),
+      open: {
+        own: asksForOwnEngine(values, given),
+        quiet: values.quiet,
+        chats: true,
+        settings: { log, logLevel: held.logLevel, stateFolder: saves ? places.sessions : undefined },
+      },
     });
     const stop = watchSignals();
     const model = await models.read(name, false, stop.signal, values.quiet);
     const prompt = single ? await readPrompt(values.prompt, textRoom(model.file, model.config.contextSize), stop.signal) : '';
     const keeper = new SessionKeeper(places.sessions, saves);
     try {
-      if (path !== undefined) {
-        await keeper.moveTo(path);
-        session = await loadSession(path);
-      }
+      if (path !== undefined) session = await keeper.open(path);
       // The command line counts first, then the saved chat.
       const merged = merge(values, given, session);
       const answerer = await models.open(model, merged.template !== 'auto', stop.signal);
@@ -123,9 +126,15 @@ export const chat = command({
         if (session && session.model !== model.name) tell(`The saved chat was with ${session.model}; it continues with ${model.name}.`);
       }
       const parts: DialogueParts = {
-        models, conversation: new SavedConversation(merged.system, session?.exchanges ?? []),
-        settings: merged.settings, template: merged.template, constraint, keeper,
-        look: { styles: false, terminal: false, columns: () => Infinity }, createdAt: session?.createdAt ?? new Date().toISOString(), others: session?.others,
+        models,
+        conversation: new SavedConversation(merged.system, session?.exchanges ?? []),
+        settings: merged.settings,
+        template: merged.template,
+        constraint,
+        keeper,
+        look: { styles: false, terminal: false, columns: () => Infinity },
+        createdAt: session?.createdAt ?? new Date().toISOString(),
+        others: session?.others,
       };
       if (!single && !values.raw) void loadRendering().catch(() => undefined);
       if (single) return await answerSingle(parts, prompt, values, stop.signal);
@@ -145,7 +154,10 @@ export const chat = command({
   },
 });
 
-async function resumedPath(places: Places, { resume, continue: newest }: { resume: string; continue: boolean }): Promise<string | undefined> {
+async function resumedPath(
+  places: Places,
+  { resume, continue: newest }: { resume: string; continue: boolean },
+): Promise<string | undefined> {
   if (resume !== '') return await findSession(places.sessions, resume);
   if (!newest) return undefined;
   const [first] = await listSessions(places.sessions);
@@ -187,8 +199,14 @@ async function answerSingle(parts: DialogueParts, prompt: string, values: ChatVa
     if (!values.quiet) say(`The last message had no answer; this one replaces it: ${JSON.stringify(dropped.message.slice(0, 60))}`);
   }
   const session = (): Session => ({
-    model: answerer.name, system: conversation.system, template, settings,
-    createdAt: parts.createdAt, updatedAt: new Date().toISOString(), exchanges: conversation.exchanges, ...(parts.others ? { others: parts.others } : {}),
+    model: answerer.name,
+    system: conversation.system,
+    template,
+    settings,
+    createdAt: parts.createdAt,
+    updatedAt: new Date().toISOString(),
+    exchanges: conversation.exchanges,
+    ...(parts.others ? { others: parts.others } : {}),
   });
   const kvPath = keeper.path === undefined ? undefined : kvPathOf(keeper.path);
   if (kv && kvPath !== undefined && existsSync(kvPath)) await kv.restore(kvPath).catch(() => undefined);

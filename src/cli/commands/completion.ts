@@ -9,6 +9,7 @@ import { zshScript } from '../completion/zsh.js';
 import { misuse, on, perCall } from '../flags/flags.js';
 import { findPlaces } from '../../models/places.js';
 import { storedNames } from '../../models/store.js';
+import { listSessions } from '../chat/sessions/session-store.js';
 import { nearest } from '../../models/names/nearest.js';
 import { print } from '../terminal/output.js';
 
@@ -19,19 +20,22 @@ export function makeCompletion(whole: () => Promise<readonly AnyCommand[]>): Any
     name: 'completion',
     aliases: [],
     operands: `<${Object.keys(scripts).join('|')}>`,
-    summary: 'Print a shell script that completes commands, flags and models',
-    details: 'Load it in the shell\'s startup file, so that it follows updates of Recua. It calls `recua completion --models` to complete the models that are in the store at that moment.',
+    summary: 'Print a shell script that completes commands, flags, models and saved chats',
+    details: 'Load it in the shell\'s startup file, so that it follows updates of Recua. It calls `recua completion --models` and `--sessions` to complete what is in the store at that moment.',
     examples: [
       ['source <(recua completion bash)', 'Put this in ~/.bashrc'],
       ['source <(recua completion zsh)', 'Put this in ~/.zshrc, after compinit'],
       ['recua completion fish | source', 'Put this in ~/.config/fish/config.fish'],
     ],
-    flags: { models: perCall(on(['--models'], 'Print the names of the models in the store instead, one per line')) },
+    flags: {
+      models: perCall(on(['--models'], 'Print the names of the models in the store instead, one per line')),
+      sessions: perCall(on(['--sessions'], 'Print the names of the saved chats instead, one per line')),
+    },
     async run({ values, operands }) {
-      if (values.models) {
+      if (values.models || values.sessions) {
         // An error must not show up in a line that is being typed.
-        const names = await storedNames(findPlaces()).catch(() => []);
-        await print(`${names.join('\n')}\n`);
+        const names = await (values.models ? storedNames(findPlaces()) : sessionNames()).catch(() => []);
+        await print(names.map((name) => `${name}\n`).join(''));
         return 0;
       }
       const [shell, ...surplus] = operands;
@@ -45,4 +49,9 @@ export function makeCompletion(whole: () => Promise<readonly AnyCommand[]>): Any
       return 0;
     },
   });
+}
+
+/** Newest first. A file may have any name: one with a line break would be two words. */
+async function sessionNames(): Promise<string[]> {
+  return (await listSessions(findPlaces().sessions)).map(({ name }) => name).filter((name) => !/\p{Cc}/u.test(name));
 }

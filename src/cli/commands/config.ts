@@ -8,9 +8,9 @@ import { command } from '../command.js';
 import { allPlaces, findPlace } from '../command-tree.js';
 import type { Place } from '../command-tree.js';
 import { describesDefault, misuse, on, perCall, settingNames, shownValue } from '../flags/flags.js';
-import { print, say, tame } from '../terminal/output.js';
+import { print, say, tame, toJson } from '../terminal/output.js';
 import { stdoutColumns } from '../markdown/screen.js';
-import { FlagSettings } from '../flags/settings.js';
+import { configPath, FlagSettings } from '../flags/settings.js';
 import type { SettingOrigin } from '../flags/settings.js';
 
 interface Row {
@@ -34,11 +34,16 @@ export function makeConfigCommand(whole: () => Promise<readonly AnyCommand[]>): 
     flags: { json: perCall(on(['--json'], 'Print one JSON object')) },
     async run({ values, operands }) {
       const all = await whole();
-      const settings = await FlagSettings.read(whole);
+      const path = configPath(process.env);
       if (operands.length === 1 && operands[0] === 'path') {
-        await print(values.json ? `${JSON.stringify({ path: settings.path, exists: existsSync(settings.path) }, null, 2)}\n` : `${settings.path}\n`);
+        await print(values.json ? toJson({ path, exists: existsSync(path) }) : `${path}\n`);
         return 0;
       }
+      const settings = await FlagSettings.read(whole).catch(async (thrown: unknown) => {
+        // Where the file is, and all others, can be told all the same.
+        if (operands.length === 0 && !values.json) await print(tame(`${(await placeLines(path)).join('\n')}\n`));
+        throw thrown;
+      });
       const chosen = operands.length === 0 ? allPlaces(all) : allPlaces([commandOf(all, operands)]).map(within(operands));
       const strays = settings.strayVariables(all);
       const tables = chosen.map((place) => ({ path: place.path, rows: rowsOf(place, settings) })).filter(({ rows }) => rows.length > 0);
@@ -77,16 +82,20 @@ interface Table {
   rows: readonly Row[];
 }
 
-function keptPlaces(settings: FlagSettings): [string, string][] {
+function keptPlaces(config: string): [string, string][] {
   const { hub, sessions, state, tokenFile } = findPlaces();
-  return [['config file', settings.path], ['models', hub], ['saved chats', sessions], ['state', state], ['token file', tokenFile]];
+  return [['config file', config], ['models', hub], ['saved chats', sessions], ['state', state], ['token file', tokenFile]];
+}
+
+async function placeLines(config: string): Promise<string[]> {
+  return ['Places', ...await aligned(keptPlaces(config).map(([name, path]) => [name, path, existsSync(path) ? '' : 'not there yet']))];
 }
 
 async function asText(settings: FlagSettings, tables: readonly Table[], brief: boolean): Promise<string> {
   const shown = brief ? tables.map(({ path, rows }) => ({ path, rows: rows.filter(({ origin }) => origin.from !== 'default') })).filter(({ rows }) => rows.length > 0) : tables;
   const lines: string[] = [];
   if (brief) {
-    lines.push('Places', ...await aligned(keptPlaces(settings).map(([name, path]) => [name, path, existsSync(path) ? '' : 'not there yet'])), '');
+    lines.push(...await placeLines(settings.path), '');
     if (shown.length === 0) lines.push('No config file or variable sets anything: every flag has its default.', '');
   }
   for (const { path, rows } of shown) {
@@ -98,11 +107,16 @@ async function asText(settings: FlagSettings, tables: readonly Table[], brief: b
 }
 
 function asJson(settings: FlagSettings, tables: readonly Table[], strays: readonly string[]): string {
-  return `${JSON.stringify({
-    places: Object.fromEntries(keptPlaces(settings).map(([name, path]) => [name.replace(' ', '_'), { path, exists: existsSync(path) }])),
-    commands: Object.fromEntries(tables.map(({ path, rows }) => [path, Object.fromEntries(rows.map(({ name, value, origin }) => [name, { value: value ?? null, origin }]))])),
+  return toJson({
+    places: Object.fromEntries(keptPlaces(settings.path).map(([name, path]) => [name.replace(' ', '_'), { path, exists: existsSync(path) }])),
+    commands: Object.fromEntries(
+      tables.map(({ path, rows }) => [
+        path,
+        Object.fromEntries(rows.map(({ name, value, origin }) => [name, { value: value ?? null, origin }])),
+      ]),
+    ),
     warnings: strays,
-  }, null, 2)}\n`;
+  });
 }
 
 function valueText(value: unknown, origin: SettingOrigin): string {
@@ -128,7 +142,10 @@ async function aligned(rows: readonly (readonly string[])[]): Promise<string[]> 
     // On a terminal the longest cell, usually a path, is shortened; the first is a name and stays.
     const longest = Math.max(...row.slice(1).map((cell) => cell.length));
     const wide = row.reduce((sum, cell, at) => sum + Math.max(cell.length, widths[at]!) + 2, 0);
-    const fitted = wide <= columns ? row : row.map((cell, at) => (at > 0 && cell.length === longest ? shorten(cell, columns - wide + cell.length) : cell));
+    const fitted =
+      wide <= columns
+        ? row
+        : row.map((cell, at) => (at > 0 && cell.length === longest ? shorten(cell, columns - wide + cell.length) : cell));
     return `  ${fitted.map((cell, at) => cell.padEnd(widths[at]!)).join('  ').trimEnd()}`;
   });
 }

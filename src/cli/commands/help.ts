@@ -13,8 +13,8 @@ export function makeHelp(whole: () => Promise<readonly AnyCommand[]>): AnyComman
     name: 'help',
     aliases: ['--help', '-h'],
     operands: '[command]',
-    summary: 'Explain Recua or one of its commands (for api and serve, -h is --host)',
-    details: '`recua help environment` explains the config file and lists the variables that Recua reads.',
+    summary: 'Explain Recua or one of its commands',
+    details: '`recua help environment` explains the config file and lists the variables that Recua reads. With `recua api` and `recua serve start`, -h is --host; use --help.',
     flags: {},
     async run({ operands }) {
       const all = await whole();

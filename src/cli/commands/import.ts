@@ -10,7 +10,7 @@ import { checkRepo } from '../../models/names/safe-names.js';
 import { shellWord } from '../../models/names/shell-word.js';
 import { command } from '../command.js';
 import { asTyped, misuse, on, perCall, text } from '../flags/flags.js';
-import { print } from '../terminal/output.js';
+import { print, toJson } from '../terminal/output.js';
 import { watchSignals } from '../terminal/signals.js';
 import { plain } from '../terminal/wording.js';
 
@@ -61,7 +61,7 @@ export const importCommand = command({
 });
 
 function asText(path: string, { model, by, already, aliases }: Imported, alias: string): string {
-  const what = already ? 'is already in the store' : {
+  const what = already ? `is already in the store as ${model.name}; no second model was made` : {
     'hard link': `is in the store now: hard-linked, so it takes no extra space; changing the file would change the model`,
     'copy': `is in the store now: ${sizeText(model.sizeBytes)} copied`,
     'copy-on-write copy': 'is in the store now: copied, sharing disk space until one of the two files changes',
@@ -74,10 +74,18 @@ function asText(path: string, { model, by, already, aliases }: Imported, alias: 
 }
 
 function asJson(path: string, { model, by, already, aliases }: Imported): string {
-  return `${JSON.stringify({
-    source: path, name: model.name, aliases, repo: model.repo, file: model.file, path: model.parts[0]?.path ?? null, parts: model.totalParts,
-    size_bytes: model.sizeBytes, method: by === 'none' ? null : by.replaceAll(/[ -]/g, '_'), already,
-  }, null, 2)}\n`;
+  return toJson({
+    source: path,
+    name: model.name,
+    aliases,
+    repo: model.repo,
+    file: model.file,
+    path: model.parts[0]?.path ?? null,
+    parts: model.totalParts,
+    size_bytes: model.sizeBytes,
+    method: by === 'none' ? null : by.replaceAll(/[ -]/g, '_'),
+    already,
+  });
 }
 
 /** A progress bar on stderr for each long step; silent if stderr is not a terminal. */

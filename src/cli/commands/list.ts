@@ -10,7 +10,7 @@ import { builtinPath, builtinUsedMs, listModels } from '../../models/store.js';
 import type { ListedModel } from '../../models/store.js';
 import { command } from '../command.js';
 import { misuse, on, perCall } from '../flags/flags.js';
-import { print, say } from '../terminal/output.js';
+import { print, say, toJson } from '../terminal/output.js';
 import { ago, plain } from '../terminal/wording.js';
 
 export const list = command({
@@ -81,12 +81,21 @@ async function describeBuiltin(): Promise<{ quantization: string; sizeBytes: num
 
 async function asJson({ places, repos }: Inventory, models: readonly ListedModel[]): Promise<string> {
   const builtin = await describeBuiltin();
-  return `${JSON.stringify({
+  return toJson({
     store: places.hub,
-    builtin: builtin ? { path: builtinPath, quantization: builtin.quantization, size_bytes: builtin.sizeBytes, last_used: iso(await builtinUsedMs(places)) } : null,
+    builtin: builtin
+      ? {
+          path: builtinPath,
+          quantization: builtin.quantization,
+          size_bytes: builtin.sizeBytes,
+          last_used: iso(await builtinUsedMs(places)),
+        }
+      : null,
     models: models.map(modelObject),
-    sidecars: repos.flatMap((repo) => sidecarsByFile(repo).map((file) => ({ repo: repo.repo, file: file.file, path: file.path, size_bytes: file.sizeBytes }))),
-  }, null, 2)}\n`;
+    sidecars: repos.flatMap((repo) =>
+      sidecarsByFile(repo).map((file) => ({ repo: repo.repo, file: file.file, path: file.path, size_bytes: file.sizeBytes })),
+    ),
+  });
 }
 
 function modelObject(model: ListedModel): object {

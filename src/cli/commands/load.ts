@@ -5,7 +5,7 @@ import { command } from '../command.js';
 import { integer, misuse, perCall } from '../flags/flags.js';
 import { chooseServer, serverKey, serverUrl } from '../servers/choose-server.js';
 import type { Asked } from '../servers/choose-server.js';
-import { answered, isThere, objectOf } from '../servers/served-model.js';
+import { answered, isThere, modelOf, objectOf } from '../servers/served-model.js';
 import type { ServedModel } from '../servers/served-model.js';
 import type { ServerClient } from '../servers/server-client.js';
 import { watchModel } from '../servers/watch-model.js';
@@ -18,7 +18,7 @@ export const load = command({
   aliases: [],
   operands: '<model>…',
   summary: 'Load models in a running server',
-  details: 'Shows the progress, and returns when the models are ready. Without --url, it chooses among your servers that have the model, if possible one that can unload it: the one that has it loaded, else the one of recua serve. If several remain, give --url. '
+  details: 'Shows the progress, and returns when the models are ready. Without --url, it asks one of your servers that have the model: first one that can load and unload models, of these the one that has it loaded, else the one of recua serve. If several remain, give --url. '
     + 'A server that was started with one model loads no other. Ctrl-C stops the waiting, not the loading.',
   examples: [
     ['recua load owner/repo:Q4_K_M', 'Load a model before the first request needs it'],
@@ -60,6 +60,7 @@ export const unload = command({
   flags: { url: serverUrl, apiKey: serverKey },
   async run({ values, operands }) {
     return await forEach('unload', operands, values, isThere, async (client, name, signal) => {
+      const before = await modelOf(client, name).catch(() => undefined);
       let told = false;
       const answer = client.postJson('/models/unload', { model: name }, signal);
       const reply = objectOf(await watchModel(client, name, answer, ({ id, running }) => {
@@ -67,7 +68,7 @@ export const unload = command({
         told = true;
         say(`Waiting for ${running} running ${running === 1 ? 'request' : 'requests'} of ${id} to end.`);
       }));
-      say(`${changedModel(client, reply, name).id} is no longer loaded at ${client.url}`);
+      say(`${changedModel(client, reply, name).id} ${before && !isThere(before) ? 'was not' : 'is no longer'} loaded at ${client.url}`);
     });
   },
 });
@@ -85,13 +86,26 @@ function from({ url }: ServerClient, thrown: unknown): RecuaError {
   return new RecuaError(code, named, { param, details, cause: thrown });
 }
 
+/** A server of one model loads no other, and does not know that this machine has more. */
+async function hinted(error: RecuaError, client: ServerClient, verb: string): Promise<RecuaError> {
+  if (error.code !== 'model_not_found' || verb !== 'load') return error;
+  const only = await modelOf(client, 'default').catch(() => undefined);
+  return only?.fixed ? new RecuaError(error.code, `${error.message} It was started with one model, and loads no other. To serve every model of recua list, start it without naming one.`, { cause: error }) : error;
+}
+
 type Step = (client: ServerClient, name: string, signal: AbortSignal) => Promise<void>;
 
 /**
  * One after the other. A mistake on the command line ends the command before it does anything; if
  * one model fails, the others are still done.
  */
-async function forEach(verb: string, names: readonly string[], asked: Asked, prefers: (model: ServedModel) => boolean, step: Step): Promise<number> {
+async function forEach(
+  verb: string,
+  names: readonly string[],
+  asked: Asked,
+  prefers: (model: ServedModel) => boolean,
+  step: Step,
+): Promise<number> {
   if (names.length === 0) {
     const whole = verb === 'unload' ? ' To stop the server itself: recua serve stop' : '';
     throw misuse(`Expected a model: recua ${verb} <model>…, where a model is a name that recua ps --all shows.${whole}`);
@@ -107,7 +121,7 @@ async function forEach(verb: string, names: readonly string[], asked: Asked, pre
         await client.getJson('/v1/models');
         await step(client, name, stop.signal);
       } catch (thrown) {
-        const error = from(client, thrown);
+        const error = await hinted(from(client, thrown), client, verb);
         if (names.length === 1 || error.code === 'cancelled') throw error;
         sayError(error);
         code = 1;

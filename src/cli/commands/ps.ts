@@ -10,9 +10,9 @@ import type { RunningServer } from '../servers/registry.js';
 import { isThere, modelsOf } from '../servers/served-model.js';
 import type { ServedModel } from '../servers/served-model.js';
 import { ServerClient } from '../servers/server-client.js';
-import { print, say } from '../terminal/output.js';
+import { print, say, toJson } from '../terminal/output.js';
 import { screenOf } from '../markdown/screen.js';
-import { aborted, watchSignals } from '../terminal/signals.js';
+import { aborted, stopCode, watchSignals } from '../terminal/signals.js';
 
 /** The same as in `recua serve status`. */
 const stoppedCode = 3;
@@ -98,7 +98,8 @@ async function watch(given: Given, all: boolean): Promise<number> {
       await print(`\x1b[H${lines.map((line) => `${line}\x1b[K\n`).join('')}\x1b[J`);
       await wait(everyMs, undefined, { signal: stop.signal }).catch(() => undefined);
     }
-    return 0;
+    // Ctrl-C is how it ends.
+    return stopCode() === 130 ? 0 : stopCode();
   } finally {
     process.stdout.write('\x1b[?25h\x1b[?1049l');
     stop.release();
@@ -160,7 +161,7 @@ function timeLeft(ms: number): string {
 }
 
 function asJson(asked: readonly Asked[], all: boolean): string {
-  return `${JSON.stringify({
+  return toJson({
     servers: asked.map((one) => ({
       url: one.url,
       pid: one.server?.pid ?? null,
@@ -186,5 +187,5 @@ function asJson(asked: readonly Asked[], all: boolean): string {
         expires_at: model.expiresMs === undefined ? null : new Date(model.expiresMs).toISOString(),
       })),
     })),
-  }, null, 2)}\n`;
+  });
 }

@@ -22,9 +22,9 @@ import { shellWord } from '../../models/names/shell-word.js';
 import { command } from '../command.js';
 import { integer, misuse, on, perCall, text } from '../flags/flags.js';
 import type { Flag, Values } from '../flags/flags.js';
-import { print, say } from '../terminal/output.js';
+import { print, say, toJson } from '../terminal/output.js';
 import { saySetback } from '../hub-search.js';
-import { listingJson, listingText, machineBytes, planJson, planText, toJson } from '../pull-listing.js';
+import { listingJson, listingText, machineBytes, planJson, planText } from '../pull-listing.js';
 import type { HubModel, HubOrigin } from '../pull-listing.js';
 import { watchSignals } from '../terminal/signals.js';
 import { quoted } from '../terminal/wording.js';
@@ -177,7 +177,8 @@ async function fetchAll(hub: Hub, request: Request, model: RemoteModel, { target
   const { quiet, force, connections } = values;
   if (!quiet) for (const { file, haveBytes } of plan.files) say(`${file.path}  ${sizeText(file.sizeBytes)}${haveBytes === 0 ? '' : haveBytes === file.sizeBytes ? '  (already here)' : `  (${sizeText(haveBytes)} already here)`}`);
   const { DownloadProgress } = await import('../terminal/download-progress.js');
-  const progress = plan.needBytes === 0 ? undefined : new DownloadProgress({ totalBytes: plan.totalBytes, haveBytes: plan.haveBytes, quiet });
+  const progress =
+    plan.needBytes === 0 ? undefined : new DownloadProgress({ totalBytes: plan.totalBytes, haveBytes: plan.haveBytes, quiet });
   const limit = values.limitRate > 0 ? new RateLimit(values.limitRate) : undefined;
   const have = plan.files.map((file) => file.haveBytes);
   const paths: string[] = [];
@@ -209,16 +210,29 @@ async function fetchAll(hub: Hub, request: Request, model: RemoteModel, { target
   return 0;
 }
 
-async function report({ repo, revision, commit }: HubOrigin, paths: readonly string[], files: readonly HubFile[], { json }: PullValues): Promise<void> {
-  await print(json
-    ? toJson({ repository: repo, revision, commit, files: files.map(({ path, sizeBytes }, index) => ({ file: path, path: paths[index], size_bytes: sizeBytes })) })
-    : `${paths[0]!}\n`);
+async function report(
+  { repo, revision, commit }: HubOrigin,
+  paths: readonly string[],
+  files: readonly HubFile[],
+  { json }: PullValues,
+): Promise<void> {
+  await print(
+    json
+      ? toJson({
+          repository: repo,
+          revision,
+          commit,
+          files: files.map(({ path, sizeBytes }, index) => ({ file: path, path: paths[index], size_bytes: sizeBytes })),
+        })
+      : `${paths[0]!}\n`,
+  );
 }
 
 /** If the hub cannot be reached, a complete model in the cache is used as it is. */
 async function fromCacheAlone(thrown: unknown, request: Request, values: PullValues): Promise<number> {
   const passing = ['hub_unreachable', 'hub_offline', 'hub_broken', 'hub_rate_limited', 'hub_token_missing', 'hub_token_refused'];
-  if (!(thrown instanceof RecuaError) || !passing.includes(thrown.code) || request.word === undefined || values.force || values.dryRun) throw thrown;
+  if (!(thrown instanceof RecuaError) || !passing.includes(thrown.code) || request.word === undefined || values.force || values.dryRun)
+    throw thrown;
   const { repo, revision, word } = request;
   const cached = await scanRepo(repo, repoFolder(findPlaces().hub, repo));
   const commit = commitOf(cached, revision);

@@ -1,7 +1,5 @@
 // `recua rm`: removes models from the store. On a terminal it first says exactly what it removes,
 // and asks.
-import { createInterface } from 'node:readline';
-import { RecuaError } from '../../errors.js';
 import { sizeText } from '../../models/byte-size.js';
 import { percentOf } from '../../models/cache/cached-models.js';
 import type { CachedModel } from '../../models/cache/cached-models.js';
@@ -12,7 +10,8 @@ import { carryOut, planRemoval } from '../../models/cache/removal.js';
 import type { RemovalPlan, RepoRemoval } from '../../models/cache/removal.js';
 import { command } from '../command.js';
 import { misuse, on, perCall } from '../flags/flags.js';
-import { print, say } from '../terminal/output.js';
+import { canAsk, confirm } from '../terminal/confirm.js';
+import { print, say, toJson } from '../terminal/output.js';
 import { plain } from '../terminal/wording.js';
 
 export const rm = command({
@@ -39,6 +38,7 @@ export const rm = command({
     const plan = await planRemoval(inventory, operands);
     if (values.dryRun) {
       await print(values.json ? asJson(plan, true) : `${[...lines(plan), ...freed('This would free', plan)].join('\n')}\n`);
+      if (!values.json) tellAdopted(plan);
       return 0;
     }
     if (!values.yes && !await confirmed(plan)) {
@@ -47,7 +47,7 @@ export const rm = command({
     }
     await carryOut(plan, inventory);
     await print(values.json ? asJson(plan, false) : `${[...lines(plan).map((line) => `Removed ${line}`), ...freed('Freed', plan)].join('\n')}\n`);
-    if (!values.json) for (const { name } of plan.adopted) say(`${plain(name)} stays: it was in the store before the alias. To remove it, name it: recua rm ${shellWord(plain(name))}`);
+    if (!values.json) tellAdopted(plan);
     for (const { repo, staying } of plan.removals) {
       if (staying > 0 && !values.json) say(`${plain(repo.repo)} has ${staying} other ${staying === 1 ? 'file' : 'files'} in the cache, which ${staying === 1 ? 'stays' : 'stay'}.`);
     }
@@ -55,24 +55,19 @@ export const rm = command({
   },
 });
 
+function tellAdopted({ adopted }: RemovalPlan): void {
+  for (const { name } of adopted) say(`${plain(name)} stays: it was in the store before the alias. To remove it, name it: recua rm ${shellWord(plain(name))}`);
+}
+
 async function confirmed(plan: RemovalPlan): Promise<boolean> {
-  if (!process.stdin.isTTY || !process.stderr.isTTY) {
+  if (!canAsk()) {
     // Without a terminal to ask on, only exact names are removed.
     const [guess] = plan.guessed;
     if (guess) throw misuse(`Expected the exact name of a model without a terminal to ask on, got ${guess.name}. Did you mean ${guess.meant}? Give that name, or -y to remove it by the name you gave.`);
     return true;
   }
   say(['This removes', ...lines(plan).map((line) => `  ${line}`), ...freed('and frees', plan)].join('\n'));
-  const asked = createInterface({ input: process.stdin, output: process.stderr });
-  const answer = await new Promise<string>((resolve, reject) => {
-    asked.once('SIGINT', () => {
-      process.stderr.write('\n');
-      reject(new RecuaError('cancelled', 'Stopped; nothing was removed.'));
-    });
-    asked.once('close', () => resolve(''));
-    asked.question('Continue? [y/N] ', resolve);
-  }).finally(() => asked.close());
-  return /^\s*y(es)?\s*$/i.test(answer);
+  return await confirm('Continue?', 'Stopped; nothing was removed.');
 }
 
 /** Aliases take no room. */
@@ -111,7 +106,7 @@ function sidecarsIn({ entries, models }: RepoRemoval): string[] {
 }
 
 function asJson(plan: RemovalPlan, dryRun: boolean): string {
-  return `${JSON.stringify({
+  return toJson({
     dry_run: dryRun,
     models: plan.removals.flatMap(({ models }) => models.map((model) => ({
       name: model.name, repo: model.repo, file: model.file === '' ? null : model.file, size_bytes: model.sizeBytes + model.olderBytes,
@@ -123,5 +118,5 @@ function asJson(plan: RemovalPlan, dryRun: boolean): string {
     aliases: plan.aliases,
     freed_bytes: plan.freedBytes,
     linked_bytes: plan.linkedBytes,
-  }, null, 2)}\n`;
+  });
 }

@@ -3,8 +3,7 @@ import { mostFound, type HubRepository } from '../../models/hub/hub.js';
 import { command } from '../command.js';
 import { integer, misuse, on, perCall } from '../flags/flags.js';
 import { searchHub } from '../hub-search.js';
-import { toJson } from '../pull-listing.js';
-import { print, say } from '../terminal/output.js';
+import { print, say, toJson } from '../terminal/output.js';
 
 export const search = command({
   name: 'search',
@@ -25,7 +24,11 @@ export const search = command({
     if (words === '') throw misuse('Expected words to search for: recua search <words>, like recua search qwen3 4b.');
     const { found: all, endpoint } = await searchHub(words);
     const found = all.slice(0, values.limit);
-    await print(values.json ? toJson({ query: words, repositories: found.map(({ name, ...numbers }) => ({ repository: name, ...numbers })) }) : await tableOf(found));
+    await print(
+      values.json
+        ? toJson({ query: words, repositories: found.map(({ name, ...numbers }) => ({ repository: name, ...numbers })) })
+        : await tableOf(found),
+    );
     if (found.length === 0 && !values.json) say(`No repository on ${endpoint} has GGUF files and matches ${JSON.stringify(words)}.`);
     else if (!values.json) say(`Try: recua pull ${found[0]!.name}`);
     return 0;

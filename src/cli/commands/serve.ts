@@ -11,15 +11,12 @@ import type { Flag } from '../flags/flags.js';
 import { checkBeforehand } from '../serve/beforehand.js';
 import { install, uninstall } from '../serve/install.js';
 import { showLogs } from '../serve/logs.js';
-import { startLock, startServer } from '../serve/start.js';
+import { startFlags, startLock, startServer } from '../serve/start.js';
 import { lastRecord, servePlaces } from '../serve/state-file.js';
 import type { ServerRecord } from '../serve/state-file.js';
 import { findStatus, statusCodes, tellStatus } from '../serve/status.js';
 import { say } from '../terminal/output.js';
 import { stopServer } from '../serve/stop.js';
-
-/** The flags of `api`, with a smaller default context. */
-const startFlags = { ...serverFlags, contextSize: { ...serverFlags.contextSize, fallback: 2048 } } as const;
 
 /** The same flags without defaults: a flag that is not given keeps its value of the last start. */
 const restartFlags = Object.fromEntries(
@@ -52,7 +49,11 @@ const start = command({
   async run(given) {
     if (given.values.listDevices) return await listDevices(given.values.json);
     refuseJson(given.values.json);
-    return await startServer(servePlaces(), { names: namedModels(given), values: given.values, given: given.given as ReadonlySet<keyof ServerValues> });
+    return await startServer(servePlaces(), {
+      names: namedModels(given),
+      values: given.values,
+      given: given.given as ReadonlySet<keyof ServerValues>,
+    });
   },
 });
 
@@ -80,7 +81,7 @@ const status = command({
   flags: { json: perCall(on(['--json'], 'Print one JSON object')) },
   async run({ values, operands }) {
     refuseOperands('status', operands);
-    return await tellStatus(servePlaces(), values.json);
+    return await tellStatus(servePlaces(), values.json, startFlags);
   },
 });
 
@@ -108,13 +109,16 @@ const restart = command({
   operands: '[model...]',
   summary: 'Restart the server, or start the last one again',
   details: 'Stops the server and starts it with the same settings; flags given here replace those of the last start. A port that the system chose stays. If no server runs, it starts the last one again. '
-    + 'If a model, a file or the port cannot be used, the old server goes on; if the new one does not start for another reason, the old one is started again.',
+    + 'If the native code, a model, a file or the port cannot be used, the old server goes on; if the new one does not start for another reason, the old one is started again.',
   examples: [['recua serve restart', 'Restart after an update of Recua'], ['recua serve restart --port 9000', 'Move the server to another port']],
   often: oftenServed,
   flags: restartFlags,
   async run({ values, operands, given }) {
     const places = servePlaces();
-    if (!await lastRecord(places)) throw new RecuaError('server_failed', 'There is no server to restart, and none was ever started. Start one: recua serve start');
+    if (!await lastRecord(places)) {
+      const { problem } = await findStatus(places);
+      throw new RecuaError('server_failed', problem || 'There is no server to restart, and none was ever started. Start one: recua serve start');
+    }
     const named = [...(typeof values.model === 'string' && values.model !== '' ? [values.model] : []), ...operands];
     const lock = await startLock(places);
     try {

@@ -7,7 +7,8 @@ import { findSession, listSessions, loadSession, lockPathOf, nameOf, removeSessi
 import { asMarkdown, asMessages, exportTo } from '../chat/sessions/transcript.js';
 import { command } from '../command.js';
 import { choice, misuse, on, perCall } from '../flags/flags.js';
-import { print, say, tame } from '../terminal/output.js';
+import { canAsk, confirm } from '../terminal/confirm.js';
+import { print, say, tame, toJson } from '../terminal/output.js';
 
 const json = perCall(on(['--json'], 'Print JSON'));
 
@@ -46,7 +47,7 @@ const list = command({
         ...(session instanceof RecuaError ? { error: session.message } : {}),
       });
     }
-    if (values.json) await print(`${JSON.stringify({ sessions: rows }, null, 2)}\n`);
+    if (values.json) await print(toJson({ sessions: rows }));
     else if (rows.length === 0) say('There are no saved chats.');
     else {
       const widest = Math.max(...rows.map(({ name }) => name.length));
@@ -60,7 +61,7 @@ const list = command({
 const show = command({
   name: 'show',
   aliases: [],
-  operands: '<name>',
+  operands: '<session>',
   summary: 'Print a saved chat',
   details: '',
   flags: { json },
@@ -68,10 +69,17 @@ const show = command({
     const path = await findSession(findPlaces().sessions, oneName('show', operands));
     const session = await loadSession(path);
     if (values.json) {
-      await print(`${JSON.stringify({
-        name: nameOf(path), path, model: session.model, template: session.template, created_at: session.createdAt, updated_at: session.updatedAt,
-        messages: new SavedConversation(session.system, session.exchanges).messages(),
-      }, null, 2)}\n`);
+      await print(
+        toJson({
+          name: nameOf(path),
+          path,
+          model: session.model,
+          template: session.template,
+          created_at: session.createdAt,
+          updated_at: session.updatedAt,
+          messages: new SavedConversation(session.system, session.exchanges).messages(),
+        }),
+      );
       return 0;
     }
     const { table } = await import('../chat/sessions/statistics.js');
@@ -88,12 +96,12 @@ const show = command({
 const rm = command({
   name: 'rm',
   aliases: ['remove'],
-  operands: '<name>...',
+  operands: '<session>...',
   summary: 'Remove saved chats',
-  details: 'Removes nothing unless all of them exist and none of them is open.',
-  flags: {},
-  async run({ operands }) {
-    if (operands.length === 0) throw misuse('Expected the name of a saved chat: recua sessions rm <name>.');
+  details: 'Removes nothing unless all of them exist and none of them is open. On a terminal it asks first.',
+  flags: { yes: perCall(on(['--yes', '-y'], 'Do not ask')) },
+  async run({ values, operands }) {
+    if (operands.length === 0) throw misuse('Expected the name of a saved chat: recua sessions rm <session>.');
     const paths = [...new Set(await Promise.all(operands.map((name) => findSession(findPlaces().sessions, name))))];
     const locks = [];
     try {
@@ -101,6 +109,11 @@ const rm = command({
         const lock = await tryLock(lockPathOf(path));
         if (!lock) throw new RecuaError('session_locked', `The chat ${nameOf(path)} is open in another process; close it there first. Nothing was removed.`);
         locks.push(lock);
+      }
+      const question = paths.length === 1 ? `Remove the chat ${nameOf(paths[0]!)} for good?` : `Remove these ${paths.length} chats for good?`;
+      if (!values.yes && canAsk() && !await confirm(question, 'Stopped; nothing was removed.')) {
+        say('Nothing was removed.');
+        return 1;
       }
       for (const path of paths) {
         await removeSession(path);
@@ -116,7 +129,7 @@ const rm = command({
 const exportCommand = command({
   name: 'export',
   aliases: [],
-  operands: '<name> [file]',
+  operands: '<session> [file]',
   summary: 'Write a saved chat as Markdown or JSON',
   details: 'The file\'s extension, .md or .json, selects the format; without a file, it prints to stdout. The JSON has the messages in the form that chat APIs take.',
   flags: { format: choice(['--format'], 'Print in this format if no file is given', ['md', 'json']) },
@@ -149,7 +162,7 @@ async function printTame(text: string): Promise<void> {
 
 function oneName(subcommand: string, operands: readonly string[]): string {
   const [name, ...surplus] = operands;
-  if (name === undefined) throw misuse(`Expected the name of a saved chat: recua sessions ${subcommand} <name>. recua sessions list shows them.`);
+  if (name === undefined) throw misuse(`Expected the name of a saved chat: recua sessions ${subcommand} <session>. recua sessions list shows them.`);
   if (surplus.length > 0) throw misuse(`Expected one name, got also ${surplus.join(' ')}.`);
   return name;
 }

@@ -23,7 +23,7 @@ import { engineFlags } from '../flags/engine-flags.js';
 import { misuse, on, perCall } from '../flags/flags.js';
 import { settingFlag } from '../flags/setting-flags.js';
 import { saySetback } from '../hub-search.js';
-import { print, tame } from '../terminal/output.js';
+import { print, tame, toJson } from '../terminal/output.js';
 import { parameters, plain, quoted } from '../terminal/wording.js';
 
 export const show = command({
@@ -60,7 +60,7 @@ export const show = command({
     const model = await readModelFile(opener);
     if (values.template) {
       const template = await readTemplate(model, opener);
-      await print(values.json ? `${JSON.stringify({ template }, null, 2)}\n` : endLine(process.stdout.isTTY ? tame(template) : template));
+      await print(values.json ? toJson({ template }) : endLine(process.stdout.isTTY ? tame(template) : template));
       return 0;
     }
     const hashes = values.verify ? await hashFiles(model, opener) : [];
@@ -246,7 +246,10 @@ function metadataObject(file: Gguf): Record<string, unknown> {
   return Object.fromEntries([...file.metadata].map(([key, value]): [string, unknown] => {
     if (typeof value !== 'object') return [key, value];
     if ('lengthBytes' in value) return [key, { length_bytes: value.lengthBytes }];
-    return [key, value.items.length === value.length ? value.items : { item_type: value.itemType, length: value.length, first: value.items }];
+    return [
+      key,
+      value.items.length === value.length ? value.items : { item_type: value.itemType, length: value.length, first: value.items },
+    ];
   }));
 }
 

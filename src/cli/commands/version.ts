@@ -2,7 +2,7 @@
 import { ownInstallation } from '../../system/installation.js';
 import { command } from '../command.js';
 import { misuse, on, perCall } from '../flags/flags.js';
-import { print } from '../terminal/output.js';
+import { print, toJson } from '../terminal/output.js';
 
 export function recuaVersion(): string {
   return ownInstallation().version;
@@ -21,7 +21,7 @@ export const version = command({
   flags: { json: perCall(on(['--json'], 'Print JSON')) },
   async run({ values, operands }) {
     if (operands.length > 0) throw misuse(`Expected no argument, got ${operands.join(' ')}.`);
-    await print(values.json ? `${JSON.stringify({ version: recuaVersion(), llama_cpp: llamaCppVersion() }, null, 2)}\n` : `recua ${recuaVersion()} (llama.cpp ${llamaCppVersion()})\n`);
+    await print(values.json ? toJson({ version: recuaVersion(), llama_cpp: llamaCppVersion() }) : `recua ${recuaVersion()} (llama.cpp ${llamaCppVersion()})\n`);
     return 0;
   },
 });

@@ -4,14 +4,18 @@ import type { CompletedCommand, Value } from './words.js';
 
 export function bashScript(tree: readonly CompletedCommand[]): string {
   return `# bash completion for recua; load it with: source <(recua completion bash)
-# The models of the moment; silent if recua is missing. bash treats the text after the last colon as
-# a word of its own, so only that text is inserted.
-_recua_models() {
+# The models (--models $1) or saved chats (--sessions $1) of the moment; silent if recua is missing.
+# bash treats the text after the last colon as a word of its own, so only that text is inserted.
+_recua_names() {
   local name colon=
-  [[ $COMP_WORDBREAKS == *:* && $1 == *:* ]] && colon=\${1%:*}:
+  [[ $COMP_WORDBREAKS == *:* && $2 == *:* ]] && colon=\${2%:*}:
   while IFS= read -r name; do
-    [[ $name == "$1"* ]] && COMPREPLY+=( "\${name#"$colon"}" )
-  done < <(recua completion --models 2>/dev/null)
+    # Others would have to be quoted, or the shell would execute what they hold.
+    [[ -n $name && $name == "$2"* && $name != *[^[:alnum:]\\ ._:/@+,=%-]* ]] || continue
+    name=\${name#"$colon"}
+    [[ $1 == --models && -z $colon ]] || name=\${name// /\\\\ }
+    COMPREPLY+=( "$name" )
+  done < <(recua completion "$1" 2>/dev/null)
 }
 _recua() {
   local cur=\${COMP_WORDS[COMP_CWORD]} prev= path= word next value= i last=$COMP_CWORD
@@ -53,7 +57,8 @@ function complete(value: Value): string {
     case 'words': return words(value.words);
     case 'file': return filesOf('-f');
     // Text after a colon is not a file.
-    case 'model': return `if [[ $model == "$cur" ]]; then ${filesOf('-f -X "!*.gguf"', '-d')}; fi; _recua_models "$model"`;
+    case 'model': return `if [[ $model == "$cur" ]]; then ${filesOf('-f -X "!*.gguf"', '-d')}; fi; _recua_names --models "$model"`;
+    case 'session': return '_recua_names --sessions "$cur"';
     case 'none':
     case 'other': return ':';
   }

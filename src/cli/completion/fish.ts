@@ -24,6 +24,10 @@ end
 function __recua_models
     recua completion --models 2>/dev/null
 end
+# The saved chats.
+function __recua_sessions
+    recua completion --sessions 2>/dev/null
+end
 # Folders and GGUF files.
 function __recua_gguf
     complete -C"'' "(commandline -ct | string replace -r '^--[^=]*=' '') | string match -r '.*(?:/|\\.gguf)$'
@@ -48,6 +52,7 @@ function action(value: Value): string {
     case 'words': return ` -x -a ${quoted(value.words.join(' '))}`;
     case 'file': return ' -r -F';
     case 'model': return ' -x -a \'(__recua_models; __recua_gguf)\'';
+    case 'session': return ' -x -a \'(__recua_sessions)\'';
     case 'other': return ' -x';
   }
 }
@@ -58,6 +63,7 @@ function operandAction(value: Value): string {
     case 'other': return '-f';
     case 'words': return `-f -a ${quoted(value.words.join(' '))}`;
     case 'file': return '-F';
+    case 'session': return '-f -a \'(__recua_sessions)\'';
     case 'model': return '-f -a \'(__recua_models; __recua_gguf)\'';
   }
 }

@@ -6,9 +6,9 @@ import type { Flag } from '../flags/flags.js';
 
 /**
  * `words`: one of these. `file`: a file name. `model`: a file name, or a model in the store.
- * `other`: unknown.
+ * `session`: the name of a saved chat. `other`: unknown.
  */
-export type Value = { kind: 'none' | 'file' | 'model' | 'other' } | { kind: 'words'; words: readonly string[] };
+export type Value = { kind: 'none' | 'file' | 'model' | 'session' | 'other' } | { kind: 'words'; words: readonly string[] };
 
 export interface CompletedFlag {
   names: readonly string[];
@@ -61,15 +61,16 @@ function valueOf({ value, choices }: Flag<unknown>): Value {
   if (value === '') return { kind: 'none' };
   if (choices) return { kind: 'words', words: choices };
   if (/\b(file|path|folder)\b/i.test(value)) return { kind: 'file' };
-  return value === 'model' ? { kind: 'model' } : { kind: 'other' };
+  return { kind: value === 'model' || value === 'session' ? value : 'other' };
 }
 
-/** Derived from the operand's name in help: `<model>`, `<file>`, `<bash|zsh>`, `[ls | clear]`. */
+/** Derived from the operand's name in help: `<model>`, `<session>`, `<file>`, `[ls | clear]`. */
 function operandOf({ operands }: AnyCommand): Value {
   const choice = /^[<[]?([a-z0-9-]+(?: ?\| ?[a-z0-9-]+)+)/.exec(operands)?.[1];
   if (choice !== undefined) return { kind: 'words', words: choice.split(/ ?\| ?/) };
   if (/model/.test(operands)) return { kind: 'model' };
   const first = /[<[]([^>\]]+)[>\]]/.exec(operands)?.[1] ?? '';
   if (/file|path|folder/.test(first)) return { kind: 'file' };
+  if (first === 'session') return { kind: first };
   return { kind: first === '' || first === 'command' ? 'none' : 'other' };
 }

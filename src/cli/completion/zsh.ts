@@ -11,6 +11,11 @@ __recua_model() {
   models=(\${(f)"$(recua completion --models 2>/dev/null)"})
   _alternative 'files:file:_files -g "*.gguf"' 'models:model:compadd -a models'
 }
+__recua_session() {
+  local -a sessions
+  sessions=(\${(f)"$(recua completion --sessions 2>/dev/null)"})
+  compadd -a sessions
+}
 
 ${tree.map(functionOf).join('\n')}
 if [ "$funcstack[1]" = "_recua" ]; then
@@ -61,6 +66,7 @@ function action(value: Value): string {
     case 'words': return `(${value.words.join(' ')})`;
     case 'file': return '_files';
     case 'model': return '__recua_model';
+    case 'session': return '__recua_session';
     case 'none':
     case 'other': return ' ';
   }

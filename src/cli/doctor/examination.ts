@@ -14,7 +14,7 @@ import { takeSurvey } from '../../engine/gateway/survey.js';
 import type { Survey } from '../../engine/gateway/survey.js';
 import type { AnyCommand } from '../command.js';
 import { servePlaces } from '../serve/state-file.js';
-import { findStatus } from '../serve/status.js';
+import { findStatus, otherVersion } from '../serve/status.js';
 import type { Status } from '../serve/status.js';
 import { FlagSettings, configPath } from '../flags/settings.js';
 import { findGraphics, fittingBackend } from './graphics.js';
@@ -93,6 +93,11 @@ export async function examine(commands: readonly AnyCommand[]): Promise<Examinat
   if (!store.writable) fatal(`The model store ${store.path} cannot be written. Move it with SERVICE_HOME, or make it writable.`);
   else if (store.freeBytes !== undefined && store.freeBytes < leastFreeBytes) warn(`The disk of the model store has ${sizeText(store.freeBytes)} free, too little for most models. Make room with recua list and recua rm.`);
 
+  const { state, sessions } = findPlaces();
+  for (const [path, what] of [[state, 'uploaded files, batches, kept responses and the background server'], [sessions, 'saved chats']] as const) {
+    if (!await isWritable(path)) warn(`The folder ${path}, for ${what}, cannot be written. Make it writable; it may belong to another user.`);
+  }
+
   const config = { path: configPath(), exists: existsSync(configPath()), error: '' };
   await FlagSettings.read(() => Promise.resolve(commands)).then((settings) => {
     settings.strayVariables(commands).forEach(warn);
@@ -109,7 +114,7 @@ export async function examine(commands: readonly AnyCommand[]): Promise<Examinat
     warn(`The state of the background server (recua serve) is unknown: ${RecuaError.from(thrown).message}`);
     return undefined;
   });
-  if (server && server.problem !== '') warn(`The background server (recua serve): ${server.problem}`);
+  for (const wrong of server ? [server.problem, otherVersion(server)] : []) if (wrong !== '') warn(`The background server (recua serve): ${wrong}`);
   return { installation, node: process.version, survey, processor, graphics, advice, store, config, server, sandbox: survey?.addon ? whatHolds() : '', findings };
 }
 
@@ -126,15 +131,23 @@ export function adviseGpu(survey: Survey | undefined, graphics: Graphics, instal
   return { package: name, command };
 }
 
-/** The store is created on first use, so the nearest existing folder is checked. */
+/** Folders are created on first use, so the nearest existing one is checked. */
 async function examineStore(): Promise<StoreFacts> {
   const path = findPlaces().hub;
   const exists = await access(path).then(() => true, () => false);
+  const freeBytes = await statfs(await nearestExisting(path)).then(({ bavail, bsize }) => bavail * bsize, () => undefined);
+  return { path, exists, writable: await isWritable(path), freeBytes };
+}
+
+async function nearestExisting(path: string): Promise<string> {
   let at = path;
   while (!await access(at).then(() => true, () => false) && dirname(at) !== at) at = dirname(at);
-  const writable = await access(at, constants.W_OK | constants.X_OK).then(() => isFolder(at), () => false);
-  const freeBytes = await statfs(at).then(({ bavail, bsize }) => bavail * bsize, () => undefined);
-  return { path, exists, writable, freeBytes };
+  return at;
+}
+
+async function isWritable(path: string): Promise<boolean> {
+  const at = await nearestExisting(path);
+  return await access(at, constants.W_OK | constants.X_OK).then(() => isFolder(at), () => false);
 }
 
 /** Creating an existing folder changes nothing; it fails if the path is not a folder. */

@@ -2,6 +2,7 @@
 // which names the package that fits.
 import { accessSync, constants, existsSync, readFileSync, readdirSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
+import { findProgram } from '../../system/programs.js';
 
 export interface Graphics {
   /**
@@ -27,7 +28,7 @@ export function findGraphics(root = '/', environment: Environment = process.env)
   return {
     makers: displayMakers(join(root, 'sys/bus/pci/devices')),
     nvidiaDriver: /Kernel Module(?: for \S+)?\s+(\d[\d.]*)/.exec(contents(join(root, 'proc/driver/nvidia/version')))?.[1] ?? '',
-    nvidiaSmi: (environment['PATH'] ?? '').split(delimiter).filter((folder) => folder !== '').map((folder) => join(folder, 'nvidia-smi')).find(isExecutable) ?? '',
+    nvidiaSmi: findProgram('nvidia-smi', environment['PATH']) ?? '',
     vulkanDrivers: vulkanDrivers(root, environment),
     renderNodes: names(join(root, 'dev/dri')).filter((name) => name.startsWith('renderD'))
       .map((name) => ({ path: join(root, 'dev/dri', name), usable: isUsable(join(root, 'dev/dri', name)) })),
@@ -62,10 +63,6 @@ function contents(path: string): string {
   } catch {
     return '';
   }
-}
-
-function isExecutable(path: string): boolean {
-  return may(path, constants.X_OK);
 }
 
 function isUsable(path: string): boolean {

@@ -10,6 +10,7 @@ import { plain } from '../terminal/wording.js';
 import type { Examination } from './examination.js';
 import type { ProcessorFacts } from './processor.js';
 import type { Graphics } from './graphics.js';
+import { toJson } from '../terminal/output.js';
 
 const labelWidth = 14;
 
@@ -102,7 +103,7 @@ function verdict(findings: Examination['findings']): string[] {
 
 export function asJson(result: Examination): string {
   const { installation, node, survey, processor, graphics, advice, store, config, server, sandbox, findings } = result;
-  return `${JSON.stringify({
+  return toJson({
     ok: !findings.some(({ level }) => level === 'fatal'),
     version: installation.version,
     root: installation.root,
@@ -111,19 +112,49 @@ export function asJson(result: Examination): string {
     machine: survey ? { platform: survey.machine.platform, arch: survey.machine.arch, glibc: survey.machine.glibc || null } : null,
     addon: survey?.addon ? { path: survey.addon.path, source: survey.addon.source, linked: survey.addon.linked } : null,
     attempts: survey?.attempts ?? [],
-    packages: survey?.packages.map(({ name, version, backend, folder, refusal }) => ({ name, version, backend, folder, refusal: refusal || null })) ?? [],
+    packages:
+      survey?.packages.map(({ name, version, backend, folder, refusal }) => ({
+        name,
+        version,
+        backend,
+        folder,
+        refusal: refusal || null,
+      })) ?? [],
     backends: [
-      ...(survey?.backends.map(({ name, file, features, reason }) => ({ name: name || null, file: file || null, package: null, loaded: name !== '', features, reason: reason || null })) ?? []),
-      ...(survey?.optional.filter(({ loaded }) => !loaded).map(({ backend, package: name, file, reason }) => (
-        { name: backend, file, package: name || null, loaded: false, features: {}, reason })) ?? []),
+      ...(survey?.backends.map(({ name, file, features, reason }) => ({
+        name: name || null,
+        file: file || null,
+        package: null,
+        loaded: name !== '',
+        features,
+        reason: reason || null,
+      })) ?? []),
+      ...(survey?.optional
+        .filter(({ loaded }) => !loaded)
+        .map(({ backend, package: name, file, reason }) => ({
+          name: backend,
+          file,
+          package: name || null,
+          loaded: false,
+          features: {},
+          reason,
+        })) ?? []),
     ],
-    processor: processor ? {
-      library: processor.library || null, families: processor.families, checked: !processor.off, refused: processor.refused,
-    } : null,
+    processor: processor
+      ? {
+          library: processor.library || null,
+          families: processor.families,
+          checked: !processor.off,
+          refused: processor.refused,
+        }
+      : null,
     devices: survey ? deviceObjects(survey) : [],
     graphics: {
-      makers: graphics.makers, nvidia_driver: graphics.nvidiaDriver || null, nvidia_smi: graphics.nvidiaSmi || null,
-      vulkan_drivers: graphics.vulkanDrivers, render_nodes: graphics.renderNodes,
+      makers: graphics.makers,
+      nvidia_driver: graphics.nvidiaDriver || null,
+      nvidia_smi: graphics.nvidiaSmi || null,
+      vulkan_drivers: graphics.vulkanDrivers,
+      render_nodes: graphics.renderNodes,
     },
     advice: advice ?? null,
     store: { path: store.path, exists: store.exists, writable: store.writable, free_bytes: store.freeBytes ?? null },
@@ -131,5 +162,5 @@ export function asJson(result: Examination): string {
     server: server ? { state: server.state, url: server.record?.url || null } : null,
     sandbox: sandbox === 'none' || sandbox === '' ? null : sandbox,
     findings,
-  }, null, 2)}\n`;
+  });
 }

@@ -17,7 +17,9 @@ const samplerFlags = settingFlags(samplerSettings);
 type SamplerFlag = keyof typeof samplerFlags;
 const samplerKeys = Object.keys(samplerFlags) as SamplerFlag[];
 type MoreKey = Exclude<keyof typeof samplerSettings, SamplerFlag>;
-export const moreKeys = (Object.keys(samplerSettings) as (keyof typeof samplerSettings)[]).filter((key): key is MoreKey => !Object.hasOwn(samplerFlags, key));
+export const moreKeys = (Object.keys(samplerSettings) as (keyof typeof samplerSettings)[]).filter(
+  (key): key is MoreKey => !Object.hasOwn(samplerFlags, key),
+);
 /** Samplers that have no flag. */
 export type MoreSettings = Partial<Record<MoreKey | 'mirostat', number>>;
 
@@ -53,7 +55,15 @@ export const chatDefaults = { maxTokens: 2048, topP: 0.9, topK: 40, repeatPenalt
 /** The settings of a new chat. */
 export function chatSettings(): AnswerSettings {
   const { topP, topK, repeatPenalty } = chatDefaults;
-  return { maxTokens: chatDefaults.maxTokens, temperature: temperature.fallback, topP, topK, minP: samplerSettings.minP.fallback, repeatPenalty, seed: 0 };
+  return {
+    maxTokens: chatDefaults.maxTokens,
+    temperature: temperature.fallback,
+    topP,
+    topK,
+    minP: samplerSettings.minP.fallback,
+    repeatPenalty,
+    seed: 0,
+  };
 }
 
 /** The settings of an answer that the user chooses and a saved chat keeps. */

@@ -14,4 +14,3 @@ export async function engineConfig(
 ): Promise<Partial<Config>> {
   return await settingValues(engineSettings, values);
 }
-

@@ -43,27 +43,44 @@ export function asTyped(check: () => unknown): void {
   }
 }
 
-export function integer(names: Names, value: string, help: string, { fallback, min, max }: { fallback: number; min: number; max: number }): Flag<number> {
+export function integer(
+  names: Names,
+  value: string,
+  help: string,
+  { fallback, min, max }: { fallback: number; min: number; max: number },
+): Flag<number> {
   return { names, value, help, fallback, read: (text) => readNumber(names[0], text, min, max, true) };
 }
 
 /** A whole number, or a word that stands for a value: `{ auto: 'auto', all: -1 }`. */
 export function integerOr<const W extends string>(
-  names: Names, help: string, { fallback, min, max, words }: { fallback: W | number; min: number; max: number; words: Readonly<Record<string, W | number>> },
+  names: Names,
+  help: string,
+  { fallback, min, max, words }: { fallback: W | number; min: number; max: number; words: Readonly<Record<string, W | number>> },
 ): Flag<W | number> {
   const known = Object.keys(words);
   return {
-    names, value: ['n', ...known].join('|'), help, fallback, words: known,
+    names,
+    value: ['n', ...known].join('|'),
+    help,
+    fallback,
+    words: known,
     read(given) {
       const word = given.trim().toLowerCase();
       if (Object.hasOwn(words, word)) return words[word]!;
-      if (/^[a-z]/.test(word)) throw misuse(`Expected a whole number from ${min} to ${max}, or one of ${known.join(', ')}, for ${names[0]}, got ${quote(given)}.`);
+      if (/^[a-z]/.test(word))
+        throw misuse(`Expected a whole number from ${min} to ${max}, or one of ${known.join(', ')}, for ${names[0]}, got ${quote(given)}.`);
       return readNumber(names[0], given, min, max, true);
     },
   };
 }
 
-export function real(names: Names, value: string, help: string, { fallback, min, max }: { fallback: number; min: number; max: number }): Flag<number> {
+export function real(
+  names: Names,
+  value: string,
+  help: string,
+  { fallback, min, max }: { fallback: number; min: number; max: number },
+): Flag<number> {
   return { names, value, help, fallback, read: (text) => readNumber(names[0], text, min, max, false) };
 }
 
@@ -72,9 +89,18 @@ export function text(names: Names, value: string, help: string, fallback = ''): 
 }
 
 /** `choices` begins with the default. */
-export function choice<const C extends string>(names: Names, help: string, choices: readonly [C, ...C[]], fallback: C = choices[0]): Flag<C> {
+export function choice<const C extends string>(
+  names: Names,
+  help: string,
+  choices: readonly [C, ...C[]],
+  fallback: C = choices[0],
+): Flag<C> {
   return {
-    names, value: choices.join('|'), help, fallback, choices,
+    names,
+    value: choices.join('|'),
+    help,
+    fallback,
+    choices,
     read(given) {
       const found = choices.find((one) => one === given);
       if (found === undefined) throw misuse(`Expected one of ${choices.join(', ')} for ${names.join(', ')}, got ${quote(given)}.`);
@@ -130,7 +156,8 @@ export function shownValue(flag: Flag<unknown>, value: unknown): unknown {
 /** A value as a word on a command line: the opposite of `read`. */
 export function flagWord(flag: Flag<unknown>, value: unknown): string {
   const [name] = flag.names;
-  return flag.value === '' ? `${name}=${value !== flag.fallback}` : `${name}=${String(value)}`;
+  if (flag.value !== '') return `${name}=${String(value)}`;
+  return value === flag.fallback ? `${name}=false` : name;
 }
 
 function readNumber(name: string, given: string, min: number, max: number, whole: boolean): number {

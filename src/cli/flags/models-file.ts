@@ -11,6 +11,7 @@ import type { OwnSettings } from '../../models/served/catalogue.js';
 import { Fields } from '../../request/fields.js';
 import { readSettings } from '../../request/setting-fields.js';
 import { readTextFile } from '../../system/given-file.js';
+import { parseJson } from './json-file.js';
 import { loadingKeys, meantKey, modelKeys } from './models-file-keys.js';
 import { configPath } from './settings.js';
 
@@ -40,7 +41,7 @@ export async function readModelsFile(path: string, configFile = configPath()): P
   const text = await readTextFile(path);
   let content: unknown;
   try {
-    content = JSON.parse(text.replace(/^\uFEFF/, ''));
+    content = parseJson(text);
   } catch (cause) {
     throw new RecuaError('invalid_config', `The models file ${path} is not valid JSON: ${(cause as Error).message}.`, { cause });
   }
@@ -132,11 +133,19 @@ function checkName(name: unknown, where: string): string {
   return name;
 }
 
-function allow(given: Record<string, unknown>, known: readonly string[], where: string, meant = (key: string) => nearest(key, known)): void {
+function allow(
+  given: Record<string, unknown>,
+  known: readonly string[],
+  where: string,
+  meant = (key: string) => nearest(key, known),
+): void {
   for (const key of Object.keys(given)) {
     if (known.includes(key)) continue;
     const near = meant(key);
-    throw new RecuaError('invalid_config', `${where}: there is no key ${JSON.stringify(key)}.${near === undefined ? '' : ` Did you mean ${near}?`} There are ${known.join(', ')}.`);
+    throw new RecuaError(
+      'invalid_config',
+      `${where}: there is no key ${JSON.stringify(key)}.${near === undefined ? ` There are ${known.join(', ')}.` : ` Did you mean ${near}?`}`,
+    );
   }
 }
 

@@ -10,8 +10,8 @@ type WithFlag = { readonly flag: FlagWords };
 /** The key of a setting's flag among a command's flags; never, if the setting has no flag. */
 type FlagKey<S, K> =
   S extends { flag: { key: infer Own extends string } } ? Own
-  : S extends WithFlag ? K
-  : never;
+    : S extends WithFlag ? K
+    : never;
 
 export type SettingFlags<T> = { readonly [K in keyof T as FlagKey<T[K], K>]: Flag<ValueOf<T[K]>> };
 
@@ -45,7 +45,11 @@ function describe(setting: Setting, words: FlagWords & { fallback: unknown }): F
     }
     case 'text': {
       const flag = text(names, value ?? 'text', help, fallback as string);
-      return { ...flag, ...(words.inline ? { inline: true } : {}), ...(words.secret ? { secret: true, read: (given) => full(flag, given) } : {}) };
+      return {
+        ...flag,
+        ...(words.inline ? { inline: true } : {}),
+        ...(words.secret ? { secret: true, read: (given) => full(flag, given) } : {}),
+      };
     }
     case 'choice': return choice(names, help, setting.choices, fallback as string);
     case 'switch': return fallback === true ? off(names, help) : on(names, help);

@@ -9,8 +9,10 @@ import type { AnyCommand } from '../command.js';
 import { allPlaces } from '../command-tree.js';
 import { quote, settingNames, variableNames } from './flags.js';
 import type { Flag } from './flags.js';
+import { standardFolder } from '../../models/places.js';
 import { nearest } from '../../models/names/nearest.js';
 import { otherVariables } from './environment.js';
+import { parseJson } from './json-file.js';
 
 export type SettingOrigin =
   | { from: 'default' }
@@ -34,7 +36,7 @@ const booleans: ReadonlyMap<string, boolean> = new Map([['true', true], ['1', tr
 export function configPath(environment: Environment = process.env): string {
   const given = environment['RECUA_CONFIG'];
   if (given) return resolve(given.replace(/^~(?=$|[\\/])/, () => homeFolder(environment)));
-  return join(environment['XDG_CONFIG_HOME'] || join(homeFolder(environment), '.config'), 'recua', 'config.json');
+  return join(standardFolder('XDG_CONFIG_HOME', environment) ?? join(homeFolder(environment), '.config'), 'recua', 'config.json');
 }
 
 export class FlagSettings {
@@ -45,12 +47,22 @@ export class FlagSettings {
   /** Names of settings that at least one command takes. Other variables may be refused. */
   readonly #settable: ReadonlySet<string>;
 
-  private constructor(path: string, environment: Environment, commands: readonly AnyCommand[], general: Section, sections: ReadonlyMap<string, Section>) {
+  private constructor(
+    path: string,
+    environment: Environment,
+    commands: readonly AnyCommand[],
+    general: Section,
+    sections: ReadonlyMap<string, Section>,
+  ) {
     this.path = path;
     this.#environment = environment;
     this.#general = general;
     this.#sections = sections;
-    this.#settable = new Set(allFlags(commands).filter((flag) => !flag.perCall).flatMap(settingNames));
+    this.#settable = new Set(
+      allFlags(commands)
+        .filter((flag) => !flag.perCall)
+        .flatMap(settingNames),
+    );
   }
 
   /**
@@ -64,11 +76,17 @@ export class FlagSettings {
     const commands = Object.keys(content).length > 0 || setsFlags(environment) ? await whole() : [];
     const general = new Map<string, unknown>();
     const sections = new Map<string, Section>();
-    const places = new Map(allPlaces(commands).filter(({ command }) => Object.keys(command.flags).length > 0).map(({ path: name, command }) => [name, command]));
+    const places = new Map(
+      allPlaces(commands)
+        .filter(({ command }) => Object.keys(command.flags).length > 0)
+        .map(({ path: name, command }) => [name, command]),
+    );
     for (const [key, value] of Object.entries(content)) {
       if (!isObject(value)) {
         if (places.has(key) && !allFlags(commands).some((flag) => settingNames(flag).includes(key))) {
-          throw badConfig(`${place(path, '', key)}: expected an object with the settings of recua ${key}, as {"${key}": {…}}, got ${shown(value)}.`);
+          throw badConfig(
+            `${place(path, '', key)}: expected an object with the settings of recua ${key}, as {"${key}": {…}}, got ${shown(value)}.`,
+          );
         }
         checkKey(path, '', key, allFlags(commands), [...places.keys()]);
         general.set(key, value);
@@ -84,7 +102,10 @@ export class FlagSettings {
         if (flag) readJson(flag, value, place(path, '', key));
       }
       const inner = [...places.keys()].find((place) => place.startsWith(`${key} `));
-      if (!command) throw badConfig(`${path}: the section ${quote(key)} is not named after a command with flags.${inner === undefined ? suggestion(key, [...places.keys()]) : ` Did you mean ${quote(inner)}?`}`);
+      if (!command)
+        throw badConfig(
+          `${path}: the section ${quote(key)} is not named after a command with flags.${inner === undefined ? suggestion(key, [...places.keys()]) : ` Did you mean ${quote(inner)}?`}`,
+        );
       for (const inner of Object.keys(value)) checkKey(path, key, inner, Object.values(command.flags), []);
       sections.set(key, new Map(Object.entries(value)));
     }
@@ -100,9 +121,11 @@ export class FlagSettings {
       this.#refusePerCall(flag);
       return undefined;
     }
-    return this.#fromVariable(flag)
-      ?? this.#fromSection(command, this.#sections.get(command), flag)
-      ?? this.#fromSection('', this.#general, flag);
+    return (
+      this.#fromVariable(flag) ??
+      this.#fromSection(command, this.#sections.get(command), flag) ??
+      this.#fromSection('', this.#general, flag)
+    );
   }
 
   /** What is wrong with the values in the file and the variables, each once. */
@@ -123,11 +146,20 @@ export class FlagSettings {
   /** Variables with our prefix that set nothing, each with the reason. */
   strayVariables(commands: readonly AnyCommand[]): string[] {
     const known = this.#knownVariables();
-    const perCall = new Map(allFlags(commands).filter((flag) => flag.perCall).flatMap((flag) => variableNames(flag).map((name) => [name, flag.names[0]])));
-    return Object.keys(this.#environment).filter((name) => name.startsWith('RECUA_') && !known.has(name)).sort().map((name) => {
-      const flag = perCall.get(name);
-      return flag === undefined ? `${name} sets nothing.${suggestion(name, [...known])}` : `${name} sets nothing: ${flag} is for one call.`;
-    });
+    const perCall = new Map(
+      allFlags(commands)
+        .filter((flag) => flag.perCall)
+        .flatMap((flag) => variableNames(flag).map((name) => [name, flag.names[0]])),
+    );
+    return Object.keys(this.#environment)
+      .filter((name) => name.startsWith('RECUA_') && !known.has(name))
+      .sort()
+      .map((name) => {
+        const flag = perCall.get(name);
+        return flag === undefined
+          ? `${name} sets nothing.${suggestion(name, [...known])}`
+          : `${name} sets nothing: ${flag} is for one call.`;
+      });
   }
 
   /**
@@ -139,10 +171,13 @@ export class FlagSettings {
     const bare = (name: string) => name.slice(prefix.length);
     const names = [...known].filter((name) => name.startsWith(prefix)).map(bare);
     const ours = (name: string) => name.startsWith(prefix) && !name.startsWith(`${prefix}TEST_`) && !known.has(name);
-    return Object.keys(this.#environment).filter(ours).sort().flatMap((name) => {
-      const near = nearest(bare(name), names);
-      return near === undefined ? [] : [`${name} sets nothing. Did you mean ${prefix}${near}?`];
-    });
+    return Object.keys(this.#environment)
+      .filter(ours)
+      .sort()
+      .flatMap((name) => {
+        const near = nearest(bare(name), names);
+        return near === undefined ? [] : [`${name} sets nothing. Did you mean ${prefix}${near}?`];
+      });
   }
 
   #knownVariables(): Set<string> {
@@ -198,7 +233,7 @@ function checkKey(path: string, section: string, key: string, flags: readonly Fl
   const known = [...flags.filter((flag) => !flag.perCall).flatMap(settingNames), ...sections];
   const bare = key.replace(/^-+/, '');
   const off = /^no-/.test(bare) && known.includes(bare.slice(3)) ? ` Write ${JSON.stringify(bare.slice(3))}: false.` : suggestion(bare, known);
-  throw badConfig(`${where}: expected the long name of a flag${section === '' ? ', or of a command,' : ` of recua ${section}`} without its dashes.${off}`);
+  throw badConfig(`${where}: expected the long name of a flag${section === '' ? '' : ` of recua ${section}`} without its dashes${section === '' ? ', or the name of a command' : ''}.${off}`);
 }
 
 function suggestion(word: string, known: readonly string[]): string {
@@ -255,11 +290,11 @@ async function contents(path: string, named: boolean): Promise<Record<string, un
   }
   let value: unknown;
   try {
-    value = JSON.parse(text.replace(/^\uFEFF/, ''));
+    value = parseJson(text);
   } catch (cause) {
     const { message } = cause as Error;
     // The message may quote the file, and so a key in it.
-    const why = text.includes('api-key') ? /(line \d+ column|position) \d+/.exec(message)?.[0] ?? 'something is missing, left over or without quotes' : message;
+    const why = text.includes('api-key') ? /line \d+,? column \d+/.exec(message)?.[0] ?? 'something is missing, left over or without quotes' : message;
     throw new RecuaError('invalid_config', `The config file ${path} is not valid JSON: ${why}.`, { cause });
   }
   if (!isObject(value)) throw badConfig(`${path}: expected a JSON object, got ${shown(value)}.`);

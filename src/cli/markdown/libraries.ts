@@ -12,7 +12,10 @@ export interface HighlightNode {
 interface Highlighter {
   registerLanguage(name: string, grammar: unknown): void;
   getLanguage(name: string): object | undefined;
-  highlight(code: string, options: { language: string; ignoreIllegals: boolean }): { _emitter: { root: HighlightNode }; _top: { parent?: object } };
+  highlight(
+    code: string,
+    options: { language: string; ignoreIllegals: boolean },
+  ): { _emitter: { root: HighlightNode }; _top: { parent?: object } };
 }
 
 export interface Highlighted {

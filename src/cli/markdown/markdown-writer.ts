@@ -152,7 +152,14 @@ export class MarkdownWriter {
     }
     // Markup that counted as open when rows were finished must not become literal now.
     const text = carried ? line : read.text;
-    this.#settleRows(wrap(this.#inline.cells(text, read.look, carried?.isOpen === true && closeSpans(text) !== text), this.#columns, read.first, read.rest));
+    this.#settleRows(
+      wrap(
+        this.#inline.cells(text, read.look, carried?.isOpen === true && closeSpans(text) !== text),
+        this.#columns,
+        read.first,
+        read.rest,
+      ),
+    );
   }
 
   #settleRows(rows: readonly Row[]): void {
@@ -173,7 +180,12 @@ export class MarkdownWriter {
     const bare = withoutQuotes(line);
     const [, indent, mark, language] = fenceOpening.exec(bare) ?? [];
     if (mark === undefined) return false;
-    this.#fence = { indent: indent!.length, mark, block: new CodeBlock(language!, this.#libraries, this.#looks), quotes: line.slice(0, line.length - bare.length) };
+    this.#fence = {
+      indent: indent!.length,
+      mark,
+      block: new CodeBlock(language!, this.#libraries, this.#looks),
+      quotes: line.slice(0, line.length - bare.length),
+    };
     this.#rule(language!.slice(0, 30));
     return true;
   }

@@ -32,7 +32,8 @@ export function drawTable(token: Tokens.Table, { inline, looks, columns, widths:
   const body = token.rows.map((row) => cells(row, ''));
   const room = columns - divider.length * (head.length - 1);
   const widths = fixed ?? fit(head.map((_, at) => Math.max(1, ...[head, ...body].map((row) => longest(row[at] ?? [])))), room);
-  if (room < head.length * leastWidth && widths.some((width) => width < leastWidth)) return { rows: body.flatMap((row, at) => [...(at > 0 || bodyOnly ? [[]] : []), ...record(head, row, columns, looks)]), widths };
+  if (room < head.length * leastWidth && widths.some((width) => width < leastWidth))
+    return { rows: body.flatMap((row, at) => [...(at > 0 || bodyOnly ? [[]] : []), ...record(head, row, columns, looks)]), widths };
   const line = cellsOf(widths.map((width) => '─'.repeat(width)).join('─┼─'), looks.dim);
   const drawn = body.flatMap((row) => inColumns(row, widths, token.align, looks));
   return { rows: bodyOnly ? drawn : [...inColumns(head, widths, token.align, looks), line, ...drawn], widths };

@@ -46,7 +46,7 @@ async function choicesNow(call: Call): Promise<{ choices: Choice[]; told: string
   const last = await lastModel(places) ?? models[0]?.name;
   const help: Choice = { letter: 'h', text: 'Help: every command', run: () => call(['help']) };
   const get = (text: string): Choice => ({ letter: 'p', text, run: () => getModel(call) });
-  const told = ['Recua runs language models on this machine. Choose with a number or a letter, or with Up, Down and Enter; Esc leaves.'];
+  const told = ['Recua runs language models on this machine. Choose with a number or a letter, or with Up, Down and Enter; Esc or q leaves.'];
   if (models.length === 0) {
     told.push('The only model here is a tiny built-in one, builtin, which shows how things work and knows nothing. Press p to get a real one.');
     const choices = [

@@ -3,12 +3,13 @@
 import { readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { RecuaError } from '../../errors.js';
-import { findPlaces } from '../../models/places.js';
+import { findPlaces, standardFolder } from '../../models/places.js';
 import { serverFlags } from '../commands/api.js';
 import { flagWord, misuse, quote, type Flag } from '../flags/flags.js';
 import { print, say } from '../terminal/output.js';
 import { createFolder } from '../../system/create-folder.js';
 import { homeFolder } from '../../system/home-folder.js';
+import { nodePath } from '../../system/programs.js';
 import { readModelsFile } from '../flags/models-file.js';
 import { canSet, fileBounds, hasManager, plainBounds } from './sandbox.js';
 import { launchdAgent, systemdUnit, type Service } from './service-file.js';
@@ -21,6 +22,8 @@ interface Target {
   link?: string;
   text(service: Service): string;
   enable: readonly string[];
+  /** Lets a service that may run already take a new file. */
+  restart: readonly string[];
   stop: readonly string[];
   isSystemd: boolean;
 }
@@ -31,55 +34,75 @@ const moreSeconds = 25;
 
 function target(platform = process.platform): Target {
   if (platform === 'linux') {
-    const units = join(process.env['XDG_CONFIG_HOME'] || join(homeFolder(), '.config'), 'systemd', 'user');
+    const units = join(standardFolder('XDG_CONFIG_HOME') ?? join(homeFolder(), '.config'), 'systemd', 'user');
     return {
       path: join(units, 'recua.service'), link: join(units, 'default.target.wants', 'recua.service'),
       isSystemd: true, text: systemdUnit,
       enable: ['systemctl --user daemon-reload', 'systemctl --user enable --now recua', 'loginctl enable-linger      # also while you are not logged in'],
+      restart: ['systemctl --user daemon-reload', 'systemctl --user enable recua', 'systemctl --user restart recua'],
       stop: ['systemctl --user stop recua', 'systemctl --user daemon-reload'],
     };
   }
   if (platform === 'darwin') {
     const path = join(homeFolder(), 'Library', 'LaunchAgents', `${label}.plist`);
+    const [begin, end] = [`launchctl bootstrap gui/$(id -u) ${path}`, `launchctl bootout gui/$(id -u)/${label}`];
     return {
       isSystemd: false, path, text: (service) => launchdAgent(service, label, join(findPlaces().state, 'launchd.log')),
-      enable: [`launchctl bootstrap gui/$(id -u) ${path}`], stop: [`launchctl bootout gui/$(id -u)/${label}`],
+      enable: [begin], restart: [end, begin], stop: [end],
     };
   }
   throw misuse('recua serve install writes a systemd unit (Linux) or a launchd agent (macOS). On this system, let the task scheduler run: recua serve start');
 }
 
-export async function install({ names, values, given }: StartRequest, { printed, force }: { printed: boolean; force: boolean }): Promise<number> {
-  const { path, text, enable, isSystemd } = target();
-  if (given.has('apiKey')) throw misuse('An API key does not belong in a file that others may read: put it in a file of your own and give that with --api-key-file.');
+export async function install(
+  { names, values, given }: StartRequest,
+  { printed, force }: { printed: boolean; force: boolean },
+): Promise<number> {
+  const { path, text, enable, restart, isSystemd } = target();
+  if (given.has('apiKey'))
+    throw misuse(
+      'An API key does not belong in a file that others may read: put it in a file of your own and give that with --api-key-file.',
+    );
   await checkedServing({ names, values });
   const whole = { ...values, ...Object.fromEntries(fileKeys.map((key) => [key, values[key] === '' ? '' : resolve(values[key])])) };
   const flags = Object.entries<Flag<unknown>>(serverFlags).filter(([key]) => given.has(key as keyof typeof values) && key !== 'model');
   const folder = process.cwd();
   const variables = placeVariables();
-  const ofFiles = isSystemd ? fileBounds([...names, ...await pathsIn(values.models)], values, folder) : [];
-  const bounds = isSystemd && await canSet([...plainBounds, ...ofFiles], variables, [process.execPath, mainPath]) ? [...plainBounds, ...ofFiles] : plainBounds;
+  const ofFiles = isSystemd ? fileBounds([...names, ...(await pathsIn(values.models))], values, folder) : [];
+  const bounds =
+    isSystemd && (await canSet([...plainBounds, ...ofFiles], variables, [nodePath(), mainPath]))
+      ? [...plainBounds, ...ofFiles]
+      : plainBounds;
   if (isSystemd) checkPaths(folder, bounds.flat());
   const written = text({
-    command: [process.execPath, mainPath, 'api', ...names, ...flags.map(([key, flag]) => flagWord(flag, whole[key as keyof typeof whole]))],
-    folder, variables, stopSeconds: values.drainSeconds + moreSeconds, bounds,
+    command: [nodePath(), mainPath, 'api', ...names, ...flags.map(([key, flag]) => flagWord(flag, whole[key as keyof typeof whole]))],
+    folder,
+    variables,
+    stopSeconds: values.drainSeconds + moreSeconds,
+    bounds,
   });
-  if (isSystemd && !await hasManager()) say('Warning: no systemd answers for this user (systemctl --user), so these commands will fail here. In a container, or as root without a login session, use a system service: docs/deployment.md.');
-  else if (isSystemd && bounds === plainBounds) say('Note: the service will be able to write to all your files, because systemd on this machine cannot restrict user services.');
+  if (isSystemd && !(await hasManager()))
+    say(
+      'Warning: no systemd answers for this user, so systemctl --user will fail here. In a container, or as root without a login session, use a system service: docs/deployment.md.',
+    );
+  else if (isSystemd && bounds === plainBounds)
+    say('Note: the service will be able to write to all your files, because systemd on this machine cannot restrict user services.');
   if (printed) {
     await print(written);
     return 0;
   }
   const before = await readFile(path, 'utf8').catch(() => undefined);
-  if (before !== undefined && before !== written && !force) throw new RecuaError('server_failed', `${path} already exists with other settings. --force replaces it.`);
+  if (before !== undefined && before !== written && !force)
+    throw new RecuaError('server_failed', `${path} already exists with other settings. --force replaces it.`);
   try {
     await createFolder(dirname(path));
     await writeFile(path, written, { mode: 0o600 });
   } catch (cause) {
     throw new RecuaError('server_failed', `${path} cannot be written: ${(cause as Error).message}.`, { cause });
   }
-  say(`Wrote ${path}. To enable it:`);
-  for (const line of enable) say(`  ${line}`);
+  const isReplaced = before !== undefined && before !== written;
+  say(isReplaced ? `Replaced ${path}. So that a server that runs gets the new settings:` : `Wrote ${path}. To enable it:`);
+  for (const line of isReplaced ? restart : enable) say(`  ${line}`);
   return 0;
 }
 
@@ -87,7 +110,10 @@ export async function install({ names, values, given }: StartRequest, { printed,
 async function pathsIn(modelsFile: string): Promise<string[]> {
   if (modelsFile === '') return [];
   const { folder, models } = await readModelsFile(modelsFile);
-  return [...models.values()].flatMap(({ model, templatePath }) => [resolve(folder, model), ...(templatePath === undefined ? [] : [templatePath])]);
+  return [...models.values()].flatMap(({ model, templatePath }) => [
+    resolve(folder, model),
+    ...(templatePath === undefined ? [] : [templatePath]),
+  ]);
 }
 
 /** Refuses what ends a line: the rest of the path would be a setting of the unit. */

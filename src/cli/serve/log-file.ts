@@ -5,6 +5,7 @@ import { basename, dirname, resolve } from 'node:path';
 import { createStream } from 'rotating-file-stream';
 import type { RotatingFileStream } from 'rotating-file-stream';
 import { jsonLine, textLines, type LogFields, type LogFormat, type LogLevel } from '../terminal/log-line.js';
+import { RecuaError } from '../../errors.js';
 import { createFolderSync } from '../../system/create-folder.js';
 
 export interface LogFileLimits {
@@ -20,12 +21,38 @@ export interface LogFileLimits {
   lookMs: number;
 }
 
-const logFileLimits: Readonly<LogFileLimits> = { sizeBytes: 10 * 1024 * 1024, kept: 4, waitingBytes: 4 * 1024 * 1024, retryMs: 5_000, lookMs: 1_000 };
+const logFileLimits: Readonly<LogFileLimits> = {
+  sizeBytes: 10 * 1024 * 1024,
+  kept: 4,
+  waitingBytes: 4 * 1024 * 1024,
+  retryMs: 5_000,
+  lookMs: 1_000,
+};
 
 /** The files of a log, newest first: the current one, then the rotated ones. */
 export function logFiles(path: string, kept = logFileLimits.kept): string[] {
   return [path, ...Array.from({ length: kept }, (_, at) => `${path}.${at + 1}`)];
 }
+
+/**
+ * Throws if there can be no log at this path. A disk that is full now may have room later.
+ * @throws RecuaError `file_unreadable`
+ */
+export function checkLogFile(path: string): void {
+  try {
+    createFolderSync(dirname(path));
+    const stat = statSync(path, { throwIfNoEntry: false });
+    if (stat?.isDirectory()) throw new Error('it is a folder');
+    // Opening a pipe would wait for its reader.
+    if (!stat || stat.isFile()) closeSync(openSync(path, 'a', 0o600));
+  } catch (cause) {
+    const { code = '', message } = cause as NodeJS.ErrnoException;
+    if (passing.has(code)) return;
+    throw new RecuaError('file_unreadable', `The log file ${path} cannot be written: ${message}.`, { cause });
+  }
+}
+
+const passing: ReadonlySet<string> = new Set(['ENOSPC', 'EDQUOT', 'EMFILE', 'ENFILE', 'EIO']);
 
 export class LogFile {
   readonly #path: string;
@@ -44,14 +71,14 @@ export class LogFile {
   #told = '';
 
   /**
-   * Calls `trouble` when the file becomes unwritable. Throws if its folder cannot be created.
+   * Calls `trouble` when the file becomes unwritable. Throws as `checkLogFile`.
    */
   constructor(path: string, trouble: (message: string) => void, limits: Partial<LogFileLimits> = {}, format: LogFormat = 'text') {
     this.#path = resolve(path);
     this.#format = format;
     this.#trouble = trouble;
     this.#limits = { ...logFileLimits, ...limits };
-    createFolderSync(dirname(this.#path));
+    checkLogFile(this.#path);
     this.#stream = this.#open();
   }
 

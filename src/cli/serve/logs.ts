@@ -7,6 +7,7 @@ import { stopCode, watchSignals } from '../terminal/signals.js';
 import { endOf, follow, lastLines, linesAbout } from './log-lines.js';
 import { misuse } from '../flags/flags.js';
 import { lastRecord } from './state-file.js';
+import { findStatus } from './status.js';
 import type { ServePlaces } from './state-file.js';
 
 export interface LogsWanted {
@@ -37,6 +38,8 @@ export async function showLogs(places: ServePlaces, { lines: count, follow: foll
     if (request !== '' && lines.length === 0 && count > 0) say(`The log has no line about the request ${request}.`);
     if (lines.length > 0) await print(`${lines.join('\n')}\n`);
     if (!following) return 0;
+    const { alive } = await findStatus(places);
+    if (!alive) say('No server runs. The lines of the next one follow.');
     for await (const text of follow(files, end, stop.signal)) {
       if (!about) await print(text);
       else for (const line of about(text.trimEnd().split('\n'))) await print(`${line}\n`);

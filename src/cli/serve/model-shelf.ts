@@ -2,6 +2,7 @@
 // accepted here, and a removal needs the exact name, because nobody can be asked.
 import { RecuaError } from '../../errors.js';
 import { lastingAliases } from '../../models/aliases.js';
+import { percentOf } from '../../models/cache/cached-models.js';
 import { carryOut, planRemoval } from '../../models/cache/removal.js';
 import { checkSpace, makePlan } from '../../models/download/download-plan.js';
 import { download, storedBytes } from '../../models/download/download.js';
@@ -13,13 +14,13 @@ import { Hub } from '../../models/hub/hub.js';
 import type { HubFile } from '../../models/hub/hub.js';
 import { setbackWords } from '../../models/hub/retry.js';
 import { memoryBytesOf, recommend } from '../../models/hub/recommendation.js';
-import { sharedInventory } from '../../models/lookup.js';
+import { ambiguous, sharedInventory } from '../../models/lookup.js';
 import { readRepositoryName } from '../../models/names/repository-name.js';
 import { nameModel } from '../../models/naming.js';
 import { findPlaces } from '../../models/places.js';
 import { storeChanged } from '../../models/served-models.js';
 import { asItIsNow, findRunnable, type StoredModel } from '../../models/store.js';
-import type { FoundRepository, GivenName, ModelShelf, OfferedModel, Pull, ShelfModel } from '../../server/http/shelf.js';
+import type { FoundRepository, GivenName, ModelShelf, OfferedModel, Pull, ShelfModel, UnfinishedModel } from '../../server/http/shelf.js';
 import { machineBytes } from '../pull-listing.js';
 
 const connections = 4;
@@ -36,7 +37,7 @@ export interface ServedFiles {
 
 export function modelShelf({ pathOf, chosen }: ServedFiles): ModelShelf {
   return {
-    search, offers, open: openPull, aliases,
+    search, offers, open: openPull, unfinished, aliases,
     ownNames: () => ownNames(chosen),
     async remove(name, begin) {
       await refuseOwnName(chosen, name, 'model');
@@ -92,7 +93,13 @@ async function offers(repository: string, signal: AbortSignal): Promise<OfferedM
     const memoryBytes = Math.round(memoryBytesOf(model));
     offered.push({
       name: quantization !== '' && times.get(quantization) === 1 ? `${repo}:${quantization}` : `${repo}/${first.path}`,
-      file: first.path, quantization, sizeBytes, storedBytes: stored.reduce((sum, bytes) => sum + bytes, 0), memoryBytes, fits: memoryBytes <= machine, recommended: model === best,
+      file: first.path,
+      quantization,
+      sizeBytes,
+      storedBytes: stored.reduce((sum, bytes) => sum + bytes, 0),
+      memoryBytes,
+      fits: memoryBytes <= machine,
+      recommended: model === best,
     });
   }
   return offered;
@@ -132,12 +139,14 @@ function digestOf({ etag, hash }: HubFile): string {
   return `${hash}:${etag}`;
 }
 
-async function remove(name: string, begin?: () => Promise<void>): Promise<void> {
+async function remove(name: string, begin?: (models: readonly string[]) => Promise<void>): Promise<void> {
   const inventory = await sharedInventory();
   const plan = await planRemoval(inventory, [name], { takesPaths: false });
   const [guess] = plan.guessed;
   if (guess) throw new RecuaError('model_not_found', `There is no model with exactly the name ${name}. Did you mean ${guess.meant}?`, { param: 'model' });
-  if (plan.removals.length > 0) await begin?.();
+  const models = plan.removals.flatMap((one) => one.models);
+  if (models.length > 1) throw new RecuaError('ambiguous_model', ambiguous(name, models).message, { param: 'model' });
+  if (plan.removals.length > 0) await begin?.(models.map((model) => model.name));
   await carryOut(plan, inventory);
   storeChanged();
 }
@@ -145,8 +154,24 @@ async function remove(name: string, begin?: () => Promise<void>): Promise<void> 
 async function copy(source: string, name: string): Promise<void> {
   // nameModel says why the built-in model takes no other name.
   if (source !== 'builtin' && !await findRunnable(await sharedInventory(), source)) throw new RecuaError('model_not_found', `There is no model ${source} in the store.`, { param: 'source' });
-  await nameModel(findPlaces(), source, name, false, sharedInventory);
+  await nameModel(findPlaces(), source, name, false, sharedInventory).catch((thrown: unknown) => {
+    // Its message tells of a flag of the command line.
+    if (!(thrown instanceof RecuaError) || thrown.code !== 'alias_taken') throw thrown;
+    throw new RecuaError('alias_taken', `The name ${name} is taken by another model. Take another name, or remove it from that model first.`, { param: 'destination', cause: thrown });
+  });
   storeChanged();
+}
+
+async function unfinished(): Promise<UnfinishedModel[]> {
+  const { models } = await sharedInventory();
+  // Those of huggingface_hub cannot be resumed here.
+  return models.filter(({ file, partials }) => file !== '' && partials.some(({ foreign }) => !foreign)).map((model) => ({
+    name: model.name,
+    source: `${model.repo}/${model.file}`,
+    hashes: model.partials.map(({ etag }) => etag),
+    percent: percentOf(model),
+    pulling: model.partials.some(({ puller }) => puller !== undefined),
+  }));
 }
 
 async function aliases(): Promise<GivenName[]> {
@@ -155,7 +180,13 @@ async function aliases(): Promise<GivenName[]> {
 
 async function describe(path: string): Promise<ShelfModel> {
   const { parts: [{ metadata }], architecture, parameters, quantization, sizeBytes } = await readModelFile(path);
-  return { metadata: Object.fromEntries([...metadata].map(([key, value]) => [key, plainOf(value)])), architecture, parameters, quantization, sizeBytes };
+  return {
+    metadata: Object.fromEntries([...metadata].map(([key, value]) => [key, plainOf(value)])),
+    architecture,
+    parameters,
+    quantization,
+    sizeBytes,
+  };
 }
 
 /** Lists and long texts become null, as in Ollama's non-verbose replies. */

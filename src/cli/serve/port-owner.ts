@@ -6,6 +6,9 @@ import { basename } from 'node:path';
 import { promisify } from 'node:util';
 import { RecuaError } from '../../errors.js';
 import { reachable } from '../servers/connection.js';
+import { runningServers } from '../servers/registry.js';
+import { ServerClient } from '../servers/server-client.js';
+import { plain } from '../terminal/wording.js';
 
 export interface PortOwner {
   pid: number;
@@ -16,16 +19,23 @@ export interface PortOwner {
 const execute = promisify(execFile);
 /** A server that does not identify itself as Recua within this time counts as another program. */
 const askMs = 1_000;
+const mostNamed = 3;
 
 /** The same error, naming the program that has the port. */
 export async function describePortInUse(error: RecuaError, host: string, port: number): Promise<RecuaError> {
   const owner = await portOwner(port).catch(() => undefined);
-  const model = await servedByRecua(host, port);
+  const models = await servedByRecua(host, port, owner?.pid).catch(() => undefined);
   const pid = owner === undefined ? '' : `, pid ${owner.pid},`;
-  const who = model !== undefined ? `Another recua${pid} which serves ${model}, listens`
+  const who = models !== undefined ? `Another recua${pid}${servesText(models)} listens`
     : owner !== undefined ? `${owner.name} (pid ${owner.pid}) listens`
       : 'Another program, perhaps of another user, listens';
   return new RecuaError('port_in_use', `${who} on ${host} port ${port}. Stop it, or choose another port with --port.`, { cause: error });
+}
+
+function servesText(models: readonly string[]): string {
+  if (models.length === 0) return '';
+  const named = models.slice(0, mostNamed).join(', ');
+  return ` which serves ${named}${models.length > mostNamed ? ` and ${models.length - mostNamed} more` : ''},`;
 }
 
 /** The process that listens on this port; undefined if the system does not show it. */
@@ -34,22 +44,14 @@ export async function portOwner(port: number): Promise<PortOwner | undefined> {
   return process.platform === 'win32' ? await windowsOwner(port) : await unixOwner(port);
 }
 
-/** The name of the model that a Recua server on this port serves; undefined for other programs. */
-async function servedByRecua(host: string, port: number): Promise<string | undefined> {
-  const base = reachable(`http://${host.includes(':') ? `[${host}]` : host}:${port}`);
-  const silent = new AbortController();
-  // Unlike that of AbortSignal.timeout, this timer keeps the process alive.
-  const timer = setTimeout(() => silent.abort(), askMs);
-  try {
-    const reply = await fetch(`${base}/v1/models`, { signal: silent.signal, redirect: 'error' });
-    const { data } = await reply.json() as { data?: { id?: unknown; owned_by?: unknown }[] };
-    const first = data?.[0];
-    return first?.owned_by === 'recua' && typeof first.id === 'string' ? first.id : undefined;
-  } catch {
-    return undefined;
-  } finally {
-    clearTimeout(timer);
-  }
+/** The models of the Recua server on this port; undefined for other programs. */
+async function servedByRecua(host: string, port: number, owner: number | undefined): Promise<string[] | undefined> {
+  const registered = owner === undefined ? undefined : (await runningServers()).find(({ pid }) => pid === owner);
+  const url = reachable(`http://${host.includes(':') ? `[${host}]` : host}:${port}`);
+  const reply = await new ServerClient(registered ?? { url, key: undefined, certificate: undefined }).getJson('/v1/models', askMs).catch(() => undefined);
+  const { data } = (reply ?? {}) as { data?: { id?: unknown; owned_by?: unknown }[] };
+  const models = Array.isArray(data) ? data.filter((model) => model?.owned_by === 'recua').map(({ id }) => plain(String(id))) : [];
+  return registered || models.length > 0 ? models : undefined;
 }
 
 async function linuxOwner(port: number): Promise<PortOwner | undefined> {

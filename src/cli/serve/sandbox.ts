@@ -75,13 +75,21 @@ export function fileBounds(names: readonly string[], values: ServerValues, folde
  * Whether the user's systemd can set up this sandbox, and the server finds the same devices inside
  * as outside.
  */
-export async function canSet(bounds: readonly Bound[], variables: Readonly<Record<string, string>>, [program, main]: readonly [string, string]): Promise<boolean> {
+export async function canSet(
+  bounds: readonly Bound[],
+  variables: Readonly<Record<string, string>>,
+  [program, main]: readonly [string, string],
+): Promise<boolean> {
   const ask = [main, 'api', '--list-devices', '--json'];
   const properties = bounds.map((bound) => `--property=${boundLine(bound)}`);
   const set = Object.entries(variables).map(([name, value]) => `--setenv=${name}=${value}`);
   try {
     const options = { timeout: longestTryMs, env: { ...process.env, ...variables } };
-    const inside = await run('systemd-run', ['--user', '--wait', '--pipe', '--collect', '--quiet', ...set, ...properties, '--', program, ...ask], options);
+    const inside = await run(
+      'systemd-run',
+      ['--user', '--wait', '--pipe', '--collect', '--quiet', ...set, ...properties, '--', program, ...ask],
+      options,
+    );
     const outside = await run(program, ask, options);
     return devicesIn(inside.stdout) === devicesIn(outside.stdout);
   } catch {

@@ -42,7 +42,7 @@ import { registerServer } from '../servers/registry.js';
 import { describePortInUse } from './port-owner.js';
 import { severalModels } from './several-models.js';
 import type { SeveralModels } from './several-models.js';
-import { onDemand, type ServerRecord } from './state-file.js';
+import { onDemand, type FirstUse, type ServerRecord } from './state-file.js';
 import { StderrLog } from './stderr-log.js';
 
 /** What a server serves; `open` starts it. */
@@ -73,7 +73,7 @@ export async function servingOf(names: readonly string[], config: Config): Promi
   const isOfFile = file !== undefined && !(file.isConfig && names.length === 1 && !findSettings(file, only!));
   const isPool = isOfFile || (['keepAliveMs', 'maxModels', 'maxMemoryBytes'] as const).some((key) => config[key] !== defaults[key]);
   if (only !== undefined && names.length === 1 && !isPool) return await oneModel(only, config);
-  if (config.alias !== '') throw misuse('The flag --alias names a single model, but this server has several or unloads it. Name models in a file: recua api --models FILE');
+  if (config.alias !== '') throw misuse('--alias works only with one model that stays loaded. Otherwise name models in a file: recua api --models FILE');
   return severalServing(await severalModels({ names, file, config }), config);
 }
 
@@ -95,7 +95,7 @@ async function oneModel(name: string, given: Config): Promise<Serving> {
       const sleep = config.cacheDiskBytes > 0 ? new SleepCache(sleepSettings(config, findPlaces().state), log) : undefined;
       if (!sleep) void removeLeftOvers();
       let path = model.path;
-      let options = { ...engineOptions(path, config, file), sleep: sleep?.placeOf(named.id) };
+      let options = { ...engineOptions(path, config, file), sleep: sleep?.placeOf(named.key, named.id) };
       const optionsNow = async (): Promise<EngineOptions> => {
         const { path: now } = await asItIsNow(model);
         if (now !== path) {
@@ -104,12 +104,16 @@ async function oneModel(name: string, given: Config): Promise<Serving> {
         }
         return options;
       };
-      const pool: SingleModelPool = singleModel(startEngine(options, { log, logLevel: engineLogLevel(config.logLevel), stateFolder: stateFolder(config), optionsNow, onState: () => pool.stateChanged() }), named);
+      const logLevel = engineLogLevel(config.logLevel);
+      const onState = (): void => pool.stateChanged();
+      const engine = startEngine(options, { log, logLevel, stateFolder: stateFolder(config), optionsNow, onState });
+      const pool: SingleModelPool = singleModel(engine, named);
       const close = async (): Promise<void> => {
         await pool.sole.close(0, sleep?.lasts);
-        await sleep?.settle(named.id, [named.id]);
+        await sleep?.settle(named.key, [named.key]);
       };
-      return { pool, files: { pathOf: () => Promise.resolve(path), chosen: [named] }, load: () => loading(pool.sole, named.id, output), close };
+      const files = { pathOf: () => Promise.resolve(path), chosen: [named] };
+      return { pool, files, load: () => loading(pool.sole, named.id, output), close };
     },
   };
 }
@@ -133,8 +137,13 @@ function severalServing(models: SeveralModels, config: Config): Serving {
       dropSpare();
       onWarning((text) => output.log('warn', text));
       const pool = startPool(catalogue, {
-        maxModels, maxMemoryBytes, maxDeviceBytes: deviceBudget(devices), sleep: sleepSettings(config, findPlaces().state), log: engineLog(output.log),
-        logLevel: engineLogLevel(logLevel), engines: { stateFolder: stateFolder(config) },
+        maxModels,
+        maxMemoryBytes,
+        maxDeviceBytes: deviceBudget(devices),
+        sleep: sleepSettings(config, findPlaces().state),
+        log: engineLog(output.log),
+        logLevel: engineLogLevel(logLevel),
+        engines: { stateFolder: stateFolder(config) },
       });
       return { pool, defaultsOf, files, load: () => loadAll(pool, preload, output), close: () => pool.close(0) };
     },
@@ -161,13 +170,8 @@ export async function openOutput({ logLevel, logFormat }: Pick<Config, 'logLevel
     const log = makeLog(logLevel, stderr.write);
     return { log, tell: isJson ? (line) => log('info', line) : say, note: () => undefined, managed, quiet: managed || isJson, close: () => stderr.close() };
   }
-  let file: LogFile;
-  try {
-    const { LogFile: File } = await import('./log-file.js');
-    file = new File(path, say, {}, logFormat);
-  } catch (cause) {
-    throw new RecuaError('file_unreadable', `The log file ${path} cannot be written: ${(cause as Error).message}.`, { cause });
-  }
+  const { LogFile: File } = await import('./log-file.js');
+  const file: LogFile = new File(path, say, {}, logFormat);
   const log = makeLog(logLevel, (...line) => file.write(...line));
   return {
     log, note: log, managed, quiet: managed,
@@ -179,9 +183,18 @@ export async function openOutput({ logLevel, logFormat }: Pick<Config, 'logLevel
   };
 }
 
-type Tell = (change: { state?: 'running' | 'stopping'; url?: string; certificate?: string | undefined; port?: number } & Pick<ServerRecord, 'offload' | 'contextSize'>) => Promise<void>;
+interface Change extends Pick<ServerRecord, 'offload' | 'contextSize' | 'firstUse'> {
+  state?: 'running' | 'stopping';
+  url?: string;
+  certificate?: string | undefined;
+  port?: number;
+}
 
-export async function serve(serving: Serving, config: Config, output: Output, update: Tell, stopped: AbortSignal, keyFile?: string): Promise<number> {
+type Tell = (change: Change) => Promise<void>;
+
+export async function serve(
+  serving: Serving, config: Config, output: Output, update: Tell, stopped: AbortSignal, keyFile?: string,
+): Promise<number> {
   const { log, tell } = output;
   // Loaded on demand: most servers send no traces.
   const traces = asksForTraces(config.traces) ? await (await import('./trace-export.js')).startTraces(config.traces, log) : undefined;
@@ -193,13 +206,26 @@ export async function serve(serving: Serving, config: Config, output: Output, up
     const { listen } = await import('../../server/listen.js');
     const ownKey = config.apiKey === '' && config.apiKeyFile === '' ? undefined : randomBytes(24).toString('base64url');
     let isStarting = true;
-    const server = await listen({ pool, isStarting: () => isStarting, config, log, ownKey, keyFile, keepIn: findPlaces().state, shelf: modelShelf(files), savedChats: config.uiSessions ? savedChats(findPlaces().sessions) : undefined, ...(defaultsOf ? { defaultsOf } : {}) }).catch(async (thrown: unknown) => {
+    const server = await listen({
+      pool,
+      isStarting: () => isStarting,
+      config,
+      log,
+      ownKey,
+      keyFile,
+      keepIn: findPlaces().state,
+      shelf: modelShelf(files),
+      savedChats: config.uiSessions ? savedChats(findPlaces().sessions) : undefined,
+      ...(defaultsOf ? { defaultsOf } : {}),
+    }).catch(async (thrown: unknown) => {
       const error = RecuaError.from(thrown);
       throw error.code === 'port_in_use' && socketPath(config.host) === undefined ? await describePortInUse(error, config.host, config.port) : error;
     });
     const { url, port } = server;
     const startedAt = new Date().toISOString();
-    const enter = async (): Promise<() => void> => await registered({ url, key: ownKey, certificate: server.certificate(), startedAt, files: files.chosen.map(({ path }) => path).filter((path) => path !== '') }, output);
+    const paths = files.chosen.map(({ path }) => path).filter((path) => path !== '');
+    const enter = async (): Promise<() => void> =>
+      await registered({ url, key: ownKey, certificate: server.certificate(), startedAt, files: paths }, output);
     let entered = enter();
     let hasLeft = false;
     server.onCertificate((certificate) => {
@@ -213,12 +239,13 @@ export async function serve(serving: Serving, config: Config, output: Output, up
       await update({ url, port, certificate: server.certificate() });
       const loaded = await Promise.race([load().finally(() => { isStarting = false; }).then((model) => ({ model })), aborted(stopped)]);
       if (loaded) {
-        await update({ state: 'running', ...(loaded.model ? { offload: loaded.model.offload, contextSize: loaded.model.contextSize } : {}) });
+        const { model } = loaded;
+        await update({ state: 'running', ...(model ? { offload: model.offload, contextSize: model.contextSize, firstUse: firstUseOf(model) } : {}) });
         if (socketPath(config.host) === undefined && !isLoopback(config.host) && ownKey === undefined) tell(`Warning: anyone who can reach ${config.host} port ${port} can use this server, because it requires no key (--api-key).`);
         tell(`Recua listens on ${url}`);
         if (!pool.sole && !output.quiet) await Promise.race([sayModels(pool), aborted(stopped)]);
         if (config.ui && !output.quiet && port !== 0) say(pageLines(url).join('\n'));
-        if (!output.quiet) say(`Try: ${pool.sole ? curlLine(reachable(url), ownKey !== undefined, config.tlsCert) : `${curlWords(reachable(url), config.tlsCert)}/v1/models${keyWords(ownKey !== undefined)}`}`);
+        if (!output.quiet) say(`Try: ${model ? curlLine(firstUseOf(model), reachable(url), ownKey !== undefined, config.tlsCert) : `${curlWords(reachable(url), config.tlsCert)}/v1/models${keyWords(ownKey !== undefined)}`}`);
         await aborted(stopped);
       }
       tell(output.quiet ? 'Stopping' : 'Stopping; Ctrl-C again stops at once.');
@@ -254,7 +281,8 @@ async function registered(server: Omit<Parameters<typeof registerServer>[0], 'ma
 const mostNames = 5;
 
 async function sayModels(pool: ModelPool): Promise<void> {
-  const ids = (await pool.list().catch(() => [])).map(({ id }) => id);
+  // Those that cannot be used were told.
+  const ids = (await pool.list().catch(() => [])).filter(({ state }) => state.state !== 'failed').map(({ id }) => id);
   const others = ids.length - mostNames;
   if (ids.length > 0) say(`Models: ${ids.slice(0, mostNames).join(', ')}${others > 0 ? ` and ${others} more (recua ps --all)` : ''}`);
 }
@@ -277,7 +305,7 @@ async function loading(engine: Engine, id: string, { tell, quiet }: Output): Pro
 
 /**
  * Loads one after the other. A model that does not load is reported, and the others are served.
- * Throws if none loads.
+ * Throws if none loads and the server has no others.
  */
 async function loadAll(pool: ModelPool, ids: readonly string[], { tell, quiet }: Output): Promise<undefined> {
   const failures: RecuaError[] = [];
@@ -296,7 +324,7 @@ async function loadAll(pool: ModelPool, ids: readonly string[], { tell, quiet }:
     } catch (thrown) {
       const error = RecuaError.from(thrown);
       failures.push(error);
-      if (failures.length === ids.length) throw error;
+      if (failures.length === ids.length && (await pool.list()).every(({ state }) => state.state === 'failed')) throw error;
       line.end();
       tell(`Warning: ${id} is not loaded: ${error.message}`);
     } finally {
@@ -312,10 +340,20 @@ function describeModel(model: ModelDescription, tell: (text: string) => void, pr
   for (const one of model.notes) tell(`${prefix}Note: ${one}`);
 }
 
+function firstUseOf({ canGenerate, canRerank }: ModelDescription): FirstUse {
+  return canGenerate ? 'chat' : canRerank ? 'rerank' : 'embeddings';
+}
+
+const firstRequests: Record<FirstUse, { path: string; body: object }> = {
+  chat: { path: '/v1/chat/completions', body: { messages: [{ role: 'user', content: 'Hello! Who are you?' }] } },
+  embeddings: { path: '/v1/embeddings', body: { input: 'Hello!' } },
+  rerank: { path: '/v1/rerank', body: { query: 'a fruit', documents: ['an apple', 'a stone'] } },
+};
+
 /** A request to paste into a shell. */
-export function curlLine(url: string, asksForKey = false, tlsCert = ''): string {
-  const body = JSON.stringify({ messages: [{ role: 'user', content: 'Hello! Who are you?' }] });
-  return `${curlWords(url, tlsCert)}/v1/chat/completions${keyWords(asksForKey)} -H 'Content-Type: application/json' -d '${body}'`;
+export function curlLine(use: FirstUse, url: string, asksForKey = false, tlsCert = ''): string {
+  const { path, body } = firstRequests[use];
+  return `${curlWords(url, tlsCert)}${path}${keyWords(asksForKey)} -H 'Content-Type: application/json' -d '${JSON.stringify(body)}'`;
 }
 
 /** curl needs the path of a self-signed certificate. */

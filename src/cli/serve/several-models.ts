@@ -75,6 +75,9 @@ export async function severalModels({ names, file, config }: SeveralOptions): Pr
     if (names.length > 0) anywhere.push(own ? name : nameAnywhere(name, model));
     if (own) settings.set(model.id, own);
   }
+  if (file && !file.isConfig && settings.size === 0 && names.length > 0) {
+    warn(`${file.path} has no effect: it names none of ${names.join(', ')}. Its models: ${[...file.models.keys()].join(', ')}.`);
+  }
   const isWholeStore = names.length === 0 && (file?.isConfig ?? true);
   if (failures.length > 0 && failures.length === chosen.length && !isWholeStore) throw failures[0];
   const defaultId = names.length > 0 ? chosen[0]!.id : file?.default;
@@ -82,13 +85,28 @@ export async function severalModels({ names, file, config }: SeveralOptions): Pr
   const configs = [config, ...[...settings.values()].map((own) => makeConfig({ ...config, ...own.config }))];
   const devices = await findGpus(configs);
   return {
-    catalogue: makeCatalogue({ models, config, settings, devices, again: (id) => resolve(id, file).then(({ model }) => model, (thrown: unknown) => { throw unusableOf(thrown, id, file!); }) }),
+    catalogue: makeCatalogue({
+      models,
+      config,
+      settings,
+      devices,
+      again: (id) =>
+        resolve(id, file).then(
+          ({ model }) => model,
+          (thrown: unknown) => {
+            throw unusableOf(thrown, id, file!);
+          },
+        ),
+    }),
     devices,
     defaultsOf: (id) => settings.get(id)?.defaults ?? {},
     files: { pathOf: async (id) => (await asItIsNow(await models.find(id))).path, chosen },
     names: anywhere,
     only: chosen.length === 1 && !isWholeStore ? chosen[0] : undefined,
-    preload: names.length > 0 ? chosen.map(({ id }) => id) : chosen.filter(({ id, problem }) => settings.get(id)?.pinned && !problem).map(({ id }) => id),
+    preload:
+      names.length > 0
+        ? chosen.map(({ id }) => id)
+        : chosen.filter(({ id, problem }) => settings.get(id)?.pinned && !problem).map(({ id }) => id),
     defaultFailure,
     onWarning(then) {
       for (const text of early.splice(0)) then(text);
@@ -118,7 +136,7 @@ async function check(name: string, file: ModelsFile | undefined, read: typeof re
 function failedModel(thrown: unknown, name: string, file: ModelsFile): Awaited<ReturnType<typeof resolve>> {
   const [id, own] = findSettings(file, name)!;
   const problem = unusableOf((thrown as Error).cause, id, file).toPlain();
-  return { model: { path: '', id, aliases: own.aliases, unlisted: [], createdSeconds: 0, repo: undefined, file: undefined, problem }, own };
+  return { model: { path: '', id, key: id, aliases: own.aliases, unlisted: [], createdSeconds: 0, repo: undefined, file: undefined, problem }, own };
 }
 
 /** For clients, as when the model is loaded. */
@@ -131,7 +149,11 @@ function unusableOf(thrown: unknown, name: string, file: ModelsFile): RecuaError
  * Names in the models file take precedence over all others. Its models are found only by the names
  * that it gives them.
  */
-async function resolve(name: string, file: ModelsFile | undefined, read?: typeof readInventory): Promise<{ model: StoredModel; own: ModelSettings | undefined }> {
+async function resolve(
+  name: string,
+  file: ModelsFile | undefined,
+  read?: typeof readInventory,
+): Promise<{ model: StoredModel; own: ModelSettings | undefined }> {
   const [id, own] = (file && findSettings(file, name)) ?? [];
   if (!file || id === undefined || !own) return { model: await findModel(name, { ...(read && { read }) }), own: undefined };
   const stored = await findModel(own.model, { folder: file.folder, ...(read && { read }) });

@@ -12,6 +12,7 @@ import { RecuaError } from '../../errors.js';
 import { tryLock } from '../../system/lock-file.js';
 import type { Lock } from '../../system/lock-file.js';
 import { createFolder } from '../../system/create-folder.js';
+import { nodePath } from '../../system/programs.js';
 import { shellWord } from '../../models/names/shell-word.js';
 import { socketPath } from '../../settings/address.js';
 import { configSettings, makeConfig } from '../../settings/config.js';
@@ -36,8 +37,11 @@ import type { LogEnd } from './log-lines.js';
 import { readRecord } from './state-file.js';
 import type { ServePlaces, ServerRecord } from './state-file.js';
 import { ended, findStatus } from './status.js';
+import { tryAddress } from './try-address.js';
 
 const pollMs = 100;
+/** The flags of `api`, with a smaller default context. */
+export const startFlags = { ...serverFlags, contextSize: { ...serverFlags.contextSize, fallback: 2048 } } as const;
 /** Values that name files. The server runs in another folder, so their paths are made absolute. */
 export const fileKeys = ['models', 'chatTemplateFile', 'apiKeyFile', 'logFile', 'slotSavePath', 'tlsCert', 'tlsKey'] as const;
 /** Those of them that name files to read. */
@@ -96,6 +100,7 @@ export async function startServer(places: ServePlaces, request: StartRequest, he
     try {
       const running = await findRunning(places, stop.signal);
       if (running) return await join(running, wanted, places, stop.signal);
+      await tryAddress(values);
       const before = await endOf(logOf(places, wanted));
       child = await spawnServer(places, wanted);
       await becomeReady(child, places, wanted, before, stop);
@@ -207,7 +212,7 @@ async function spawnServer(places: ServePlaces, wanted: Wanted): Promise<ChildPr
     throw unusable('written', places, cause as Error);
   }
   try {
-    const child = spawn(process.execPath, [mainPath, 'api', ...(names.length > 1 ? names : []), ...words, `--state-file=${places.record}`], {
+    const child = spawn(nodePath(), [mainPath, 'api', ...(names.length > 1 ? names : []), ...words, `--state-file=${places.record}`], {
       detached: true, stdio: ['ignore', errors, errors], cwd: places.folder, env: { ...environment(), ...Object.fromEntries(secrets) as NodeJS.ProcessEnv }, windowsHide: true,
     });
     child.unref();
@@ -233,7 +238,13 @@ export function placeVariables(): Record<string, string> {
   return { ...Object.fromEntries(whole) as Record<string, string>, ...(env['RECUA_CONFIG'] ? { RECUA_CONFIG: configPath() } : {}) };
 }
 
-async function becomeReady(child: ChildProcess, places: ServePlaces, wanted: Wanted, before: LogEnd | undefined, { signal }: StopSignal): Promise<void> {
+async function becomeReady(
+  child: ChildProcess,
+  places: ServePlaces,
+  wanted: Wanted,
+  before: LogEnd | undefined,
+  { signal }: StopSignal,
+): Promise<void> {
   const { names, path, id } = wanted.served;
   let line: LoadingLine | undefined;
   try {
@@ -253,7 +264,9 @@ async function becomeReady(child: ChildProcess, places: ServePlaces, wanted: Wan
             else if (isWarning(line)) say(`Warning: ${text}`);
           }
           if (wanted.values.ui && record.port !== 0) say(pageLines(record.url).join('\n'));
-          say(`Try: ${record.model.path === '' ? `recua ps --all, recua load <model>` : curlLine(reachable(record.url), wanted.values.apiKey !== '' || wanted.values.apiKeyFile !== '', wanted.values.tlsCert)}`);
+          say(
+            `Try: ${record.model.path === '' ? `recua ps --all, recua load <model>` : curlLine(record.firstUse ?? 'chat', reachable(record.url), wanted.values.apiKey !== '' || wanted.values.apiKeyFile !== '', wanted.values.tlsCert)}`,
+          );
           say('To stop it: recua serve stop');
           return;
         }
@@ -281,7 +294,9 @@ async function failure(child: ChildProcess, places: ServePlaces, wanted: Wanted,
   const reason = words.findLast((line) => line.startsWith('recua: '))?.slice('recua: '.length);
   const how = child.signalCode ? `by ${child.signalCode}` : `with exit code ${child.exitCode}`;
   const log = logOf(places, wanted);
-  const lines = (await freshLines(log, before)).filter((line) => !(reason !== undefined && messageOf(line).endsWith(reason))).slice(-quotedLines);
+  const lines = (await freshLines(log, before))
+    .filter((line) => !(reason !== undefined && messageOf(line).endsWith(reason)))
+    .slice(-quotedLines);
   return new RecuaError('server_failed', [
     `The server did not start: ${reason ?? `it ended ${how}.`}`,
     ...(reason === undefined && words.length > 0 ? ['Its last words:', ...words.slice(-quotedLines).map((line) => `  ${line}`)] : []),

@@ -11,6 +11,7 @@ import { findPlaces } from '../../models/places.js';
 import { ownIdentity, readIdentity, sameProcess } from '../../system/process-identity.js';
 import type { ProcessIdentity } from '../../system/process-identity.js';
 import { readLinkedFile } from '../../system/small-file.js';
+import { toJson } from '../terminal/output.js';
 
 /** The title of a server that serves whatever this machine has. */
 export const onDemand = 'models on demand';
@@ -34,6 +35,8 @@ export interface ServerRecord {
   offload?: Offload | undefined;
   /** Tokens that one sequence of the model holds; undefined until it is loaded. */
   contextSize?: number | undefined;
+  /** What a first request can ask of the model; undefined until it is loaded. */
+  firstUse?: FirstUse | undefined;
   /** ISO 8601. */
   startedAt: string;
   version: string;
@@ -42,6 +45,9 @@ export interface ServerRecord {
   /** Flag values by long name, for the next start. */
   settings: Record<string, unknown>;
 }
+
+export const firstUses = ['chat', 'embeddings', 'rerank'] as const;
+export type FirstUse = (typeof firstUses)[number];
 
 export interface ServePlaces {
   folder: string;
@@ -104,7 +110,7 @@ export async function register(path: string, facts: Omit<ServerRecord, 'identity
   if (!lock) throw new RecuaError('server_running', `Another server has the state file ${path}. recua serve status shows which.`);
   const identity = await ownIdentity();
   let record: ServerRecord = { ...facts, identity, state: 'starting', url: '', startedAt: new Date().toISOString() };
-  const write = () => writeFileAtomic(path, `${JSON.stringify(record, null, 2)}\n`, { mode: 0o600 }).catch(unwritable);
+  const write = () => writeFileAtomic(path, toJson(record), { mode: 0o600 }).catch(unwritable);
   await write().catch(async (thrown: unknown) => {
     await lock.release();
     throw thrown;
@@ -157,6 +163,7 @@ function parse(text: string): ServerRecord | undefined {
     model: readServed(record.model),
     offload: readOffload(record.offload),
     ...(typeof record.contextSize === 'number' ? { contextSize: record.contextSize } : {}),
+    firstUse: firstUses.find((use) => use === record.firstUse),
     startedAt: String(record.startedAt),
     version: String(record.version),
     logFile: String(record.logFile ?? ''),

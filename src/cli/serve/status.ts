@@ -2,10 +2,12 @@
 // serve status` prints it.
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Offload } from '../../engine/protocol.js';
+import { shellWord } from '../../models/names/shell-word.js';
 import { lockHolder } from '../../system/lock-file.js';
 import { lifeOf, ownIdentity, sameMachine } from '../../system/process-identity.js';
+import { flagWord, settingNames, type Flag } from '../flags/flags.js';
 import { logFiles } from './log-file.js';
-import { print, say } from '../terminal/output.js';
+import { print, say, toJson } from '../terminal/output.js';
 import { plain } from '../terminal/wording.js';
 import { recuaVersion } from '../commands/version.js';
 import { askHealth } from './health.js';
@@ -77,9 +79,11 @@ export async function ended(record: ServerRecord, withinMs: number, onWait?: () 
   return true;
 }
 
-export async function tellStatus(places: ServePlaces, json: boolean): Promise<number> {
+/** `flags`: those of `serve start`, by any key. */
+export async function tellStatus(places: ServePlaces, json: boolean, flags: Readonly<Record<string, Flag<unknown>>>): Promise<number> {
   const status = await findStatus(places);
-  await print(json ? asJson(status, places) : asText(status));
+  const set = setFlags(status.record, Object.values(flags));
+  await print(json ? asJson(status, places, set) : asText(status, set));
   if (json) return statusCodes[status.state];
   if (status.problem !== '') say(status.problem);
   if (status.record && status.state === 'crashed') {
@@ -89,13 +93,33 @@ export async function tellStatus(places: ServePlaces, json: boolean): Promise<nu
       if (words.length > 0) say([what, ...words.map((line) => `  ${line}`)].join('\n'));
     }
   }
-  if (status.record && status.alive && status.record.version !== recuaVersion()) {
-    say(`Note: the server is recua ${status.record.version}, this is recua ${recuaVersion()}. recua serve restart updates it.`);
-  }
+  const note = otherVersion(status);
+  if (note !== '') say(`Note: ${note}`);
   return statusCodes[status.state];
 }
 
-function asText({ state, record, alive, health }: Status): string {
+/** A sentence if the server runs with another version of Recua; else ''. */
+export function otherVersion({ record, alive }: Status): string {
+  const own = recuaVersion();
+  return record && alive && record.version !== own ? `The server is recua ${record.version}, this is recua ${own}. recua serve restart updates it.` : '';
+}
+
+/** What the server was told other than the defaults. Others may see it: no secrets. */
+function setFlags(
+  record: ServerRecord | undefined,
+  flags: readonly Flag<unknown>[],
+): { flag: Flag<unknown>; name: string; value: unknown }[] {
+  return flags.flatMap((flag) => {
+    const name = settingNames(flag)[0]!;
+    const value = record?.settings[name];
+    return flag.secret || toldElsewhere.has(name) || value === undefined || value === flag.fallback ? [] : [{ flag, name, value }];
+  });
+}
+
+/** Other rows have these. */
+const toldElsewhere = new Set(['model', 'log-file']);
+
+function asText({ state, record, alive, health }: Status, set: ReturnType<typeof setFlags>): string {
   const rows: [string, string][] = [['State', `${state}${state === 'starting' && health ? ` (${Math.floor(health.progress * 100)}%)` : ''}`]];
   if (record) {
     if (alive) rows.push(['PID', String(record.identity.pid)]);
@@ -104,6 +128,7 @@ function asText({ state, record, alive, health }: Status): string {
     if (health && health.models.length > 0) rows.push(['Loaded', loadedText(health)]);
     if (alive && record.offload) rows.push(['Device', offloadText(record.offload)]);
     if (alive && record.contextSize !== undefined) rows.push(['Context', `${record.contextSize} tokens`]);
+    if (set.length > 0) rows.push(['Flags', set.map(({ flag, value }) => shellWord(flagWord(flag, value))).join(' ')]);
     if (alive) rows.push(['Uptime', duration(uptimeSeconds(record))]);
     else rows.push(['Started', record.startedAt]);
     if (health) {
@@ -116,17 +141,20 @@ function asText({ state, record, alive, health }: Status): string {
   return `${rows.map(([name, value]) => `${name.padEnd(9)} ${plain(value)}`).join('\n')}\n`;
 }
 
-function asJson({ state, record, alive, health, problem }: Status, places: ServePlaces): string {
-  return `${JSON.stringify({
+function asJson({ state, record, alive, health, problem }: Status, places: ServePlaces, set: ReturnType<typeof setFlags>): string {
+  return toJson({
     state,
-    pid: alive ? record?.identity.pid ?? null : null,
+    pid: alive ? (record?.identity.pid ?? null) : null,
     url: record?.url || null,
     host: record?.host ?? null,
     port: record?.port ?? null,
     model: record ? { name: record.model.name, id: record.model.id, path: record.model.path } : null,
     models: health?.models ?? [],
-    offload: record?.offload ? { devices: record.offload.devices, layers: record.offload.layers, total_layers: record.offload.totalLayers } : null,
+    offload: record?.offload
+      ? { devices: record.offload.devices, layers: record.offload.layers, total_layers: record.offload.totalLayers }
+      : null,
     context_size: record?.contextSize ?? null,
+    flags: record ? Object.fromEntries(set.map(({ name, value }) => [name, value])) : null,
     started_at: record?.startedAt ?? null,
     uptime_seconds: record && alive ? uptimeSeconds(record) : null,
     answering: health !== undefined,
@@ -138,7 +166,7 @@ function asJson({ state, record, alive, health, problem }: Status, places: Serve
     cli_version: recuaVersion(),
     log_file: record?.logFile || places.log,
     state_file: places.record,
-  }, null, 2)}\n`;
+  });
 }
 
 /** The models that are loaded or loading, and the number of others. */

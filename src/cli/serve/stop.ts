@@ -65,11 +65,15 @@ export async function stopServer(places: ServePlaces, request: StopRequest): Pro
  * The living server. Without one, prints a message and returns undefined. Waits for a server that
  * is being started.
  */
-async function findServer(places: ServePlaces, signal: AbortSignal, isRestart = false): Promise<{ record: ServerRecord; state: ServerState } | undefined> {
+async function findServer(
+  places: ServePlaces,
+  signal: AbortSignal,
+  isRestart = false,
+): Promise<{ record: ServerRecord; state: ServerState } | undefined> {
   for (let tries = 0; ; tries++) {
     const { state, record, alive, problem } = await findStatus(places);
     if (record && alive) {
-      if (await lifeOf(record.identity) === 'unknown') throw new RecuaError('server_failed', problem);
+      if ((await lifeOf(record.identity)) === 'unknown') throw new RecuaError('server_failed', problem);
       return { record, state };
     }
     if (record) {

@@ -63,7 +63,10 @@ async function exportTo(url: string | undefined, log: Log, env: NodeJS.ProcessEn
     .merge(resources.resourceFromAttributes({ 'service.name': 'recua', 'service.version': version, 'service.instance.id': randomUUID() }))
     .merge(resources.detectResources({ detectors: [resources.envDetector] }));
   const hasTimeout = ['OTEL_EXPORTER_OTLP_TRACES_TIMEOUT', 'OTEL_EXPORTER_OTLP_TIMEOUT'].some((name) => env[name]);
-  const exporter = telling(new otlp.OTLPTraceExporter({ ...(url === undefined ? {} : { url }), ...(hasTimeout ? {} : { timeoutMillis: longestSendMs }) }), log);
+  const exporter = telling(
+    new otlp.OTLPTraceExporter({ ...(url === undefined ? {} : { url }), ...(hasTimeout ? {} : { timeoutMillis: longestSendMs }) }),
+    log,
+  );
   const provider = new sdk.NodeTracerProvider({ resource, spanProcessors: [new sdk.BatchSpanProcessor(exporter)] });
   // Contexts are passed as values: a context manager would make every await more expensive.
   provider.register({ contextManager: null });
@@ -117,5 +120,8 @@ function tellOnce(log: Log): void {
     log('warn', `OpenTelemetry: ${text}`);
   };
   const nothing = (): void => undefined;
-  diag.setLogger({ error: tell, warn: tell, info: nothing, debug: nothing, verbose: nothing }, { logLevel: DiagLogLevel.WARN, suppressOverrideMessage: true });
+  diag.setLogger(
+    { error: tell, warn: tell, info: nothing, debug: nothing, verbose: nothing },
+    { logLevel: DiagLogLevel.WARN, suppressOverrideMessage: true },
+  );
 }

@@ -39,7 +39,9 @@ export async function chooseServer({ url, apiKey }: Asked, name: string, prefers
   const servers = (await runningServers()).map((server) => ({ ...server, client: new ServerClient(server) }));
   if (servers.length === 0) throw new RecuaError('server_unreachable', noServer);
   if (servers.length === 1) return servers[0]!.client;
-  const asked = await Promise.all(servers.map(async (server) => ({ ...server, model: await modelOf(server.client, name).catch(() => undefined) })));
+  const asked = await Promise.all(
+    servers.map(async (server) => ({ ...server, model: await modelOf(server.client, name).catch(() => undefined) })),
+  );
   const named = asked.filter(({ model }) => model !== undefined);
   const free = named.filter(({ model }) => !model!.fixed);
   const have = free.length > 0 ? free : named;

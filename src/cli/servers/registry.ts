@@ -12,6 +12,7 @@ import { createFolder } from '../../system/create-folder.js';
 import { lifeOf, ownIdentity, readIdentity } from '../../system/process-identity.js';
 import type { ProcessIdentity } from '../../system/process-identity.js';
 import { openRegular, readWhole } from '../../system/small-file.js';
+import { toJson } from '../terminal/output.js';
 
 export interface RunningServer {
   /** As the server reports it; `http://0.0.0.0:8080` for a server on all addresses. */
@@ -41,20 +42,33 @@ const mostPathBytes = 32_768;
  * end of the process removes it too. Throws the file system's error if the state folder cannot be
  * written.
  */
-export async function registerServer({ url, key, certificate, managed, files = [], startedAt = new Date().toISOString() }: Registered, places: Places = findPlaces()): Promise<() => void> {
+export async function registerServer(
+  { url, key, certificate, managed, files = [], startedAt = new Date().toISOString() }: Registered,
+  places: Places = findPlaces(),
+): Promise<() => void> {
   const folder = folderOf(places);
   const identity = await ownIdentity();
-  const record = { identity, url, ...(key === undefined ? {} : { key }), ...(certificate === undefined ? {} : { certificate }), managed, startedAt, files: firstOf(files) };
+  const record = {
+    identity,
+    url,
+    ...(key === undefined ? {} : { key }),
+    ...(certificate === undefined ? {} : { certificate }),
+    managed,
+    startedAt,
+    files: firstOf(files),
+  };
   await createFolder(folder, 0o700);
   // Two containers that share a state folder may both have a process with this pid.
   const path = join(folder, `${identity.pid}-${randomBytes(4).toString('hex')}.json`);
   const { default: writeFileAtomic } = await import('write-file-atomic');
-  await writeFileAtomic(path, `${JSON.stringify(record, null, 2)}\n`, { mode: 0o600 });
+  await writeFileAtomic(path, toJson(record), { mode: 0o600 });
   const unregister = (): void => {
     process.removeListener('exit', unregister);
     try {
       rmSync(path, { force: true });
-    } catch { /* The next reader removes it. */ }
+    } catch {
+      /* The next reader removes it. */
+    }
   };
   // A second Ctrl-C exits at once.
   process.on('exit', unregister);

@@ -51,7 +51,17 @@ export async function modelOf(client: ServerClient, name: string): Promise<Serve
 }
 
 function readModel(value: unknown): ServedModel {
-  const { id, aliases, status, meta: details, memory_bytes: memory, pinned, fixed, expires_at: expires, context_length: context } = objectOf(value);
+  const {
+    id,
+    aliases,
+    status,
+    meta: details,
+    memory_bytes: memory,
+    pinned,
+    fixed,
+    expires_at: expires,
+    context_length: context,
+  } = objectOf(value);
   const { value: state, fraction, reason, running, waiting, tokens_per_second: speed } = objectOf(status);
   const meta = objectOf(details);
   const { message } = objectOf(reason);

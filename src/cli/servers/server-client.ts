@@ -2,6 +2,7 @@
 // answers, the error names the server and says what to do.
 import type { RequestInit, Response } from 'node-fetch';
 import { resolve } from 'node:path';
+import { Readable } from 'node:stream';
 import { RecuaError } from '../../errors.js';
 import { readError } from '../../server/openai/asking.js';
 import { socketPath } from '../../settings/address.js';
@@ -56,8 +57,12 @@ export class ServerClient {
 
   /** A successful response with its body unread, to be read as a stream. */
   async post(path: string, body: unknown, signal?: AbortSignal): Promise<Response> {
-    const headers = { 'Content-Type': 'application/json' };
-    return await this.#send(path, { method: 'POST', headers, body: JSON.stringify(body), ...(signal ? { signal } : {}) });
+    const bytes = Buffer.from(JSON.stringify(body));
+    const headers = { 'Content-Type': 'application/json', 'Content-Length': String(bytes.length) };
+    // An abort makes node-fetch destroy the body with an error. Without a listener, that would end
+    // the process.
+    const sent = Readable.from([bytes]).on('error', () => undefined);
+    return await this.#send(path, { method: 'POST', headers, body: sent, ...(signal ? { signal } : {}) });
   }
 
   async #send(path: string, init: Omit<RequestInit, 'headers'> & { method: string; headers?: Record<string, string> }): Promise<Response> {

@@ -2,6 +2,7 @@
 // terminal.
 import { RecuaError } from '../../errors.js';
 import { plainLine, type LogFields, type LogLevel } from './log-line.js';
+import { noteStop } from './signals.js';
 import { plain } from './wording.js';
 
 /** The reader of stdout closed it (`recua run … | head`). This is not a failure. */
@@ -30,7 +31,17 @@ export async function print(text: string): Promise<void> {
   });
   if (!error) return;
   if (error.code === 'EPIPE' || error.code === 'ERR_STREAM_DESTROYED') throw new ReaderGone();
+  if (error.code === 'EIO' && process.stdout.isTTY) {
+    // Its signal may come later.
+    noteStop('SIGHUP');
+    throw new RecuaError('cancelled', 'The terminal was closed.', { cause: error });
+  }
   throw new RecuaError('file_unreadable', `stdout cannot be written: ${error.message}`, { cause: error });
+}
+
+/** The form of what commands print with --json, and of files. */
+export function toJson(value: unknown): string {
+  return `${JSON.stringify(value, null, 2)}\n`;
 }
 
 /** Writes a message to stderr, without the control characters that a quoted text may contain. */

@@ -1,6 +1,8 @@
 // SIGINT, SIGTERM and SIGHUP: the first signal asks for an orderly exit, a second one exits at
 // once. The exit code is always the shell's for a process killed by that signal, 128 plus the
-// signal's number, as in the first moments of a process, before these handlers exist.
+// signal's number, as in the first moments of a process, before these handlers exist. Closing a
+// terminal often sends SIGHUP twice, from the kernel and from the shell: after the first, SIGHUP
+// does nothing.
 
 /**
  * npm forwards a Ctrl-C that the terminal already sent to this process. A second signal within this
@@ -22,7 +24,10 @@ export function stopCode(): number {
 /** Records the signal that ends the command, for `stopCode`. */
 export function noteStop(name: StopName): void {
   stoppedBy = name;
+  if (name === 'SIGHUP' && !process.listeners('SIGHUP').includes(ignore)) process.on('SIGHUP', ignore);
 }
+
+function ignore(): void { /* The cleanup goes on. */ }
 
 export interface StopSignal {
   /** Aborted by the first signal. */
@@ -32,8 +37,8 @@ export interface StopSignal {
 }
 
 /**
- * Watches SIGINT, SIGTERM and the closing of the terminal, if there is one. A second signal calls
- * `onSecond`.
+ * Watches SIGINT, SIGTERM and the closing of the terminal, if there is one. A second signal other
+ * than SIGHUP calls `onSecond`.
  */
 export function watchSignals(onSecond: () => void = () => process.exit(stopCode())): StopSignal {
   const controller = new AbortController();
@@ -43,7 +48,7 @@ export function watchSignals(onSecond: () => void = () => process.exit(stopCode(
       noteStop(name as StopName);
       first = performance.now();
       controller.abort();
-    } else if (performance.now() - first > sameKeystrokeMs) {
+    } else if (name !== 'SIGHUP' && performance.now() - first > sameKeystrokeMs) {
       onSecond();
     }
   };

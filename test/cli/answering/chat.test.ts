@@ -12,7 +12,12 @@ import type { ServedHome } from './servers.js';
 
 type Chat = ReturnType<typeof startChat>;
 
-async function openServed(t: Parameters<typeof startChat>[0], served: ServedHome, args: readonly string[], more: { columns?: number; env?: Record<string, string> } = {}): Promise<Chat> {
+async function openServed(
+  t: Parameters<typeof startChat>[0],
+  served: ServedHome,
+  args: readonly string[],
+  more: { columns?: number; env?: Record<string, string> } = {},
+): Promise<Chat> {
   const chat = startChat(t, args, { columns: 120, ...more, home: served.env['SERVICE_HOME']!, env: { ...served.env, ...more.env } });
   await chat.prompt();
   return chat;

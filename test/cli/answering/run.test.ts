@@ -52,7 +52,15 @@ t.test('a name of a models file is found before its model was loaded', async (t)
   const served = await serveHome(t, ['--models', models, '--parallel', '1'], home);
   const before = await served.requests();
   t.match(await served.recua(['run', 'fast', ...story, '--local']), { code: 1, stderr: /The server http\S+ has a model of that name, fast, but has not loaded it: recua load fast/ });
-  for (const name of ['fast', 'quick']) t.match(await served.recua(['run', name, ...story, '-n', '2']), { code: 0 });
+  const asked: string[] = [];
+  await standIn(t, home, ({ url }, response) => {
+    asked.push(url!);
+    if (url === '/models/load') response.writeHead(500).end(JSON.stringify({ error: { message: 'It is cut off.', code: 'invalid_gguf' } }));
+    else response.end(JSON.stringify({ data: [{ id: 'fast', status: { value: 'unloaded' }, capabilities: ['completion'] }] }));
+  });
+  t.match(await served.recua(['run', 'fast', ...story, '-n', '2']), { code: 0 }, 'from another server than the one that cannot load it');
+  t.ok(asked.includes('/models/load'));
+  t.match(await served.recua(['run', 'quick', ...story, '-n', '2']), { code: 0 });
   t.equal(await served.requests(), before + 2);
 });
 

@@ -24,14 +24,22 @@ export function sharedFolder(t: Test, content: Parameters<Test['testdir']>[0] = 
 }
 
 /** Started, but maybe not ready yet. */
-export function startChat(t: Test, args: readonly string[], { home = sharedFolder(t), env = {}, ...more }: PtyOptions & { home?: string } = {}): Pty & { home: string } {
+export function startChat(
+  t: Test,
+  args: readonly string[],
+  { home = sharedFolder(t), env = {}, ...more }: PtyOptions & { home?: string } = {},
+): Pty & { home: string } {
   const pty = new Pty(['chat', ...args], { env: { SERVICE_HOME: home, ...env }, ...more });
   t.teardown(() => pty.dispose());
   return Object.assign(pty, { home });
 }
 
 /** At its first prompt. */
-export async function openChat(t: Test, args: readonly string[] = [], options: PtyOptions & { home?: string } = {}): Promise<Pty & { home: string }> {
+export async function openChat(
+  t: Test,
+  args: readonly string[] = [],
+  options: PtyOptions & { home?: string } = {},
+): Promise<Pty & { home: string }> {
   const pty = startChat(t, ['builtin', '--threads', '1', ...args], options);
   await pty.prompt();
   return pty;
@@ -49,7 +57,10 @@ export function sessionFiles(home: string): string[] {
   return readdirSync(join(home, 'sessions')).filter((name) => name.endsWith('.json')).sort();
 }
 
-export function readSaved(home: string, name?: string): { system: string; template: string; sampling: Record<string, number>; messages: SavedMessage[] } {
+export function readSaved(
+  home: string,
+  name?: string,
+): { system: string; template: string; sampling: Record<string, number>; messages: SavedMessage[] } {
   return JSON.parse(readFileSync(join(home, 'sessions', name === undefined ? sessionFiles(home)[0]! : `${name}.json`), 'utf8'));
 }
 

@@ -106,6 +106,17 @@ t.test('/save replaces the automatic name of the current chat', async (t) => {
   t.equal(readSaved(chat.home, 'kept').messages.length, 2);
 });
 
+t.test('/save replaces an automatic name also after /undo of all', async (t) => {
+  const chat = await openChat(t, always('ok'));
+  await chat.say('Hello');
+  await chat.leave();
+  const again = await openChat(t, [...always('ok'), '--continue'], { home: chat.home });
+  await again.say('/undo');
+  t.match(await again.say('/save kept'), /Saved as kept\.$/);
+  await again.leave();
+  t.same(sessionFiles(chat.home), ['kept.json']);
+});
+
 t.test('/load names the model that a chat was held with, if it was another', async (t) => {
   const home = sharedFolder(t, { sessions: {} });
   const chat = await openChat(t, always('ok'), { home, columns: 120 });

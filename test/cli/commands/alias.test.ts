@@ -35,6 +35,8 @@ t.test('a taken alias is moved only by force, and removing it leaves the model',
   t.match(await call('alias'), { stdout: /^toys +acme\/other$/m });
   t.match(await call('alias', '--rm', 'tois'), { code: 1, stderr: /There is no alias tois\. Did you mean toys\?/ });
   t.match(await call('alias', '--rm', 'toys'), { code: 0, stderr: 'toys is no longer an alias; its model stays.\n' });
+  t.match(await call('alias', 'toys', 'acme/toy'), { code: 0 });
+  t.match(JSON.parse((await call('alias', '--rm', 'toys', '--json')).stdout), { removed: ['toys'] });
   t.match(await call('cp', 'acme/other', 'toys'), { code: 0 });
   t.match(await call('rm', '-y', 'toys'), { code: 0, stdout: /the alias toys/ });
   t.match(await call('list'), { stdout: /^acme\/other /m }, 'rm of it leaves the model, too');

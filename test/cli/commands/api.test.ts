@@ -2,11 +2,13 @@ import t from 'tap';
 import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { once } from 'node:events';
-import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import { gguf, sound } from '../../models/gguf-bytes.js';
 import { put } from '../../models/hub-layout.js';
+import { writeReranker } from '../../native/random-reranker.js';
 import { makeHome, until } from '../home.js';
 import { recua, root, start } from '../recua.js';
 import type { Running } from '../recua.js';
@@ -29,6 +31,19 @@ t.test('api serves the model, prints the addresses of API and page and a curl li
   t.match(reply, { object: 'chat.completion', choices: [{ message: { role: 'assistant', content: /\w/ } }] }, 'the curl line works when pasted');
   running.child.kill('SIGINT');
   t.match(await running.ended, { code: 0, signal: null, stdout: '' });
+});
+
+t.test('the curl line asks what the model can answer', async (t) => {
+  const folder = t.testdir();
+  for (const [head, object] of [[true, /"relevance_score":/], [false, /"embedding":\[/]] as const) {
+    const path = join(folder, `bert-${head}.gguf`);
+    await writeReranker('bert', path, { head });
+    const running = start(['api', path, '--port', '0', '--threads', '1']);
+    const [curl] = await running.saw(/curl .*/);
+    t.match(execFileSync('sh', ['-c', curl], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }), object);
+    running.child.kill('SIGINT');
+    t.match(await running.ended, { code: 0 });
+  }
 });
 
 t.test('api --ui-sessions shows the chats that recua chat saved; without it they stay hidden', async (t) => {
@@ -91,6 +106,22 @@ t.test('a second signal ends api at once', async (t) => {
   await gone;
 });
 
+t.test('SIGHUP from the kernel and again from the shell is one signal', { skip: process.platform === 'win32' }, async (t) => {
+  const running = start(['api', 'builtin', '--port', '0', '-c', '2048', '--threads', '1', '--drain-timeout', '600']);
+  const url = await served(running);
+  const reply = await fetch(`${url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json' },
+    body: JSON.stringify({ messages: [{ role: 'user', content: 'Hello' }], stream: true, max_tokens: 1_500, grammar: 'root ::= [a-z]{9999}' }),
+  });
+  running.child.kill('SIGHUP');
+  // Later than the same keystroke of SIGINT, and long before the answer ends.
+  await setTimeout(150);
+  running.child.kill('SIGHUP');
+  t.match(await reply.text(), /data: \[DONE\]\n\n$/, 'the answer is finished');
+  t.match(await running.ended, { code: 0, signal: null });
+});
+
 t.test('api says that the port is in use and exits 1', async (t) => {
   const other = createServer().listen(0, '127.0.0.1');
   await once(other, 'listening');
@@ -147,10 +178,23 @@ t.test('api --log-format json writes nothing but JSON, to stderr or into a file'
     const { code, stderr } = await running.ended;
     t.equal(code, 0);
     const lines = readLines(file ? readFileSync(path, 'utf8') : stderr);
-    t.match(lines.find(({ request_id: id }) => id === 'mine'), {
-      level: 'info', msg: /^mine POST \/v1\/chat\/completions 200 /, method: 'POST', route: '/v1/chat/completions', status: 200, model: 'builtin',
-      prompt_tokens: usage.prompt_tokens, completion_tokens: usage.completion_tokens, duration_ms: Number, queue_ms: Number, prompt_ms: Number, generate_ms: Number,
-    });
+    t.match(
+      lines.find(({ request_id: id }) => id === 'mine'),
+      {
+        level: 'info',
+        msg: /^mine POST \/v1\/chat\/completions 200 /,
+        method: 'POST',
+        route: '/v1/chat/completions',
+        status: 200,
+        model: 'builtin',
+        prompt_tokens: usage.prompt_tokens,
+        completion_tokens: usage.completion_tokens,
+        duration_ms: Number,
+        queue_ms: Number,
+        prompt_ms: Number,
+        generate_ms: Number,
+      },
+    );
     t.ok(lines.every(({ time, level, msg }) => typeof time === 'string' && typeof level === 'string' && typeof msg === 'string'));
     t.ok(lines.some(({ msg }) => /^Recua listens on/.test(String(msg))));
     t.notMatch(JSON.stringify(lines), /xyzzy/);
@@ -188,7 +232,7 @@ t.test('api refuses several models if one is wrong, and flags that fit one model
   t.match(await recua(['api', 'builtin', '-m', 'none.gguf']), { code: 1, stdout: '', stderr: /There is no model none\.gguf/ });
   t.match(await recua(['api', 'builtin', 'builtin']), { code: 2, stderr: /each model once, got builtin twice/ });
   t.match(await recua(['api', 'builtin', '--alias', 'my\u001b[31m']), { code: 2, stderr: /^recua: Expected a name of 1 to 200 characters, none of them a control character for --alias, got "my\\u001b\[31m"\./ });
-  t.match(await recua(['api', '--alias', 'mine']), { code: 2, stderr: /--alias names a single model/ });
+  t.match(await recua(['api', '--alias', 'mine']), { code: 2, stderr: /--alias works only with one model that stays loaded/ });
   t.match(await recua(['api', '--models', 'none.json']), { code: 1, stderr: /none\.json cannot be read/ });
   t.match(await recua(['api', '--keep-alive', '-2']), { code: 2, stderr: /from -1 to/ });
 });
@@ -201,6 +245,8 @@ t.test('api without a model serves every model of the store, and loads one on de
   const states = async () => ((await (await fetch(`${url}/v1/models`)).json()) as { data: { id: string; status: { value: string } }[] }).data.map(({ id, status }) => [id, status.value]);
   await running.saw(/^Models: acme\/toy, builtin$/m);
   t.strictSame(await states(), [['acme/toy', 'unloaded'], ['builtin', 'unloaded']]);
+  const { size } = statSync(join(root, 'builtin', 'builtin.gguf'));
+  t.match(await (await fetch(`${url}/api/tags`)).json(), { models: [{ name: 'acme/toy', size }, { name: 'builtin', size }] }, 'sizes are known without a load');
   const ask = (body: object) => fetch(`${url}/v1/chat/completions`, {
     method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify({ messages: [{ role: 'user', content: 'Hello' }], max_tokens: 2, ...body }),
   });
@@ -230,6 +276,17 @@ t.test('api serves the models of a file although one of them is damaged', async 
   const url = await served(running);
   await running.saw(/not served until you fix this: .*models\.json, model "page"/);
   t.match(await (await fetch(`${url}/health`)).json(), { status: 'ok', models: { page: { value: 'failed', reason: { code: 'invalid_gguf' } }, good: { value: 'unloaded' } } });
+  running.child.kill('SIGINT');
+  t.match(await running.ended, { code: 0 });
+});
+
+t.test('api serves the other models of a file although the one to load at the start does not load', async (t) => {
+  const folder = t.testdir({ 'models.json': JSON.stringify({ models: { hollow: { model: 'hollow.gguf', pinned: true }, good: { model: 'builtin' } } }) });
+  writeFileSync(join(folder, 'hollow.gguf'), gguf(sound));
+  const running = start(['api', '--models', join(folder, 'models.json'), ...small]);
+  const url = await served(running);
+  await running.saw(/Warning: hollow is not loaded: /);
+  t.same(await (await fetch(`${url}/health/ready`)).json(), { status: 'ready' });
   running.child.kill('SIGINT');
   t.match(await running.ended, { code: 0 });
 });

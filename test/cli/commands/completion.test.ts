@@ -78,7 +78,17 @@ t.test('model names are those of the store, with their aliases', async (t) => {
   t.match(await recua(['alias', 'toys', 'acme/toy:Q8_0'], '', { env }), { code: 0 });
   t.match(await recua(['completion', '--models'], '', { env }), { code: 0, stdout: 'builtin\ntoys\nacme/toy:Q4_K_M\nacme/toy:Q8_0\n', stderr: '' });
   writeFileSync(join(env['SERVICE_HOME']!, 'recua', 'aliases.json'), '{');
-  t.match(await recua(['completion', '--models'], '', { env }), { code: 0, stdout: '\n', stderr: '' }, 'silent where something is wrong');
+  t.match(await recua(['completion', '--models'], '', { env }), { code: 0, stdout: '', stderr: '' }, 'silent where something is wrong');
+});
+
+t.test('bash completes no name that it would execute', async (t) => {
+  const env = install(t);
+  const hub = join(env['SERVICE_HOME']!, 'hub');
+  for (const file of ['w`id`.gguf', 'a;b.gguf', '$(id).gguf', '<x>.gguf']) put(hub, { repo: 'acme/odd', file, bytes: model('Q8_0') });
+  const { stdout } = await recua(['completion', '--models'], '', { env: env as Record<string, string> });
+  t.match(stdout, /acme\/odd/);
+  t.same(await bash(t, ['show', 'acme/'], root, env), ['acme/toy:Q4_K_M', 'acme/toy:Q8_0']);
+  t.same(await bash(t, ['show', 'acme/odd', ':'], root, env), []);
 });
 
 t.test('bash completes models after a colon, which splits words in bash', async (t) => {
@@ -92,9 +102,26 @@ t.test('bash completes models after a colon, which splits words in bash', async 
   for (const command of ['run', 'chat', 'api', 'unload', 'stop', 'cp', 'alias']) t.same(await complete(command, 'acme/toy'), ['acme/toy:Q4_K_M', 'acme/toy:Q8_0'], command);
 });
 
-t.test('zsh and fish complete models', async (t) => {
+/** Saves two chats, whose content completion does not read. */
+function saveChats(home: string): void {
+  mkdirSync(join(home, 'sessions'), { recursive: true });
+  for (const name of ['plan', 'two words']) writeFileSync(join(home, 'sessions', `${name}.json`), '{}');
+}
+
+t.test('bash completes saved chats', async (t) => {
+  const env = install(t);
+  t.same(await bash(t, ['sessions', 'show', ''], root, env), [], 'there is none');
+  saveChats(env['SERVICE_HOME']!);
+  for (const words of [['sessions', 'show'], ['sessions', 'rm', 'plan'], ['sessions', 'export'], ['chat', '--resume']]) {
+    t.same(await bash(t, [...words, ''], root, env), ['plan', 'two\\ words'], words.join(' '));
+  }
+  t.same(await bash(t, ['chat', '--resume', '=', 'pl'], root, env), ['plan']);
+});
+
+t.test('zsh and fish complete models and saved chats', async (t) => {
   const env = install(t);
   const folder = env['SERVICE_HOME']!;
+  saveChats(folder);
   if (has('fish')) {
     const { stdout: script } = await recua(['completion', 'fish']);
     const run = spawnSync('fish', ['--no-config', '-c', `${script}\ncomplete -C 'recua show acme/'`], { encoding: 'utf8', cwd: folder, env });
@@ -107,6 +134,8 @@ t.test('zsh and fish complete models', async (t) => {
     t.same(files.stdout.trim().split('\n').sort(), ['here/a.gguf', 'here/sub folder/'], 'no other files');
     const value = spawnSync('fish', ['--no-config', '-c', `${script}\ncomplete -C 'recua api --model=here/'`], { encoding: 'utf8', cwd: folder, env });
     t.same(value.stdout.trim().split('\n').map((line) => line.split('\t')[0]).sort(), ['--model=here/a.gguf', '--model=here/sub folder/']);
+    const chats = spawnSync('fish', ['--no-config', '-c', `${script}\ncomplete -C 'recua sessions rm '; complete -C 'recua chat --resume '`], { encoding: 'utf8', cwd: folder, env });
+    t.same(chats.stdout.trim().split('\n').map((line) => line.split('\t')[0]).sort(), ['plan', 'plan', 'two words', 'two words']);
   }
   if (has('zsh')) {
     const { stdout: script } = await recua(['completion', 'zsh']);
@@ -119,6 +148,8 @@ t.test('zsh and fish complete models', async (t) => {
     await pty.until(/recua show acme\/toy:Q8_0/);
     pty.type('\x15recua cluster config ku\t; echo; recua help serve stat\t');
     await pty.until(/recua cluster config kubernetes ?; echo; recua help serve status/);
+    pty.type('\x15recua chat --resume pl\t; echo; recua sessions rm two\t');
+    await pty.until(/recua chat --resume plan ?; echo; recua sessions rm two\\ words/);
     pty.kill('SIGKILL');
   }
 });

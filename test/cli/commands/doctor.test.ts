@@ -72,6 +72,17 @@ t.test('doctor continues past anything broken, and exits 1', async (t) => {
   t.equal(object.findings.filter(({ level }) => level === 'fatal').length, 3);
 });
 
+t.test('doctor names folders that cannot be written', async (t) => {
+  const { env, folder } = makeHome(t);
+  mkdirSync(join(folder, 'models'));
+  writeFileSync(join(folder, 'models', 'recua'), 'a file where the state should be');
+  writeFileSync(join(folder, 'models', 'sessions'), '');
+  const { code, stdout } = await recua(['doctor'], '', { env });
+  t.equal(code, 0);
+  t.match(stdout, /^- The folder \S+models\/recua, for uploaded files, batches, kept responses and the background server, cannot be written/m);
+  t.match(stdout, /^- The folder \S+models\/sessions, for saved chats, cannot be written/m);
+});
+
 t.test('doctor reports a stray variable and a package of another version, which break nothing', async (t) => {
   const { env } = makeHome(t);
   const folder = flatLayout(realpathSync(t.testdir()), [basePackage, { name: `${base}-vulkan`, backend: 'vulkan', version: '0.0.1' }]);

@@ -95,7 +95,16 @@ t.test('help of a command with many flags begins with the most used, and lists e
     const { flags, often } = place.command;
     t.ok(often !== undefined || Object.keys(flags).length <= 15, `${place.path} has too many flags for one group`);
     const groups = groupsOf(place.command);
-    t.same(groups.flatMap((group) => group.flags).map(({ names }) => names[0]).sort(), Object.values(flags).map(({ names }) => names[0]).sort(), place.path);
+    t.same(
+      groups
+        .flatMap((group) => group.flags)
+        .map(({ names }) => names[0])
+        .sort(),
+      Object.values(flags)
+        .map(({ names }) => names[0])
+        .sort(),
+      place.path,
+    );
     if (!often) continue;
     t.same(groups[0]!.flags, often.map((key) => flags[key]));
     t.ok(often.length <= 12);

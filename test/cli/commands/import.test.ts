@@ -11,9 +11,12 @@ function envOf(folder: string): Record<string, string> {
 }
 
 /** What `--json` prints, beside the exit code and stderr. */
-async function importing(folder: string, ...args: string[]): Promise<{ code: number | null; stderr: string; path: string; [key: string]: unknown }> {
+async function importing(
+  folder: string,
+  ...args: string[]
+): Promise<{ code: number | null; stderr: string; path: string; [key: string]: unknown }> {
   const { code, stdout, stderr } = await recua(['import', ...args, '--json'], '', { env: envOf(folder) });
-  return { path: '', code, stderr, ...(code === 0 ? JSON.parse(stdout) as object : {}) };
+  return { path: '', code, stderr, ...(code === 0 ? (JSON.parse(stdout) as object) : {}) };
 }
 
 t.test('import links a file into the store, and the model runs by its name and alias', async (t) => {
@@ -87,7 +90,7 @@ t.test('importing the same file again says so, and other contents under its name
   writeFileSync(path, model('m'));
   const first = await importing(folder, path);
   t.match(await importing(folder, path), { code: 0, already: true, name: 'local/m', method: null, path: first.path });
-  t.match(await recua(['import', path], '', { env: envOf(folder) }), { code: 0, stdout: /is already in the store\.\nName: local\/m\n/ });
+  t.match(await recua(['import', path], '', { env: envOf(folder) }), { code: 0, stdout: /is already in the store as local\/m; no second model was made\.\nName: local\/m\n/ });
   t.match(await importing(folder, path, '--copy', '-a', 'again'), { code: 0, already: true, aliases: ['again'] });
   rmSync(path);
   writeFileSync(path, model('another'));

@@ -122,7 +122,7 @@ t.test('models are loaded and unloaded by name, in the server that has them', as
   t.match(await call(home, 'load', 'nothing-like-it', 'builtin'), { code: 1, stderr: /does not exist[^]*builtin is loaded/ }, 'the others are loaded all the same');
   t.match(await call(home, 'unload', 'builtin'), { code: 0, stderr: `builtin is no longer loaded at ${url}\n` });
   t.strictSame(await models(home), []);
-  t.match(await call(home, 'stop', 'builtin', '--url', url), { code: 0 }, 'what is not loaded is no error');
+  t.match(await call(home, 'stop', 'builtin', '--url', url), { code: 0, stderr: `builtin was not loaded at ${url}\n` }, 'no error');
   t.match(await call(home, 'stop'), { code: 2, stderr: /recua unload <model>….*To stop the server itself: recua serve stop/ });
 });
 
@@ -140,6 +140,7 @@ t.test('of several servers, the one that has the model is asked', async (t) => {
   const [one, other] = [await serve(t, home, 'builtin', '--alias', 'small'), await serve(t, home)];
   t.match(await call(home, 'load', 'small', '--keep-alive', '60'), { code: 0, stderr: /Note: keep_alive changes nothing here: this server has a single model[^\n]*\nsmall is loaded/ });
   t.match(await call(home, 'load', 'small'), { code: 0, stderr: new RegExp(`small is loaded at ${one.url} `) }, 'its only model is loaded already');
+  t.match(await call(home, 'load', 'nothing-like-it', '--url', one.url), { code: 1, stderr: /does not exist here\. This server has only [^\n]* It was started with one model, and loads no other\. To serve every model/ });
   t.match(await call(home, 'unload', 'small'), { code: 1, stderr: new RegExp(`recua: The server at ${one.url} says: This server was started with one model, which is loaded as long as it runs`) });
   const rows = table((await call(home, 'ps', '--all')).stdout);
   t.strictSame(rows.map(({ NAME, SERVER, STATE, UNTIL }) => [NAME, SERVER, STATE, UNTIL]).sort(), [['builtin', other.url, 'unloaded', undefined], ['small', one.url, 'loaded', 'always']]);
@@ -165,4 +166,10 @@ t.test('ps --watch updates on a terminal, and Ctrl-C ends it with 0', async (t) 
   pty.type('\x03');
   t.match(await pty.ended, { exitCode: 0 });
   t.ok(pty.raw.endsWith('\x1b[?25h\x1b[?1049l'), 'the terminal is as it was');
+  for (const [code, end] of [[143, (other: Pty) => other.kill('SIGTERM')], [129, (other: Pty) => other.hangUp()]] as const) {
+    const other = new Pty(['ps', '--watch'], { env: home.env, columns: 120 });
+    await other.until(/builtin +loaded/);
+    end(other);
+    t.equal((await other.ended).exitCode, code);
+  }
 });

@@ -16,7 +16,10 @@ function envOf(folder: string): Record<string, string> {
 
 /** All names below a folder, except folders. */
 function files(folder: string): string[] {
-  return readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => !entry.isDirectory()).map((entry) => join(entry.parentPath, entry.name).slice(folder.length + 1)).sort();
+  return readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => !entry.isDirectory())
+    .map((entry) => join(entry.parentPath, entry.name).slice(folder.length + 1))
+    .sort();
 }
 
 t.test('rm removes a repository with its folders, blobs and refs, and nothing else', async (t) => {
@@ -203,7 +206,7 @@ t.test('rm of an alias of a pulled model removes the alias alone', async (t) => 
   });
   t.strictSame(files(hub), []);
   t.ok(existsSync(mine));
-  for (const [name, words] of [['alias', /recua import gave stands for the model/], ['cp', /removes only the name, recua rm of the model removes both/], ['import', /recua rm of the alias removes both;/], ['rm', /removes the model with all its aliases/]] as const) {
+  for (const [name, words] of [['alias', /if recua import gave the name to a model that was new/], ['cp', /removes only the name, recua rm of the model removes both/], ['import', /recua rm of the alias removes both;/], ['rm', /removes the model with all its aliases/]] as const) {
     t.match((await recua(['help', name])).stdout.replaceAll(/\s+/g, ' '), words);
   }
 });

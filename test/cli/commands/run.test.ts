@@ -24,6 +24,12 @@ t.test('run takes the prompt from stdin, from -p, or both with a blank line betw
   t.equal((await ask(['-p', 'Repeat this sentence.'], 'The sky is blue.\n')).stdout, whole.stdout);
 });
 
+t.test('run says so if stdin is not UTF-8 text', async (t) => {
+  const running = start(['run', 'builtin', '-q', ...greedy], {});
+  running.child.stdin.end(Buffer.from('caf\xe9', 'latin1'));
+  t.match(await running.ended, { code: 0, stderr: /^Warning: stdin is not UTF-8 text/ });
+});
+
 t.test('run takes the prompt after the model, quoted or not', async (t) => {
   const ask = async (args: string[], input = '') => (await recua(['run', 'builtin', '-q', ...args, ...greedy], input)).stdout;
   const wanted = await ask(['-p', 'What is 8 + 5?']);
@@ -47,7 +53,10 @@ t.test('run without a prompt exits 2', async (t) => {
 
 t.test('run --json prints one object with the text, how it ended and its cost', async (t) => {
   const { stdout } = await recua(['run', 'builtin', '-p', 'Hello', '--json', ...greedy]);
-  const reply = JSON.parse(stdout) as { content: string; usage: { prompt_tokens: number; completion_tokens: number; total_tokens: number } };
+  const reply = JSON.parse(stdout) as {
+    content: string;
+    usage: { prompt_tokens: number; completion_tokens: number; total_tokens: number };
+  };
   t.match(reply, { content: /\w/, finish_reason: /^(stop|length)$/, seed: Number });
   t.equal(reply.usage.total_tokens, reply.usage.prompt_tokens + reply.usage.completion_tokens);
 });

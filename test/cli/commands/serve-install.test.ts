@@ -33,7 +33,7 @@ t.test('serve install writes a unit that starts the server with these models and
   if (!checked.error) t.notMatch(checked.stderr, /recua\.service:\d+|Unknown|not absolute/);
   t.match(await install(), { code: 0 }, 'the same again');
   t.match(await install('--parallel', '2'), { code: 1, stderr: /already exists.*--force/ });
-  t.match(await install('--parallel', '2', '--force'), { code: 0 });
+  t.match(await install('--parallel', '2', '--force'), { code: 0, stderr: /^Replaced .*\n  systemctl --user daemon-reload\n  systemctl --user enable recua\n  systemctl --user restart recua\n/m });
 
   const unit = readFileSync(path, 'utf8');
   const [program, ...args] = wordsOf(/^ExecStart=(.*)$/m.exec(unit)![1]!);

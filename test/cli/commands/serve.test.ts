@@ -46,11 +46,12 @@ t.test('serve start -m returns when the server is ready; status reports everythi
     state: 'running', url, host: '127.0.0.1', port: Number(new URL(url).port), answering: true, crashes: 0, problem: null, context_size: 2048,
     model: { name: 'builtin', id: 'builtin' }, requests: { total: 1, running: 0, waiting: 0 }, log_file: home.places.log,
   });
+  t.strictSame(is.flags, { parallel: 2, port: 0, threads: 1 });
   t.equal(await lifeOf(home.record().identity), 'alive');
   t.equal(is.pid, home.record().identity.pid);
   t.type(is.uptime_seconds, 'number');
   const text = (await home.serve('status')).stdout;
-  for (const row of [/^State +running$/m, /^PID +\d+$/m, /^Address +http/m, /^Model +builtin \(/m, /^Context +2048 tokens$/m, /^Uptime +\d/m, /^Requests +1 in all/m, /^Log +\//m]) t.match(text, row);
+  for (const row of [/^State +running$/m, /^PID +\d+$/m, /^Address +http/m, /^Model +builtin \(/m, /^Context +2048 tokens$/m, /^Flags +.*--threads=1\b/m, /^Uptime +\d/m, /^Requests +1 in all/m, /^Log +\//m]) t.match(text, row);
 
   // The holder of a lock is no secret: other users of the folder must see it.
   for (const name of readdirSync(home.places.folder).filter((one) => !one.endsWith('.lock'))) t.equal(statSync(join(home.places.folder, name)).mode & 0o077, 0, `${name} is its owner's`);
@@ -340,7 +341,9 @@ t.test('if the port is in use, start and api say by whom', async (t) => {
   await once(other, 'listening');
   const taken = String((other.address() as AddressInfo).port);
   const who = new RegExp(`node \\(pid ${process.pid}\\) listens on 127\\.0\\.0\\.1 port ${taken}`);
-  t.match(await home.serve('start', 'builtin', '--port', taken), { code: 1, stderr: who });
+  const refused = await home.serve('start', 'builtin', '--port', taken);
+  t.match(refused, { code: 1, stderr: who });
+  t.notMatch(refused.stderr, /Loading|log/, 'before anything is started');
   t.match(await recua(['api', 'builtin', '--port', taken, '-c', '512']), { code: 1, stderr: who });
   other.close();
 
@@ -350,6 +353,10 @@ t.test('if the port is in use, start and api say by whom', async (t) => {
   const { code, stderr } = await recua(['api', 'builtin', '--port', String(port), '-c', '512']);
   t.equal(code, 1);
   t.match(stderr, ours);
+  t.equal((await home.serve('restart', 'builtin', '--api-key', 'secret', ...small)).code, 0);
+  const withKey = home.record();
+  t.match(await recua(['api', 'builtin', '--port', String(withKey.port), '-c', '512'], '', { env: home.env }),
+    { code: 1, stderr: new RegExp(`Another recua, pid ${withKey.identity.pid}, which serves builtin, listens`) }, 'its own user has its key');
 });
 
 t.test('Ctrl-C during a start stops the starting server', async (t) => {
@@ -420,6 +427,10 @@ t.test('logs prints the last lines, follows until Ctrl-C, and works after the se
   t.match(await following.ended, { code: 130, stderr: '' });
   await home.serve('stop');
   t.match(await home.serve('logs', '-n', '1'), { code: 0, stdout: /Stopped\.\n$/ });
+  const waiting = start(['serve', 'logs', '-f'], { env: home.env });
+  await waiting.saw(/No server runs\./);
+  waiting.child.kill('SIGINT');
+  t.match(await waiting.ended, { code: 130 });
 });
 
 t.test('no word of a prompt or an answer reaches the log, at any level', async (t) => {
@@ -464,6 +475,7 @@ t.test('status reports a server of another version, and one that does not respon
   writeFileSync(home.places.record, JSON.stringify({ ...record, version: '0.0.1', model: { ...record.model, id: 'a\x1b]0;owned\x07\x9bb' } }));
   const other = await home.serve('status');
   t.match(other, { code: 0, stdout: /^Model +a\\u001b\]0;owned\\u0007\\u009bb \(/m, stderr: /server is recua 0\.0\.1, this is recua \S+ recua serve restart/ });
+  t.match(await recua(['doctor'], '', { env: home.env }), { stdout: /The server is recua 0\.0\.1, this is recua/ });
   t.notMatch(other.stdout, /[\x00-\x09\x0b-\x1f\x7f-\x9f]/, 'nor does a file name control the terminal');
   process.kill(record.identity.pid, 'SIGSTOP');
   const silent = await home.serve('status');

@@ -1,7 +1,8 @@
 import t from 'tap';
-import { existsSync, readFileSync, utimesSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
 import { writeSession } from '#recua/cli/chat/sessions/session.js';
+import { Pty } from '../pty.js';
 import { recua } from '../recua.js';
 
 const session = (message: string) => writeSession({
@@ -45,6 +46,25 @@ t.test('sessions lists, shows, exports and removes saved chats', async (t) => {
   t.notMatch(refused.stderr, /\n {4}at /, 'no stack');
   for (const file of ['one.json', 'one.kv', 'bad.json']) t.notOk(existsSync(join(home, 'sessions', file)), file);
   t.ok(existsSync(join(home, 'sessions', 'my two.json')));
+});
+
+t.test('on a terminal, sessions rm asks first', async (t) => {
+  const home = t.testdir({ sessions: { 'one.json': session('First?'), 'two.json': session('Second?') } });
+  const left = (): string[] => readdirSync(join(home, 'sessions'));
+  for (const [args, answer, code, files] of [
+    [['one', 'two'], 'n\r', 1, 2],
+    [['one'], 'y\r', 0, 1],
+    [['two', '-y'], undefined, 0, 0],
+  ] as const) {
+    const pty = new Pty(['sessions', 'rm', ...args], { env: { SERVICE_HOME: home } });
+    if (answer !== undefined) {
+      await pty.until(args.length === 2 ? /Remove these 2 chats for good\? \[y\/N\]/ : /Remove the chat one for good\? \[y\/N\]/);
+      pty.type(answer);
+    }
+    t.equal((await pty.ended).exitCode, code);
+    t.equal(left().length, files);
+    await pty.dispose();
+  }
 });
 
 t.test('a wrong call of sessions exits 2 and says how to call it', async (t) => {

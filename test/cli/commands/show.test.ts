@@ -134,7 +134,12 @@ t.test('show sums up a split set as one model, by any of its names', async (t) =
   for (const name of ['acme/big', 'acme/big:q6_k', 'big-Q6_K']) {
     const { code, stdout } = await recua(['show', name, '--json'], '', { env, cwd: folder });
     t.equal(code, 0, name);
-    t.match(JSON.parse(stdout), { parts: 3, tensor_count: 3, parameters: 96, size_bytes: [0, 1, 2].reduce((sum, part) => sum + modelPart(part, 3).length, 0) });
+    t.match(JSON.parse(stdout), {
+      parts: 3,
+      tensor_count: 3,
+      parameters: 96,
+      size_bytes: [0, 1, 2].reduce((sum, part) => sum + modelPart(part, 3).length, 0),
+    });
   }
   t.match(await recua(['show', 'acme/bigg'], '', { env, cwd: folder }), { code: 1, stderr: /Did you mean acme\/big\?/ });
 });

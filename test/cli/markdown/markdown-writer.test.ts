@@ -207,15 +207,23 @@ t.test('a long answer of any shape costs no more per letter than a short one', a
 
 t.test('any text in any pieces throws nothing, and shows every word once', async (t) => {
   const part = fc.constantFrom('word1 ', '**', '*', '_', '`', '```', '\n', '\n\n', '| ', '|---|\n', '# ', '- ', '> ', '1. ', '  ', '[a](b', ')', '~~', '\\', '漢字', '👩‍👩‍👧‍👧', '<br>', '&amp;', '---\n', '\t');
-  await fc.assert(fc.asyncProperty(fc.array(part, { maxLength: 40 }), fc.integer({ min: 1, max: 9 }), fc.integer({ min: 2, max: 60 }), async (parts, size, columns) => {
-    const whole = parts.join('');
-    const screen = new Screen({ columns, rows: 12 });
-    screen.push(whole, size);
-    screen.end();
-    if (columns < 12) return;
-    const seen = (await screen.lines()).join('');
-    const count = (given: string) => given.match(/word1/g)?.length ?? 0;
-    // The name of a language is shortened; a table omits cells without a column head.
-    if (!/[`|]/.test(whole)) t.equal(count(seen.replaceAll(/[\s│]/g, '')), count(whole), JSON.stringify(whole));
-  }), { numRuns: 300 });
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(part, { maxLength: 40 }),
+      fc.integer({ min: 1, max: 9 }),
+      fc.integer({ min: 2, max: 60 }),
+      async (parts, size, columns) => {
+        const whole = parts.join('');
+        const screen = new Screen({ columns, rows: 12 });
+        screen.push(whole, size);
+        screen.end();
+        if (columns < 12) return;
+        const seen = (await screen.lines()).join('');
+        const count = (given: string) => given.match(/word1/g)?.length ?? 0;
+        // The name of a language is shortened; a table omits cells without a column head.
+        if (!/[`|]/.test(whole)) t.equal(count(seen.replaceAll(/[\s│]/g, '')), count(whole), JSON.stringify(whole));
+      },
+    ),
+    { numRuns: 300 },
+  );
 });

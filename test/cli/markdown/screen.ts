@@ -24,7 +24,12 @@ export class Screen {
       this.bytes += text;
       this.#terminal.write(text);
     };
-    this.#writer = new MarkdownWriter(write, () => ({ columns: this.#terminal.cols, rows: this.#terminal.rows }), libraries, makeLooks(styles));
+    this.#writer = new MarkdownWriter(
+      write,
+      () => ({ columns: this.#terminal.cols, rows: this.#terminal.rows }),
+      libraries,
+      makeLooks(styles),
+    );
   }
 
   /** In pieces of this many letters. */
@@ -71,7 +76,13 @@ export class Screen {
     const row = lines.findIndex((line) => line.includes(text));
     if (row < 0) throw new Error(`${text} is not on the screen:\n${lines.join('\n')}`);
     const cell = this.#terminal.buffer.active.getLine(row)!.getCell(lines[row]!.indexOf(text))!;
-    const [bold, italic, underline, dim, strike] = [cell.isBold(), cell.isItalic(), cell.isUnderline(), cell.isDim(), cell.isStrikethrough()].map((flag) => flag !== 0) as [boolean, boolean, boolean, boolean, boolean];
+    const [bold, italic, underline, dim, strike] = [
+      cell.isBold(),
+      cell.isItalic(),
+      cell.isUnderline(),
+      cell.isDim(),
+      cell.isStrikethrough(),
+    ].map((flag) => flag !== 0) as [boolean, boolean, boolean, boolean, boolean];
     return { bold, italic, underline, dim, strike, color: cell.isFgDefault() ? -1 : cell.getFgColor() };
   }
 }

@@ -54,13 +54,17 @@ t.test('arrow keys, numbers and letters choose; Esc leaves with 0, Ctrl-C with 1
   menu.type('h');
   await menu.until(/Usage: recua <command>/);
   t.equal((await menu.ended).exitCode, 0);
-  for (const [key, code] of [['\x1b', 0], ['\x04', 0], ['\x03', 130]] as const) {
+  for (const [key, code] of [['\x1b', 0], ['\x04', 0], ['q', 0], ['\x03', 130]] as const) {
     const other = open(t, home.env);
     await other.until(/^> 1/m);
     other.type(key);
     t.equal((await other.ended).exitCode, code);
     t.notMatch(other.text(), /^> 1/m, 'the list is taken away');
   }
+  const closed = open(t, home.env);
+  await closed.until(/^> 1/m);
+  closed.hangUp();
+  t.match(await closed.ended, { exitCode: 129, signal: 0 }, 'its terminal is closed');
   const chat = open(t, home.env, { columns: 40 });
   await chat.until(/^> 1/m);
   t.ok(chat.lines().length < 24);

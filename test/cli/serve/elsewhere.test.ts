@@ -48,6 +48,7 @@ t.test('a server that runs without its state file is not called stopped', async 
     t.match(await home.serve('status'), { code: 4, stdout: /^State +crashed$/m, stderr: still });
     t.match(await home.serve('stop'), { code: 1, stderr: still });
     t.match(await home.serve('start', 'builtin'), { code: 1, stderr: still });
+    t.match(await home.serve('restart'), { code: 1, stderr: still });
   }
   writeFileSync(home.places.record, text);
   t.match(await home.serve('stop'), { code: 0, stderr: /Stopped the server/ });

@@ -74,9 +74,13 @@ t.test('a log that is moved or removed begins anew', async (t) => {
 
 t.test('a log that cannot be written says so once, and later how many lines are missing', async (t) => {
   const path = join(t.testdir(), 'a.log');
-  mkdirSync(path);
   const trouble: string[] = [];
-  const log = new LogFile(path, (message) => trouble.push(message), { retryMs: 0 });
+  const log = new LogFile(path, (message) => trouble.push(message), { retryMs: 0, lookMs: 0 });
+  log.write('info', 'first');
+  await until(() => existsSync(path) && statSync(path).size > 0);
+  rmSync(path);
+  mkdirSync(path);
+  t.throws(() => new LogFile(path, silent), { code: 'file_unreadable', message: /a\.log cannot be written: it is a folder\.$/ }, 'a new one refuses it');
   for (let n = 0; n < 3; n++) log.write('info', 'before');
   await until(() => trouble.length > 0);
   for (let tries = 0; tries < 5; tries++) {

@@ -77,6 +77,10 @@ t.test('a models file names its models, and its settings override those of the s
   const some = await severalModels({ ...none, file, names: ['mini'] });
   t.strictSame((await some.catalogue.list()).map(({ id }) => id), ['small'], 'operands choose among them');
   t.strictSame(some.preload, ['small']);
+  some.onWarning(() => t.fail('the file is used'));
+  const warned: string[] = [];
+  (await severalModels({ ...none, file, names: ['builtin'] })).onWarning((text) => warned.push(text));
+  t.match(warned, [/models\.json has no effect: it names none of builtin\. Its models: large, small\.$/]);
 });
 
 t.test('models of the config file have their own settings, and the rest of the store is served beside them', async (t) => {

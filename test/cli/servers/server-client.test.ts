@@ -78,4 +78,13 @@ t.test('an aborted request is cancelled', async (t) => {
   const controller = new AbortController();
   const url = await listen(t, () => controller.abort());
   await t.rejects(new ServerClient({ url }).postJson('/x', {}, controller.signal), { code: 'cancelled' });
+  // Also before and just after its body is sent.
+  t.equal(await new ServerClient({ url }).postJson('/x', {}, AbortSignal.abort()).catch(({ code }) => code), 'cancelled');
+  for (let turns = 0; turns < 12; turns++) {
+    const soon = new AbortController();
+    const asked = new ServerClient({ url: await listen(t, () => undefined) }).postJson('/x', {}, soon.signal);
+    for (let passed = 0; passed < turns; passed++) await new Promise(setImmediate);
+    soon.abort();
+    await t.rejects(asked, { code: 'cancelled' });
+  }
 });

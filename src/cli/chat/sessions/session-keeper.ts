@@ -6,14 +6,17 @@ import { lockHolder, tryLock } from '../../../system/lock-file.js';
 import type { Lock } from '../../../system/lock-file.js';
 import { RecuaError } from '../../../errors.js';
 import type { Session } from './session.js';
-import { checkSessionName, exists, isSuggested, kvPathOf, lockPathOf, makeSessionFolder, moveSession, nameOf, pathOf, placesFor, removeDrafts, saveSession, suggestName } from './session-store.js';
+import {
+  checkSessionName, exists, isSuggested, kvPathOf, loadSession, lockPathOf, makeSessionFolder, moveSession, nameOf, pathOf, placesFor,
+  removeDrafts, saveSession, suggestName,
+} from './session-store.js';
 
 export class SessionKeeper {
   readonly #folder: string;
   /** Whether turns are saved automatically. */
   readonly automatic: boolean;
   #path: string | undefined;
-  /** The file that this keeper named itself. */
+  /** The file with an automatic name, if this keeper has one. */
   #named: string | undefined;
   #lock: Lock | undefined;
   /** The file as this keeper took or wrote it. */
@@ -47,12 +50,20 @@ export class SessionKeeper {
     await this.#take(path, this.automatic ? await this.#lockOf(path) : undefined);
   }
 
+  /** Continues in an existing file, and reads it. Throws as `moveTo`. */
+  async open(path: string): Promise<Session> {
+    await this.moveTo(path);
+    const session = await loadSession(path);
+    if (isSuggested(nameOf(path), session.exchanges[0])) this.#named = path;
+    return session;
+  }
+
   /**
    * Continues under a new name. A file with an automatic name is renamed; a file that the user
    * named stays as it is. Throws if a chat of that name exists. Returns the name of the file that
    * stays.
    */
-  async rename(name: string, { exchanges }: Session): Promise<string | undefined> {
+  async rename(name: string): Promise<string | undefined> {
     const path = pathOf(this.#folder, checkSessionName(name));
     const before = this.#path;
     if (path === before) return undefined;
@@ -62,7 +73,7 @@ export class SessionKeeper {
       await lock.release();
       throw taken(name);
     }
-    const moves = before !== undefined && !(await this.#isChanged()) && (before === this.#named || isSuggested(nameOf(before), exchanges[0]));
+    const moves = before !== undefined && before === this.#named && !(await this.#isChanged());
     try {
       if (moves) await moveSession(before, path);
     } catch (thrown) {

@@ -4,7 +4,7 @@
 import { chmod, readdir, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import writeFileAtomic from 'write-file-atomic';
-import { RecuaError } from '../../../errors.js';
+import { RecuaError, unreadable } from '../../../errors.js';
 import { misuse, quote } from '../../flags/flags.js';
 import { nearest } from '../../../models/names/nearest.js';
 import { createFolder } from '../../../system/create-folder.js';
@@ -85,7 +85,7 @@ export async function* placesFor(folder: string, stem: string): AsyncGenerator<s
 export async function listSessions(folder: string): Promise<SavedFile[]> {
   const names = await readdir(folder).catch((cause: NodeJS.ErrnoException) => {
     if (cause.code === 'ENOENT') return [];
-    throw new RecuaError('file_unreadable', `The folder of saved chats ${folder} cannot be read: ${cause.message}`, { cause });
+    throw unreadable(`The folder of saved chats ${folder} cannot be read`, cause);
   });
   const files = await Promise.all(names.filter((name) => name.endsWith(ending) && !name.startsWith('.')).map(async (name) => {
     const path = join(folder, name);
@@ -122,7 +122,7 @@ export async function loadSession(path: string, shown = path): Promise<Session> 
 
 export async function sessionText(path: string): Promise<string> {
   return await readLinkedFile(path, mostBytes).catch((cause: unknown) => {
-    throw new RecuaError('file_unreadable', `The saved chat ${path} cannot be read: ${(cause as Error).message}`, { cause });
+    throw unreadable(`The saved chat ${path} cannot be read`, cause);
   });
 }
 
@@ -136,12 +136,14 @@ export async function saveSession(path: string, session: Session): Promise<strin
     await chmod(path, 0o600);
     return text;
   } catch (cause) {
-    throw new RecuaError('file_unreadable', `The chat cannot be saved as ${path}: ${(cause as Error).message}`, { cause });
+    throw unreadable(`The chat cannot be saved as ${path}`, cause);
   }
 }
 
 export async function makeSessionFolder(folder: string): Promise<void> {
-  await createFolder(folder, 0o700);
+  await createFolder(folder, 0o700).catch((cause: Error) => {
+    throw new RecuaError('store_unwritable', `Chats cannot be saved in ${folder}: ${cause.message}`, { cause });
+  });
 }
 
 export async function removeSession(path: string): Promise<void> {
@@ -150,7 +152,7 @@ export async function removeSession(path: string): Promise<void> {
     await rm(kvPathOf(path), { force: true });
     await removeDrafts(path);
   } catch (cause) {
-    throw new RecuaError('file_unreadable', `The saved chat ${path} cannot be removed: ${(cause as Error).message}`, { cause });
+    throw unreadable(`The saved chat ${path} cannot be removed`, cause);
   }
 }
 
@@ -161,7 +163,9 @@ export async function removeSession(path: string): Promise<void> {
 export async function removeDrafts(path: string): Promise<void> {
   const folder = dirname(path);
   const forms = [[`${basename(path)}.`, /^\d+$/], [`${basename(kvPathOf(path))}.`, /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/]] as const;
-  const names = (await readdir(folder)).filter((name) => forms.some(([stem, rest]) => name.startsWith(stem) && rest.test(name.slice(stem.length))));
+  const names = (await readdir(folder)).filter((name) =>
+    forms.some(([stem, rest]) => name.startsWith(stem) && rest.test(name.slice(stem.length))),
+  );
   await Promise.all(names.map((name) => rm(join(folder, name), { force: true })));
 }
 
@@ -173,6 +177,6 @@ export async function moveSession(from: string, to: string): Promise<void> {
       if (cause.code !== 'ENOENT') throw cause;
     });
   } catch (cause) {
-    throw new RecuaError('file_unreadable', `The chat ${nameOf(from)} cannot be renamed: ${(cause as Error).message}`, { cause });
+    throw unreadable(`The chat ${nameOf(from)} cannot be renamed`, cause);
   }
 }

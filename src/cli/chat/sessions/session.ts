@@ -9,6 +9,7 @@ import { moreParameters } from '../parameters.js';
 import { samplerSettings } from '../../../settings/answer.js';
 import { maxCount } from '../../../settings/kinds.js';
 import type { Exchange, Others, SavedReply } from './conversation.js';
+import { toJson } from '../../terminal/output.js';
 
 export interface Session {
   /** The name from the command line; paths are absolute, so that they work in any folder. */
@@ -32,7 +33,7 @@ const usageFields = ['prompt_tokens', 'cached_tokens', 'completion_tokens'];
 const timingsFields = ['queue_ms', 'prompt_ms', 'generate_ms'];
 
 export function writeSession(session: Session): string {
-  return `${JSON.stringify(documentOf(session), null, 2)}\n`;
+  return toJson(documentOf(session));
 }
 
 /** What the file holds. */
@@ -123,7 +124,9 @@ function writeMore(more: MoreSettings): Record<string, number> {
 
 /** Settings that only some chats have. */
 function readMore(sampling: SessionFields): Pick<AnswerSettings, 'more' | 'stop'> {
-  const more = moreParameters.filter(({ name }) => sampling.has(name)).map(({ name, key, min, max, whole }) => [key, whole ? sampling.whole(name, min, max) : sampling.number(name, min, max)]);
+  const more = moreParameters
+    .filter(({ name }) => sampling.has(name))
+    .map(({ name, key, min, max, whole }) => [key, whole ? sampling.whole(name, min, max) : sampling.number(name, min, max)]);
   return {
     ...(more.length === 0 ? {} : { more: Object.fromEntries(more) as MoreSettings }),
     ...(sampling.has('stop') ? { stop: sampling.texts('stop') } : {}),

@@ -98,7 +98,8 @@ export class Statistics {
     const rows: [string, string][] = [['Model', description], ['Template', template], ['Sampling', sampling(settings)]];
     if (last) {
       const { timings } = last;
-      const speed = timings && tokensPerSecond({ usage: { promptTokens: 0, cachedTokens: 0, completionTokens: last.completionTokens }, timings });
+      const speed =
+        timings && tokensPerSecond({ usage: { promptTokens: 0, cachedTokens: 0, completionTokens: last.completionTokens }, timings });
       rows.push(
         ['Prompt', `${last.promptTokens} tokens${last.cachedTokens === undefined ? '' : `, ${last.cachedTokens} of them cached`}${timings ? `, read in ${milliseconds(timings.promptMs)}` : ''}`],
         ['Generated', `${last.completionTokens} tokens${timings ? ` in ${milliseconds(timings.generateMs)}` : ''}${speed ? `, ${speed} tokens per second` : ''}`],

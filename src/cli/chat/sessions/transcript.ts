@@ -1,11 +1,12 @@
 // Exports a conversation as Markdown, or as JSON in the shape that chat APIs take. Used by /export
 // and `sessions export`.
 import { writeFile } from 'node:fs/promises';
-import { extname, resolve } from 'node:path';
+import { dirname, extname, resolve } from 'node:path';
 import { RecuaError } from '../../../errors.js';
 import { misuse, quote } from '../../flags/flags.js';
 import { SavedConversation } from './conversation.js';
 import type { Session } from './session.js';
+import { toJson } from '../../terminal/output.js';
 
 export type Transcribed = Pick<Session, 'model' | 'system' | 'exchanges' | 'createdAt'>;
 
@@ -22,7 +23,7 @@ export function asMarkdown({ model, system, exchanges, createdAt }: Transcribed,
 }
 
 export function asMessages({ model, system, exchanges }: Transcribed): string {
-  return `${JSON.stringify({ model, messages: new SavedConversation(system, exchanges).messages() }, null, 2)}\n`;
+  return toJson({ model, messages: new SavedConversation(system, exchanges).messages() });
 }
 
 export function endedBecause(ended: string): string {
@@ -38,8 +39,9 @@ export async function exportTo(file: string, transcribed: Transcribed, title: st
   try {
     await writeFile(path, kind === '.md' ? asMarkdown(transcribed, title) : asMessages(transcribed), { flag: 'wx', mode: 0o600 });
   } catch (cause) {
-    const there = (cause as NodeJS.ErrnoException).code === 'EEXIST';
-    throw new RecuaError('file_unreadable', there ? `There is already a file ${path}; choose another name.` : `${path} cannot be written: ${(cause as Error).message}`, { cause });
+    const { code, message } = cause as NodeJS.ErrnoException;
+    const why = code === 'EEXIST' ? `There is already a file ${path}; choose another name.` : code === 'ENOENT' ? `There is no folder ${dirname(path)}; make it first, or choose another.` : `${path} cannot be written: ${message}`;
+    throw new RecuaError('file_unreadable', why, { cause });
   }
   return path;
 }

@@ -75,7 +75,13 @@ function write(kind: Kind, { replicas, listen, authorities, tlsName, parallel, n
     checkDeployed({ name, image, model, secret });
     return kubernetesConfig({ name, replicas: count, image, model, secret });
   }
-  const cluster = { replicas: readReplicas(replicas), listen: readListen(listen), authorities: readAuthorities(authorities), tlsName: readTlsName(tlsName), parallel };
+  const cluster = {
+    replicas: readReplicas(replicas),
+    listen: readListen(listen),
+    authorities: readAuthorities(authorities),
+    tlsName: readTlsName(tlsName),
+    parallel,
+  };
   return kind === 'haproxy' ? haproxyConfig(cluster) : nginxConfig(cluster);
 }
 

@@ -30,8 +30,13 @@ t.test('fields of a newer version stay, also inside objects', async (t) => {
   const whole = JSON.parse(writeSession(session));
   const [first, reply] = whole.messages;
   const newer = {
-    ...whole, later: 1, sampling: { ...whole.sampling, later: 2 },
-    messages: [{ ...first, later: 3 }, { ...reply, later: 4, usage: { ...reply.usage, later: 5 }, timings: { ...reply.timings, later: 6 } }],
+    ...whole,
+    later: 1,
+    sampling: { ...whole.sampling, later: 2 },
+    messages: [
+      { ...first, later: 3 },
+      { ...reply, later: 4, usage: { ...reply.usage, later: 5 }, timings: { ...reply.timings, later: 6 } },
+    ],
   };
   const read = readSession(JSON.stringify(newer), 'a.json');
   t.strictSame(JSON.parse(writeSession(read)), newer);
