@@ -55,8 +55,21 @@ export function readSampling(fields: Fields, context: SamplingContext, own = fal
 }
 
 /** The inverse of `readSampling`: the fields on the wire for this sampling. */
-export function writeSampling({ temperature, mirostat, seed, logitBias, textBias, ignoreEos, samplers, drySequenceBreakers, ...numbers }: Sampling): Record<string, unknown> {
-  const biases = [...logitBias.map(({ token, bias }) => [token, onWire(bias)]), ...(textBias ?? []).map(({ text, bias }) => [text, onWire(bias)])];
+export function writeSampling({
+  temperature,
+  mirostat,
+  seed,
+  logitBias,
+  textBias,
+  ignoreEos,
+  samplers,
+  drySequenceBreakers,
+  ...numbers
+}: Sampling): Record<string, unknown> {
+  const biases = [
+    ...logitBias.map(({ token, bias }) => [token, onWire(bias)]),
+    ...(textBias ?? []).map(({ text, bias }) => [text, onWire(bias)]),
+  ];
   return {
     temperature,
     ...Object.fromEntries(Object.entries(samplerSettings).map(([key, { fields }]) => [fields[0], numbers[key as NumberField]])),

@@ -66,16 +66,24 @@ interface Tellers {
  * takes too much.
  * @throws RecuaError `invalid_value` if what the request asks for does
  */
-export function boundTold({ logprobs }: Telling, asked: number | undefined, usual: number, contextSize: number, { answers = 1, promptTokens = 0, most = maxChances }: Tellers = {}): number {
+export function boundTold(
+  { logprobs }: Telling,
+  asked: number | undefined,
+  usual: number,
+  contextSize: number,
+  { answers = 1, promptTokens = 0, most = maxChances }: Tellers = {},
+): number {
   const maxTokens = asked ?? usual;
   if (logprobs === undefined || contextSize === int32Max) return maxTokens;
   const fit = Math.floor((most / (1 + logprobs) - promptTokens) / answers);
   if (Math.min(maxTokens, contextSize) <= fit) return maxTokens;
   if ((asked === undefined || asked === int32Max) && fit > 0) return fit;
   const wanted = (answers * Math.min(maxTokens, contextSize) + promptTokens) * (1 + logprobs);
-  throw new RecuaError('invalid_value',
+  throw new RecuaError(
+    'invalid_value',
     `Expected at most ${most} log probabilities in all answers together, got a request for up to ${wanted}; ask for fewer tokens, answers or likeliest tokens.`,
-    { param: 'logprobs' });
+    { param: 'logprobs' },
+  );
 }
 
 /** Time limit for generation after the first token; 0 means none. */

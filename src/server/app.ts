@@ -98,7 +98,21 @@ export function createApp(options: AppOptions): Express {
   const app = express();
   const kept = new KeptFolder(options.keepIn);
   const gateway: Gateway = {
-    pool, config, defaultsOf, clientOf, ...ofKey(pool), hasKey: (name) => !keys.areAsked || keys.named(name, Date.now()) !== undefined, traffic, live: new LiveChats(), running: new RunningAnswers(), log, kept, inner: new Inner(app), shelf: options.shelf, savedChats: options.savedChats, isStarting: options.isStarting ?? (() => false),
+    pool,
+    config,
+    defaultsOf,
+    clientOf,
+    ...ofKey(pool),
+    hasKey: (name) => !keys.areAsked || keys.named(name, Date.now()) !== undefined,
+    traffic,
+    live: new LiveChats(),
+    running: new RunningAnswers(),
+    log,
+    kept,
+    inner: new Inner(app),
+    shelf: options.shelf,
+    savedChats: options.savedChats,
+    isStarting: options.isStarting ?? (() => false),
   };
   const usage = new TokenUsage(async () => join(await kept.of('keys'), 'tokens.json'), (text) => log('warn', text));
   options.atEnd?.(() => usage.close());
@@ -117,10 +131,23 @@ export function createApp(options: AppOptions): Express {
   const replies = new ReplyMemory(memory.sizeBytes);
   const metrics = new Metrics({ pool, traffic, bodyBytes: () => memory.usedBytes, askedBy });
   for (const { under = [], errorShape } of dialects) if (errorShape) for (const path of under) app.use(path, shapeErrors(errorShape));
-  app.use(new Traces(askedBy).watch, inTurn(), traffic.watchReader, holdReplies(replies, clientOf, reasonOf), requestId, requestLog(log, recent, askedBy), metrics.watch, cors(visitors), watchPages(visitors, keys), refuseExpectations, readKey(keys, askedByKey), (_req, res, next) => {
-    if (traffic.draining || traffic.probers.isLeaving) res.set('Connection', 'close');
-    next();
-  });
+  app.use(
+    new Traces(askedBy).watch,
+    inTurn(),
+    traffic.watchReader,
+    holdReplies(replies, clientOf, reasonOf),
+    requestId,
+    requestLog(log, recent, askedBy),
+    metrics.watch,
+    cors(visitors),
+    watchPages(visitors, keys),
+    refuseExpectations,
+    readKey(keys, askedByKey),
+    (_req, res, next) => {
+      if (traffic.draining || traffic.probers.isLeaving) res.set('Connection', 'close');
+      next();
+    },
+  );
 
   if (config.ui) app.use(page(answersFor(gateway, recent, needsKey)));
 
@@ -138,7 +165,12 @@ export function createApp(options: AppOptions): Express {
   for (const { before, takesAnyType, routes } of routesOf(gateway, metrics.route)) {
     for (const one of routes) {
       known.push(...one.paths.filter((path) => !path.includes(':')));
-      const first = [...before, ...(one.isOpen ? [] : [needsKey, watchesKey]), ...(one.isForAdmin ? [adminOnly] : []), ...(one.isOpen || one.endsWork ? [] : [limited])];
+      const first = [
+        ...before,
+        ...(one.isOpen ? [] : [needsKey, watchesKey]),
+        ...(one.isForAdmin ? [adminOnly] : []),
+        ...(one.isOpen || one.endsWork ? [] : [limited]),
+      ];
       route(app, traffic, one, first, takesAnyType ? anyBody : body);
     }
   }
@@ -206,7 +238,21 @@ export function describeApi(): ReturnType<typeof describe> {
   // Never used.
   const pool = {} as ModelPool;
   const gateway: Gateway = {
-    pool, config, clientOf, ...ofKey(pool), hasKey: () => false, defaultsOf: () => ({ temperature, maxTokens }), traffic: new Traffic(), live: new LiveChats(), running: new RunningAnswers(), log: () => undefined, kept: new KeptFolder(), inner: new Inner(app), shelf: undefined, savedChats: undefined, isStarting: () => false,
+    pool,
+    config,
+    clientOf,
+    ...ofKey(pool),
+    hasKey: () => false,
+    defaultsOf: () => ({ temperature, maxTokens }),
+    traffic: new Traffic(),
+    live: new LiveChats(),
+    running: new RunningAnswers(),
+    log: () => undefined,
+    kept: new KeptFolder(),
+    inner: new Inner(app),
+    shelf: undefined,
+    savedChats: undefined,
+    isStarting: () => false,
   };
   return describe(routesOf(gateway, () => undefined).flatMap(({ routes }) => routes));
 }

@@ -1,10 +1,11 @@
 // GET /health/live and /health/ready are for orchestrators and load balancers. GET /health: with a
-// single model, 200 exactly when a completion can succeed now; with several, 200 while the server
+// single model, 200 exactly when a completion can begin now; with several, 200 while the server
 // accepts work, with the state of each model. All reply at once in every state. Routes mounted by
 // app.
+import { setTimeout as wait } from 'node:timers/promises';
 import type { Request, RequestHandler, Response } from 'express';
 import type { Engine } from '../engine/api.js';
-import type { ModelState, PoolModel } from '../engine/pool-api.js';
+import type { ModelPool, ModelState, PoolModel } from '../engine/pool-api.js';
 import { RecuaError } from '../errors.js';
 import { isStranger } from './access/guard.js';
 import { rounds } from './body/rounds.js';
@@ -12,6 +13,10 @@ import { errorBody, errorHeaders } from './http/error-reply.js';
 import type { Gateway } from './http/gateway.js';
 import { stopping } from './http/traffic.js';
 import { statusOf } from './openai/models.js';
+
+/** A pool reads a model's file before it says whether it is tried again. */
+const betweenRetriesMs = 2_000;
+const longestTryMs = 30_000;
 
 export function health(gateway: Gateway): RequestHandler {
   const { sole } = gateway.pool;
@@ -62,28 +67,61 @@ export const live: RequestHandler = (_req: Request, res: Response) => {
 
 /** 200 exactly when a balancer should send requests here. */
 export function ready({ pool, traffic, isStarting }: Gateway): RequestHandler {
+  const tryAgain = retries(pool);
+  // At the start, the models that are loaded then may push each other out.
+  let wasReady = false;
   return async (_req: Request, res: Response) => {
     traffic.probers.note(`${res.req.socket.remoteAddress ?? ''} ${res.req.get('user-agent') ?? ''}`);
     const isStopping = traffic.draining || traffic.probers.isLeaving;
     const models = isStopping ? [] : await pool.list();
     const states = models.map((model) => tellableState(model, res));
     res.set('Cache-Control', 'no-store');
-    // Models that are not loaded count, since the first request for one loads it.
+    const starts = isStarting() && !wasReady;
+    // After the start, models that are not loaded count, since the first request for one loads it.
     // Models that take turns are loaded again and again, and requests wait meanwhile.
-    const comes = ({ state: { state }, hasFailed }: PoolModel): boolean => state === 'loading' && !pool.sole && !isStarting() && !hasFailed;
-    if (models.some((model) => canServe(model.state.state, pool.sole !== undefined) || comes(model))) return void res.json({ status: 'ready' });
-    const refuse = (status: string, error: RecuaError): void => void res.status(503).set(errorHeaders(error)).json({ status, ...errorBody(error) });
+    const comes = ({ state: { state }, hasFailed }: PoolModel): boolean => state === 'loading' && !pool.sole && !starts && !hasFailed;
+    const serves = ({ state: { state } }: PoolModel): boolean => state === 'loaded' || (!pool.sole && !starts && isLoadable.has(state));
+    const isReady = models.some((model) => serves(model) || comes(model));
+    wasReady ||= isReady;
+    if (isReady) return void res.json({ status: 'ready' });
+    const refuse = (status: string, error: RecuaError): void =>
+      void res
+        .status(503)
+        .set(errorHeaders(error))
+        .json({ status, ...errorBody(error) });
     const failed = states.find((state) => state.state === 'failed');
+    if (failed && !pool.sole && !starts) tryAgain(models);
     if (isStopping || (pool.sole && pool.sole.state.state === 'closed')) refuse('stopping', stopping());
-    else if (states.some(({ state }) => state === 'loading')) refuse('loading', new RecuaError('model_loading', 'No model is loaded yet; one is loading.'));
+    else if (states.some(({ state }) => state === 'loading' || (starts && isLoadable.has(state)))) refuse('loading', new RecuaError('model_loading', 'No model is loaded yet.'));
     else if (failed) refuse('failed', RecuaError.fromPlain(failed.error));
     else refuse('failed', new RecuaError('model_not_found', 'The server has no model that can answer.'));
   };
 }
 
-function canServe(state: ModelState['state'], isSole: boolean): boolean {
-  return state === 'loaded' || (!isSole && (state === 'unloaded' || state === 'sleeping' || state === 'unloading'));
+/**
+ * A pool tries a failed model again at the next request after a pause. A balancer sends none before
+ * this server is ready, so its question counts as one.
+ */
+function retries(pool: Pick<ModelPool, 'lease'>): (models: readonly PoolModel[]) => void {
+  let isTrying = false;
+  return (models) => {
+    if (isTrying) return;
+    isTrying = true;
+    const found = new AbortController();
+    const tries = models.filter(({ state }) => state.state === 'failed').map(async ({ id }) => {
+      const lease = await pool.lease(id, { signal: found.signal });
+      lease.release();
+      // One is enough: others would only push it out.
+      found.abort();
+    });
+    // A load may hang: then others go first, and it goes on if there is room.
+    void Promise.race([Promise.allSettled(tries), wait(longestTryMs, undefined, { ref: false }).then(() => found.abort())])
+      .then(() => wait(betweenRetriesMs, undefined, { ref: false })).then(() => (isTrying = false));
+  };
 }
+
+/** The next request loads a model in one of these states. */
+const isLoadable: ReadonlySet<ModelState['state']> = new Set(['unloaded', 'sleeping', 'unloading']);
 
 /** The state of a model, with what this client may know about it. */
 function tellableState(model: PoolModel, res: Response): ModelState {

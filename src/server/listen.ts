@@ -84,7 +84,8 @@ export async function listen(options: ListenOptions): Promise<Listening> {
   const keys = ApiKeys.read(given);
   const atEnd: (() => Promise<void>)[] = [];
   const app = createApp({ ...options, traffic, upgrades, keys, atEnd: (work) => void atEnd.push(work) });
-  const answerBroken = (cause: NodeJS.ErrnoException, socket: Duplex): void => answerBrokenHttp(cause, socket, upgrades.isAnswering(socket), options.config);
+  const answerBroken = (cause: NodeJS.ErrnoException, socket: Duplex): void =>
+    answerBrokenHttp(cause, socket, upgrades.isAnswering(socket), options.config);
   const answer = (req: IncomingMessage, res: ServerResponse): void => {
     req.url = pathOf(req.url ?? '');
     app(req, res);

@@ -7,7 +7,10 @@ import { rounds } from './body/rounds.js';
 import { makeDocument, type Document, type Documented, type Made } from './reference/document.js';
 
 function steps(routes: readonly Route[]): Generator<void, Made> {
-  const all = routes.flatMap((route): Documented[] => [route, ...[route.also ?? []].flat().map((other) => ({ ...other, paths: route.paths }))]);
+  const all = routes.flatMap((route): Documented[] => [
+    route,
+    ...[route.also ?? []].flat().map((other) => ({ ...other, paths: route.paths })),
+  ]);
   return makeDocument(all, ownInstallation().version);
 }
 

@@ -23,7 +23,7 @@ const notReady = named('NotReady', object({
 export const operations = {
   health: {
     id: 'getHealth', topic: 'Server', summary: 'Whether the server can answer a request now.',
-    about: 'A [single-model server](models.md#single-model-servers) answers 503 while its model loads, including after a crash or when the engine process got stuck. Any other server answers 200 as long as it accepts work.',
+    about: 'A [single-model server](models.md#single-model-servers) answers 503 while its model loads, also after a crash or when the engine process got stuck; then, requests that no load balancer sends wait. Any other server answers 200 as long as it accepts work.',
     reply: { schema: health, others: { 503: { text: 'No: the model is loading or failed, or the server is stopping.', schema: health } } }, error, errors: [],
   },
   live: {
@@ -32,7 +32,7 @@ export const operations = {
   },
   ready: {
     id: 'getReadiness', topic: 'Server', summary: 'Whether a load balancer should send requests here now.',
-    about: '503 while the server stops, at the start while every model that could answer is loading, and if none can be loaded; `error` gives the reason. Except on a [single-model server](models.md#single-model-servers), an unloaded model counts as ready, because the first request loads it; after the start, so does one that is loading, unless its last load failed. Needs no API key.',
+    about: '503 while the server stops, at the start until one of the models that are loaded then is loaded, and if none can be loaded; `error` gives the reason. After the start, except on a [single-model server](models.md#single-model-servers), an unloaded model counts as ready, because the first request loads it, and so does one that is loading, unless its last load failed. Needs no API key.',
     reply: { schema: object({ status: 'ready' }), others: { 503: { text: 'No, with the reason.', schema: notReady } } }, error, errors: [],
   },
   metrics: {

@@ -21,7 +21,7 @@ export const sharingSettings = {
     flag: { names: ['--queue-size'], help: 'Queue this many further requests; refuse the rest' },
   },
   /**
-   * Milliseconds an answer may wait to begin before it rejects with `queue_timeout`. Loading the
+   * Milliseconds an answer may wait for a place before it rejects with `queue_timeout`. Loading the
    * model, first or after a crash, does not count. Default 0: no limit.
    */
   queueTimeoutMs: {

@@ -79,10 +79,10 @@ export type Settings = Readonly<Record<string, Setting>>;
 /** The type of a setting's value. */
 export type ValueOf<S> =
   S extends { kind: 'integer'; words: infer Words } ? number | Extract<Words[keyof Words], string>
-  : S extends { kind: 'integer' | 'number' } ? number
-  : S extends { kind: 'choice'; choices: readonly (infer Choice)[] } ? Choice
-  : S extends { kind: 'switch' } ? boolean
-  : string;
+    : S extends { kind: 'integer' | 'number' } ? number
+    : S extends { kind: 'choice'; choices: readonly (infer Choice)[] } ? Choice
+    : S extends { kind: 'switch' } ? boolean
+    : string;
 
 /** A value for each setting of a table. */
 export type ValuesOf<T> = { -readonly [K in keyof T]: ValueOf<T[K]> };

@@ -32,7 +32,8 @@ export const poolSettings = {
   },
   /**
    * Memory that loaded models may take together. Default 0: what the machine has free, except a
-   * tenth of it or 512 MiB, whichever is more.
+   * tenth of it or 512 MiB, whichever is more. A model that does not fit is refused by an estimate,
+   * which leaves out its engine process: about 100 MB for each loaded model.
    */
   maxMemoryBytes: {
     kind: 'integer', fallback: 0, min: 0, max: 2 ** 30 * mebibyte,

@@ -19,8 +19,18 @@ export interface AppUnderTest<Kind extends Engine = FakeEngine> extends Listenin
 }
 
 export async function startApp(t: Test, config?: Partial<Config>): Promise<AppUnderTest>;
-export async function startApp<Kind extends Engine>(t: Test, config: Partial<Config>, engine: Kind, more?: Partial<ListenOptions>): Promise<AppUnderTest<Kind>>;
-export async function startApp(t: Test, config: Partial<Config> = {}, engine: Engine = new FakeEngine(), more: Partial<ListenOptions> = {}): Promise<AppUnderTest<Engine>> {
+export async function startApp<Kind extends Engine>(
+  t: Test,
+  config: Partial<Config>,
+  engine: Kind,
+  more?: Partial<ListenOptions>,
+): Promise<AppUnderTest<Kind>>;
+export async function startApp(
+  t: Test,
+  config: Partial<Config> = {},
+  engine: Engine = new FakeEngine(),
+  more: Partial<ListenOptions> = {},
+): Promise<AppUnderTest<Engine>> {
   const logged: string[] = [];
   const log = (level: string, text: string): void => void logged.push(`${level} ${text}`);
   const listening = await listen({ pool: singleModel(engine, served), config: makeConfig({ port: 0, ...config }), log, ...more });

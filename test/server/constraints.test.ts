@@ -71,7 +71,11 @@ t.test('an unsupported constraint is a 400 that names the field', async (t) => {
     [{ response_format: { type: 'json_schema', json_schema: {} } }, 'response_format.json_schema.schema', 'invalid_type'],
   ];
   for (const [kind, param, code] of refused) {
-    t.match(await app.refused(chatPath, { messages, ...kind }), { status: 400, error: { param, code } }, JSON.stringify(kind).slice(0, 100));
+    t.match(
+      await app.refused(chatPath, { messages, ...kind }),
+      { status: 400, error: { param, code } },
+      JSON.stringify(kind).slice(0, 100),
+    );
   }
 });
 

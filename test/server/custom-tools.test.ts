@@ -74,7 +74,8 @@ t.test('tools without a format take any text; wrong ones are refused with their 
     [{ messages, tools: [{ type: 'custom', custom: {} }] }, 'tools[0].custom.name', 'invalid_type'],
     [custom({ type: 'grammar', grammar: { syntax: 'lark', definition: 'start: a\na: b "x"\nb: a "y" | "z"' } }), 'tools[0].custom.format.grammar.definition', 'invalid_grammar'],
   ];
-  for (const [body, param, code] of refused) t.match(await app.refused(chatPath, body), { status: 400, error: { param, code } }, JSON.stringify(body).slice(0, 160));
+  for (const [body, param, code] of refused)
+    t.match(await app.refused(chatPath, body), { status: 400, error: { param, code } }, JSON.stringify(body).slice(0, 160));
 });
 
 t.test('the text of the input is read out of JSON however it is cut into pieces', async (t) => {

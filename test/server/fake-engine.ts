@@ -123,7 +123,10 @@ export class FakeEngine implements Engine {
   async rerank(request: RerankRequest): Promise<Reranked> {
     this.#refuse(notPooled(this.#model, request));
     const { documents } = request;
-    return { scores: Float32Array.from(documents, (text) => text.length / 8), tokenCounts: Int32Array.from(documents, (text) => text.length) };
+    return {
+      scores: Float32Array.from(documents, (text) => text.length / 8),
+      tokenCounts: Int32Array.from(documents, (text) => text.length),
+    };
   }
 
   get #model(): ModelDescription {
@@ -267,6 +270,7 @@ function merge(a: Delta, b: Delta): Delta {
   if (a.reasoning !== undefined || b.reasoning !== undefined) merged.reasoning = (a.reasoning ?? '') + (b.reasoning ?? '');
   if (a.tokens ?? b.tokens) merged.tokens = (a.tokens ?? b.tokens)!;
   if (a.toolCalls || b.toolCalls) merged.toolCalls = [...(a.toolCalls ?? []), ...(b.toolCalls ?? [])];
+  if (a.soFar ?? b.soFar) merged.soFar = (b.soFar ?? a.soFar)!;
   return merged;
 }
 

@@ -18,6 +18,8 @@ export class FakePool implements ModelPool {
   readonly models: Entry[];
   /** Ids that start to load on request and finish when the test calls `finish`. */
   readonly slow = new Set<string>();
+  /** Ids whose load fails. */
+  readonly broken = new Map<string, RecuaError>();
   /** The keep-alive of each lease and load, in order. */
   readonly keepAlives: (number | undefined)[] = [];
   cancelled = 0;
@@ -99,6 +101,8 @@ export class FakePool implements ModelPool {
 
   async #loaded(entry: Entry, onWait?: LeaseOptions['onWait'], signal?: AbortSignal): Promise<void> {
     if (entry.state.state === 'loaded') return;
+    const error = this.broken.get(entry.id);
+    if (error) throw error;
     if (!this.slow.has(entry.id)) return this.change(entry.id, { state: 'loaded', model: description });
     this.change(entry.id, { state: 'loading', fraction: 0.5 });
     await new Promise<void>((resolve, reject) => {

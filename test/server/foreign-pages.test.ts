@@ -56,10 +56,11 @@ async function replyTo(url: string, line: string, ...headers: string[]): Promise
 t.test('a page that looks like a program reads no files under a name that its site points here', async (t) => {
   const { url } = await startApp(t);
   for (const path of ['/v1/files', '/v1/batches', '/ui/requests', 'http://evil.example/v1/files']) {
-    for (const host of ['evil.example', 'evil.example:8080', 'container', 'a.lan', '127.0.0.1.evil.example', 'localhost.', 'a b']) {
+    for (const host of ['evil.example', 'evil.example:8080', 'container', 'a.lan', '127.0.0.1.evil.example', 'localhost.evil.example.', 'a b']) {
       t.match(await replyTo(url, `GET ${path}`, `Host: ${host}`), /^HTTP\/1.1 403 [^]*does not answer to the host [^]*--allowed-hosts/, `${path} at ${host}`);
     }
-    for (const host of ['localhost', '127.0.0.1:1', '[::1]', '10.1.2.3']) t.match(await replyTo(url, `GET ${path}`, `Host: ${host}`), /^HTTP\/1.1 200/, `${path} at ${host}`);
+    t.match(await replyTo(url, `GET ${path}`, 'Host: localhost.', 'Origin: http://localhost.', 'User-Agent: Mozilla/5.0'), /^HTTP\/1.1 200/, 'a name with a dot at its end');
+    for (const host of ['localhost', 'localhost.', '127.0.0.1:1', '[::1]', '10.1.2.3']) t.match(await replyTo(url, `GET ${path}`, `Host: ${host}`), /^HTTP\/1.1 200/, `${path} at ${host}`);
   }
   t.match(await replyTo(url, 'GET /v1/models', 'Host: evil.example'), /^HTTP\/1.1 200/, 'models are for all');
 });

@@ -4,7 +4,7 @@ import { Probers } from '#recua/server/http/probers.js';
 import { listen } from '#recua/server/listen.js';
 import { makeConfig } from '#recua/settings/config.js';
 import { hello, post, startApp, until } from './app-under-test.js';
-import { hang } from './fake-engine.js';
+import { description, hang } from './fake-engine.js';
 import { FakePool } from './fake-pool.js';
 
 t.test('GET /health is 200 when the model is loaded', async (t) => {
@@ -25,6 +25,7 @@ t.test('while the model loads, health and inference are 503 with Retry-After', a
     t.equal(res.status, 503);
     t.match(await res.json(), { status: 'loading', model: 'loading', progress: 0.5 });
     t.ok(Number(res.headers.get('retry-after')) > 0);
+    if (state === 'restarting') continue;
     for (const path of ['/v1/chat/completions', '/v1/embeddings']) {
       const refused = await post(url + path, hello);
       t.equal(refused.status, 503);
@@ -33,6 +34,17 @@ t.test('while the model loads, health and inference are 503 with Retry-After', a
     }
   }
   t.equal(engine.requests.length, 0);
+});
+
+t.test('while the engine starts again, requests wait, but those that can go elsewhere', async (t) => {
+  const { url, engine } = await startApp(t);
+  t.equal((await post(`${url}/v1/chat/completions`, hello)).status, 200);
+  engine.state = { state: 'restarting', fraction: 0.5 };
+  t.equal((await fetch(`${url}/health`)).status, 503);
+  t.equal((await post(`${url}/v1/chat/completions`, hello)).status, 200, 'the engine keeps it for its next process');
+  const refused = await post(`${url}/v1/chat/completions`, hello, { 'x-stream-opens': 'first-piece' });
+  t.equal(refused.status, 503, 'a load balancer asks another replica');
+  t.match(await refused.json(), { error: { code: 'model_loading' } });
 });
 
 t.test('a model that cannot be loaded is reported with its error, and clients are told not to retry', async (t) => {
@@ -167,9 +179,23 @@ t.test('of several models, one that can be loaded is enough to be ready', async 
   const loading = { state: 'loading', fraction: 0 } as const;
   for (const id of ['owner/a', 'owner/b']) pool.change(id, loading);
   t.match(await ready(), [503, { status: 'loading' }], 'at the start');
+  pool.change('owner/b', { state: 'unloaded' });
+  t.match(await ready(), [503, { status: 'loading' }], 'one waits for its turn');
+  pool.change('owner/a', { state: 'unloaded' });
+  t.match(await ready(), [503, { status: 'loading' }], 'both wait');
+  pool.change('owner/a', { state: 'loaded', model: description });
+  t.same(await ready(), [200, { status: 'ready' }]);
+  pool.change('owner/a', { state: 'unloaded' });
+  pool.change('owner/b', loading);
+  t.same(await ready(), [200, { status: 'ready' }], 'the second one pushed the first one out');
   isStarting = false;
+  for (const id of ['owner/a', 'owner/b']) pool.change(id, { state: 'unloaded' });
+  t.same(await ready(), [200, { status: 'ready' }], 'the first request loads one');
+  for (const id of ['owner/a', 'owner/b']) pool.change(id, loading);
   t.same(await ready(), [200, { status: 'ready' }], 'models that take turns are all loading at times');
-  const failed = { state: 'failed', error: new RecuaError('model_too_large', 'It needs 9 GiB.').toPlain() } as const;
+  const tooLarge = new RecuaError('model_too_large', 'It needs 9 GiB.');
+  for (const id of ['owner/a', 'owner/b']) pool.broken.set(id, tooLarge);
+  const failed = { state: 'failed', error: tooLarge.toPlain() } as const;
   pool.change('owner/a', failed);
   t.same(await ready(), [200, { status: 'ready' }]);
   pool.change('owner/b', failed);
@@ -184,11 +210,52 @@ t.test('of several models, one that can be loaded is enough to be ready', async 
   t.match(await ready(), [503, { status: 'failed', error: { code: 'model_not_found' } }]);
 });
 
+t.test('a model that failed is tried again for a balancer, which sends no request that would do it', async (t) => {
+  const pool = new FakePool('owner/a', 'owner/b');
+  const { url, close } = await listen({ pool, config: makeConfig({ port: 0 }) });
+  t.teardown(() => close(0));
+  const crash = new RecuaError('model_crashed', 'It died five times.');
+  for (const id of ['owner/a', 'owner/b']) {
+    pool.change(id, { state: 'failed', error: crash.toPlain() });
+    pool.entry(id).hasFailed = true;
+  }
+  pool.broken.set('owner/a', crash);
+  pool.slow.add('owner/b');
+  const ready = async (): Promise<number> => (await fetch(`${url}/health/ready`)).status;
+  for (const _ of [1, 2, 3]) t.equal(await ready(), 503);
+  await until(() => pool.entry('owner/b').state.state === 'loading');
+  t.equal(pool.keepAlives.length, 2, 'each once');
+  pool.finish('owner/b');
+  t.equal(await ready(), 200);
+  t.equal(pool.entry('owner/b').leases, 0);
+});
+
+t.test('a failed model whose load hangs does not keep the others from being tried', async (t) => {
+  const pool = new FakePool('owner/hangs', 'owner/b');
+  const { url, close } = await listen({ pool, config: makeConfig({ port: 0 }) });
+  t.teardown(() => close(0));
+  for (const id of ['owner/hangs', 'owner/b']) pool.change(id, { state: 'failed', error: new RecuaError('model_crashed', 'It died.').toPlain() });
+  pool.slow.add('owner/hangs');
+  t.equal((await fetch(`${url}/health/ready`)).status, 503);
+  await until(() => pool.entry('owner/b').state.state === 'loaded');
+  t.equal((await fetch(`${url}/health/ready`)).status, 200);
+  t.equal(pool.cancelled, 1, 'one is enough');
+  pool.broken.set('owner/b', new RecuaError('model_crashed', 'It died.'));
+  pool.change('owner/b', { state: 'failed', error: new RecuaError('model_crashed', 'It died.').toPlain() });
+  pool.entry('owner/hangs').hasFailed = true;
+  pool.change('owner/hangs', { state: 'loading', fraction: 0 });
+  t.match(await (await fetch(`${url}/health/ready`)).json(), { status: 'loading' });
+  pool.broken.clear();
+  while (!(await fetch(`${url}/health/ready`)).ok) await new Promise((resolve) => setTimeout(resolve, 100));
+  t.equal(pool.entry('owner/hangs').state.state, 'loading');
+});
+
 t.test('without a key only the code of a failure is told, not the file\'s words', async (t) => {
   const error = new RecuaError('model_unusable', 'In /home/ann/x.gguf expected a known architecture, got "x".');
   const one = await startApp(t, { apiKey: 'secret' });
   one.engine.state = { state: 'failed', error };
   const pool = new FakePool('small');
+  pool.broken.set('small', error);
   pool.change('small', { state: 'failed', error: error.toPlain() });
   const several = await listen({ pool, config: makeConfig({ port: 0, apiKey: 'secret' }) });
   t.teardown(() => several.close(0));

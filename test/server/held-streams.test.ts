@@ -3,13 +3,13 @@
 import t from 'tap';
 import { echo, hang } from './fake-engine.js';
 import { hello, post, startApp, until } from './app-under-test.js';
+import { deferred } from '../deferred.js';
 
 const held = { 'x-stream-opens': 'first-piece' };
 
 t.test('a held stream opens with its first piece, others when the prompt is accepted', async (t) => {
   const { url, engine } = await startApp(t);
-  let go = (): void => undefined;
-  const gate = new Promise<void>((resolve) => (go = resolve));
+  const { promise: gate, resolve: go } = deferred();
   engine.position = 2;
   engine.script = async function* late(request) {
     await gate;

@@ -6,6 +6,7 @@ import t from 'tap';
 import { makeConfig } from '#recua/settings/config.js';
 import { singleModel } from '#recua/engine/model-pool/single-model.js';
 import { listen } from '#recua/server/listen.js';
+import { deferred } from '../deferred.js';
 import { events, hello, post, served, startApp, until } from './app-under-test.js';
 import { FakeEngine, hang } from './fake-engine.js';
 import { FakePool } from './fake-pool.js';
@@ -90,8 +91,7 @@ t.test('time limits apply to requests, not to answers', async (t) => {
 
 t.test('close() lets running answers end and refuses new ones', async (t) => {
   const { engine, url, close } = await startApp(t);
-  let release = (): void => undefined;
-  const held = new Promise<void>((resolve) => (release = resolve));
+  const { promise: held, resolve: release } = deferred();
   engine.script = async function* () {
     yield { content: 'before' };
     await held;
@@ -138,8 +138,7 @@ t.test('close() cuts off no short reply, such as a list', async (t) => {
   const pool = singleModel(new FakeEngine(), served);
   const list = pool.list.bind(pool);
   let isAsked = false;
-  let answer = (): void => undefined;
-  const asked = new Promise<void>((resolve) => (answer = resolve));
+  const { promise: asked, resolve: answer } = deferred();
   pool.list = async () => {
     isAsked = true;
     await asked;
@@ -159,8 +158,7 @@ t.test('close() cuts off no short reply, such as a list', async (t) => {
 t.test('close() waits for work whose client is gone', async (t) => {
   const pool = singleModel(new FakeEngine(), served);
   const seen: string[] = [];
-  let end = (): void => undefined;
-  const ended = new Promise<void>((resolve) => (end = resolve));
+  const { promise: ended, resolve: end } = deferred();
   pool.list = async () => {
     seen.push('begins');
     await ended;

@@ -8,7 +8,15 @@ import { engineDefaults } from '#recua/settings/config.js';
 import { startApp, type AppUnderTest } from './app-under-test.js';
 
 export async function startRealApp(t: Test, options: Partial<EngineOptions> = {}): Promise<AppUnderTest<Engine>> {
-  const engine = startLocalEngine({ ...engineDefaults, modelPath: builtinPath, threads: 1, threadsBatch: 1, parallel: 4, contextSize: 2_048, ...options });
+  const engine = startLocalEngine({
+    ...engineDefaults,
+    modelPath: builtinPath,
+    threads: 1,
+    threadsBatch: 1,
+    parallel: 4,
+    contextSize: 2_048,
+    ...options,
+  });
   t.teardown(() => engine.close(0));
   await engine.ready();
   return await startApp(t, {}, engine);

@@ -6,6 +6,7 @@ import { makeConfig } from '#recua/settings/config.js';
 import { RecuaError } from '#recua/errors.js';
 import { listen } from '#recua/server/listen.js';
 import type { RequestDefaults } from '#recua/request/sampling-fields.js';
+import { deferred } from '../deferred.js';
 import { events, hello, post, startApp, until } from './app-under-test.js';
 import { description, FakeEngine, hang } from './fake-engine.js';
 import { FakePool } from './fake-pool.js';
@@ -50,9 +51,9 @@ t.test('a server of one model says that keep_alive changes nothing, and one of s
 t.test('a stream whose model failed to load before its name was found stays closed', async (t) => {
   const { pool, url } = await startPool(t, { pingIntervalMs: 50 });
   const { find } = pool;
-  let found = (): void => undefined;
+  const { promise: isFound, resolve: found } = deferred();
   pool.find = async (name) => {
-    await new Promise<void>((resolve) => { found = resolve; });
+    await isFound;
     return await find.call(pool, name);
   };
   pool.slow.add('owner/a');
@@ -281,8 +282,7 @@ t.test('lists that are asked for at once go out one by one, so that others wait 
   const { url, server } = await startApp(t, {}, new FakeEngine(), { pool });
   for (const route of ['/v1/models', '/api/tags', '/health']) {
     let [asked, written, most] = [0, 0, 0];
-    let begin = (): void => undefined;
-    const begun = new Promise<void>((resolve) => (begin = resolve));
+    const { promise: begun, resolve: begin } = deferred();
     // All wait for one reading of the store.
     pool.list = async () => {
       asked++;

@@ -18,14 +18,53 @@ export const pick = <Item>(items: readonly Item[]): Item => items[below(items.le
 
 /** Stands for JSON that JSON.stringify cannot write. */
 const literals = ['1e309', '-1e309', '1e-320', '99999999999999999999999', '-0', '0.1e1', '"\\ud800"', '"\\udfff\\ud800x"'];
-export const strange = (): unknown => pick<() => unknown>([
-  () => null, () => true, () => false, () => 0, () => -1, () => 1.5, () => 2 ** 31, () => -(2 ** 31), () => 2 ** 53, () => -(2 ** 63), () => 1e300,
-  () => '', () => 'x', () => '\u0000', () => '💥'.repeat(50), () => 'auto', () => 'required', () => [], () => [[]], () => [null], () => [1, 'a', {}], () => {},
-  () => ({}), () => ({ type: 'object' }), () => ({ a: { b: { c: [] } } }), () => ({ type: 'json_schema', json_schema: { schema: { type: 'nonsense', $ref: '#/nowhere' } } }),
-  () => ({ type: 'function', function: { name: 'f', parameters: { type: 5 } } }), () => `@${pick(literals)}@`, () => ['END', '', 5], () => '(a|b)*', () => '(?=x)', () => '[z-a]', () => 'start: "a"', () => ({ regex: '(' }), () => ({ choice: ['a'] }),
-  () => [{ type: 'custom', custom: { name: 'c', format: { type: 'grammar', grammar: { syntax: 'lark', definition: 'start: x+\nx: "y" | x' } } } }],
-  () => ({ type: 'allowed_tools', allowed_tools: { mode: 'required', tools: [{ type: 'function', name: 'f' }] } }), () => ({ 5: 1, x: 2 }), () => ({ 99999999: 1 }),
-])();
+export const strange = (): unknown =>
+  pick<() => unknown>([
+    () => null,
+    () => true,
+    () => false,
+    () => 0,
+    () => -1,
+    () => 1.5,
+    () => 2 ** 31,
+    () => -(2 ** 31),
+    () => 2 ** 53,
+    () => -(2 ** 63),
+    () => 1e300,
+    () => '',
+    () => 'x',
+    () => '\u0000',
+    () => '💥'.repeat(50),
+    () => 'auto',
+    () => 'required',
+    () => [],
+    () => [[]],
+    () => [null],
+    () => [1, 'a', {}],
+    () => {},
+    () => ({}),
+    () => ({ type: 'object' }),
+    () => ({ a: { b: { c: [] } } }),
+    () => ({ type: 'json_schema', json_schema: { schema: { type: 'nonsense', $ref: '#/nowhere' } } }),
+    () => ({ type: 'function', function: { name: 'f', parameters: { type: 5 } } }),
+    () => `@${pick(literals)}@`,
+    () => ['END', '', 5],
+    () => '(a|b)*',
+    () => '(?=x)',
+    () => '[z-a]',
+    () => 'start: "a"',
+    () => ({ regex: '(' }),
+    () => ({ choice: ['a'] }),
+    () => [
+      {
+        type: 'custom',
+        custom: { name: 'c', format: { type: 'grammar', grammar: { syntax: 'lark', definition: 'start: x+\nx: "y" | x' } } },
+      },
+    ],
+    () => ({ type: 'allowed_tools', allowed_tools: { mode: 'required', tools: [{ type: 'function', name: 'f' }] } }),
+    () => ({ 5: 1, x: 2 }),
+    () => ({ 99999999: 1 }),
+  ])();
 
 export function set(object: object, name: string, value: unknown): void {
   Object.defineProperty(object, name, { value, enumerable: true, configurable: true, writable: true });

@@ -57,7 +57,12 @@ t.test('each dialect has its own field for the budget, and reports the tokens', 
 t.test('thinking can be ended while it streams', async (t) => {
   const { url, ask } = await startReal(t, open);
   const abort = new AbortController();
-  const res = await post(url + chatPath, { messages, stream: true, reasoning_control: true, max_tokens: 1_500, temperature: 1, seed: 5, ignore_eos: true }, {}, abort.signal);
+  const res = await post(
+    url + chatPath,
+    { messages, stream: true, reasoning_control: true, max_tokens: 1_500, temperature: 1, seed: 5, ignore_eos: true },
+    {},
+    abort.signal,
+  );
   let text = '';
   const reading = (async () => {
     const decoder = new TextDecoder();

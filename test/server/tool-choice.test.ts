@@ -31,9 +31,16 @@ interface Dialect {
 
 const chat: Dialect = {
   path: chatPath,
-  body: (choice, more) => ({ messages, tools: all.map((one) => ({ type: 'function', function: one })), tool_choice: choice, max_tokens: 120, ...more }),
+  body: (choice, more) => ({
+    messages,
+    tools: all.map((one) => ({ type: 'function', function: one })),
+    tool_choice: choice,
+    max_tokens: 120,
+    ...more,
+  }),
   one: (name) => ({ type: 'function', function: { name } }),
-  called: ({ choices }) => (choices[0].message.tool_calls ?? []).map((call: any) => ({ name: call.function.name, input: JSON.parse(call.function.arguments) })),
+  called: ({ choices }) =>
+    (choices[0].message.tool_calls ?? []).map((call: any) => ({ name: call.function.name, input: JSON.parse(call.function.arguments) })),
 };
 const responses: Dialect = {
   path: '/v1/responses',
@@ -43,7 +50,13 @@ const responses: Dialect = {
 };
 const anthropic: Dialect = {
   path: '/v1/messages',
-  body: (choice, more) => ({ messages, tools: all.map(({ parameters: schema, ...one }) => ({ ...one, input_schema: schema })), tool_choice: choice, max_tokens: 120, ...more }),
+  body: (choice, more) => ({
+    messages,
+    tools: all.map(({ parameters: schema, ...one }) => ({ ...one, input_schema: schema })),
+    tool_choice: choice,
+    max_tokens: 120,
+    ...more,
+  }),
   one: (name) => ({ type: 'tool', name }),
   called: ({ content }) => content.filter(({ type }: any) => type === 'tool_use').map(({ name, input }: any) => ({ name, input })),
 };
@@ -86,7 +99,19 @@ t.test('the field of each dialect for one call reaches the engine', async (t) =>
 t.test('none makes no call, and required makes one', async (t) => {
   for (const dialect of [chat, responses, anthropic]) {
     const none = dialect === anthropic ? { type: 'none' } : 'none';
-    t.strictSame(dialect.called(await app.ask(dialect.path, dialect.body(none, { logit_bias: { [callToken]: 100 }, ...(dialect === responses ? { max_output_tokens: 8 } : { max_tokens: 8 }) }))), [], dialect.path);
+    t.strictSame(
+      dialect.called(
+        await app.ask(
+          dialect.path,
+          dialect.body(none, {
+            logit_bias: { [callToken]: 100 },
+            ...(dialect === responses ? { max_output_tokens: 8 } : { max_tokens: 8 }),
+          }),
+        ),
+      ),
+      [],
+      dialect.path,
+    );
     const some = dialect === anthropic ? { type: 'any' } : 'required';
     t.equal(dialect.called(await app.ask(dialect.path, dialect.body(some, { parallel_tool_calls: false }))).length, 1, dialect.path);
   }

@@ -130,7 +130,11 @@ let planes: readonly (readonly [from: number, text: string])[] | undefined;
 
 function allPlanes(): [number, string][] {
   const starts = Array.from({ length: lastCharacter / plane }, (_, index) => (index + 1) * plane);
-  return [[0, textOf(0, 0xd7ff)], [0xe000, textOf(0xe000, 0xffff)], ...starts.map((from): [number, string] => [from, textOf(from, from + plane - 1)])];
+  return [
+    [0, textOf(0, 0xd7ff)],
+    [0xe000, textOf(0xe000, 0xffff)],
+    ...starts.map((from): [number, string] => [from, textOf(from, from + plane - 1)]),
+  ];
 }
 
 function textOf(from: number, to: number): string {

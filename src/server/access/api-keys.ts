@@ -135,8 +135,24 @@ function refuseUnequal(first: Entry, entry: Entry): void {
 }
 
 /** By the names of the fields of the key file. */
-function rights({ admin, models, requestsPerMinute, tokensPerDay, concurrency, priority, cacheSalt }: ApiKey): Readonly<Record<string, unknown>> {
-  return { admin, models, requests_per_minute: requestsPerMinute, tokens_per_day: tokensPerDay, concurrency, priority, cache_salt: cacheSalt ?? false };
+function rights({
+  admin,
+  models,
+  requestsPerMinute,
+  tokensPerDay,
+  concurrency,
+  priority,
+  cacheSalt,
+}: ApiKey): Readonly<Record<string, unknown>> {
+  return {
+    admin,
+    models,
+    requests_per_minute: requestsPerMinute,
+    tokens_per_day: tokensPerDay,
+    concurrency,
+    priority,
+    cache_salt: cacheSalt ?? false,
+  };
 }
 
 function fileEntries(text: string): Entry[] {
@@ -160,7 +176,18 @@ function fileEntries(text: string): Entry[] {
 function jsonEntry(given: unknown, where: string, usualName: string): Entry {
   if (typeof given !== 'object' || given === null || Array.isArray(given)) throw unusable(`${where} is not an object`);
   const {
-    name = usualName, key, sha256, admin = false, expires, models, requests_per_minute: requests, tokens_per_day: tokens, concurrency, priority, cache_salt: cacheSalt = false, ...others
+    name = usualName,
+    key,
+    sha256,
+    admin = false,
+    expires,
+    models,
+    requests_per_minute: requests,
+    tokens_per_day: tokens,
+    concurrency,
+    priority,
+    cache_salt: cacheSalt = false,
+    ...others
   } = given as Record<string, unknown>;
   const [unknown] = Object.keys(others);
   if (unknown !== undefined) throw unusable(`${where} has the unknown field ${describe(unknown)}; the known fields are ${known.join(', ')}`);

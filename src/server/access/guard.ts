@@ -32,16 +32,23 @@ export function letIn(keys: ApiKeys, headers: IncomingHttpHeaders): { key: ApiKe
  * `isInner`: the request comes from the server itself, on behalf of an earlier request that was let
  * in. The key of that request must still be valid.
  */
-export function requireKey(keys: ApiKeys, isInner: (req: Request) => boolean, askedBy: (req: Request) => string | undefined): RequestHandler {
+export function requireKey(
+  keys: ApiKeys,
+  isInner: (req: Request) => boolean,
+  askedBy: (req: Request) => string | undefined,
+): RequestHandler {
   return (req: Request, res: Response, next: NextFunction) => {
     if (!keys.areAsked || keyOf(res)) return next();
     const name = askedBy(req);
     if (name !== undefined) throw keyGone(name);
     if (isInner(req)) return next();
     res.set('WWW-Authenticate', 'Bearer realm="recua"');
-    throw new RecuaError('invalid_api_key', presented(req.headers) === undefined
-      ? 'This server needs an API key. Programs send it as Authorization: Bearer <key>, x-api-key: <key> or api-key: <key>.'
-      : 'This server does not know this API key, or it has expired.');
+    throw new RecuaError(
+      'invalid_api_key',
+      presented(req.headers) === undefined
+        ? 'This server needs an API key. Programs send it as Authorization: Bearer <key>, x-api-key: <key> or api-key: <key>.'
+        : 'This server does not know this API key, or it has expired.',
+    );
   };
 }
 
@@ -68,6 +75,6 @@ export function isStranger(res: Response): boolean {
  */
 export function adminOnly(_req: Request, res: Response, next: NextFunction): void {
   const key = keyOf(res);
-  if (key && !key.admin) throw new RecuaError('client_refused', `The API key ${key.name} may use models but not change which ones are here or loaded; that takes a key with "admin": true.`);
+  if (key && !key.admin) throw new RecuaError('client_refused', `The API key ${key.name} may only use models. To load, unload, get, remove or search for models, or to save and clear slots, use a key with "admin": true.`);
   next();
 }

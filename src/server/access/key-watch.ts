@@ -1,7 +1,6 @@
 // Ends what would go on although its API key was removed or has expired: work that the server does
-// in the background, and streams that may stay open for ever. Other answers that have begun are
-// completed. Made by app.
-import type { Response } from 'express';
+// in the background, streams that may stay open for ever, and WebSockets. Other answers that have
+// begun are completed. Made by app and responses/conversation.
 import { RecuaError } from '../../errors.js';
 
 /** How soon a removal counts. The key file is read as often. */
@@ -9,20 +8,27 @@ const checkMs = 1_000;
 
 interface Watched {
   isValid: () => boolean;
-  /** Called each time that the key is found invalid, until the response has closed. */
+  /** Called each time that the key is found invalid, until the connection has closed. */
   end: () => void;
+}
+
+/** A response or a WebSocket. */
+interface Connection {
+  readonly destroyed?: boolean;
+  readonly closed?: boolean;
+  once(event: 'close', listener: () => void): unknown;
 }
 
 export class KeyWatch {
   readonly #watched = new Set<Watched>();
   #timer: NodeJS.Timeout | undefined;
 
-  /** Watches the key of a request until its response closes. */
-  add(res: Response, one: Watched): void {
-    if (res.destroyed || res.closed) return;
+  /** Watches the key of a connection until it closes. */
+  add(connection: Connection, one: Watched): void {
+    if (connection.destroyed || connection.closed) return;
     this.#watched.add(one);
     this.#timer ??= setInterval(() => this.#check(), checkMs).unref();
-    res.once('close', () => {
+    connection.once('close', () => {
       this.#watched.delete(one);
       if (this.#watched.size > 0) return;
       clearInterval(this.#timer);

@@ -22,7 +22,10 @@ type Refusal = (headers: IncomingHttpHeaders) => RecuaError | undefined;
 /** Express middleware, mounted by app before all routes: lets refusePages know the server. */
 export function watchPages(visitors: Visitors, keys: ApiKeys): RequestHandler {
   const refusal: Refusal = (headers) => (keys.areAsked ? undefined : refusalOf(headers, visitors));
-  return (_req, res, next) => {
+  return ({ rawHeaders }, res, next) => {
+    // A proxy may check another one than Recua does.
+    const hosts = rawHeaders.filter((name, at) => at % 2 === 0 && name.toLowerCase() === 'host').length;
+    if (hosts > 1) throw new RecuaError('invalid_http', `Expected one Host header, got ${hosts}.`);
     notesOf(res)['pageRefusal'] = refusal;
     next();
   };
@@ -94,11 +97,11 @@ function refusalOf(headers: IncomingHttpHeaders, visitors: Visitors): RecuaError
     return new RecuaError('client_refused', `This route does not answer to the host ${describe(host ?? '')}, because any site could point a name at this server. If the name is yours, add it to --allowed-hosts, or use API keys.`);
   }
   const own = nameOf(host ?? '');
-  const isForeign = origin === undefined ? site === 'cross-site' : from === undefined || (from.hostname !== own && !isLoopback(from.hostname));
+  const name = from && nameOf(from.host);
+  const isForeign = origin === undefined ? site === 'cross-site' : name === undefined || (name !== own && !isLoopback(name));
   return isForeign ? new RecuaError('client_refused', 'Only programs, and pages of this server or of localhost, may use this route.') : undefined;
 }
 
 function addressOf(text: string): URL | undefined {
   return URL.canParse(text) ? new URL(text) : undefined;
 }
-

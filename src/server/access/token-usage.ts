@@ -120,5 +120,7 @@ async function read(path: string, day: string): Promise<Map<string, number>> {
   }
   const { day: of, tokens } = (value ?? {}) as { day?: unknown; tokens?: unknown };
   if (of !== day || typeof tokens !== 'object' || tokens === null) return new Map();
-  return new Map(Object.entries(tokens).filter((entry): entry is [string, number] => Number.isSafeInteger(entry[1]) && (entry[1] as number) >= 0));
+  return new Map(
+    Object.entries(tokens).filter((entry): entry is [string, number] => Number.isSafeInteger(entry[1]) && (entry[1] as number) >= 0),
+  );
 }

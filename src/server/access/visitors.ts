@@ -65,9 +65,9 @@ export class Visitors {
   }
 }
 
-/** The name or address in a `Host` header; '' if there is none. */
+/** The name, without a dot at its end, or address in a `Host` header; '' if there is none. */
 export function nameOf(host: string): string {
-  return URL.canParse(`http://${host}`) ? new URL(`http://${host}`).hostname : '';
+  return URL.canParse(`http://${host}`) ? new URL(`http://${host}`).hostname.replace(/\.$/, '') : '';
 }
 
 /** Names that nobody else can point at this machine: IP addresses and the machine's own names. */

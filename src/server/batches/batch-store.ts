@@ -103,7 +103,10 @@ export class BatchStore {
 
   async #readAll(): Promise<{ records: BatchRecord[]; unreadIds: string[] }> {
     const names = await namesIn(await this.#kept.of('batches'));
-    const ids = names.filter((name) => name.endsWith(described)).map((name) => name.slice(0, -described.length)).filter((id) => idForm.test(id));
+    const ids = names
+      .filter((name) => name.endsWith(described))
+      .map((name) => name.slice(0, -described.length))
+      .filter((id) => idForm.test(id));
     const records: BatchRecord[] = [];
     const unreadIds: string[] = [];
     // One after the other, since a thousand at once would keep the process busy.
@@ -218,7 +221,15 @@ function isRecord(value: unknown, id: string): value is BatchRecord {
   const { batch, outputId, errorId, by, outputSeconds } = (value ?? {}) as Partial<Record<keyof BatchRecord, unknown>>;
   const { request_counts: counts, errors, ...one } = (batch ?? {}) as Partial<Batch>;
   const texts = [one.endpoint, one.input_file_id, one.completion_window, by ?? ''];
-  const numbers = [one.created_at, one.expires_at, counts?.total, counts?.completed, counts?.failed, outputSeconds ?? 0, ...moments.map((name) => (one[name] === null ? 0 : one[name]))];
+  const numbers = [
+    one.created_at,
+    one.expires_at,
+    counts?.total,
+    counts?.completed,
+    counts?.failed,
+    outputSeconds ?? 0,
+    ...moments.map((name) => (one[name] === null ? 0 : one[name])),
+  ];
   return one.id === id && statuses.includes(one.status) && isFileId(outputId) && isFileId(errorId) && texts.every((text) => typeof text === 'string') && numbers.every((number) => Number.isFinite(number))
     && (errors === null || Array.isArray(errors?.data)) && typeof one.metadata === 'object';
 }

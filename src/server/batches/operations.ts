@@ -23,17 +23,33 @@ const body: Body = {
   },
 };
 
-const batch = named('Batch', object({
-  id: text, object: 'batch', endpoint: text,
-  errors: nullable(object({ object: 'list', data: list(object({ code: text, line: nullable(integer), message: text, param: nullable(text) })) })),
-  input_file_id: text, completion_window: text,
-  status: words('validating', 'failed', 'in_progress', 'finalizing', 'completed', 'expired', 'cancelling', 'cancelled'),
-  output_file_id: told(nullable(text), 'File of answers, one per line.'), error_file_id: told(nullable(text), 'File of the requests that failed, one per line.'),
-  created_at: integer, in_progress_at: at('When it started, in seconds since 1970.'), expires_at: integer,
-  finalizing_at: nullable(integer), completed_at: nullable(integer), failed_at: nullable(integer), expired_at: nullable(integer), cancelling_at: nullable(integer), cancelled_at: nullable(integer),
-  request_counts: object({ total: integer, completed: integer, failed: integer }),
-  metadata: nullable(mapOf(anything)),
-}));
+const batch = named(
+  'Batch',
+  object({
+    id: text,
+    object: 'batch',
+    endpoint: text,
+    errors: nullable(
+      object({ object: 'list', data: list(object({ code: text, line: nullable(integer), message: text, param: nullable(text) })) }),
+    ),
+    input_file_id: text,
+    completion_window: text,
+    status: words('validating', 'failed', 'in_progress', 'finalizing', 'completed', 'expired', 'cancelling', 'cancelled'),
+    output_file_id: told(nullable(text), 'File of answers, one per line.'),
+    error_file_id: told(nullable(text), 'File of the requests that failed, one per line.'),
+    created_at: integer,
+    in_progress_at: at('When it started, in seconds since 1970.'),
+    expires_at: integer,
+    finalizing_at: nullable(integer),
+    completed_at: nullable(integer),
+    failed_at: nullable(integer),
+    expired_at: nullable(integer),
+    cancelling_at: nullable(integer),
+    cancelled_at: nullable(integer),
+    request_counts: object({ total: integer, completed: integer, failed: integer }),
+    metadata: nullable(mapOf(anything)),
+  }),
+);
 
 const params = { id: 'Id of the batch.' };
 

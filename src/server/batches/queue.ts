@@ -113,7 +113,15 @@ export class BatchQueue {
    */
   notice({ batch, by }: BatchRecord): void {
     const { id } = batch;
-    if (isOver(batch) || id === this.#picking || this.#work?.record.batch.id === id || this.#later.has(id) || this.#cancelling.has(id) || this.#waiting.some((one) => one.id === id)) return;
+    if (
+      isOver(batch) ||
+      id === this.#picking ||
+      this.#work?.record.batch.id === id ||
+      this.#later.has(id) ||
+      this.#cancelling.has(id) ||
+      this.#waiting.some((one) => one.id === id)
+    )
+      return;
     this.#addLater({ id, by, isFound: true, isOthers: true }, Date.now() + this.#times.lockedMs);
   }
 

@@ -24,7 +24,12 @@ export interface BatchRequest {
 }
 
 /** Rejects with the signal's reason once it aborts. */
-export async function checkRequests(path: string, endpoint: string, mostBytes: number, signal: AbortSignal): Promise<{ requests: BatchRequest[]; problems: BatchProblem[] }> {
+export async function checkRequests(
+  path: string,
+  endpoint: string,
+  mostBytes: number,
+  signal: AbortSignal,
+): Promise<{ requests: BatchRequest[]; problems: BatchProblem[] }> {
   const requests: BatchRequest[] = [];
   const problems: BatchProblem[] = [];
   const known = new Set<string>();
@@ -34,14 +39,24 @@ export async function checkRequests(path: string, endpoint: string, mostBytes: n
     signal.throwIfAborted();
     number++;
     if (number > mostLines) {
-      problems.push({ code: 'invalid_value', message: `Expected at most ${mostLines} lines, with blank ones.`, param: 'input_file_id', line: number });
+      problems.push({
+        code: 'invalid_value',
+        message: `Expected at most ${mostLines} lines, with blank ones.`,
+        param: 'input_file_id',
+        line: number,
+      });
       break;
     }
     if (length <= mostBytes && bytes.toString().trim() === '') continue;
     try {
       if (length > mostBytes) throw new RecuaError('body_too_large', `Expected lines of at most ${mostBytes} bytes, got one of ${length}.`);
       const { customId } = readRequest(bytes, endpoint);
-      if (known.has(customId)) throw new RecuaError('invalid_value', `Expected a different custom_id in each line, got ${JSON.stringify(customId.slice(0, 80))} again.`, { param: 'custom_id' });
+      if (known.has(customId))
+        throw new RecuaError(
+          'invalid_value',
+          `Expected a different custom_id in each line, got ${JSON.stringify(customId.slice(0, 80))} again.`,
+          { param: 'custom_id' },
+        );
       known.add(customId);
       requests.push({ customId, offset, length });
       if (requests.length > mostRequests) throw new RecuaError('invalid_value', `Expected at most ${mostRequests} requests.`);
@@ -51,12 +66,18 @@ export async function checkRequests(path: string, endpoint: string, mostBytes: n
       if (problems.length >= mostProblems || requests.length > mostRequests) break;
     }
   }
-  if (requests.length === 0 && problems.length === 0) problems.push({ code: 'invalid_value', message: 'The file has no requests.', param: 'input_file_id', line: null });
+  if (requests.length === 0 && problems.length === 0)
+    problems.push({ code: 'invalid_value', message: 'The file has no requests.', param: 'input_file_id', line: null });
   return { requests, problems };
 }
 
 /** Whether `has` finds the model of any of the requests; also if none can be read. */
-export async function anyModelIs(has: (model: string | undefined) => Promise<boolean>, path: string, endpoint: string, mostBytes: number): Promise<boolean> {
+export async function anyModelIs(
+  has: (model: string | undefined) => Promise<boolean>,
+  path: string,
+  endpoint: string,
+  mostBytes: number,
+): Promise<boolean> {
   const tried = new Set<string | undefined>();
   for await (const { bytes } of linesOf(path, mostBytes)) {
     let model: unknown;

@@ -218,9 +218,17 @@ export class BatchWork {
   async #ask(request: BatchRequest, input: FileHandle): Promise<InnerReply> {
     const { idle, gateway } = this.#places;
     const { endpoint } = this.record.batch;
-    return await idle.line(this.#end.signal, async (signal) => (
-      await gateway.inner.ask({ path: endpoint, body: await bodyOf(input, request, endpoint), reason: new IdleWork(), by: this.record.by, signal })
-    ));
+    return await idle.line(
+      this.#end.signal,
+      async (signal) =>
+        await gateway.inner.ask({
+          path: endpoint,
+          body: await bodyOf(input, request, endpoint),
+          reason: new IdleWork(),
+          by: this.record.by,
+          signal,
+        }),
+    );
   }
 
   async #write(line: Line, failed = true): Promise<void> {

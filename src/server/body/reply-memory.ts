@@ -88,7 +88,11 @@ export function holdMore(res: Response, bytes: number): void {
  * Express middleware: charges what each response holds. Without room, a reply becomes an error, and
  * a stream ends. `partOf`: the larger reply that it belongs to.
  */
-export function holdReplies(memory: ReplyMemory, clientOf: (res: Response) => string, partOf: (req: Request) => object | undefined): RequestHandler {
+export function holdReplies(
+  memory: ReplyMemory,
+  clientOf: (res: Response) => string,
+  partOf: (req: Request) => object | undefined,
+): RequestHandler {
   return (req: Request, res: Response, next: NextFunction) => {
     const passes = (bytes: number): boolean => {
       // Node drops what is written from here on.

@@ -32,11 +32,17 @@ export interface Exchange {
   fail?(error: RecuaError): boolean;
 }
 
+/** Header of load balancers: send no byte of a stream before its first piece. */
+export const openHeader = 'x-stream-opens';
+
 /** Bounds beyond any model, for checks before the model is known. */
 export const anyModel = { vocabSize: int32Max, contextSize: int32Max, embeddingSize: int32Max } as const;
 
 /** For reading a body without a model. */
-export const anyContext: ChatContext = { defaults: { temperature: answerSettings.temperature.fallback, maxTokens: answerSettings.maxTokens.fallback }, model: anyModel };
+export const anyContext: ChatContext = {
+  defaults: { temperature: answerSettings.temperature.fallback, maxTokens: answerSettings.maxTokens.fallback },
+  model: anyModel,
+};
 
 export function inference(gateway: Gateway, open: (res: Response) => Exchange): RequestHandler {
   return async (req: Request, res: Response) => {
@@ -56,7 +62,13 @@ export function inference(gateway: Gateway, open: (res: Response) => Exchange): 
 }
 
 /** Holds the only reference to the body, so that it is freed while the answer is generated. */
-async function admit({ clientOf, poolFor, staysAnyway, traffic }: Gateway, req: Request, res: Response, exchange: Exchange, signal: AbortSignal): Promise<Lease> {
+async function admit(
+  { clientOf, poolFor, staysAnyway, traffic }: Gateway,
+  req: Request,
+  res: Response,
+  exchange: Exchange,
+  signal: AbortSignal,
+): Promise<Lease> {
   const body = Fields.of(takeBody(req));
   const { name, keepAliveMs: askedAliveMs } = readAdmission(body);
   const { keepAliveMs, warnings } = residence(askedAliveMs, staysAnyway(res));
@@ -75,13 +87,26 @@ async function admit({ clientOf, poolFor, staysAnyway, traffic }: Gateway, req: 
       return traffic.cancel(res, RecuaError.from(thrown));
     }
     // If the model does not exist, the lease reports it.
-    pool.find(name).then(({ id }) => {
-      if (waits && !signal.aborted) exchange.wait?.(id);
-    }, () => undefined);
+    pool.find(name).then(
+      ({ id }) => {
+        if (waits && !signal.aborted) exchange.wait?.(id);
+      },
+      () => undefined,
+    );
   };
-  const lease = await pool.lease(name, { client: clientOf(res), signal, onWait, mayMove: true, ...(keepAliveMs === undefined ? {} : { keepAliveMs }) })
+  const lease = await pool
+    .lease(name, {
+      client: clientOf(res),
+      signal,
+      onWait,
+      mayMove: true,
+      hasReplicas: req.headers[openHeader] !== undefined,
+      ...(keepAliveMs === undefined ? {} : { keepAliveMs }),
+    })
     // Also after a failure: a stream that opened later would answer twice.
-    .finally(() => { waits = false; });
+    .finally(() => {
+      waits = false;
+    });
   Object.assign(facts, { model: lease.id, loadMs: performance.now() - askedMs });
   try {
     await turnForBody(res);

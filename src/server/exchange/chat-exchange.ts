@@ -21,7 +21,7 @@ import type { Gateway } from '../http/gateway.js';
 import { factsOf, noteAsked, noteFinishes } from '../http/facts.js';
 import { IdleWork, reasonOf } from '../http/inner.js';
 import { Stream, type Frame } from '../http/stream.js';
-import { anyModel, inference, type Exchange } from './admission.js';
+import { anyModel, inference, openHeader, type Exchange } from './admission.js';
 import { sendJson } from './send-json.js';
 import { Siblings } from './siblings.js';
 import type { AnswerWriter, AskedRest, ChatAsked, ChatContext, ChatDialect, EngineRequest } from './dialect.js';
@@ -43,8 +43,6 @@ const chargeMs = 500;
 /** A piece that took longer than this to send was waiting for the client. */
 const slowReaderMs = 5;
 
-/** Header of load balancers: send no byte of the stream before its first piece. */
-const openHeader = 'x-stream-opens';
 /** Sent after this time anyway, since proxies drop connections that are silent for a minute. */
 const mostHeldMs = 55_000;
 
@@ -136,7 +134,10 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
     noteAsked(this.#res, prompts[0]![0]!, { stream: this.#asked!.stream, choices: count });
     this.#tells = prompts[0]?.[0]?.tells ?? {};
     this.#model = id;
-    if (writer.id !== undefined) this.#leave = this.#gateway.live.add(writer.id, { answers: this.#controlled ?? [], hasControl: this.#controlled !== undefined });
+    if (writer.id !== undefined) {
+      const by = this.#gateway.ownerOf(this.#res).name;
+      this.#leave = this.#gateway.live.add(writer.id, { answers: this.#controlled ?? [], hasControl: this.#controlled !== undefined, by });
+    }
     let index = 0;
     for (const [request, ...rest] of prompts) {
       begunMs[index] = performance.now();

@@ -5,7 +5,11 @@ import { LongList } from '../http/long-json.js';
  * An entry for each vector, made when it is written: converting 2,048 vectors to JSON takes a
  * second. `dimensions`: see `shorten`.
  */
-export function entriesOf<Entry>(vectors: readonly Float32Array[], dimensions: number | undefined, entryOf: (vector: Float32Array, index: number) => Entry): LongList<Entry> {
+export function entriesOf<Entry>(
+  vectors: readonly Float32Array[],
+  dimensions: number | undefined,
+  entryOf: (vector: Float32Array, index: number) => Entry,
+): LongList<Entry> {
   return new LongList(function* () {
     for (const [index, vector] of vectors.entries()) yield entryOf(shorten(vector, dimensions), index);
   });

@@ -23,7 +23,10 @@ export async function resultsIn(folder: string, ids: ReadonlySet<string>): Promi
   for (const name of await namesIn(folder)) {
     if (!recordForm.test(name)) continue;
     try {
-      const { outputId, errorId, by } = JSON.parse(await readSmallFile(join(folder, name), mostRecordBytes)) as Record<string, string | undefined>;
+      const { outputId, errorId, by } = JSON.parse(await readSmallFile(join(folder, name), mostRecordBytes)) as Record<
+        string,
+        string | undefined
+      >;
       for (const id of [outputId, errorId]) if (id !== undefined && ids.has(id)) results.push({ id, by });
     } catch (thrown) {
       isSure &&= (thrown as NodeJS.ErrnoException | null)?.code === 'ENOENT';

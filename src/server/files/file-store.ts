@@ -91,7 +91,10 @@ export class FileStore {
   /** Names of the drafts that this process writes: a clock set ahead makes them look abandoned. */
   readonly #drafts = new Set<string>();
   /** Newest first. */
-  readonly #all = new SharedReading(async () => (await this.#described()).sort((a, b) => b.created_at - a.created_at || (a.id < b.id ? 1 : -1)));
+  readonly #all = new SharedReading(async () =>
+    (await this.#described()).sort((a, b) => b.created_at - a.created_at || (a.id < b.id ? 1 : -1)),
+  );
+
   #asked: Asked[] = [];
   #isReserving = false;
 
@@ -189,7 +192,9 @@ export class FileStore {
   async #unlisted(): Promise<{ bytes: number; by: string | undefined }[]> {
     const folder = await this.#folder();
     const { results } = await resultsIn(await this.#kept.of('batches'), unlistedIn(await namesIn(folder)));
-    return await Promise.all(results.map(async ({ id, by }) => ({ by, bytes: (await stat(join(folder, id)).catch(() => undefined))?.size ?? 0 })));
+    return await Promise.all(
+      results.map(async ({ id, by }) => ({ by, bytes: (await stat(join(folder, id)).catch(() => undefined))?.size ?? 0 })),
+    );
   }
 
   /** Requests of batches whose file was deleted meanwhile. */
@@ -221,7 +226,8 @@ export class FileStore {
   #leftOf(by: string, { files, bytes }: Amount): number {
     const [mostFiles, mostBytes] = [Math.ceil(this.#bounds.files * shareOfKey), Math.ceil(this.#bounds.bytes * shareOfKey)];
     if (files >= mostFiles) throw new StoreFull(`The API key ${by} has ${files} files, which is the limit for one key; delete some.`);
-    if (bytes >= mostBytes) throw new StoreFull(`The files of the API key ${by} have ${bytes} bytes, over the limit of ${mostBytes} for one key; delete some.`);
+    if (bytes >= mostBytes)
+      throw new StoreFull(`The files of the API key ${by} have ${bytes} bytes, over the limit of ${mostBytes} for one key; delete some.`);
     return mostBytes - bytes;
   }
 
@@ -256,7 +262,14 @@ export class FileStore {
     try {
       const { size } = await stat(path);
       const file: FileObject = {
-        id, object: 'file', bytes: size, created_at: nowSeconds(), ...(expires === undefined ? {} : { expires_at: expires }), filename, purpose, status: 'processed',
+        id,
+        object: 'file',
+        bytes: size,
+        created_at: nowSeconds(),
+        ...(expires === undefined ? {} : { expires_at: expires }),
+        filename,
+        purpose,
+        status: 'processed',
       };
       await writeFileAtomic(path + described, JSON.stringify(by === undefined ? file : { ...file, by }), { mode: 0o600, fsync: false });
       return file;
@@ -288,7 +301,9 @@ export class FileStore {
   /** @throws RecuaError `file_not_found`, `store_unwritable` if it cannot be read now */
   async get(id: string, owner: Owner, param?: string): Promise<FileObject> {
     if (!idForm.test(id)) throw fileNotFound(id, param);
-    const file = await this.#read(await this.#folder(), id + described, (thrown) => { throw keepingError(thrown); });
+    const file = await this.#read(await this.#folder(), id + described, (thrown) => {
+      throw keepingError(thrown);
+    });
     if (!file || !owner.has(file.by)) throw fileNotFound(id, param);
     return shown(file);
   }

@@ -22,10 +22,19 @@ const mostFrameBytes = 2 ** 20;
 export const shortestSeconds = 3_600;
 export const longestSeconds = 2_592_000;
 
-export async function upload(req: Request, res: Response, store: FileStore, { name: by }: Owner, signal: AbortSignal): Promise<FileObject & { warnings?: string[] }> {
+export async function upload(
+  req: Request,
+  res: Response,
+  store: FileStore,
+  { name: by }: Owner,
+  signal: AbortSignal,
+): Promise<FileObject & { warnings?: string[] }> {
   const type = req.headers['content-type'] ?? '';
   if (!/^multipart\/form-data\b/i.test(type)) {
-    throw new RecuaError('unsupported_media_type', `Expected a form with a file (multipart/form-data), got Content-Type ${describe(type)}.`);
+    throw new RecuaError(
+      'unsupported_media_type',
+      `Expected a form with a file (multipart/form-data), got Content-Type ${describe(type)}.`,
+    );
   }
   const declared = Number(req.headers['content-length'] ?? Infinity);
   const { bytes: mostBytes, release } = await store.room(by, declared);
@@ -113,7 +122,7 @@ class Form {
         this.#writing.catch(reject);
       });
       parser.on('field', (name, value, _, valueTruncated) => {
-        if (valueTruncated) reject(wrongValue(name, `at most ${limits.fieldSize} bytes`, value));
+        if (valueTruncated) reject(new RecuaError('invalid_value', `Expected at most ${limits.fieldSize} bytes for ${name}, got more.`, { param: name }));
         Object.defineProperty(this.#fields, name, { value, enumerable: true, configurable: true, writable: true });
       });
       const surplus = (): void => reject(new RecuaError('invalid_value', 'Expected a form with one file and its purpose, got more parts.', { param: 'file' }));

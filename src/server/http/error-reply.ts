@@ -13,7 +13,9 @@ export interface ErrorBody {
 }
 
 /** Seconds after which the same request may succeed. */
-const retryAfterSeconds: Partial<Record<ErrorCode, number>> = { model_loading: 2, queue_full: 1, queue_timeout: 5, body_memory_full: 1 };
+const retryAfterSeconds: Partial<Record<ErrorCode, number>> = {
+  model_loading: 2, queue_full: 1, queue_timeout: 5, body_memory_full: 1, too_many_open_files: 2,
+};
 
 /** Retrying cannot help; without `x-should-retry`, OpenAI's clients retry every 5xx twice. */
 const permanent: ReadonlySet<ErrorCode> = new Set(['model_unusable', 'model_too_large', 'addon_missing', 'backend_unusable', 'sandbox_unavailable', 'gpu_unavailable', 'not_implemented', 'invalid_argument', 'closed', 'internal_error']);

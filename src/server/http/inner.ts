@@ -115,7 +115,10 @@ export class Inner {
   readonly #server: Server;
 
   constructor(app: RequestHandler) {
-    this.#server = createServer({ requestTimeout: 0, headersTimeout: 0, keepAliveTimeout: 0 }, app as unknown as Parameters<typeof createServer>[1]);
+    this.#server = createServer(
+      { requestTimeout: 0, headersTimeout: 0, keepAliveTimeout: 0 },
+      app as unknown as Parameters<typeof createServer>[1],
+    );
   }
 
   /** Rejects if the connection ends before the reply does. */
@@ -144,7 +147,6 @@ export class Inner {
     });
   }
 }
-
 
 /** The reason of work for times when the server is otherwise idle. */
 export class IdleWork {}

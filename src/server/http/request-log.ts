@@ -6,7 +6,11 @@ import type { Log, LogFields } from './gateway.js';
 import type { RecentRequests } from './recent.js';
 
 /** `askedBy`: name of the request's API key, if it had one. */
-export function requestLog(log: Log, recent: RecentRequests, askedBy: (res: Response) => string | undefined = () => undefined): RequestHandler {
+export function requestLog(
+  log: Log,
+  recent: RecentRequests,
+  askedBy: (res: Response) => string | undefined = () => undefined,
+): RequestHandler {
   return (req: Request, res: Response, next: NextFunction) => {
     const facts = factsOf(res);
     const id = String(res.getHeader('x-request-id'));
@@ -16,18 +20,39 @@ export function requestLog(log: Log, recent: RecentRequests, askedBy: (res: Resp
       const { startMs, model, promptTokens, completionTokens, cachedTokens, firstMs, code, error = '' } = facts;
       const status = res.writableFinished ? String(res.statusCode) : 'cut off';
       const durationMs = Math.round(performance.now() - startMs);
-      const tokens = promptTokens === undefined ? '' : ` ${promptTokens}${completionTokens === undefined ? '' : `+${completionTokens}`} tokens`;
+      const tokens =
+        promptTokens === undefined ? '' : ` ${promptTokens}${completionTokens === undefined ? '' : `+${completionTokens}`} tokens`;
       const name = askedBy(res);
       const by = name === undefined ? '' : ` by ${JSON.stringify(name)}`;
       const of = model === undefined ? '' : ` of ${/^[\w.:@/+-]+$/.test(model) ? model : JSON.stringify(model)}`;
-      const more = [...(cachedTokens === undefined ? [] : [` ${cachedTokens} cached`]), ...(firstMs === undefined ? [] : [` first after ${Math.round(firstMs)} ms`]), ` ${durationMs} ms`];
+      const more = [
+        ...(cachedTokens === undefined ? [] : [` ${cachedTokens} cached`]),
+        ...(firstMs === undefined ? [] : [` first after ${Math.round(firstMs)} ms`]),
+        ` ${durationMs} ms`,
+      ];
       // A check that is refused is no routine: whoever sends it takes the server for dead.
-      log(isRoutine(req) && res.statusCode !== 401 && res.statusCode !== 403 ? 'debug' : 'info', `${id} ${method} ${path} ${status}${error}${by}${of}${[tokens, ...more].filter((part) => part !== '').join(',')}`,
-        fieldsOf(facts, { request_id: id, method, path, ...(res.writableFinished ? { status: res.statusCode } : { cut_off: true }), key: name, duration_ms: durationMs }));
+      log(
+        isRoutine(req) && res.statusCode !== 401 && res.statusCode !== 403 ? 'debug' : 'info',
+        `${id} ${method} ${path} ${status}${error}${by}${of}${[tokens, ...more].filter((part) => part !== '').join(',')}`,
+        fieldsOf(facts, {
+          request_id: id,
+          method,
+          path,
+          ...(res.writableFinished ? { status: res.statusCode } : { cut_off: true }),
+          key: name,
+          duration_ms: durationMs,
+        }),
+      );
       if (method !== 'POST' && method !== 'DELETE') return;
       recent.add({
-        id, method, path, startedMs: Date.now() - durationMs, durationMs, ...(res.writableFinished ? { status: res.statusCode } : {}),
-        ...usedBy(facts), ...(code === undefined ? {} : { error: code }),
+        id,
+        method,
+        path,
+        startedMs: Date.now() - durationMs,
+        durationMs,
+        ...(res.writableFinished ? { status: res.statusCode } : {}),
+        ...usedBy(facts),
+        ...(code === undefined ? {} : { error: code }),
       });
     });
     next();
@@ -43,13 +68,26 @@ export function pathOf({ path }: Pick<Request, 'path'>): string {
 }
 
 /** The fields of a JSON log line, with the engine's times if there was exactly one answer. */
-function fieldsOf({ route, model, promptTokens, completionTokens, cachedTokens, loadFromMs, loadMs, firstMs, finishes, code, traceId }: Facts, about: LogFields): LogFields {
+function fieldsOf(
+  { route, model, promptTokens, completionTokens, cachedTokens, loadFromMs, loadMs, firstMs, finishes, code, traceId }: Facts,
+  about: LogFields,
+): LogFields {
   const ms = (time: number | undefined): number | undefined => (time === undefined ? undefined : Math.round(time * 1_000) / 1_000);
   const { timings } = (finishes?.length === 1 ? finishes[0] : undefined) ?? {};
   return {
-    ...about, route, error: code, model, prompt_tokens: promptTokens, completion_tokens: completionTokens, cached_tokens: cachedTokens,
-    load_ms: loadFromMs === undefined ? undefined : ms(loadMs), queue_ms: ms(timings?.queueMs), prompt_ms: ms(timings?.promptMs), generate_ms: ms(timings?.generateMs),
-    first_ms: ms(firstMs), trace_id: traceId,
+    ...about,
+    route,
+    error: code,
+    model,
+    prompt_tokens: promptTokens,
+    completion_tokens: completionTokens,
+    cached_tokens: cachedTokens,
+    load_ms: loadFromMs === undefined ? undefined : ms(loadMs),
+    queue_ms: ms(timings?.queueMs),
+    prompt_ms: ms(timings?.promptMs),
+    generate_ms: ms(timings?.generateMs),
+    first_ms: ms(firstMs),
+    trace_id: traceId,
   };
 }
 

@@ -59,12 +59,21 @@ export class RunningAnswers {
   }
 
   follow(id: string, model: string): Followed {
-    const answer: RunningAnswer = { id, model, startedMs: Date.now(), promptRead: 0, cachedTokens: 0, ...(this.isWatched ? { generated: 0 } : {}), tokensPerSecond: 0 };
+    const answer: RunningAnswer = {
+      id,
+      model,
+      startedMs: Date.now(),
+      promptRead: 0,
+      cachedTokens: 0,
+      ...(this.isWatched ? { generated: 0 } : {}),
+      tokensPerSecond: 0,
+    };
     this.#running.add(answer);
     return {
       accepted: (promptTokens) => void (answer.promptTokens = promptTokens),
       add: ({ progress, soFar }) => {
-        if (progress) Object.assign(answer, { promptTokens: progress.total, promptRead: progress.processed, cachedTokens: progress.cached });
+        if (progress)
+          Object.assign(answer, { promptTokens: progress.total, promptRead: progress.processed, cachedTokens: progress.cached });
         if (!soFar) return;
         const { usage: { promptTokens, cachedTokens, completionTokens }, timings: { generateMs } } = soFar;
         Object.assign(answer, { promptTokens, promptRead: promptTokens, cachedTokens, generated: completionTokens });

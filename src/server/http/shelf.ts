@@ -42,6 +42,20 @@ export interface OfferedModel {
   recommended: boolean;
 }
 
+/** A model whose download ended early, or still runs. */
+export interface UnfinishedModel {
+  /** The name to delete it by. */
+  name: string;
+  /** The name to pull it by: that of its file. */
+  source: string;
+  /** Hashes of its incomplete files, which are in the digests of a Pull. */
+  hashes: readonly string[];
+  /** Undefined if its size is not known. */
+  percent: number | undefined;
+  /** A process is downloading it now. */
+  pulling: boolean;
+}
+
 export interface GivenName {
   name: string;
   /** Removing the name keeps the model. */
@@ -55,10 +69,15 @@ export interface ModelShelf {
   offers(repository: string, signal: AbortSignal): Promise<readonly OfferedModel[]>;
   /** Finds a model at the hub; nothing is downloaded yet. */
   open(name: string, signal: AbortSignal): Promise<Pull>;
-  /** Removes only an exact match of the name. Awaits `begin` before files are. */
-  remove(name: string, begin?: () => Promise<void>): Promise<void>;
+  /**
+   * Removes one model, by its exact name, or a name of it. Before its files are removed, awaits
+   * `begin` with the names of the models that go.
+   */
+  remove(name: string, begin?: (models: readonly string[]) => Promise<void>): Promise<void>;
   /** A second name; no bytes are copied. */
   copy(source: string, name: string): Promise<void>;
+  /** Models of the store that are not complete. */
+  unfinished(): Promise<readonly UnfinishedModel[]>;
   /** Names given by users. */
   aliases(): Promise<readonly GivenName[]>;
   /**

@@ -103,8 +103,18 @@ export class Upgrades {
       route.sockets.handleUpgrade(req, socket, head, (opened) => {
         this.#openers.set(opened, who);
         chargeMessages(opened, socket, route.memory);
-        route.traffic.watch({ socket: req.socket, once: (event, listener) => opened.once(event, listener), destroy: () => opened.terminate() });
-        route.open(opened, { mayGoOn: () => route.mayOpen(req.headers) !== undefined, send: chargingSend(opened, socket, route.replies, who), by: opener.key?.name, who, headers: req.headers });
+        route.traffic.watch({
+          socket: req.socket,
+          once: (event, listener) => opened.once(event, listener),
+          destroy: () => opened.terminate(),
+        });
+        route.open(opened, {
+          mayGoOn: () => route.mayOpen(req.headers) !== undefined,
+          send: chargingSend(opened, socket, route.replies, who),
+          by: opener.key?.name,
+          who,
+          headers: req.headers,
+        });
       });
     });
   }

@@ -6,11 +6,14 @@ import type { ApiKey, ApiKeys } from '../access/api-keys.js';
 export function visibleTo(key: ApiKey | undefined, pool: ModelPool): ModelPool {
   const allowed = key?.models;
   if (!allowed) return pool;
+  // Each name in the list means that model and no other.
   const isAllowed = ({ id, aliases }: PoolModel): boolean => [id, ...aliases].some((name) => allowed.includes(name));
   const find = async (name: string | undefined): Promise<PoolModel> => {
     const model = await pool.find(name).catch((thrown: unknown) => { throw withoutOthers(thrown, key.name, allowed); });
     // The key file may also use names that the model does not list.
-    if (isAllowed(model) || (name !== undefined && allowed.includes(name))) return model;
+    if (allowed.includes(name === undefined || name === '' ? 'default' : name)) return model;
+    const listed = (await pool.list()).find(({ id }) => id === model.id);
+    if (listed && isAllowed(listed)) return model;
     throw new RecuaError('client_refused', `The API key ${key.name} may use ${allowed.join(', ')}, but not ${name === undefined || name === '' ? 'the default model, which a request without a model uses' : model.id}.`, { param: 'model' });
   };
   return {
@@ -30,16 +33,31 @@ export function visibleTo(key: ApiKey | undefined, pool: ModelPool): ModelPool {
 /** Most of these warnings: thousands of keys may have thousands of wrong names. */
 const mostWarnings = 20;
 
-/** Warns of names in the key file that no model has: a typing error, or a model that is missing. */
+/**
+ * Warns of names in the key file that no model has, that mean several, or that are written
+ * otherwise: a key gets its models by names of the list.
+ */
 export async function warnOfUnknown(keys: ApiKeys, pool: ModelPool, log: (level: 'warn', text: string) => void): Promise<void> {
   let left = mostWarnings;
   for (const [model, key] of keys.limitedTo) {
     if (left === 0) return;
-    const code = await pool.find(model).then(() => '', (thrown: unknown) => RecuaError.from(thrown).code);
-    if (code !== 'model_not_found') continue;
+    const found = await pool.find(model).catch(RecuaError.from);
+    const problem = found instanceof RecuaError ? problems[found.code] : otherCase(model, found);
+    if (problem === undefined) continue;
     left--;
-    log('warn', `The API key ${key} is limited to ${JSON.stringify(model)}, which this server does not have.`);
+    log('warn', `The API key ${key} is limited to ${JSON.stringify(model)}, ${problem}.`);
   }
+}
+
+const problems: Partial<Record<string, string>> = {
+  model_not_found: 'which this server does not have',
+  ambiguous_model: 'which means several models of this server; give it one of their other names',
+};
+
+function otherCase(name: string, { id, aliases }: PoolModel): string | undefined {
+  const names = [id, ...aliases];
+  const near = names.find((one) => one.toLowerCase() === name.toLowerCase());
+  return near === undefined || names.includes(name) ? undefined : `but the model is called ${JSON.stringify(near)}; write the name like that`;
 }
 
 /**

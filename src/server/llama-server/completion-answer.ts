@@ -92,7 +92,13 @@ export class NativeWriter implements AnswerWriter {
     const tokens = packed ? unpack(packed) : [];
     return {
       data: {
-        index, content, tokens: idsOf(tokens), stop: false, id_slot: noSlot, tokens_predicted: this.#toldOf(index).tokens, tokens_evaluated: this.#promptTokens,
+        index,
+        content,
+        tokens: idsOf(tokens),
+        stop: false,
+        id_slot: noSlot,
+        tokens_predicted: this.#toldOf(index).tokens,
+        tokens_evaluated: this.#promptTokens,
         ...(soFar ? { timings: timingsToWire(soFar.usage, soFar.timings) } : {}),
         ...(progress ? { prompt_progress: progressToWire(progress) } : {}),
         ...(tells.logprobs === undefined || tokens.length === 0 ? {} : { completion_probabilities: toldTokens(tokens, tells) }),
@@ -100,11 +106,23 @@ export class NativeWriter implements AnswerWriter {
     };
   }
 
-  #final({ finishReason, stop, usage, timings, seed, warnings }: Finish, index: number, echo: string, text: string): Record<string, unknown> {
+  #final(
+    { finishReason, stop, usage, timings, seed, warnings }: Finish,
+    index: number,
+    echo: string,
+    text: string,
+  ): Record<string, unknown> {
     const { settings, texts, count } = this.#asked;
     const held = usage.promptTokens + usage.completionTokens;
     return {
-      index, content: text, tokens: [], id_slot: noSlot, stop: true, model: this.#model, tokens_predicted: usage.completionTokens, tokens_evaluated: usage.promptTokens,
+      index,
+      content: text,
+      tokens: [],
+      id_slot: noSlot,
+      stop: true,
+      model: this.#model,
+      tokens_predicted: usage.completionTokens,
+      tokens_evaluated: usage.promptTokens,
       generation_settings: generationSettings({ ...settings, seed }),
       prompt: texts[Math.floor(index / count)] ?? echo,
       has_new_line: text.includes('\n'),
@@ -125,7 +143,11 @@ export class NativeWriter implements AnswerWriter {
     const found: [string, unknown][] = [];
     for (const path of responseFields) {
       const names = path.split('/');
-      const value = names.reduce<unknown>((at, name) => (typeof at === 'object' && at !== null && Object.hasOwn(at, name) ? (at as Record<string, unknown>)[name] : undefined), answer);
+      const value = names.reduce<unknown>(
+        (at, name) =>
+          typeof at === 'object' && at !== null && Object.hasOwn(at, name) ? (at as Record<string, unknown>)[name] : undefined,
+        answer,
+      );
       if (value !== undefined) found.push([names.at(-1)!, value]);
     }
     return Object.fromEntries(found);

@@ -68,7 +68,15 @@ function readAround(body: Fields, { defaults, model }: ChatContext, prompts: Pic
   const count = readCount(body);
   boundAnswers(prompts.length, count);
   const maxTokens = boundTold(tells, readMaxTokens(body, 0), defaults.maxTokens, model.contextSize, { answers: prompts.length * count });
-  const common = { constraint, sampling, maxTokens, stop, ...readGenerateMs(body), ...readPriority(body), ...(Object.keys(asked).length > 0 ? { tells: asked } : {}) };
+  const common = {
+    constraint,
+    sampling,
+    maxTokens,
+    stop,
+    ...readGenerateMs(body),
+    ...readPriority(body),
+    ...(Object.keys(asked).length > 0 ? { tells: asked } : {}),
+  };
   const settings = { sampling, maxTokens, stop, stream, probs: tells.logprobs ?? 0, grammar: constraint.kind === 'grammar' ? constraint.grammar : '' };
   const responseFields = (body.array('response_fields', maxFields) ?? []).map((name, index) => checkName(name, `response_fields[${index}]`, 100));
   if (responseFields.length === 0 || responseFields.some((name) => /^(prompt|generation_settings)(\/|$)/.test(name))) boundEchoes(texts, settings, count);

@@ -28,11 +28,19 @@ export const llamaServer: Dialect = {
   routes: (gateway) => [
     { method: 'post', paths: ['/completion'], about: about.complete, handler: chatRoute(gateway, complete) },
     { method: 'post', paths: ['/infill'], about: about.infill, handler: chatRoute(gateway, { ...complete, read: readInfillRequest }) },
-    { method: 'get', paths: ['/props'], about: about.props, handler: props(gateway), also: { method: 'post', about: about.setProps, bodiless: true, handler: refuseRoute(noProps) } },
+    {
+      method: 'get',
+      paths: ['/props'],
+      about: about.props,
+      handler: props(gateway),
+      also: { method: 'post', about: about.setProps, bodiless: true, handler: refuseRoute(noProps) },
+    },
     { method: 'get', paths: ['/slots'], about: about.slots, handler: slots(gateway) },
     { method: 'post', paths: ['/slots/:id'], about: about.slot, isForAdmin: true, mayLackBody: true, handler: slotFiles(gateway) },
     {
-      method: 'post', paths: ['/tokenize'], about: about.tokenize,
+      method: 'post',
+      paths: ['/tokenize'],
+      about: about.tokenize,
       handler: askRoute(gateway, readTokenize, async ({ text, addSpecial, parseSpecial, withPieces }, { engine }, signal, _lend, res) => {
         const tokens = await engine.tokenize(text, addSpecial, parseSpecial, signal, askerOf(gateway, res));
         if (!withPieces) return { tokens: new LongList(() => tokens) };
@@ -42,12 +50,23 @@ export const llamaServer: Dialect = {
       }),
     },
     {
-      method: 'post', paths: ['/detokenize'], about: about.detokenize,
-      handler: askRoute(gateway, readDetokenize, async (tokens, { engine }, signal, _lend, res) => ({ content: await engine.detokenize(tokens, true, signal, askerOf(gateway, res)) })),
+      method: 'post',
+      paths: ['/detokenize'],
+      about: about.detokenize,
+      handler: askRoute(gateway, readDetokenize, async (tokens, { engine }, signal, _lend, res) => ({
+        content: await engine.detokenize(tokens, true, signal, askerOf(gateway, res)),
+      })),
     },
-    { method: 'post', paths: ['/apply-template'], about: about.template, handler: renderRoute(gateway, readChatRequest, ({ prompt }) => ({ prompt })) },
     {
-      method: 'post', paths: ['/v1/chat/completions/input_tokens', '/chat/completions/input_tokens'], about: about.count,
+      method: 'post',
+      paths: ['/apply-template'],
+      about: about.template,
+      handler: renderRoute(gateway, readChatRequest, ({ prompt }) => ({ prompt })),
+    },
+    {
+      method: 'post',
+      paths: ['/v1/chat/completions/input_tokens', '/chat/completions/input_tokens'],
+      about: about.count,
       handler: renderRoute(gateway, readChatRequest, ({ tokenCount }) => ({ object: 'response.input_tokens', input_tokens: tokenCount })),
     },
   ],

@@ -88,7 +88,14 @@ const detokenizeBody: Body = {
   name: 'DetokenizeRequest', read: (body) => [readAdmission(body), readDetokenize(body, anyContext)], examples: [{ tokens: [1, 2, 3] }], words: { tokens: 'The tokens.', ...admissionWords },
 };
 
-const answered = { index: integer, content: text, tokens: list(integer), id_slot: integer, tokens_predicted: integer, tokens_evaluated: integer };
+const answered = {
+  index: integer,
+  content: text,
+  tokens: list(integer),
+  id_slot: integer,
+  tokens_predicted: integer,
+  tokens_evaluated: integer,
+};
 const chances = told(list(tokenLogprob), 'With `n_probs`.');
 const settings = mapOf(anything);
 
@@ -156,4 +163,3 @@ export const operations = {
   template: { id: 'applyTemplate', topic: 'Tokens', summary: 'Render a chat with the chat template, without answering it.', body: chatBody, reply: { schema: object({ prompt: told(text, 'The prompt that the model would read.'), 'warnings?': warnings }) }, error, errors: chatErrors },
   count: { id: 'countChatTokens', topic: 'Tokens', summary: 'Count the tokens of a chat prompt.', body: chatBody, reply: { schema: count }, error, errors: chatErrors },
 } as const satisfies Record<string, Operation>;
-

@@ -43,7 +43,9 @@ export function slots(gateway: Gateway): RequestHandler {
     const { known, activity } = await find(gateway, req, res);
     const busy = Math.min(activity.running, known.parallel);
     if (busy === known.parallel && searchOf(req).has('fail_on_no_slot')) throw new RecuaError('queue_full', `All ${known.parallel} slots are busy; try again in a moment.`);
-    res.json(Array.from({ length: known.parallel }, (_, id) => ({ id, n_ctx: known.contextSize, speculative: false, is_processing: id < busy })));
+    res.json(
+      Array.from({ length: known.parallel }, (_, id) => ({ id, n_ctx: known.contextSize, speculative: false, is_processing: id < busy })),
+    );
   };
 }
 

@@ -18,16 +18,44 @@ export function generationSettings({ sampling, maxTokens, stop, stream, probs, g
 
 /** The settings of a request without settings. */
 export function defaultSettings(sampling: Sampling, maxTokens: number): Record<string, unknown> {
-  return { seed: 0xffff_ffff, ...numbers(sampling), max_tokens: maxTokens, n_predict: maxTokens, ignore_eos: false, stream: true, n_probs: 0, samplers: usualSamplers };
+  return {
+    seed: 0xffff_ffff,
+    ...numbers(sampling),
+    max_tokens: maxTokens,
+    n_predict: maxTokens,
+    ignore_eos: false,
+    stream: true,
+    n_probs: 0,
+    samplers: usualSamplers,
+  };
 }
 
 function numbers(sampling: Sampling): Record<string, number> {
   return {
-    temperature: sampling.temperature, dynatemp_range: sampling.dynatempRange, dynatemp_exponent: sampling.dynatempExponent, top_k: sampling.topK, top_p: sampling.topP,
-    min_p: sampling.minP, top_n_sigma: sampling.topNSigma, xtc_probability: sampling.xtcProbability, xtc_threshold: sampling.xtcThreshold, typical_p: sampling.typicalP,
-    repeat_last_n: sampling.penaltyLastN, repeat_penalty: sampling.repeatPenalty, presence_penalty: sampling.presencePenalty, frequency_penalty: sampling.frequencyPenalty,
-    dry_multiplier: sampling.dryMultiplier, dry_base: sampling.dryBase, dry_allowed_length: sampling.dryAllowedLength, dry_penalty_last_n: sampling.dryPenaltyLastN,
-    mirostat: sampling.mirostat, mirostat_tau: sampling.mirostatTau, mirostat_eta: sampling.mirostatEta, adaptive_target: sampling.adaptiveTarget,
-    adaptive_decay: sampling.adaptiveDecay, min_keep: sampling.minKeep, min_tokens: sampling.minTokens,
+    temperature: sampling.temperature,
+    dynatemp_range: sampling.dynatempRange,
+    dynatemp_exponent: sampling.dynatempExponent,
+    top_k: sampling.topK,
+    top_p: sampling.topP,
+    min_p: sampling.minP,
+    top_n_sigma: sampling.topNSigma,
+    xtc_probability: sampling.xtcProbability,
+    xtc_threshold: sampling.xtcThreshold,
+    typical_p: sampling.typicalP,
+    repeat_last_n: sampling.penaltyLastN,
+    repeat_penalty: sampling.repeatPenalty,
+    presence_penalty: sampling.presencePenalty,
+    frequency_penalty: sampling.frequencyPenalty,
+    dry_multiplier: sampling.dryMultiplier,
+    dry_base: sampling.dryBase,
+    dry_allowed_length: sampling.dryAllowedLength,
+    dry_penalty_last_n: sampling.dryPenaltyLastN,
+    mirostat: sampling.mirostat,
+    mirostat_tau: sampling.mirostatTau,
+    mirostat_eta: sampling.mirostatEta,
+    adaptive_target: sampling.adaptiveTarget,
+    adaptive_decay: sampling.adaptiveDecay,
+    min_keep: sampling.minKeep,
+    min_tokens: sampling.minTokens,
   };
 }

@@ -2,6 +2,7 @@
 // conversation to a file and restores it, even after a restart. Conversations are found by their
 // tokens in any slot, so the slot's number has no effect, and the reply says so.
 import { randomUUID } from 'node:crypto';
+import type { Stats } from 'node:fs';
 import { readdir, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import type { Request, RequestHandler, Response } from 'express';
@@ -9,6 +10,7 @@ import type { Engine } from '../../engine/api.js';
 import type { SavedState } from '../../engine/protocol.js';
 import { RecuaError } from '../../errors.js';
 import { wrongValue, type Fields } from '../../request/fields.js';
+import { ClientTurns } from '../exchange/client-turns.js';
 import { readAdmission, readAll, residence } from '../exchange/admission.js';
 import type { Gateway } from '../http/gateway.js';
 import { refusePages } from '../access/pages.js';
@@ -29,7 +31,9 @@ interface Asked {
   keepAliveMs: number | undefined;
 }
 
-export function slotFiles({ poolFor, config, staysAnyway, traffic }: Gateway): RequestHandler {
+export function slotFiles({ poolFor, config, staysAnyway, traffic, clientOf }: Gateway): RequestHandler {
+  /** By model. */
+  const turns = new Map<string, ClientTurns>();
   return async (req: Request, res: Response) => {
     refusePages(req, res, () => undefined);
     if (config.slotSavePath === '') {
@@ -40,25 +44,37 @@ export function slotFiles({ poolFor, config, staysAnyway, traffic }: Gateway): R
     const { asked: { model, filename, keepAliveMs }, told } = readAll(req, readSlotBody);
     if (action !== 'erase' && filename === undefined) throw wrongValue('filename', 'the name of a file', undefined);
     const signal = traffic.enter(res);
-    const id = Number(req.params['id']);
+    const client = clientOf(res);
+    const given = String(req.params['id']);
+    if (!/^\d{1,9}$/.test(given)) throw wrongValue('id', 'a whole number', given);
+    const id = Number(given);
     const { warnings: ofStay, ...stay } = residence(keepAliveMs, staysAnyway(res));
     const leased = poolFor(res).lease(model ?? new Query(req).text('model'), { signal, ...stay });
     const lease = await leased.catch((thrown: unknown) => { throw failureOf(thrown, signal); });
     try {
-      const startMs = performance.now();
+      let startMs = performance.now();
       const warnings = [...told.warnings ?? [], ...ofStay, sayOf(action)];
       if (action === 'erase') {
         await untilAborted(lease.engine.forget(), signal);
         return void res.json({ id_slot: id, warnings });
       }
       const path = join(resolve(config.slotSavePath), filename!);
-      const found = await stat(path).catch(() => undefined);
-      if (found && !found.isFile()) throw wrongValue('filename', 'the name of a file, not of a folder or a pipe', filename);
-      if (action === 'restore' && !found) throw new RecuaError('file_not_found', `There is no saved state ${JSON.stringify(filename)}.`, { param: 'filename' });
+      let found: Stats | undefined;
       const shown = (text: string): string => text.replaceAll(path, filename!);
-      const work = action === 'save' ? saveTo(path, lease.engine) : lease.engine.restoreState(path);
-      const { tokens, sizeBytes, reason, isBusy } = await untilAborted(work, signal).catch((thrown: unknown) => { throw asShown(thrown, shown); });
-      if (isBusy) throw new RecuaError('queue_full', 'All sequences are busy, so that there is no room for the saved state; try again in a moment.');
+      const turn = turns.get(lease.id) ?? new ClientTurns(() => new RecuaError('queue_full', 'Too many states wait to be saved or restored; try again in a moment.'));
+      turns.set(lease.id, turn);
+      const work = turn.inTurn({ client, res }, async () => {
+        signal.throwIfAborted();
+        startMs = performance.now();
+        found = await stat(path).catch(() => undefined);
+        if (found && !found.isFile()) throw wrongValue('filename', 'the name of a file, not of a folder or a pipe', filename);
+        if (action === 'restore' && !found) throw new RecuaError('file_not_found', `There is no saved state ${JSON.stringify(filename)}.`, { param: 'filename' });
+        return action === 'save' ? await saveTo(path, lease.engine) : await lease.engine.restoreState(path);
+      });
+      const { tokens, sizeBytes, reason, isBusy } = await untilAborted(work, signal).catch((thrown: unknown) => {
+        throw asShown(thrown, shown);
+      });
+      if (isBusy) throw new RecuaError('queue_full', `The state cannot be ${action === 'save' ? 'saved' : 'restored'} now: ${reason} Try again in a moment.`);
       if (reason !== undefined) throw new RecuaError('invalid_value', `The state cannot be restored: ${shown(reason)}`, { param: 'filename' });
       // Else a client that restores the file later would get what an older request saved.
       if (action === 'save' && tokens === 0) warnings.push(`Nothing was saved: there is no idle conversation. ${found ? 'The file of that name is as it was.' : 'There is no file of that name.'}`);

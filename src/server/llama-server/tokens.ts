@@ -38,7 +38,11 @@ export function checkListed(tokens: Int32Array): void {
  * The pieces of `tokens`; `pieces` are those of `distinct`. A piece is a string, or its bytes if
  * they are not valid UTF-8.
  */
-export function piecesOf(tokens: Int32Array, distinct: Int32Array, pieces: readonly Uint8Array[]): { id: number; piece: string | number[] }[] {
+export function piecesOf(
+  tokens: Int32Array,
+  distinct: Int32Array,
+  pieces: readonly Uint8Array[],
+): { id: number; piece: string | number[] }[] {
   const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
   const known = new Map<number, { id: number; piece: string | number[] }>();
   for (const [index, id] of distinct.entries()) {

@@ -17,9 +17,12 @@ export type Instruments = ReturnType<typeof makeInstruments>;
 
 export function makeInstruments(registry: Registry) {
   const registers = [registry];
-  const histogram = (name: string, help: string, buckets: number[]) => new Histogram({ name, help, buckets, labelNames: byRoute, registers });
-  const counter = <Label extends string>(name: string, help: string, labelNames: readonly Label[] = []) => new Counter({ name, help, labelNames, registers });
-  const gauge = <Label extends string>(name: string, help: string, labelNames: readonly Label[] = []) => new Gauge({ name, help, labelNames, registers });
+  const histogram = (name: string, help: string, buckets: number[]) =>
+    new Histogram({ name, help, buckets, labelNames: byRoute, registers });
+  const counter = <Label extends string>(name: string, help: string, labelNames: readonly Label[] = []) =>
+    new Counter({ name, help, labelNames, registers });
+  const gauge = <Label extends string>(name: string, help: string, labelNames: readonly Label[] = []) =>
+    new Gauge({ name, help, labelNames, registers });
   return {
     queue: histogram('recua_queue_seconds', 'Time from a request to its first step: waiting for its model and in the queue.', waits),
     firstToken: histogram('recua_time_to_first_token_seconds', 'Time from a request to the first piece of its answer.', waits),

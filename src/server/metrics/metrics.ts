@@ -108,11 +108,25 @@ export class Metrics {
   #look(models: readonly PoolModel[]): void {
     const all = this.#all;
     const { traffic, bodyBytes } = this.#sources;
-    for (const metric of [all.running, all.waiting, all.kvUsed, all.kvKept, all.kvSize, all.kvUsage, all.speed, all.memory, all.deviceMemory, all.models]) metric.reset();
+    for (const metric of [
+      all.running,
+      all.waiting,
+      all.kvUsed,
+      all.kvKept,
+      all.kvSize,
+      all.kvUsage,
+      all.speed,
+      all.memory,
+      all.deviceMemory,
+      all.models,
+    ])
+      metric.reset();
     for (const metric of [all.crashes, all.loads, all.reloads, all.processCpu]) metric.reset();
-    for (const state of ['unloaded', 'sleeping', 'loading', 'loaded', 'unloading', 'failed'] as const) all.models.set({ state }, models.filter((one) => one.state.state === state).length);
+    for (const state of ['unloaded', 'sleeping', 'loading', 'loaded', 'unloading', 'failed'] as const)
+      all.models.set({ state }, models.filter((one) => one.state.state === state).length);
     // Models that were never used make no series.
-    for (const one of models) if (one.loads > 0 || one.leases > 0 || one.state.state === 'loading' || one.state.state === 'failed') this.#lookAt(one);
+    for (const one of models)
+      if (one.loads > 0 || one.leases > 0 || one.state.state === 'loading' || one.state.state === 'failed') this.#lookAt(one);
     all.open.set(traffic.size);
     all.bodies.set(bodyBytes());
     all.draining.set(traffic.draining ? 1 : 0);
@@ -121,7 +135,16 @@ export class Metrics {
     all.processCpu.inc((user + system) / 1e6);
   }
 
-  #lookAt({ id: model, activity: { running, waiting, tokensPerSecond, kv }, state, known, sizeBytes, loads, crashes, pid }: PoolModel): void {
+  #lookAt({
+    id: model,
+    activity: { running, waiting, tokensPerSecond, kv },
+    state,
+    known,
+    sizeBytes,
+    loads,
+    crashes,
+    pid,
+  }: PoolModel): void {
     const all = this.#all;
     all.running.set({ model }, running);
     all.waiting.set({ model }, waiting);
@@ -130,7 +153,7 @@ export class Metrics {
     all.reloads.inc({ model }, Math.max(0, loads - 1));
     all.crashes.inc({ model }, crashes);
     all.memory.set({ model }, state.state === 'loaded' || pid !== undefined ? sizeBytes : 0);
-    all.deviceMemory.set({ model }, state.state === 'loaded' ? known?.deviceBytes ?? 0 : 0);
+    all.deviceMemory.set({ model }, state.state === 'loaded' ? (known?.deviceBytes ?? 0) : 0);
     if (!known?.canGenerate) return;
     const size = known.parallel * known.contextSize;
     const { used, kept } = kv ?? { used: 0, kept: 0 };

@@ -85,7 +85,14 @@ function readCommon(body: Fields, { defaults, model }: ChatContext): { common: C
   const tells: Telling = top === undefined ? {} : { logprobs: Math.min(top, model.vocabSize) };
   const maxTokens = boundTold(tells, readMaxTokens(options), defaults.maxTokens, model.contextSize);
   return {
-    common: { sampling, maxTokens, stop: readStop(options), constraint: readAnyConstraint(body, options), ...(top === undefined ? {} : { tells }) }, warnings,
+    common: {
+      sampling,
+      maxTokens,
+      stop: readStop(options),
+      constraint: readAnyConstraint(body, options),
+      ...(top === undefined ? {} : { tells }),
+    },
+    warnings,
   };
 }
 

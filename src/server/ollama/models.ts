@@ -1,5 +1,5 @@
 // The models in Ollama's format: GET /api/tags, /api/ps, /api/version, POST /api/show. The lists
-// only have the name of a model that was not loaded since the start; show reads its file.
+// only have the name and size of a model that was not loaded since the start; show reads its file.
 import { createHash } from 'node:crypto';
 import type { Request, RequestHandler, Response } from 'express';
 import type { PoolModel } from '../../engine/pool-api.js';
@@ -44,12 +44,13 @@ export function readShown(body: Fields): string {
 }
 
 function entry(model: PoolModel): object {
-  const { id, createdSeconds, known } = model;
+  const { id, createdSeconds, known, fileBytes } = model;
   return {
     name: id,
     model: id,
     modified_at: new Date(createdSeconds * 1_000).toISOString(),
-    size: known?.sizeBytes ?? 0,
+    // The same before and after a load.
+    size: fileBytes || (known?.sizeBytes ?? 0),
     // A hash of the name and the file's time, since hashing gigabytes is too slow for a list.
     digest: createHash('sha256').update(`${id} ${createdSeconds}`).digest('hex'),
     details: details(known),
@@ -91,7 +92,10 @@ function shown(model: PoolModel, file: ShelfModel | undefined): object {
     parameters,
     template,
     ...(license === '' ? {} : { license }),
-    details: known || !file ? details(known) : details({ architecture: file.architecture, parameters: file.parameters, fileType: file.quantization }),
+    details:
+      known || !file
+        ? details(known)
+        : details({ architecture: file.architecture, parameters: file.parameters, fileType: file.quantization }),
     modified_at: new Date(createdSeconds * 1_000).toISOString(),
     model_info: { ...file?.metadata, ...infoOf(known), ...(file ? { 'general.parameter_count': file.parameters } : {}) },
     capabilities: capabilitiesOf(known ?? { canGenerate: file !== undefined, canEmbed: file !== undefined }, template),

@@ -80,7 +80,7 @@ export const operations = {
   copy: { id: 'ollamaCopy', topic, summary: 'Give a model a second name; no file is copied.', about: onMachine, body: copyBody, reply: { schema: anything, empty: true }, error, errors: [...shelfErrors, ...storeErrors, 'invalid_name', 'alias_taken'] },
   remove: { id: 'ollamaDelete', topic, summary: 'Remove a model, or a second name of one.', about: onMachine, body: deleteBody, reply: { schema: anything, empty: true }, error, errors: [...shelfErrors, ...storeErrors, 'invalid_usage'] },
   tags: {
-    id: 'ollamaTags', topic, summary: 'List the models that requests can name.', about: 'Of a model that was not loaded since the server started, only the name and the time of its file are shown.',
+    id: 'ollamaTags', topic, summary: 'List the models that requests can name.', about: 'Of a model that was not loaded since the server started, only the name, the time and the size of its file are shown; details are empty.',
     reply: { schema: object({ models: list(object(model)) }) }, error, errors: [],
   },
   ps: {

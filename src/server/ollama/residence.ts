@@ -41,7 +41,10 @@ export function orResidence({ poolFor, staysAnyway, traffic }: Gateway, text: Te
 /** Stand for the text, which the reader of the request would miss. */
 const placeholder = { messages: [{ role: 'user', content: '.' }], prompt: '.' };
 
-function readResidence(given: unknown, text: Text): { name: string | undefined; keepAliveMs: number | undefined; warnings: readonly string[] } {
+function readResidence(
+  given: unknown,
+  text: Text,
+): { name: string | undefined; keepAliveMs: number | undefined; warnings: readonly string[] } {
   const body = Fields.of(isObject(given) ? { ...given, [text]: placeholder[text] } : given);
   const admission = readAdmission(body);
   const { warnings } = (text === 'messages' ? readChat : readGenerate)(body, anyContext);

@@ -8,7 +8,7 @@ import { logError } from '../http/error-reply.js';
 import type { Gateway } from '../http/gateway.js';
 import { keyOf } from '../access/guard.js';
 import { refusePages, refuseRemote } from '../access/pages.js';
-import type { ModelShelf, Pull } from '../http/shelf.js';
+import type { ModelShelf, Pull, PulledFile } from '../http/shelf.js';
 import { ndjson, Stream } from '../http/stream.js';
 import { failureOf } from '../http/traffic.js';
 import { errorBody } from './error-body.js';
@@ -19,13 +19,19 @@ const maxNameLength = 4_096;
 const lineMs = 100;
 
 export function shelfRoutes(gateway: Gateway): Record<'pull' | 'copy' | 'remove', RequestHandler> {
-  const guarded = <Asked>(read: (body: Fields) => Asked, handler: (asked: Asked, shelf: ModelShelf, res: Response, told: object) => Promise<void>): RequestHandler => async (req: Request, res: Response) => {
-    refusePages(req, res, () => undefined);
-    refuseRemote(req, res, () => undefined);
-    if (!gateway.shelf) throw new RecuaError('model_fixed', 'This server has the models of its program; requests can neither pull, copy nor delete them.');
-    const { asked, told } = readAll(req, read);
-    await handler(asked, gateway.shelf, res, told);
-  };
+  const guarded =
+    <Asked>(
+      read: (body: Fields) => Asked,
+      handler: (asked: Asked, shelf: ModelShelf, res: Response, told: object) => Promise<void>,
+    ): RequestHandler =>
+      async (req: Request, res: Response) => {
+        refusePages(req, res, () => undefined);
+        refuseRemote(req, res, () => undefined);
+        if (!gateway.shelf)
+          throw new RecuaError('model_fixed', 'This server has the models of its program; requests can neither pull, copy nor delete them.');
+        const { asked, told } = readAll(req, read);
+        await handler(asked, gateway.shelf, res, told);
+      };
   return {
     pull: guarded(readPull, async ({ name, stream }, shelf, res, told) => {
       const signal = gateway.traffic.enter(res, 'transfer');
@@ -41,7 +47,12 @@ export function shelfRoutes(gateway: Gateway): Record<'pull' | 'copy' | 'remove'
     }),
     remove: guarded(readRemove, async (name, shelf, res) => {
       await mayUse(gateway, res, name);
-      await shelf.remove(name, () => unload(gateway, name));
+      await shelf.remove(name, async (models) => {
+        for (const model of models) {
+          await mayUse(gateway, res, model);
+          await unload(gateway, model);
+        }
+      });
       res.status(200).end();
     }),
   };
@@ -53,6 +64,11 @@ async function tell({ config, log }: Gateway, pull: Pull, res: Response, signal:
   stream.open({ afterMs: config.pingIntervalMs, frame: () => ({ data: line }) });
   const send = (next: object): void => stream.send({ data: (line = next) });
   send(line);
+  const tellOf = ({ digest, totalBytes }: PulledFile, doneBytes: number): void => {
+    send({ status: `pulling ${digest.replace(/^.*:/, '').slice(0, 12)}`, digest, total: totalBytes, completed: doneBytes });
+  };
+  // So that a client knows the size of all.
+  if (pull.files.length > 1) for (const file of pull.files) tellOf(file, 0);
   let toldMs = -Infinity;
   try {
     await pull.run((file, doneBytes) => {
@@ -60,8 +76,7 @@ async function tell({ config, log }: Gateway, pull: Pull, res: Response, signal:
       const isWhole = doneBytes >= file.totalBytes;
       if (!isWhole && nowMs - toldMs < lineMs) return;
       toldMs = nowMs;
-      const { digest, totalBytes } = file;
-      send({ status: `pulling ${digest.replace(/^.*:/, '').slice(0, 12)}`, digest, total: totalBytes, completed: doneBytes });
+      tellOf(file, doneBytes);
     }, (status) => send({ status }));
     for (const status of ['verifying sha256 digest', 'writing manifest', 'success']) send({ status });
   } catch (thrown) {

@@ -54,9 +54,11 @@ export function readCount(body: Fields): number {
 /** Copies of the request with consecutive seeds, as if a client sent `count` requests. */
 export function times<Request extends { sampling: Sampling }>(request: Request, count: number): Request[] {
   const { sampling } = request;
-  return Array.from({ length: count }, (_, index) => (
-    index === 0 ? request : { ...request, sampling: { ...sampling, seed: sampling.seed === undefined ? undefined : (sampling.seed + index) >>> 0 } }
-  ));
+  return Array.from({ length: count }, (_, index) =>
+    index === 0
+      ? request
+      : { ...request, sampling: { ...sampling, seed: sampling.seed === undefined ? undefined : (sampling.seed + index) >>> 0 } },
+  );
 }
 
 /** OpenAI's fields that have no effect here. */

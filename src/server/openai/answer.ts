@@ -209,7 +209,9 @@ export class ChatWriter implements AnswerWriter {
     const chunk: ChatCompletionChunk = {
       ...this.#head,
       object: 'chat.completion.chunk',
-      choices: [{ index, delta, logprobs: null, ...(tokens ? this.#told(unpack(tokens)) : {}), finish_reason: finish?.finishReason ?? null }],
+      choices: [
+        { index, delta, logprobs: null, ...(tokens ? this.#told(unpack(tokens)) : {}), finish_reason: finish?.finishReason ?? null },
+      ],
       ...(this.#asked.includeUsage ? { usage: null } : {}),
       ...(soFar ? { timings: timingsToWire(soFar.usage, soFar.timings) } : {}),
       ...(progress ? { prompt_progress: progressToWire(progress) } : {}),
@@ -279,10 +281,19 @@ export function progressToWire({ total, cached, processed, elapsedMs }: Progress
   return { total, cache: cached, processed, time_ms: Math.round(elapsedMs) };
 }
 
-export function usageToWire({ promptTokens, cachedTokens, completionTokens, reasoningTokens, draftedTokens, acceptedTokens = 0 }: Usage): WireUsage {
+export function usageToWire({
+  promptTokens,
+  cachedTokens,
+  completionTokens,
+  reasoningTokens,
+  draftedTokens,
+  acceptedTokens = 0,
+}: Usage): WireUsage {
   const details = {
     ...(reasoningTokens === undefined ? {} : { reasoning_tokens: reasoningTokens }),
-    ...(draftedTokens === undefined ? {} : { accepted_prediction_tokens: acceptedTokens, rejected_prediction_tokens: draftedTokens - acceptedTokens }),
+    ...(draftedTokens === undefined
+      ? {}
+      : { accepted_prediction_tokens: acceptedTokens, rejected_prediction_tokens: draftedTokens - acceptedTokens }),
   };
   return {
     prompt_tokens: promptTokens,

@@ -139,7 +139,11 @@ export class ChatReader {
   finish(): Finish | undefined {
     const [chunk, usage] = [this.#last, this.#usage];
     if (!this.#whole || !chunk || !usage) return undefined;
-    const { reasoning_tokens: reasoning, accepted_prediction_tokens: accepted, rejected_prediction_tokens: rejected } = usage.completion_tokens_details ?? {};
+    const {
+      reasoning_tokens: reasoning,
+      accepted_prediction_tokens: accepted,
+      rejected_prediction_tokens: rejected,
+    } = usage.completion_tokens_details ?? {};
     return {
       finishReason: chunk.choices[0]!.finish_reason!,
       usage: {

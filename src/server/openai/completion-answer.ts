@@ -30,7 +30,12 @@ export class CompletionWriter implements AnswerWriter {
 
   constructor(asked: AskedRest<CompletionBody>, model: string) {
     this.#asked = asked;
-    this.#head = { id: `cmpl-${randomBytes(12).toString('hex')}`, object: 'text_completion', created: Math.floor(Date.now() / 1000), model };
+    this.#head = {
+      id: `cmpl-${randomBytes(12).toString('hex')}`,
+      object: 'text_completion',
+      created: Math.floor(Date.now() / 1000),
+      model,
+    };
   }
 
   computedBy({ llamaCpp }: Pick<ModelDescription, 'llamaCpp'>): void {
@@ -40,7 +45,9 @@ export class CompletionWriter implements AnswerWriter {
   opening(): Frame[] {
     if (this.#asked.tells.logprobs !== undefined) return []; // the echo then comes with its log probabilities
     const { echoes, count } = this.#asked;
-    return (echoes ?? []).flatMap((text, prompt) => (text ? Array.from({ length: count }, (_, at) => this.#chunk(text, prompt * count + at)) : []));
+    return (echoes ?? []).flatMap((text, prompt) =>
+      text ? Array.from({ length: count }, (_, at) => this.#chunk(text, prompt * count + at)) : [],
+    );
   }
 
   ping(): Frame {
@@ -73,7 +80,9 @@ export class CompletionWriter implements AnswerWriter {
 
   whole(said: readonly WholeAnswer[], finishes: readonly Finish[]): object {
     const { echoes, count, wanted } = this.#asked;
-    const chosen = Array.from({ length: finishes.length / count }, (_, prompt) => best(said.slice(prompt * count, (prompt + 1) * count), wanted).map((at) => prompt * count + at)).flat();
+    const chosen = Array.from({ length: finishes.length / count }, (_, prompt) =>
+      best(said.slice(prompt * count, (prompt + 1) * count), wanted).map((at) => prompt * count + at),
+    ).flat();
     return {
       ...this.#head,
       choices: chosen.map((at, index) => {
@@ -102,12 +111,15 @@ export class CompletionWriter implements AnswerWriter {
   }
 
   /** A prompt may have so many log probabilities that they come in several chunks. */
-  * #beginning({ text, tokens }: Begun, index: number, rest: () => Frame[]): Generator<Frame> {
+  *#beginning({ text, tokens }: Begun, index: number, rest: () => Frame[]): Generator<Frame> {
     for (const [at, piece] of tokens.entries()) yield this.#chunk(at === 0 ? text : '', index, { tokens: piece });
     yield* rest();
   }
 
-  #told<Tokens extends readonly ToldToken[] | ToldList>(tokens: Tokens, write: (tokens: Tokens) => object): { logprobs?: object; tokens?: number[] } {
+  #told<Tokens extends readonly ToldToken[] | ToldList>(
+    tokens: Tokens,
+    write: (tokens: Tokens) => object,
+  ): { logprobs?: object; tokens?: number[] } {
     const { tells } = this.#asked;
     return {
       ...(tells.logprobs === undefined ? {} : { logprobs: write(tokens) }),

@@ -45,15 +45,23 @@ export function readCompletionRequest(body: Fields, { defaults, model }: ChatCon
   const common = {
     constraint: readConstraint(body),
     sampling: readSampling(body, { ...defaults, vocabSize: model.vocabSize, contextSize: model.contextSize }),
-    maxTokens: boundTold(asked, readMaxTokens(body, 0), defaults.maxTokens, model.contextSize, { answers: prompts.length * count, promptTokens: readings }),
+    maxTokens: boundTold(asked, readMaxTokens(body, 0), defaults.maxTokens, model.contextSize, {
+      answers: prompts.length * count,
+      promptTokens: readings,
+    }),
     stop: readStop(body),
-    ...readGenerateMs(body), ...readPriority(body),
+    ...readGenerateMs(body),
+    ...readPriority(body),
   };
   const streamed = readStreamOptions(body);
   body.allow(...allowed);
   return {
     prompts: prompts.map((prompt) => {
-      const request: CompletionRequest = { ...around(prompt, suffix), ...common, ...(Object.keys(asked).length > 0 ? { tells: asked } : {}) };
+      const request: CompletionRequest = {
+        ...around(prompt, suffix),
+        ...common,
+        ...(Object.keys(asked).length > 0 ? { tells: asked } : {}),
+      };
       if (!echo) return times(request, count);
       const [first, ...others] = times({ ...request, ...(typeof prompt === 'string' ? {} : { echo }) }, count);
       // Log probabilities of the prompt are the same for all answers.

@@ -8,10 +8,10 @@ import type { Gateway } from '../http/gateway.js';
 
 const maxId = 256;
 
-export function control({ live }: Gateway): RequestHandler {
+export function control({ live, ownerOf }: Gateway): RequestHandler {
   return (req: Request, res: Response) => {
     const { asked: id, told } = readAll(req, readControl);
-    const chat = live.get(id);
+    const chat = live.get(id, ownerOf(res));
     if (!chat) throw new RecuaError('answer_not_found', `No running answer has the id ${describe(id)}: it has ended, or never existed.`, { param: 'id' });
     if (!chat.hasControl) throw new RecuaError('invalid_value', 'Expected an answer that was requested with "reasoning_control": true.', { param: 'id' });
     for (const answer of chat.answers) answer.endThinking();

@@ -14,14 +14,19 @@ import { noteTokens } from '../http/facts.js';
 const maxInputs = 2_048;
 
 export function embeddings(gateway: Gateway): RequestHandler {
-  return askRoute(gateway, (body, { model }) => readEmbeddingRequest(body, model), async ({ inputs, format: { encoding, dimensions } }, { id, engine }, signal, lend, res) => {
-    const { vectors, tokenCounts } = await engine.embed({ inputs, asker: askerOf(gateway, res) }, signal, lend());
-    const tokens = tokenCounts.reduce((sum, count) => sum + count, 0);
-    noteTokens(res, tokens);
-    const jsonOf = encoding === 'base64' ? toBase64 : (vector: Float32Array) => Array.from(vector);
-    const data = entriesOf(vectors, dimensions, (vector, index) => ({ object: 'embedding', index, embedding: jsonOf(vector) }));
-    return { object: 'list', data, model: id, usage: { prompt_tokens: tokens, total_tokens: tokens } };
-  }, 'embeddings');
+  return askRoute(
+    gateway,
+    (body, { model }) => readEmbeddingRequest(body, model),
+    async ({ inputs, format: { encoding, dimensions } }, { id, engine }, signal, lend, res) => {
+      const { vectors, tokenCounts } = await engine.embed({ inputs, asker: askerOf(gateway, res) }, signal, lend());
+      const tokens = tokenCounts.reduce((sum, count) => sum + count, 0);
+      noteTokens(res, tokens);
+      const jsonOf = encoding === 'base64' ? toBase64 : (vector: Float32Array) => Array.from(vector);
+      const data = entriesOf(vectors, dimensions, (vector, index) => ({ object: 'embedding', index, embedding: jsonOf(vector) }));
+      return { object: 'list', data, model: id, usage: { prompt_tokens: tokens, total_tokens: tokens } };
+    },
+    'embeddings',
+  );
 }
 
 export function readEmbeddingRequest(body: Fields, model: Pick<ModelDescription, 'vocabSize' | 'embeddingSize'> = anyModel): { inputs: (string | Int32Array)[]; format: Format } {

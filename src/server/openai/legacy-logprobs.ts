@@ -34,9 +34,10 @@ export class LegacyWriter {
  * the list of those.
  */
 export function legacyLists(tokens: ToldList): { [List in keyof LegacyLogprobs]: LongList<LegacyLogprobs[List][number]> } {
-  const list = <Entry>(entry: (token: ToldToken) => Entry, from = (): Iterable<ToldToken> => tokens.withoutTop()): LongList<Entry> => new LongList(function* entries() {
-    for (const token of from()) yield entry(token);
-  });
+  const list = <Entry>(entry: (token: ToldToken) => Entry, from = (): Iterable<ToldToken> => tokens.withoutTop()): LongList<Entry> =>
+    new LongList(function* entries() {
+      for (const token of from()) yield entry(token);
+    });
   return {
     tokens: list(({ bytes }) => nameOf(bytes)),
     token_logprobs: list(({ value }) => value ?? null),

@@ -22,12 +22,20 @@ export function rerank(gateway: Gateway): RequestHandler {
   return askRoute(gateway, readRerank, async ({ query, documents, top, withText, asTexts }, { id, engine }, signal, lend, res) => {
     // If the reply contains the documents, their memory counts until it is sent.
     const texts = withText ? documents : undefined;
-    const { scores, tokenCounts } = await engine.rerank({ query, documents, asker: askerOf(gateway, res) }, signal, withText ? undefined : lend());
+    const { scores, tokenCounts } = await engine.rerank(
+      { query, documents, asker: askerOf(gateway, res) },
+      signal,
+      withText ? undefined : lend(),
+    );
     const tokens = tokenCounts.reduce((sum, count) => sum + count, 0);
     noteTokens(res, tokens);
     const order = Array.from(scores, (score, index) => ({ score, index })).sort((a, b) => b.score - a.score).slice(0, top);
     if (asTexts) return order.map(({ index, score }) => ({ index, score, ...(texts ? { text: texts[index] } : {}) }));
-    const results = order.map(({ index, score }) => ({ index, relevance_score: score, ...(texts ? { document: { text: texts[index] } } : {}) }));
+    const results = order.map(({ index, score }) => ({
+      index,
+      relevance_score: score,
+      ...(texts ? { document: { text: texts[index] } } : {}),
+    }));
     return { object: 'list', model: id, usage: { prompt_tokens: tokens, total_tokens: tokens }, results };
   }, 'rerank');
 }

@@ -145,7 +145,11 @@ class BodySchema {
     if (!words) this.#problems.push(`${place} is not described`);
     const schema = this.#value(place, words);
     const whole = this.#required.has(place) ? schema : nullable(schema);
-    return { ...whole, ...(words?.text ? { description: words.text } : {}), ...(words?.default === undefined || this.#required.has(place) ? {} : { default: words.default }) };
+    return {
+      ...whole,
+      ...(words?.text ? { description: words.text } : {}),
+      ...(words?.default === undefined || this.#required.has(place) ? {} : { default: words.default }),
+    };
   }
 
   #wordsOf(place: string): FieldWords | undefined {

@@ -138,7 +138,7 @@ class Page {
     return Object.entries(responses['200']?.content ?? {}).map(([type, { schema }]) => {
       if (type === 'text/event-stream') return `Events of a stream (\`${type}\`): ${this.#type(schema)}.`;
       if (type === 'application/x-ndjson') return `Lines of a stream (\`${type}\`): ${this.#type(schema)}.`;
-      const returned = `Returns ${type ===  'application/json' ? '' : `\`${type}\`: `}${this.#type(schema).replace(/^object$/, 'an object')}`;
+      const returned = `Returns ${type === 'application/json' ? '' : `\`${type}\`: `}${this.#type(schema).replace(/^object$/, 'an object')}`;
       // Alternatives may share fields.
       const fields = new Map(this.#inner(schema, '', false).map((row) => [row.name, row]));
       return fields.size === 0 ? `${returned}.` : [`${returned}:`, '', ...table('Reply field', [...fields.values()]).slice(0, -1)].join('\n');
@@ -173,7 +173,10 @@ class Page {
 
   /** Fields at any depth, with the names that errors use for them. */
   #rows(schema: Schema, place: string, isBody: boolean): Row[] {
-    const { properties = {}, required = [] } = this.#resolve(schema) as { properties?: Record<string, Schema>; required?: readonly string[] };
+    const { properties = {}, required = [] } = this.#resolve(schema) as {
+      properties?: Record<string, Schema>;
+      required?: readonly string[];
+    };
     return Object.entries(properties).flatMap(([name, field]): Row[] => {
       const isRequired = required.includes(name);
       const at = place === '' ? name : `${place}.${name}`;

@@ -70,7 +70,7 @@ export function isBody(body: Body | Form | undefined): body is Body {
 /** Errors of routes that a model answers. */
 export const inferenceErrors: readonly ErrorCode[] = [
   'unsupported_parameter', 'unknown_parameter', 'model_not_found', 'ambiguous_model', 'model_unusable', 'invalid_gguf', 'model_too_large', 'sandbox_unavailable', 'model_crashed', 'model_stuck', 'generation_failed',
-  'request_set_aside', 'model_loading', 'queue_full', 'queue_timeout', 'cancelled', 'context_length_exceeded',
+  'request_set_aside', 'too_many_open_files', 'model_loading', 'queue_full', 'queue_timeout', 'cancelled', 'context_length_exceeded',
 ];
 
 /** Errors of chats; includes `inferenceErrors`. */

@@ -179,8 +179,19 @@ export class ResponseWriter implements AnswerWriter {
 
   #response(status: Status, output: readonly Item[]): WireResponse {
     return {
-      id: this.#id, object: 'response', created_at: this.#created, completed_at: null, status, background: this.#background !== undefined,
-      error: null, incomplete_details: null, model: this.#model, output: output.map(wire), usage: null, store: this.#asked.store, ...this.#asked.echo,
+      id: this.#id,
+      object: 'response',
+      created_at: this.#created,
+      completed_at: null,
+      status,
+      background: this.#background !== undefined,
+      error: null,
+      incomplete_details: null,
+      model: this.#model,
+      output: output.map(wire),
+      usage: null,
+      store: this.#asked.store,
+      ...this.#asked.echo,
     };
   }
 

@@ -134,7 +134,7 @@ export class BackgroundRun implements Beginning {
 
   /** Yields the events from that number on, as they arrive, until the last or the abort. */
   async *from(sequence: number, signal: AbortSignal): AsyncGenerator<Frame> {
-    for (let at = sequence; !signal.aborted; ) {
+    for (let at = sequence; !signal.aborted;) {
       if (at < this.#events.length) yield this.#events[at++]!;
       else if (this.#isOver) return;
       else await this.#change(signal);

@@ -6,6 +6,7 @@ import type { IncomingMessage } from 'node:http';
 import type { RawData, WebSocket } from 'ws';
 import { RecuaError } from '../../errors.js';
 import { isObject, wrongType, wrongValue } from '../../request/fields.js';
+import { KeyWatch } from '../access/key-watch.js';
 import { pageHeaders } from '../access/pages.js';
 import { errorBody, type ErrorBody } from '../http/error-reply.js';
 import type { Gateway } from '../http/gateway.js';
@@ -28,6 +29,8 @@ const bytesPerLetter = 2;
 const goingAway = 1001;
 const noText = 1003;
 const tooMuch = 1008;
+
+const keyRemoved = 'The API key has expired or was removed.';
 
 /** The memory that conversations hold between messages. */
 class Held {
@@ -115,7 +118,8 @@ export class Conversation {
   remember(before: readonly object[], { response, input }: StoredResponse): void {
     this.#forget();
     const items = JSON.stringify([...before, ...input, ...response.output]);
-    if (this.#gone.signal.aborted || items.length > this.#gateway.config.bodyLimitBytes || !this.#held.add(items.length, this.#opener.who)) return;
+    if (this.#gone.signal.aborted || items.length > this.#gateway.config.bodyLimitBytes || !this.#held.add(items.length, this.#opener.who))
+      return;
     this.#last = { id: response.id, items };
   }
 
@@ -138,14 +142,21 @@ export class Conversation {
 
   #take(data: RawData, isBinary: boolean): void {
     if (isBinary) return this.#socket.close(noText, 'Expected text.');
-    if (!this.#opener.mayGoOn()) return this.#socket.close(tooMuch, 'The API key has expired or was removed.');
+    if (!this.#opener.mayGoOn()) return this.#socket.close(tooMuch, keyRemoved);
     const text = (data as Buffer).toString('utf8');
-    const isMuch = this.#waiting.length > 0 && (this.#waiting.length >= mostWaiting || this.#waitingLetters() + text.length > this.#gateway.config.bodyLimitBytes);
+    const isMuch =
+      this.#waiting.length > 0 &&
+      (this.#waiting.length >= mostWaiting || this.#waitingLetters() + text.length > this.#gateway.config.bodyLimitBytes);
     if (isMuch || !this.#held.add(text.length, this.#opener.who)) {
       return this.#socket.close(tooMuch, 'Too many messages are waiting.');
     }
     this.#waiting.push(text);
     this.#work ??= this.#answerAll().finally(() => (this.#work = undefined));
+  }
+
+  /** Closes the connection as soon as no answer runs. */
+  endIdle(): void {
+    if (!this.#work) this.#socket.close(tooMuch, keyRemoved);
   }
 
   async #answerAll(): Promise<void> {
@@ -189,11 +200,13 @@ export class Conversation {
 export function conversations(gateway: Gateway): SocketRoute['open'] {
   const open = new Set<Conversation>();
   const held = new Held();
+  const keys = new KeyWatch();
   gateway.traffic.onDrain(() => Promise.all([...open].map((one) => one.drain())));
   return (socket, opener) => {
     const one = new Conversation(gateway, socket, held, opener);
     open.add(one);
     socket.once('close', () => open.delete(one));
+    keys.add(socket, { isValid: opener.mayGoOn, end: () => one.endIdle() });
   };
 }
 

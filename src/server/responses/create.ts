@@ -47,7 +47,8 @@ export async function readEarlier({ gateway, store }: Places, req: Request, res:
   const items = new Map<string, object>();
   for (const owner of owners) {
     // The reader reports missing items, with their place in the input.
-    const stored = owner === undefined ? undefined : await store.inTurn(reader, () => store.get(owner, whose, undefined, hold)).catch(unlessMissing);
+    const stored =
+      owner === undefined ? undefined : await store.inTurn(reader, () => store.get(owner, whose, undefined, hold)).catch(unlessMissing);
     for (const item of [...stored?.input ?? [], ...stored?.response.output ?? []]) items.set(String(idOf(item)), item);
   }
   let itemBytes = 0;
@@ -97,14 +98,25 @@ export async function startRun({ gateway, runs }: Places, req: Request, res: Res
   const fields = Fields.of(body);
   const { id: model } = await gateway.poolFor(res).find(readModelName(fields));
   readKeepAlive(fields);
-  const asked = readResponseRequest(fields, { defaults: gateway.defaultsOf(model), model: anyModel }, earlier, gateway.config.responseDays > 0);
+  const asked = readResponseRequest(
+    fields,
+    { defaults: gateway.defaultsOf(model), model: anyModel },
+    earlier,
+    gateway.config.responseDays > 0,
+  );
   checkUnknown(fields);
   const id = newResponseId();
   const response: WireResponse = {
     id, object: 'response', created_at: Math.floor(Date.now() / 1_000), completed_at: null, status: 'queued', background: true,
     error: null, incomplete_details: null, model, output: [], usage: null, store: true, ...asked.echo,
   };
-  const run = await runs.start({ response, input: storedInput(asked.input, id), previous: asked.previous, by: gateway.ownerOf(res).name }, body, gateway.clientOf(res), earlier.itemBytes, { ...traceHeaders(res), ...pageHeaders(req.headers) });
+  const run = await runs.start(
+    { response, input: storedInput(asked.input, id), previous: asked.previous, by: gateway.ownerOf(res).name },
+    body,
+    gateway.clientOf(res),
+    earlier.itemBytes,
+    { ...traceHeaders(res), ...pageHeaders(req.headers) },
+  );
   // Its client, who may watch it to the end, is no second request.
   void run.begun.then(() => gateway.leaveRunning(res));
   if (asked.stream) await streamRun(gateway, res, run, 0);
@@ -116,7 +128,13 @@ export async function startRun({ gateway, runs }: Places, req: Request, res: Res
  * Handles a message that wants no answer yet: remembers its input, for the next message to continue
  * from. Codex sends its instructions and tools this way before the first user message.
  */
-export async function prepare({ gateway }: Places, req: Request, res: Response, earlier: Earlier, conversation: Conversation): Promise<void> {
+export async function prepare(
+  { gateway }: Places,
+  req: Request,
+  res: Response,
+  earlier: Earlier,
+  conversation: Conversation,
+): Promise<void> {
   const body = takeBody(req) as Record<string, unknown>;
   const isEmpty = Array.isArray(body['input']) && body['input'].length === 0;
   // Empty input is allowed here; a placeholder lets the reader check the rest.
@@ -128,8 +146,20 @@ export async function prepare({ gateway }: Places, req: Request, res: Response, 
   const id = newResponseId();
   const now = Math.floor(Date.now() / 1_000);
   const response: WireResponse = {
-    id, object: 'response', created_at: now, completed_at: now, status: 'completed', background: false,
-    error: null, incomplete_details: null, model, output: [], usage: null, ...asked.echo, store: false, ...(warnings.length > 0 ? { warnings } : {}),
+    id,
+    object: 'response',
+    created_at: now,
+    completed_at: now,
+    status: 'completed',
+    background: false,
+    error: null,
+    incomplete_details: null,
+    model,
+    output: [],
+    usage: null,
+    ...asked.echo,
+    store: false,
+    ...(warnings.length > 0 ? { warnings } : {}),
   };
   conversation.remember(earlier.before, { response, input: isEmpty ? [] : storedInput(asked.input, id) });
   const stream = new Stream(res, sse);
@@ -148,7 +178,10 @@ export async function streamRun({ traffic, config }: Gateway, res: Response, run
   const stream = new Stream(res, sse);
   // OpenAI's keep-alive event for silent streams; it is not part of the response.
   const alive = 'keepalive';
-  stream.open({ afterMs: config.pingIntervalMs, frame: () => ({ event: alive, data: { type: alive, sequence_number: run.sequence - 1 } }) });
+  stream.open({
+    afterMs: config.pingIntervalMs,
+    frame: () => ({ event: alive, data: { type: alive, sequence_number: run.sequence - 1 } }),
+  });
   if (res.writableEnded) return;
   for await (const frame of run.from(sequence, left.signal)) {
     stream.send(frame);

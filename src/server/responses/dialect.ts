@@ -35,11 +35,18 @@ function routesOver(gateway: Gateway, store: ResponseStore): readonly Route[] {
   const keeps = gateway.config.responseDays > 0;
   // One that keeps none leaves alone what other servers keep.
   if (keeps) keepTidy(gateway, 'responses', () => store.tidy());
-  const put = async (stored: StoredResponse, run?: BackgroundRun): Promise<void> => await (run ? runs.save(run, stored) : store.put(stored)).catch((thrown: unknown) => {
-    if (RecuaError.from(thrown).code !== 'response_not_found') gateway.log('warn', `${stored.response.id} is not stored: ${RecuaError.logText(thrown)}`);
-    throw thrown;
-  });
-  const answering = ({ name: by }: Owner, earlier: Earlier, run?: BackgroundRun, conversation?: Conversation): ChatDialect<ResponseAsked> => ({
+  const put = async (stored: StoredResponse, run?: BackgroundRun): Promise<void> =>
+    await (run ? runs.save(run, stored) : store.put(stored)).catch((thrown: unknown) => {
+      if (RecuaError.from(thrown).code !== 'response_not_found')
+        gateway.log('warn', `${stored.response.id} is not stored: ${RecuaError.logText(thrown)}`);
+      throw thrown;
+    });
+  const answering = (
+    { name: by }: Owner,
+    earlier: Earlier,
+    run?: BackgroundRun,
+    conversation?: Conversation,
+  ): ChatDialect<ResponseAsked> => ({
     operation: 'chat',
     framing: sse,
     keepsBody: true,
@@ -47,7 +54,14 @@ function routesOver(gateway: Gateway, store: ResponseStore): readonly Route[] {
       const { request, ...asked } = readResponseRequest(body, context, earlier, keeps);
       return { ...asked, prompts: [[request]] };
     },
-    writer: (asked, model) => new ResponseWriter(asked, model, (stored) => put({ ...stored, by }, run), run, conversation && ((stored) => conversation.remember(earlier.before, stored))),
+    writer: (asked, model) =>
+      new ResponseWriter(
+        asked,
+        model,
+        (stored) => put({ ...stored, by }, run),
+        run,
+        conversation && ((stored) => conversation.remember(earlier.before, stored)),
+      ),
   });
   const places = { gateway, store, runs };
   return [

@@ -40,7 +40,8 @@ const response = named('Response', object({
   reasoning: object({ effort: nullable(text), summary: nullable(text) }),
 }));
 
-const event = (type: string, fields: Readonly<Record<string, Schema | string>>): Schema => object({ type, sequence_number: integer, ...fields });
+const event = (type: string, fields: Readonly<Record<string, Schema | string>>): Schema =>
+  object({ type, sequence_number: integer, ...fields });
 const whole = ['created', 'queued', 'in_progress', 'completed', 'incomplete', 'failed'].map((name) => `response.${name}`);
 const at = { item_id: text, output_index: integer };
 const inPart = { ...at, content_index: integer };
@@ -59,7 +60,7 @@ const events = named('ResponseStreamEvent', oneOf(
   event('response.custom_tool_call_input.delta', { ...at, delta: text }),
   event('response.custom_tool_call_input.done', { ...at, input: text }),
   event('error', { code: text, message: text, param: nullable(text), error: mapOf(anything) }),
-  told(event('keepalive', {}), 'Keeps the connection alive while nothing happens.'),
+  told(event('keepalive', {}), 'Keeps the connection alive while nothing happens; repeats the number of the last event.'),
 ));
 
 const stream = { type: 'text/event-stream', event: events } as const;

@@ -77,7 +77,14 @@ export function reasoningItem(id: string, text: string, status: Status): Item {
 }
 
 /** `isCustom`: the tool takes text instead of JSON. */
-export function callItem(id: string, callId: string, tool: { name: string; namespace?: string }, text: string, status: Status, isCustom: boolean): Item {
+export function callItem(
+  id: string,
+  callId: string,
+  tool: { name: string; namespace?: string },
+  text: string,
+  status: Status,
+  isCustom: boolean,
+): Item {
   const type = isCustom ? 'custom_tool_call' : 'function_call';
   return { id, type, status, call_id: callId, ...tool, arguments: text };
 }

@@ -7,7 +7,8 @@ import type { StoredResponse } from './store.js';
 /** After an event that the client has seen, only the last one, which has the whole response. */
 export function replay({ response, lastEvent }: Pick<StoredResponse, 'response' | 'lastEvent'>, after?: number): Frame[] {
   const frames: Frame[] = [];
-  const add = (type: string, data: object, sequence = frames.length): void => void frames.push({ event: type, data: { type, sequence_number: sequence, ...data } });
+  const add = (type: string, data: object, sequence = frames.length): void =>
+    void frames.push({ event: type, data: { type, sequence_number: sequence, ...data } });
   const end = response.status === 'completed' || response.status === 'failed' ? `response.${response.status}` : 'response.incomplete';
   if (after !== undefined) {
     if (lastEvent === undefined || after < lastEvent) add(end, { response }, lastEvent ?? after + 1);

@@ -83,8 +83,18 @@ export function readResponseRequest(body: Fields, { defaults, model }: ChatConte
   body.allow('client_metadata', 'prompt_cache_retention');
   return {
     request: {
-      messages: JSON.stringify(messages), messageSources: sources, ...truncation, ...tools.request, constraint, sampling, maxTokens, stop: [],
-      ...readThinking(body, { effort }), template: '', ...readPriority(body), ...(Object.keys(asked).length > 0 ? { tells: asked } : {}),
+      messages: JSON.stringify(messages),
+      messageSources: sources,
+      ...truncation,
+      ...tools.request,
+      constraint,
+      sampling,
+      maxTokens,
+      stop: [],
+      ...readThinking(body, { effort }),
+      template: '',
+      ...readPriority(body),
+      ...(Object.keys(asked).length > 0 ? { tells: asked } : {}),
       ...(thoughts ? { thoughts } : {}),
     },
     tells,
@@ -97,9 +107,15 @@ export function readResponseRequest(body: Fields, { defaults, model }: ChatConte
     warnings: [...tools.warnings, ...unkept, ...verbosity],
     seals: include.includes('reasoning.encrypted_content'),
     background,
-    echo: { ...echoOf(body, sampling), max_output_tokens: most ?? null, previous_response_id: previous ?? null, store, top_logprobs: tells.logprobs ?? 0,
+    echo: {
+      ...echoOf(body, sampling),
+      max_output_tokens: most ?? null,
+      previous_response_id: previous ?? null,
+      store,
+      top_logprobs: tells.logprobs ?? 0,
       ...truncation,
-      reasoning: { effort: effort ?? null, summary: reasoning?.string('summary') ?? null } },
+      reasoning: { effort: effort ?? null, summary: reasoning?.string('summary') ?? null },
+    },
   };
 }
 

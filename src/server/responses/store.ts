@@ -14,7 +14,7 @@ import { keepingError, namesIn, type KeptFolder } from '../kept/kept-folder.js';
 import { jsonText } from '../http/long-json.js';
 import { keyFirst, keyIn } from '../kept/key-in.js';
 import type { Owner } from '../kept/owner.js';
-import { Readers, type Reader } from './readers.js';
+import { ClientTurns, type Waiter } from '../exchange/client-turns.js';
 
 const mostBytes = 2 ** 30;
 /** Longer than the text of any request. */
@@ -76,7 +76,14 @@ const cancelEnding = '.cancel';
 export class ResponseStore {
   readonly #kept: KeptFolder;
   readonly #bounds: { bytes: number; ageMs: number; writes: number; rests: number; sweepBytes: number };
-  readonly #readers = new Readers();
+  /**
+   * Parsing a long response keeps the process busy, and its memory counts nowhere until the request
+   * has charged it.
+   */
+  readonly #readers = new ClientTurns(
+    () => new RecuaError('body_memory_full', 'Too many requests wait to read stored responses; try again in a moment.'),
+  );
+
   /** Since the last sweep; the first write sweeps. */
   #writes = Infinity;
   #writtenBytes = 0;
@@ -85,7 +92,10 @@ export class ResponseStore {
   /** By performance.now(). */
   #restsUntilMs = 0;
 
-  constructor(kept: KeptFolder, { bytes = mostBytes, ageMs = Infinity, writes = writesPerSweep, rests = restsPerSweep, sweepBytes = bytesPerSweep } = {}) {
+  constructor(
+    kept: KeptFolder,
+    { bytes = mostBytes, ageMs = Infinity, writes = writesPerSweep, rests = restsPerSweep, sweepBytes = bytesPerSweep } = {},
+  ) {
     this.#kept = kept;
     this.#bounds = { bytes, ageMs, writes, rests, sweepBytes };
   }
@@ -147,7 +157,7 @@ export class ResponseStore {
    */
   async replace(stored: StoredResponse, mark: Lock): Promise<void> {
     const { id } = stored.response;
-    if (!await mark.isHeld() || !await this.exists(id)) throw notFound(id);
+    if (!(await mark.isHeld()) || !(await this.exists(id))) throw notFound(id);
     await this.put(stored);
     if (await mark.isHeld()) return;
     await rm(await this.#pathOf(id, ending), { force: true });
@@ -159,7 +169,7 @@ export class ResponseStore {
    * was charged, as part of a reply or by `hold`.
    * @throws RecuaError `body_memory_full`, `cancelled`
    */
-  async inTurn<Result>(reader: Reader, read: () => Promise<Result>): Promise<Result> {
+  async inTurn<Result>(reader: Waiter, read: () => Promise<Result>): Promise<Result> {
     return await this.#readers.inTurn(reader, read);
   }
 
@@ -169,7 +179,7 @@ export class ResponseStore {
    */
   async current(id: string, owner: Owner): Promise<StoredHead> {
     const head = await this.head(id, owner);
-    if (!isUnfinished(head.response) || await lockHolder(await this.#pathOf(id, markEnding))) return head;
+    if (!isUnfinished(head.response) || (await lockHolder(await this.#pathOf(id, markEnding)))) return head;
     const mark = await this.#tryMark(id);
     if (!mark) return head;
     try {
@@ -187,7 +197,9 @@ export class ResponseStore {
 
   async #tryMark(id: string): Promise<Lock | undefined> {
     const path = await this.#pathOf(id, markEnding);
-    return await tryLock(path).catch((thrown: unknown) => { throw keepingError(thrown); });
+    return await tryLock(path).catch((thrown: unknown) => {
+      throw keepingError(thrown);
+    });
   }
 
   /** @throws RecuaError `store_unwritable` if that cannot be told now */
@@ -227,24 +239,34 @@ export class ResponseStore {
 
   /** Whether it is there for the owner, without reading it. */
   async #check(id: string, owner: Owner, param?: string): Promise<void> {
-    const keyOf = async (): Promise<string | undefined> => await keyIn(await this.#pathOf(id, ending), (thrown) => { throw keepingError(thrown); });
-    if (!idForm.test(id) || !await this.exists(id) || !owner.has(await keyOf())) throw notFound(id, param);
+    const keyOf = async (): Promise<string | undefined> =>
+      await keyIn(await this.#pathOf(id, ending), (thrown) => {
+        throw keepingError(thrown);
+      });
+    if (!idForm.test(id) || !(await this.exists(id)) || !owner.has(await keyOf())) throw notFound(id, param);
   }
 
   /** All items of the conversation up to that response, including its output. */
-  async history(id: string, owner: Owner, reader: Reader, hold: (bytes: number) => void): Promise<object[]> {
+  async history(id: string, owner: Owner, reader: Waiter, hold: (bytes: number) => void): Promise<object[]> {
     const steps: StoredResponse[] = [];
     for (let next: string | undefined = id; next !== undefined; next = steps.at(-1)!.previous) {
       const at = next;
       const step: StoredResponse = await this.inTurn(reader, async () => {
-        const found = await this.get(at, owner, 'previous_response_id', hold).catch((thrown: unknown) => { throw at === id ? thrown : parentGone(thrown, id); });
-        return isUnfinished(found.response) ? { ...await this.current(at, owner), input: found.input } : found;
+        const found = await this.get(at, owner, 'previous_response_id', hold).catch((thrown: unknown) => {
+          throw at === id ? thrown : parentGone(thrown, id);
+        });
+        return isUnfinished(found.response) ? { ...(await this.current(at, owner)), input: found.input } : found;
       });
       if (isUnfinished(step.response)) {
-        throw new RecuaError('invalid_value', `The response ${next} is still in progress: wait until it is complete, or cancel it.`, { param: 'previous_response_id' });
+        throw new RecuaError('invalid_value', `The response ${next} is still in progress: wait until it is complete, or cancel it.`, {
+          param: 'previous_response_id',
+        });
       }
       steps.push(step);
-      if (steps.length > mostSteps) throw new RecuaError('invalid_value', `Expected fewer than ${mostSteps} responses before this one.`, { param: 'previous_response_id' });
+      if (steps.length > mostSteps)
+        throw new RecuaError('invalid_value', `Expected fewer than ${mostSteps} responses before this one.`, {
+          param: 'previous_response_id',
+        });
     }
     return steps.reverse().flatMap(({ response, input }) => [...input, ...response.output]);
   }
@@ -296,7 +318,7 @@ export class ResponseStore {
       const ageMs = nowMs - state.mtimeMs;
       const isOld = ageMs > (name.endsWith(ending) ? this.#bounds.ageMs : draftMs);
       // A mark looks old for a moment after the clock was set, or the machine slept.
-      if (isOld && !(name.endsWith(markEnding) && await lockHolder(path))) await rm(path, { force: true });
+      if (isOld && !(name.endsWith(markEnding) && (await lockHolder(path)))) await rm(path, { force: true });
       else if (name.includes(ending)) found.push({ path, ageMs, bytes: state.size });
     }
     let bytes = found.reduce((sum, one) => sum + one.bytes, 0);
@@ -304,7 +326,7 @@ export class ResponseStore {
     // Newest first, so that the oldest is the last one.
     const ofKeys = new Map<string, { bytes: number; files: typeof found }>();
     for (const one of found.sort((a, b) => a.ageMs - b.ageMs)) {
-      const by = await keyIn(one.path) ?? '';
+      const by = (await keyIn(one.path)) ?? '';
       const own = ofKeys.get(by) ?? { bytes: 0, files: [] };
       ofKeys.set(by, own);
       own.bytes += one.bytes;

@@ -47,7 +47,12 @@ async function runOf({ runs, store }: Places, id: string, owner: Owner): Promise
 }
 
 /** Reads the stored response in turn, and replies before the next one is read. */
-async function current<Result>({ store, gateway }: Places, res: Response, id: string, reply: (stored: StoredHead) => Result): Promise<Result> {
+async function current<Result>(
+  { store, gateway }: Places,
+  res: Response,
+  id: string,
+  reply: (stored: StoredHead) => Result,
+): Promise<Result> {
   return await store.inTurn({ client: gateway.clientOf(res), res }, async () => reply(await store.current(id, gateway.ownerOf(res))));
 }
 
@@ -63,7 +68,10 @@ export function inputItems(places: Places): RequestHandler {
     };
     const run = await runOf(places, id, owner);
     if (run) reply(run.input);
-    else await places.store.inTurn({ client: places.gateway.clientOf(res), res }, async () => reply((await places.store.get(id, owner)).input));
+    else
+      await places.store.inTurn({ client: places.gateway.clientOf(res), res }, async () =>
+        reply((await places.store.get(id, owner)).input),
+      );
   };
 }
 

@@ -76,7 +76,11 @@ const fields: Words = {
 };
 
 const flat = ({ json_schema: inside, ...format }: Readonly<Record<string, unknown>>): object => ({ ...format, ...inside as object });
-const beside = ({ function: inside, custom, ...tool }: Readonly<Record<string, unknown>>): object => ({ ...tool, ...inside as object, ...custom as object });
+const beside = ({ function: inside, custom, ...tool }: Readonly<Record<string, unknown>>): object => ({
+  ...tool,
+  ...(inside as object),
+  ...(custom as object),
+});
 const flatCustoms = toolExamples.flatMap(({ tools }) => (tools as Record<string, unknown>[]).filter(({ type }) => type === 'custom').map(beside));
 const parts = [{ type: 'input_text', text: 'a' }, { type: 'refusal', refusal: 'a' }];
 

@@ -16,11 +16,14 @@ export const sessions: Dialect = {
   before: [refusePages, refuseOthers],
   routes({ savedChats }) {
     const nameOf = (req: Request): string => String(req.params['name']);
-    const guarded = (answer: (chats: SavedChats, req: Request, res: Response) => Promise<void>): RequestHandler => async (req: Request, res: Response, _next: NextFunction) => {
-      if (!savedChats) throw new RecuaError('client_refused', 'This server does not show the chats that recua chat saved; start it with --ui-sessions.');
-      res.set('Cache-Control', 'no-store');
-      await answer(savedChats, req, res).catch(refuse);
-    };
+    const guarded =
+      (answer: (chats: SavedChats, req: Request, res: Response) => Promise<void>): RequestHandler =>
+        async (req: Request, res: Response, _next: NextFunction) => {
+          if (!savedChats)
+            throw new RecuaError('client_refused', 'This server does not show the chats that recua chat saved; start it with --ui-sessions.');
+          res.set('Cache-Control', 'no-store');
+          await answer(savedChats, req, res).catch(refuse);
+        };
     const send = async (res: Response, { name, etag, isOpen, session }: SavedChat): Promise<void> => {
       await sendJson(res.set('ETag', `"${etag}"`), { name, etag, open: isOpen, session });
     };

@@ -31,7 +31,11 @@ export class Traces {
     const parent = isWithin ? around : propagation.extract(around, req.headers);
     const fromMs = performance.now();
     const zeroMs = Date.now() - fromMs;
-    const span = this.#tracer.startSpan(req.method, { kind: isWithin ? SpanKind.INTERNAL : SpanKind.SERVER, startTime: zeroMs + fromMs, attributes: attributesOfRequest(req) }, parent);
+    const span = this.#tracer.startSpan(
+      req.method,
+      { kind: isWithin ? SpanKind.INTERNAL : SpanKind.SERVER, startTime: zeroMs + fromMs, attributes: attributesOfRequest(req) },
+      parent,
+    );
     const own = trace.setSpan(parent, span);
     if (trace.isSpanContextValid(span.spanContext())) notesOf(res)[contextKey] = own;
     if (span.isRecording()) res.once('close', () => this.#end(span, own, res, zeroMs));
@@ -52,7 +56,8 @@ export class Traces {
       'recua.request_id': String(res.getHeader('x-request-id')),
       'recua.key.name': this.#askedBy(res),
     });
-    if (error !== undefined && isOfServer(facts, isCutOff ? 0 : res.statusCode)) span.setStatus({ code: SpanStatusCode.ERROR, message: error });
+    if (error !== undefined && isOfServer(facts, isCutOff ? 0 : res.statusCode))
+      span.setStatus({ code: SpanStatusCode.ERROR, message: error });
     for (const { name, fromMs, toMs, answer } of partsOf(facts, endMs)) {
       const attributes = answer === undefined ? {} : { 'recua.answer': answer };
       this.#tracer.startSpan(name, { startTime: zeroMs + fromMs, attributes }, own).end(zeroMs + toMs);

@@ -1,5 +1,5 @@
-// Answers to requests that only the page makes: recent requests, running answers, the settings, and
-// the hub's models. Keyed by the name below /ui/. Called by page.
+// Answers to requests that only the page makes: recent requests, running answers, the settings,
+// unfinished downloads and the hub's models. Keyed by the name below /ui/. Called by page.
 import { randomUUID } from 'node:crypto';
 import type { Request, RequestHandler, Response } from 'express';
 import { RecuaError } from '../../errors.js';
@@ -40,7 +40,15 @@ export function answersFor(gateway: Gateway, recent: RecentRequests, needsKey: R
       const [given, own] = await Promise.all([shelf?.aliases() ?? [], shelf?.ownNames() ?? []]);
       // A key that is limited to some models is not told the names of others.
       const limited = keyOf(res)?.models !== undefined;
-      res.json({ data: limited ? given.filter(({ name }) => usable.has(name)) : given, own: limited ? own.filter((name) => usable.has(name)) : own });
+      res.json({
+        data: limited ? given.filter(({ name }) => usable.has(name)) : given,
+        own: limited ? own.filter((name) => usable.has(name)) : own,
+      });
+    })],
+    ['unfinished', guarded(async (req, res) => {
+      // Only a client on this machine may go on with them; and see `aliases` for limited keys.
+      const isShown = isLetThrough(refuseRemote, req, res) && keyOf(res)?.models === undefined;
+      res.json({ data: isShown ? await shelf?.unfinished() ?? [] : [] });
     })],
     ['hub', guarded(async (req, res) => {
       // The hub's access token may open private repositories.

@@ -22,15 +22,17 @@ export const encodings = ['br', 'gzip'] as const;
 export type Encoding = (typeof encodings)[number];
 
 const packers: Record<Encoding, (bytes: Buffer) => Promise<Buffer>> = {
-  br: (bytes) => promisify(brotliCompress)(bytes, { params: { [constants.BROTLI_PARAM_QUALITY]: 10 } }),
+  br: (bytes) => promisify(brotliCompress)(bytes, { params: { [constants.BROTLI_PARAM_QUALITY]: 11 } }),
   gzip: promisify<Buffer, Buffer>(gzip),
 };
+
+/** By encoding and etag: a program may start several servers, and brotli takes a second for all. */
+const packed = new Map<string, Promise<Buffer>>();
 
 export class WebFile {
   readonly type: string;
   readonly etag: string;
   readonly bytes: Buffer;
-  readonly #packed = new Map<Encoding, Promise<Buffer>>();
 
   constructor(type: string, bytes: Buffer) {
     this.type = type;
@@ -44,8 +46,9 @@ export class WebFile {
   }
 
   packed(encoding: Encoding): Promise<Buffer> {
-    const known = this.#packed.get(encoding) ?? packers[encoding](this.bytes);
-    this.#packed.set(encoding, known);
+    const key = `${encoding} ${this.etag}`;
+    const known = packed.get(key) ?? packers[encoding](this.bytes);
+    packed.set(key, known);
     return known;
   }
 }

@@ -40,7 +40,7 @@ t.test('a guest changes nothing for others, and a page with a key is no stranger
   for (const path of ['/models/load', '/models/unload', '/api/pull', '/api/copy']) {
     const refused = await post(`${url}${path}`, { model: 'small' }, bearer('guest'));
     t.equal(refused.status, 403, path);
-    t.match(await refused.text(), /The API key ann may use models/);
+    t.match(await refused.text(), /The API key ann may only use models/);
     t.not((await post(`${url}${path}`, { model: 'small' }, bearer('owner'))).status, 403);
   }
   t.equal((await fetch(`${url}/v1/files`, { headers: foreign })).status, 401);

@@ -47,13 +47,24 @@ export async function makeCertificates(t: Test): Promise<Certificates> {
 }
 
 /** Checks the certificate against `ca` only. */
-export function getSecurely(url: string, ca: string, options: object = {}): Promise<{ status: number; text: string; fingerprint: string; protocol: string | null; headers: Record<string, unknown> }> {
+export function getSecurely(
+  url: string,
+  ca: string,
+  options: object = {},
+): Promise<{ status: number; text: string; fingerprint: string; protocol: string | null; headers: Record<string, unknown> }> {
   return new Promise((resolve, reject) => {
     request(url, { ca, agent: false, ...options }, (res) => {
       const socket = res.socket as TLSSocket;
       const facts = { fingerprint: socket.getPeerX509Certificate()!.fingerprint256, protocol: socket.getProtocol(), headers: res.headers };
       let text = '';
-      res.setEncoding('utf8').on('data', (piece: string) => { text += piece; }).once('end', () => resolve({ status: res.statusCode!, text, ...facts }));
-    }).once('error', reject).end();
+      res
+        .setEncoding('utf8')
+        .on('data', (piece: string) => {
+          text += piece;
+        })
+        .once('end', () => resolve({ status: res.statusCode!, text, ...facts }));
+    })
+      .once('error', reject)
+      .end();
   });
 }

@@ -43,10 +43,13 @@ t.test('any file gives its keys, or is refused with a sentence that does not sho
 });
 
 t.test('a key that is limited to a model that the server lacks is warned of', async (t) => {
-  const apiKeyFile = JSON.stringify([{ name: 'ann', key: 'a', models: ['small', 'smal'] }, { name: 'bob', key: 'b' }]);
+  const apiKeyFile = JSON.stringify([{ name: 'ann', key: 'a', models: ['small', 'smal'] }, { name: 'bob', key: 'b' }, { name: 'cid', key: 'c', models: ['Small'] }]);
   const { logged } = await startApp(t, { apiKeyFile });
-  await until(() => logged.length > 0);
-  t.strictSame(logged, ['warn The API key ann is limited to "smal", which this server does not have.']);
+  await until(() => logged.length > 1);
+  t.strictSame(logged, [
+    'warn The API key ann is limited to "smal", which this server does not have.',
+    'warn The API key cid is limited to "Small", but the model is called "small"; write the name like that.',
+  ]);
 });
 
 t.test('keys come and go without a restart, and an invalid file changes nothing', async (t) => {

@@ -228,7 +228,7 @@ t.test('no request has a higher priority than its key', async (t) => {
 
 t.test('a key is told of no other models by errors', async (t) => {
   const pool = new FakePool('small', 'large');
-  const models = chosenModels(['small', 'large'].map((id) => ({ id, path: id, aliases: ['same'], unlisted: [], createdSeconds: 0, repo: undefined, file: undefined })));
+  const models = chosenModels(['small', 'large'].map((id) => ({ id, key: id, path: id, aliases: ['same'], unlisted: [], createdSeconds: 0, repo: undefined, file: undefined })));
   pool.find = async (name) => ({ ...(await pool.list())[0]!, ...await models.find(name) });
   const { url, close } = await listen({ pool, config: makeConfig({ port: 0, ...keyFile({ name: 'ann', key: 'a', models: ['small'] }) }) });
   t.teardown(() => close(0));

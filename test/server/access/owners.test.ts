@@ -7,11 +7,16 @@ import t, { type Test } from 'tap';
 import { WebSocket } from 'ws';
 import { echo, FakeEngine, hang } from '../fake-engine.js';
 import { ownFolder, post, startApp, until } from '../app-under-test.js';
+import { deferred } from '../../deferred.js';
 
 const keys = { apiKeyFile: JSON.stringify([{ name: 'ann', key: 'a' }, { name: 'bob', key: 'b' }, { name: 'chief', key: 'c', admin: true }]) };
 const nobodyElses = /^404 There is no /;
 
-async function start(t: Test, config = {}, keepIn = ownFolder(t)): Promise<{ url: string; of: (key: string) => OpenAI; close: (drainMs?: number) => Promise<void> }> {
+async function start(
+  t: Test,
+  config = {},
+  keepIn = ownFolder(t),
+): Promise<{ url: string; of: (key: string) => OpenAI; close: (drainMs?: number) => Promise<void> }> {
   const { url, close } = await startApp(t, config, new FakeEngine(), { keepIn });
   return { url, close, of: (apiKey) => new OpenAI({ baseURL: `${url}/v1`, apiKey, maxRetries: 0 }) };
 }
@@ -103,8 +108,7 @@ t.test('lines of a batch whose key was removed are refused', async (t) => {
   const keyFile = join(folder, 'keys.json');
   writeFileSync(keyFile, keys.apiKeyFile);
   const engine = new FakeEngine();
-  let open = (): void => undefined;
-  const gate = new Promise<void>((resolve) => { open = resolve; });
+  const { promise: gate, resolve: open } = deferred();
   engine.script = async function* (request) {
     await gate;
     yield* echo(request);
@@ -149,7 +153,7 @@ t.test("batches of another server's keys take no place", async (t) => {
   t.type(made, 'string');
 });
 
-t.test("a server leaves a batch alone whose key only another server has, and continues those of its own", async (t) => {
+t.test('a server leaves a batch alone whose key only another server has, and continues those of its own', async (t) => {
   const keepIn = ownFolder(t);
   const one = await startApp(t, keys, new FakeEngine(), { keepIn });
   one.engine.script = hang;
@@ -177,15 +181,37 @@ t.test("a server leaves a batch alone whose key only another server has, and con
   t.match(ann.request_counts, { completed: 1, failed: 0 });
 });
 
+t.test('only the key that asked for an answer ends its thinking', async (t) => {
+  const engine = new FakeEngine();
+  engine.script = async function* (_, signal) {
+    yield { content: 'Well' };
+    yield* hang(_, signal);
+  };
+  const { url } = await startApp(t, keys, engine);
+  const abort = new AbortController();
+  t.teardown(() => abort.abort());
+  const body = { messages: [{ role: 'user', content: 'x' }], stream: true, reasoning_control: true };
+  const reply = await post(`${url}/v1/chat/completions`, body, { 'x-api-key': 'a' }, abort.signal);
+  const [, id] = /"id":"(chatcmpl-\w+)"/.exec(Buffer.from((await reply.body!.getReader().read()).value!).toString())!;
+  const end = async (key: string): Promise<number> => (await post(`${url}/v1/chat/completions/control`, { id, action: 'reasoning_end' }, { 'x-api-key': key })).status;
+  t.strictSame([await end('b'), await end('c'), await end('a')], [404, 404, 200]);
+});
+
 t.test('an expired key closes its WebSocket and stops its requests', async (t) => {
   const { url, of } = await start(t, { apiKeyFile: JSON.stringify([{ name: 'ann', key: 'a', expires: new Date(Date.now() + 1_000).toISOString() }, { name: 'bob', key: 'b' }]) });
   t.equal((await post(`${url}/v1/responses`, { input: 'x' }, { 'x-api-key': 'a' })).status, 200);
-  const socket = new WebSocket(`${url.replace('http', 'ws')}/v1/responses`, { headers: { 'x-api-key': 'a' } });
-  await new Promise((resolve) => socket.once('open', resolve));
+  const open = async (key: string): Promise<{ socket: WebSocket; closed: Promise<number> }> => {
+    const socket = new WebSocket(`${url.replace('http', 'ws')}/v1/responses`, { headers: { 'x-api-key': key } });
+    t.teardown(() => socket.terminate());
+    const closed = new Promise<number>((resolve) => socket.once('close', resolve));
+    await new Promise((resolve) => socket.once('open', resolve));
+    return { socket, closed };
+  };
+  const [silent, speaking, other] = await Promise.all(['a', 'a', 'b'].map(open));
   await new Promise((resolve) => setTimeout(resolve, 1_100));
-  const closed = new Promise<number>((resolve) => socket.once('close', resolve));
-  socket.send(JSON.stringify({ type: 'response.create', input: 'x' }));
-  t.equal(await closed, 1008);
+  speaking!.socket.send(JSON.stringify({ type: 'response.create', input: 'x' }));
+  for (const { closed } of [speaking!, silent!]) t.equal(await closed, 1008);
+  t.equal(other!.socket.readyState, WebSocket.OPEN);
   t.equal((await post(`${url}/v1/responses`, { input: 'x' }, { 'x-api-key': 'a' })).status, 401);
   t.ok(await of('b').responses.create({ input: 'x' }));
 });

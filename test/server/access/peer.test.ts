@@ -7,7 +7,8 @@ import { isRemote, markUnixSocket } from '#recua/server/access/peer.js';
 import { errorHandler } from '#recua/server/http/error-reply.js';
 import { refuseOthers, refuseRemote } from '#recua/server/access/pages.js';
 
-const request = (remoteAddress: string | undefined, headers: Record<string, string> = {}): Request => ({ socket: { remoteAddress }, headers }) as unknown as Request;
+const request = (remoteAddress: string | undefined, headers: Record<string, string> = {}): Request =>
+  ({ socket: { remoteAddress }, headers }) as unknown as Request;
 
 t.test('loopback addresses are here, all others are not', (t) => {
   for (const address of ['127.0.0.1', '127.1.2.3', '::1', '::ffff:127.0.0.1']) t.equal(isRemote(request(address)), false, address);

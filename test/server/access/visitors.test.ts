@@ -44,15 +44,20 @@ t.test('only listed pages, its own page and programs use the server', async (t) 
 t.test('an unknown host name is refused', async (t) => {
   const { url } = await startApp(t, { allowedHosts: 'models.example.com,.lan' });
   const { port } = new URL(url);
-  for (const host of ['models.example.com', `models.example.com:${port}`, 'a.lan', 'localhost', `127.0.0.1:${port}`, '[::1]', '10.1.2.3', 'MODELS.example.com']) {
+  for (const host of ['models.example.com', `models.example.com:${port}`, 'a.lan', 'localhost', `127.0.0.1:${port}`, '[::1]', '10.1.2.3', 'MODELS.example.com', 'models.example.com.']) {
     t.match(await get(`${url}/v1/models`, { host }), { status: 200 }, host);
   }
   for (const host of ['evil.example', 'models.example.com.evil.example', 'example.com', 'lan', 'alan', 'a b']) {
     t.match((await get(`${url}/v1/models`, { host })).status, 403, host);
   }
-  const socket = connect(Number(port), '127.0.0.1');
-  socket.write('GET /health/ready HTTP/1.0\r\n\r\n');
-  t.match(await text(socket), /^HTTP\/1.1 200/, 'a health check without one');
+  const raw = async (head: string): Promise<string> => {
+    const socket = connect(Number(port), '127.0.0.1');
+    socket.write(`${head}\r\n\r\n`);
+    return await text(socket);
+  };
+  t.match(await raw('GET /health/ready HTTP/1.0'), /^HTTP\/1.1 200/, 'a health check without one');
+  const two = 'GET /v1/models HTTP/1.1\r\nConnection: close\r\nHost: localhost\r\nhost: localhost';
+  t.match(await raw(two), /^HTTP\/1.1 400 [^]*Expected one Host header, got 2/);
 });
 
 t.test('a health check that is refused is logged', async (t) => {

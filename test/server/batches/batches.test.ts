@@ -28,6 +28,7 @@ import { identityOf } from '#recua/system/process-identity.js';
 import { ownFolder, post, startApp, until, type AppUnderTest } from '../app-under-test.js';
 import { echo, FakeEngine, hang, messagesOf } from '../fake-engine.js';
 import { FakePool } from '../fake-pool.js';
+import { deferred } from '../../deferred.js';
 
 interface Started {
   client: OpenAI;
@@ -192,8 +193,7 @@ t.test('lines of a batch give way to interactive requests, and are done later', 
   const started = await start(t);
   const { app, client } = started;
   app.engine.script = hang;
-  let open!: () => void;
-  const gate = new Promise<void>((resolve) => (open = resolve));
+  const { promise: gate, resolve: open } = deferred();
   const { id } = await create(started, Array.from({ length: 6 }, (_, index) => line(`${index}`)));
   await until(() => app.engine.running.size === 4);
   t.equal(app.engine.requests.length, 4, 'no more than run at once');
@@ -369,8 +369,7 @@ t.test('a batch that is done when it sees that another server cancelled it is ca
 t.test('a batch that ends before its server sees that another cancels it is cancelled', async (t) => {
   const keepIn = ownFolder(t);
   const [one, two] = [await start(t, keepIn), await start(t, keepIn)];
-  let end = (): void => undefined;
-  const ends = new Promise<void>((resolve) => (end = resolve));
+  const { promise: ends, resolve: end } = deferred();
   one.app.engine.script = async function* (request) {
     await ends;
     yield* echo(request);

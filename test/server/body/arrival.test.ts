@@ -15,13 +15,21 @@ const soon = { freeMs: 20, checkMs: 10 };
 const answerLength: RequestListener = (req, res) => void text(req).then((body) => res.end(String(body.length)), () => undefined);
 
 /** A server that hangs up on those that are late. */
-async function start(t: Test, limits: Parameters<typeof watchArrivals>[2], answer: RequestListener = answerLength): Promise<{ open: () => Socket; late: () => number; begun: () => Promise<unknown> }> {
+async function start(
+  t: Test,
+  limits: Parameters<typeof watchArrivals>[2],
+  answer: RequestListener = answerLength,
+): Promise<{ open: () => Socket; late: () => number; begun: () => Promise<unknown> }> {
   let late = 0;
   const server = createServer({ requestTimeout: 0 }, answer);
-  watchArrivals(server, ({ socket }) => {
-    late++;
-    socket.destroy();
-  }, limits);
+  watchArrivals(
+    server,
+    ({ socket }) => {
+      late++;
+      socket.destroy();
+    },
+    limits,
+  );
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   t.teardown(() => server.close());
   const open = (): Socket => {

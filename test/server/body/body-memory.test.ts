@@ -5,6 +5,7 @@ import { gzipSync } from 'node:zlib';
 import t from 'tap';
 import { BodyMemory, bytesPerByte } from '#recua/server/body/body-memory.js';
 import { hello, post, startApp, until } from '../app-under-test.js';
+import { deferred } from '../../deferred.js';
 
 const path = '/v1/chat/completions';
 const chatOf = (length: number) => ({ messages: [{ role: 'user', content: 'x'.repeat(length) }] });
@@ -55,8 +56,8 @@ t.test('when memory is full, trickling bodies give way, the oldest first', (t) =
 
 t.test('requests that wait for the engine hold memory, and others get 503 with Retry-After until it is free', async (t) => {
   const { url, engine } = await startApp(t, { bodyMemoryBytes: 100_000 });
-  let accept = (): void => undefined;
-  engine.acceptAfter = new Promise((resolve) => (accept = resolve));
+  const { promise: accepted, resolve: accept } = deferred();
+  engine.acceptAfter = accepted;
   const held = [1, 2].map(() => post(url + path, chatOf(10_000)));
   await until(() => engine.requests.length === 2);
   const refused = await post(url + path, chatOf(10_000));

@@ -2,6 +2,7 @@
 // life.
 import t from 'tap';
 import { post, startApp } from '../app-under-test.js';
+import { deferred } from '../../deferred.js';
 import { RecuaError } from '#recua/errors.js';
 
 const messages = [{ role: 'user', content: 'hello' }];
@@ -29,19 +30,20 @@ for (const [path, body, isPing, failure] of dialects) {
       return text;
     };
     // First accepted, with the prompt being read; then not even accepted.
-    let speak = (): void => undefined;
+    const { promise: mayAnswer, resolve: speak } = deferred();
     engine.script = async function* () {
-      await new Promise<void>((resolve) => (speak = resolve));
+      await mayAnswer;
       yield { content: 'at last' };
     };
-    t.match(await follow(() => speak()), /at last/);
+    t.match(await follow(speak), /at last/);
     engine.script = async function* () { yield { content: 'at last' }; };
-    let accept = (): void => undefined;
-    engine.acceptAfter = new Promise<void>((resolve) => (accept = resolve));
-    t.match(await follow(() => accept()), /at last/);
+    const first = deferred();
+    engine.acceptAfter = first.promise;
+    t.match(await follow(first.resolve), /at last/);
     // Errors are then reported in the stream.
-    engine.acceptAfter = new Promise<void>((resolve) => (accept = resolve));
+    const second = deferred();
+    engine.acceptAfter = second.promise;
     engine.early = new RecuaError('context_length_exceeded', 'Too long.', { param: 'messages' });
-    t.match(await follow(() => accept()), failure);
+    t.match(await follow(second.resolve), failure);
   });
 }

@@ -2,6 +2,7 @@
 import express from 'express';
 import t from 'tap';
 import { Inner, reasonOf } from '#recua/server/http/inner.js';
+import { deferred } from '../../deferred.js';
 
 const signal = new AbortController().signal;
 
@@ -38,8 +39,7 @@ t.test('the reason reaches the route, and no outside request can set one', async
 
 t.test('the route sees its caller hang up, and the caller sees the route hang up', async (t) => {
   const app = express();
-  let gone!: () => void;
-  const seen = new Promise<void>((resolve) => (gone = resolve));
+  const { promise: seen, resolve: gone } = deferred();
   app.post('/wait', (_req, res) => {
     res.once('close', gone);
     res.write('begun');

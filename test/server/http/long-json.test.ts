@@ -8,11 +8,23 @@ const count = (from: number): Generator<number> => (function* entries() {
 t.test('long lists give the JSON of lists, in parts', async (t) => {
   const numbers = Array.from({ length: 1_000 }, (_, at) => at);
   for (const [value, same] of [
-    [{ a: new LongList(() => count(0)), b: [new LongList(() => count(999)), new LongList(() => count(1_000))] }, { a: numbers, b: [[999], []] }],
+    [
+      { a: new LongList(() => count(0)), b: [new LongList(() => count(999)), new LongList(() => count(1_000))] },
+      { a: numbers, b: [[999], []] },
+    ],
     [numbers, numbers],
-    [{ list: numbers, text: '"', nothing: undefined, nested: { null: null } }, { list: numbers, text: '"', nothing: undefined, nested: { null: null } }],
-    [{ holes: Array.from({ length: 100 }, (_, at) => (at % 2 === 0 ? undefined : NaN)) }, { holes: Array.from({ length: 100 }, () => null) }],
-    [{ of: Array.from({ length: 65 }, () => new LongList(() => count(990))) }, { of: Array.from({ length: 65 }, () => numbers.slice(990)) }],
+    [
+      { list: numbers, text: '"', nothing: undefined, nested: { null: null } },
+      { list: numbers, text: '"', nothing: undefined, nested: { null: null } },
+    ],
+    [
+      { holes: Array.from({ length: 100 }, (_, at) => (at % 2 === 0 ? undefined : NaN)) },
+      { holes: Array.from({ length: 100 }, () => null) },
+    ],
+    [
+      { of: Array.from({ length: 65 }, () => new LongList(() => count(990))) },
+      { of: Array.from({ length: 65 }, () => numbers.slice(990)) },
+    ],
     [{}, {}],
   ]) {
     t.equal(await jsonText(value as object), JSON.stringify(same));

@@ -35,9 +35,14 @@ t.test('each request is one line at info: id, method, path, status, tokens, mill
 
 t.test('a program that collects logs gets the same as fields', async (t) => {
   const lines: { text: string; fields: LogFields | undefined }[] = [];
-  const { url, engine } = await startApp(t, { apiKey: secret }, new FakeEngine(), { log: (_level, text, fields) => void lines.push({ text, fields }) });
+  const { url, engine } = await startApp(t, { apiKey: secret }, new FakeEngine(), {
+    log: (_level, text, fields) => void lines.push({ text, fields }),
+  });
   const headers = { authorization: `Bearer ${secret}` };
-  engine.finish = { usage: { promptTokens: 9, cachedTokens: 3, completionTokens: 4 }, timings: { queueMs: 1.23456, promptMs: 2, generateMs: 4 } };
+  engine.finish = {
+    usage: { promptTokens: 9, cachedTokens: 3, completionTokens: 4 },
+    timings: { queueMs: 1.23456, promptMs: 2, generateMs: 4 },
+  };
   await (await post(url + path, body, { ...headers, 'x-request-id': 'whole' })).text();
   await (await post(url + path, { ...body, n: 2 }, { ...headers, 'x-request-id': 'two' })).text();
   await (await post(url + path, { ...body, temperature: secret }, { ...headers, 'x-request-id': 'wrong' })).text();

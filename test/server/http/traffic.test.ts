@@ -54,7 +54,12 @@ t.test('a stop waits for a client that reads slowly', async (t) => {
 async function impatient(t: Test, patienceMs: number): Promise<{ url: string; port: number; connections: () => number }> {
   const engine = new FakeEngine();
   engine.script = async function* () { yield { content: 'short' }; };
-  const app = createApp({ pool: singleModel(engine, served), config: makeConfig({ pingIntervalMs: 0 }), traffic: new Traffic(patienceMs), keepIn: ownFolder(t) });
+  const app = createApp({
+    pool: singleModel(engine, served),
+    config: makeConfig({ pingIntervalMs: 0 }),
+    traffic: new Traffic(patienceMs),
+    keepIn: ownFolder(t),
+  });
   let connections = 0;
   const server = createServer(app).on('connection', (socket) => {
     connections++;

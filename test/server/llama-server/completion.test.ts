@@ -1,6 +1,7 @@
 // llama-server's own completions and information routes, over the built-in model.
 import t from 'tap';
 import { events, post, startApp, until } from '../app-under-test.js';
+import { FakeEngine } from '../fake-engine.js';
 import { startRealApp } from '../real-engine.js';
 
 const json = async (response: Response): Promise<unknown> => JSON.parse(await response.text());
@@ -85,8 +86,9 @@ t.test('props and slots describe the model, and unsupported actions are a 501', 
 });
 
 t.test('props wait for no model', async (t) => {
-  const { url, engine } = await startApp(t);
+  const engine = new FakeEngine();
   engine.state = { state: 'loading', fraction: 0.5 };
+  const { url } = await startApp(t, {}, engine);
   t.match(await json(await fetch(`${url}/props`)), { error: { code: 'model_loading' } });
 });
 

@@ -1,18 +1,26 @@
 // The computed state of a conversation is saved to a file and restored, also in another server.
 import { mkdirSync, readdirSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import t, { type Test } from 'tap';
 import { startLocalEngine } from '#recua/engine/in-process/local.js';
 import { builtinPath } from '#recua/models/store.js';
+import { ClientTurns } from '#recua/server/exchange/client-turns.js';
 import { engineDefaults } from '#recua/settings/config.js';
 import { RecuaError } from '#recua/errors.js';
-import { post, startApp } from '../app-under-test.js';
+import { post, startApp, until } from '../app-under-test.js';
 import { FakeEngine } from '../fake-engine.js';
 
 const messages = [{ role: 'user', content: 'Tell me a story about a llama that walks home over the mountains.' }];
 
 async function start(t: Test, slotSavePath: string) {
-  const engine = startLocalEngine({ ...engineDefaults, modelPath: builtinPath, threads: 1, threadsBatch: 1, parallel: 2, contextSize: 1_024 });
+  const engine = startLocalEngine({
+    ...engineDefaults,
+    modelPath: builtinPath,
+    threads: 1,
+    threadsBatch: 1,
+    parallel: 2,
+    contextSize: 1_024,
+  });
   t.teardown(() => engine.close(0));
   await engine.ready();
   const { url, logged } = await startApp(t, { slotSavePath }, engine);
@@ -21,7 +29,7 @@ async function start(t: Test, slotSavePath: string) {
     const res = await fetch(`${url}/slots/0${action}`, { method: 'POST', ...(body ? { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } } : {}) });
     return { status: res.status, ...await res.json() };
   };
-  return { chat, act, logged };
+  return { url, chat, act, logged };
 }
 
 t.test('a slot that one server saved and another restored is not evaluated again', async (t) => {
@@ -49,14 +57,52 @@ t.test('a restore while every sequence runs is to be tried again', async (t) => 
   const response = await post(`${url}/slots/0?action=restore`, { filename: 'a.bin' });
   t.equal(response.status, 429);
   t.equal(response.headers.get('retry-after'), '1');
-  t.match(await response.json(), { error: { code: 'queue_full' } });
+  t.match(await response.json(), { error: { code: 'queue_full', message: 'The state cannot be restored now: All sequences are busy. Try again in a moment.' } });
+});
+
+t.test('states are restored one at a time, clients take turns, and a crowd is refused', async (t) => {
+  const names = Array.from({ length: 70 }, (_, at) => `a${at}.bin`);
+  const folder = t.testdir(Object.fromEntries([...names, 'b.bin'].map((name) => [name, 'x'])));
+  let go: () => void = () => undefined;
+  const gate = new Promise<void>((resolve) => (go = resolve));
+  const order: string[] = [];
+  let running = 0;
+  const engine = Object.assign(new FakeEngine(), { restoreState: async (path: string) => {
+    t.equal(++running, 1);
+    order.push(basename(path));
+    await gate;
+    running--;
+    return { tokens: 1, sizeBytes: 1 };
+  } });
+  const apiKeyFile = JSON.stringify([{ name: 'ann', key: 'key-of-ann', admin: true }, { name: 'bob', key: 'key-of-bob', admin: true }]);
+  const { url } = await startApp(t, { slotSavePath: folder, apiKeyFile }, engine);
+  const restore = async (filename: string, key: string): Promise<number> => (await post(`${url}/slots/0?action=restore`, { filename }, { authorization: `Bearer ${key}` })).status;
+  const { inTurn } = ClientTurns.prototype;
+  let asked = 0;
+  t.intercept(ClientTurns.prototype, 'inTurn', {
+    value(this: ClientTurns, ...given: Parameters<typeof inTurn>) {
+      asked++;
+      return inTurn.apply(this, given);
+    },
+  });
+  const crowd = Promise.all(names.map((name) => restore(name, 'key-of-ann')));
+  await until(() => asked === names.length);
+  const other = restore('b.bin', 'key-of-bob');
+  await until(() => asked > names.length);
+  go();
+  t.equal(await other, 200);
+  t.ok(order.indexOf('b.bin') <= 2, `it was the ${order.indexOf('b.bin') + 1}th`);
+  const codes = await crowd;
+  t.equal(codes.filter((code) => code === 200).length, 65, 'one that ran, and a quarter of the places for those that wait');
+  t.equal(codes.filter((code) => code === 429).length, 5);
 });
 
 t.test('bad names, files and actions are refused', async (t) => {
   const folder = t.testdir({});
-  const { act } = await start(t, folder);
+  const { url, act } = await start(t, folder);
   for (const filename of ['../x', 'a/b', '..', '.x', '', 'x'.repeat(300), 'a\0b']) t.match(await act('?action=save', { filename }), { status: 400, error: { param: 'filename' } }, JSON.stringify(filename));
   t.match(await act('?action=save', {}), { status: 400, error: { param: 'filename' } });
+  for (const id of ['abc', '-1', '1.5', '1e3', '%20']) t.equal((await post(`${url}/slots/${id}?action=erase`, {})).status, 400, id);
   for (const action of ['', '?action=', '?action=explode']) t.match(await act(action, { filename: 'x' }), { status: 400, error: { param: 'action' } }, action);
   t.match(await act('?action=restore', { filename: 'none' }), { status: 404, error: { code: 'file_not_found', param: 'filename' } });
   mkdirSync(join(folder, 'dir'));

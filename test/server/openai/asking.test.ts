@@ -9,17 +9,58 @@ import { ChatReader, eventsOf, writeChatBody } from '#recua/server/openai/asking
 import { readChatRequest } from '#recua/server/openai/chat-request.js';
 
 const request: ChatRequest = {
-  messages: JSON.stringify([{ role: 'system', content: 'Be brief.' }, { role: 'user', content: 'a\u2028b' }]),
-  tools: '', toolSources: [], toolChoice: 'none', parallelToolCalls: undefined,
+  messages: JSON.stringify([
+    { role: 'system', content: 'Be brief.' },
+    { role: 'user', content: 'a\u2028b' },
+  ]),
+  tools: '',
+  toolSources: [],
+  toolChoice: 'none',
+  parallelToolCalls: undefined,
   constraint: { kind: 'grammar', grammar: 'root ::= "a"' },
   // Each differs from its default.
   sampling: {
-    temperature: 0.3, topK: 7, topP: 0.8, minP: 0.1, typicalP: 0.9, topNSigma: 2, repeatPenalty: 1.2, penaltyLastN: 33, frequencyPenalty: 0.4, presencePenalty: -0.5,
-    dryMultiplier: 0.6, dryBase: 1.5, dryAllowedLength: 3, dryPenaltyLastN: 44, xtcProbability: 0.2, xtcThreshold: 0.3, mirostat: 2, mirostatTau: 4, mirostatEta: 0.2,
-    seed: 4_000_000_000, logitBias: [{ token: 5, bias: -1 }, { token: 6, bias: -Infinity }], textBias: [{ text: 'no', bias: 2 }], ignoreEos: true,
-    dynatempRange: 0.5, dynatempExponent: 2, adaptiveTarget: 0.4, adaptiveDecay: 0.5, minKeep: 2, minTokens: 8, samplers: ['top_k', 'min_p'], drySequenceBreakers: ['x'],
+    temperature: 0.3,
+    topK: 7,
+    topP: 0.8,
+    minP: 0.1,
+    typicalP: 0.9,
+    topNSigma: 2,
+    repeatPenalty: 1.2,
+    penaltyLastN: 33,
+    frequencyPenalty: 0.4,
+    presencePenalty: -0.5,
+    dryMultiplier: 0.6,
+    dryBase: 1.5,
+    dryAllowedLength: 3,
+    dryPenaltyLastN: 44,
+    xtcProbability: 0.2,
+    xtcThreshold: 0.3,
+    mirostat: 2,
+    mirostatTau: 4,
+    mirostatEta: 0.2,
+    seed: 4_000_000_000,
+    logitBias: [
+      { token: 5, bias: -1 },
+      { token: 6, bias: -Infinity },
+    ],
+    textBias: [{ text: 'no', bias: 2 }],
+    ignoreEos: true,
+    dynatempRange: 0.5,
+    dynatempExponent: 2,
+    adaptiveTarget: 0.4,
+    adaptiveDecay: 0.5,
+    minKeep: 2,
+    minTokens: 8,
+    samplers: ['top_k', 'min_p'],
+    drySequenceBreakers: ['x'],
   },
-  maxTokens: 99, stop: ['END'], enableThinking: false, templateKwargs: { style: 'dry' }, template: '', generateMs: 500,
+  maxTokens: 99,
+  stop: ['END'],
+  enableThinking: false,
+  templateKwargs: { style: 'dry' },
+  template: '',
+  generateMs: 500,
 };
 const finish: Finish = {
   finishReason: 'length', usage: { promptTokens: 9, cachedTokens: 4, completionTokens: 3, reasoningTokens: 1, draftedTokens: 5, acceptedTokens: 2 },
@@ -43,7 +84,13 @@ t.test('a server reads from the body exactly the request that was written', (t) 
 t.test('a stream gives the deltas and the end that were written, wherever its bytes are cut', async (t) => {
   const writer = new ChatWriter({ count: 1, includeUsage: true, tells: {} }, 'm');
   const deltas = [{ reasoning: 'Hm.' }, { content: 'grün\u2028\n\n' }, { content: '🦊' }];
-  const frames = [...writer.opening(), ...deltas.flatMap((delta) => writer.deltas(delta, 0)), writer.ping(), ...writer.ended(finish, 0), ...writer.ending([finish])];
+  const frames = [
+    ...writer.opening(),
+    ...deltas.flatMap((delta) => writer.deltas(delta, 0)),
+    writer.ping(),
+    ...writer.ended(finish, 0),
+    ...writer.ending([finish]),
+  ];
   const bytes = Buffer.from(frames.map(({ data }) => `data: ${typeof data === 'string' ? data : JSON.stringify(data)}\n\n`).join(''));
   for (const size of [1, 7, bytes.length]) {
     const reader = new ChatReader();

@@ -5,6 +5,7 @@ import { RecuaError } from '#recua/errors.js';
 import type { Delta } from '#recua/engine/protocol.js';
 import { events, hello, post, startApp, until } from '../app-under-test.js';
 import { description, echo, hang } from '../fake-engine.js';
+import { deferred } from '../../deferred.js';
 
 const path = '/v1/chat/completions';
 const ask = { ...hello, stream: true };
@@ -85,7 +86,8 @@ t.test('interval_ms merges what comes too soon, and does not delay the end', asy
   const { url, engine } = await startApp(t);
   const words = Array.from({ length: 30 }, (_, i) => `${i} `);
   engine.script = () => say(words.map((content) => ({ content })));
-  const texts = async (body: object): Promise<string[]> => (await stream(url, body)).chunks.map(({ choices }) => choices[0].delta.content).filter(Boolean);
+  const texts = async (body: object): Promise<string[]> =>
+    (await stream(url, body)).chunks.map(({ choices }) => choices[0].delta.content).filter(Boolean);
   t.strictSame(await texts({ stream_options: { interval_ms: 0 } }), words);
   const startMs = performance.now();
   const merged = await texts({ stream_options: { interval_ms: 1000 } });
@@ -184,9 +186,9 @@ t.test('a crash of the engine ends all answers with model_crashed', async (t) =>
 
 t.test('a silent stream carries empty deltas, so that idle timers stay quiet', async (t) => {
   const { url, engine } = await startApp(t, { pingIntervalMs: 10 });
-  let speak = (): void => undefined;
+  const { promise: mayAnswer, resolve: speak } = deferred();
   engine.script = async function* () {
-    await new Promise<void>((resolve) => (speak = resolve));
+    await mayAnswer;
     yield { content: 'at last' };
   };
   const res = await post(url + path, ask);
@@ -240,8 +242,7 @@ t.test('a reader that pauses makes deltas merge, and gets all of them when it re
   const sockets: Socket[] = [];
   server.on('connection', (socket) => sockets.push(socket));
   const [count, piece] = [30_000, 'y'.repeat(1_000)];
-  let all = (): void => undefined;
-  const made = new Promise<void>((resolve) => (all = resolve));
+  const { promise: made, resolve: all } = deferred();
   engine.script = async function* () {
     for (let at = 0; at < count; at++) {
       if (at % 100 === 0) await new Promise(setImmediate);

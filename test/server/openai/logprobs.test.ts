@@ -14,7 +14,12 @@ interface Choice {
   logprobs: { content: Told[] } | null;
   finish_reason: string | null;
 }
-interface Legacy { tokens: string[]; token_logprobs: (number | null)[]; top_logprobs: (Record<string, number> | null)[]; text_offset: number[] }
+interface Legacy {
+  tokens: string[];
+  token_logprobs: (number | null)[];
+  top_logprobs: (Record<string, number> | null)[];
+  text_offset: number[];
+}
 
 const messages = [{ role: 'user', content: 'Tell me a story' }];
 const tool = { type: 'function', function: { name: 'get_weather', parameters: { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] } } };
@@ -54,7 +59,13 @@ t.test('each token of a chat comes with the likeliest alternatives, whole and st
     const told = choice!.logprobs!.content;
     const ends = choice!.finish_reason === 'stop' && !('stop' in body) ? 1 : 0;
     if (!('stop' in body)) t.equal(told.length, usage.completion_tokens, `${name}: one for each token`);
-    t.ok(told.every(({ top_logprobs: top, logprob }) => top.length === 4 && logprob <= top[0]!.logprob && top.every((one, at) => at === 0 || one.logprob <= top[at - 1]!.logprob)), name);
+    t.ok(
+      told.every(
+        ({ top_logprobs: top, logprob }) =>
+          top.length === 4 && logprob <= top[0]!.logprob && top.every((one, at) => at === 0 || one.logprob <= top[at - 1]!.logprob),
+      ),
+      name,
+    );
     if (choice!.message!.content !== null) {
       const text = textOf(told);
       t.ok(name === 'characters of several tokens' ? text.startsWith(choice!.message!.content!) : text.trim() === choice!.message!.content!.trim(), `${name}: ${text} is ${choice!.message!.content}, end ${ends}`);
@@ -153,10 +164,15 @@ t.test('echo without log probabilities gives the text of tokens, too; best_of re
   t.match((await complete({ prompt: 'Once upon', echo: true, max_tokens: 0 })).choices, [{ text: 'Once upon' }]);
   t.match((await complete({ prompt: 'Once upon', max_tokens: 0 })).choices, [{ text: '', finish_reason: 'length' }]);
   const all = await complete({ prompt: 'Once upon', n: 5, seed: 1, temperature: 2, max_tokens: 5, logprobs: 0 });
-  const mean = (choice: Choice): number => (choice.logprobs as unknown as Legacy).token_logprobs.reduce<number>((sum, value) => sum + value!, 0) / (choice.logprobs as unknown as Legacy).tokens.length;
+  const mean = (choice: Choice): number =>
+    (choice.logprobs as unknown as Legacy).token_logprobs.reduce<number>((sum, value) => sum + value!, 0) /
+    (choice.logprobs as unknown as Legacy).tokens.length;
   const best = [...all.choices].sort((a, b) => mean(b) - mean(a));
   const chosen = await complete({ prompt: 'Once upon', n: 2, best_of: 5, seed: 1, temperature: 2, max_tokens: 5 });
-  t.strictSame(chosen.choices.map(({ text, index, logprobs }) => ({ text, index, logprobs })), best.slice(0, 2).map(({ text }, index) => ({ text, index, logprobs: null })));
+  t.strictSame(
+    chosen.choices.map(({ text, index, logprobs }) => ({ text, index, logprobs })),
+    best.slice(0, 2).map(({ text }, index) => ({ text, index, logprobs: null })),
+  );
   t.equal(chosen.usage.completion_tokens, all.usage.completion_tokens, 'all of them were generated');
 });
 
@@ -182,7 +198,11 @@ t.test('a stream reports the progress of the prompt and times on request', async
   t.ok(progress.every(({ processed, total }, at) => processed <= total && processed >= (progress[at - 1]?.processed ?? 0)));
   t.equal(progress.at(-1)!.processed, progress.at(-1)!.total);
   t.ok(chunks.filter(({ choices }) => choices[0]?.delta?.content).every(({ timings }) => timings !== undefined));
-  t.notOk((await stream(url, { messages, max_tokens: 4 })).some((chunk) => chunk.prompt_progress !== undefined || (chunk.choices[0]?.delta?.content && chunk.timings)));
+  t.notOk(
+    (await stream(url, { messages, max_tokens: 4 })).some(
+      (chunk) => chunk.prompt_progress !== undefined || (chunk.choices[0]?.delta?.content && chunk.timings),
+    ),
+  );
 });
 
 t.test('a prediction gives the same answer, and its outcome is counted', async (t) => {
@@ -254,9 +274,18 @@ t.test('hostile requests for probabilities get an answer or a 400, and cancelled
     await response.text();
   }
   for (const body of [
-    { prediction: { type: 'content', content: 'x '.repeat(50_000) } }, { min_tokens: 2 ** 31 - 1 }, { min_keep: 2 ** 31 - 1 }, { dynatemp_range: 100, dynatemp_exponent: -100 }, { samplers: ['temperature'], temperature: 0 },
-    { samplers: ['adaptive_p'], adaptive_target: 1 }, { samplers: ['top_k', 'infill'], top_k: 40 }, { logit_bias: [] }, { samplers: ['typ_p', 'xtc'], xtc_probability: 1, xtc_threshold: 0, typical_p: 0 },
-    { post_sampling_probs: true, n_probs: 100, mirostat: 2 }, { post_sampling_probs: true, n_probs: 5, mirostat: 1 }, { top_logprobs: 20, logprobs: true, n: 8 },
+    { prediction: { type: 'content', content: 'x '.repeat(50_000) } },
+    { min_tokens: 2 ** 31 - 1 },
+    { min_keep: 2 ** 31 - 1 },
+    { dynatemp_range: 100, dynatemp_exponent: -100 },
+    { samplers: ['temperature'], temperature: 0 },
+    { samplers: ['adaptive_p'], adaptive_target: 1 },
+    { samplers: ['top_k', 'infill'], top_k: 40 },
+    { logit_bias: [] },
+    { samplers: ['typ_p', 'xtc'], xtc_probability: 1, xtc_threshold: 0, typical_p: 0 },
+    { post_sampling_probs: true, n_probs: 100, mirostat: 2 },
+    { post_sampling_probs: true, n_probs: 5, mirostat: 1 },
+    { top_logprobs: 20, logprobs: true, n: 8 },
   ]) {
     const response = await post(`${url}/v1/chat/completions`, { messages, max_tokens: 3, ...body });
     t.equal(response.status, 200, JSON.stringify(body).slice(0, 80));

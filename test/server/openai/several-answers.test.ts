@@ -7,6 +7,7 @@ import { RecuaError } from '#recua/errors.js';
 import { builtinPath } from '#recua/models/store.js';
 import { options } from '../../engine/requests.js';
 import { events, hello, post, startApp, until, type AppUnderTest } from '../app-under-test.js';
+import { deferred } from '../../deferred.js';
 
 interface Chunk {
   choices: { index: number; delta?: { role?: string; content?: string }; text?: string; finish_reason: string | null }[];
@@ -40,8 +41,7 @@ t.test('n answers come in order, each with the next seed; the prompt counts once
 
 t.test('the other answers begin when the first has its first token', async (t) => {
   const { app } = await start(t);
-  let go = (): void => undefined;
-  const first = new Promise<void>((resolve) => (go = resolve));
+  const { promise: first, resolve: go } = deferred();
   app.engine.script = async function* ({ sampling: { seed } }) {
     if (seed === 1) await first;
     yield { content: 'x' };

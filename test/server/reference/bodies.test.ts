@@ -17,13 +17,22 @@ const { document } = describeApi();
 const bodies = new Map(allBodies(document).map((body) => [body.name, body]));
 
 /** All routes that take JSON, by their own paths. */
-const routes = Object.entries(document.paths).flatMap(([path, methods]) => Object.entries(methods).flatMap(([method, { requestBody, responses, description }]) => {
-  const name = (requestBody?.content['application/json']?.schema.$ref ?? '').replace(/^.*\//, '');
-  return name === '' || description?.startsWith('The same as') ? [] : [{ path, method, responses, body: bodies.get(name)! }];
-}));
+const routes = Object.entries(document.paths).flatMap(([path, methods]) =>
+  Object.entries(methods).flatMap(([method, { requestBody, responses, description }]) => {
+    const name = (requestBody?.content['application/json']?.schema.$ref ?? '').replace(/^.*\//, '');
+    return name === '' || description?.startsWith('The same as') ? [] : [{ path, method, responses, body: bodies.get(name)! }];
+  }),
+);
 
 t.test(`bodies of the schemas are answered, or refused as documented (seed ${seed})`, async (t) => {
-  const engine = startLocalEngine({ ...engineDefaults, modelPath: builtinPath, threads: 1, threadsBatch: 1, parallel: 4, contextSize: 256 });
+  const engine = startLocalEngine({
+    ...engineDefaults,
+    modelPath: builtinPath,
+    threads: 1,
+    threadsBatch: 1,
+    parallel: 4,
+    contextSize: 256,
+  });
   t.teardown(() => engine.close(0));
   await engine.ready();
   const { url } = await startApp(t, { maxTokens: 3, slotSavePath: t.testdir({}) }, engine);

@@ -4,7 +4,16 @@ import type { Schema } from '#recua/server/reference/schema.js';
 import { resolve, type Json } from './schemas.js';
 
 /** Fields that make answers long or many. */
-const small: Record<string, number> = { max_tokens: 3, max_completion_tokens: 3, n_predict: 3, num_predict: 3, max_output_tokens: 3, n: 2, n_cmpl: 2, best_of: 2 };
+const small: Record<string, number> = {
+  max_tokens: 3,
+  max_completion_tokens: 3,
+  n_predict: 3,
+  num_predict: 3,
+  max_output_tokens: 3,
+  n: 2,
+  n_cmpl: 2,
+  best_of: 2,
+};
 
 /** Bodies of a schema named by `allBodies`. */
 export function arbitrary(schema: Schema, key = ''): fc.Arbitrary<unknown> {

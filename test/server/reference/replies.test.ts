@@ -35,7 +35,7 @@ async function ask(t: Test, url: string, method: string, path: string, body?: ob
   if (!content) return t.fail(`${what}: ${type} is not documented`);
   const parts = type === 'text/event-stream' ? [...text.matchAll(/^data: (\{.*\})$/gm)].map(([, data]) => JSON.parse(data!))
     : type === 'application/x-ndjson' ? text.trim().split('\n').map((line) => JSON.parse(line))
-    : type === 'application/json' ? [JSON.parse(text)] : [];
+      : type === 'application/json' ? [JSON.parse(text)] : [];
   for (const part of parts) {
     const wrong = fault(content.schema, part);
     if (wrong !== undefined) {
@@ -161,8 +161,19 @@ t.test('stored objects match the document', async (t) => {
 t.test('the routes of several models, and of a reranker, match the document', async (t) => {
   const pool = new FakePool('chat', 'rank');
   const shelf = {
-    open: async () => ({ files: [], run: async (tell: (file: { digest: string; totalBytes: number }, done: number) => void) => tell({ digest: 'sha256:abc', totalBytes: 10 }, 10) }),
-    search: async () => [], offers: async () => [], aliases: async () => [], ownNames: async () => [], remove: async () => undefined, copy: async () => undefined, describe: async () => undefined,
+    open: async () => ({
+      files: [],
+      run: async (tell: (file: { digest: string; totalBytes: number }, done: number) => void) =>
+        tell({ digest: 'sha256:abc', totalBytes: 10 }, 10),
+    }),
+    search: async () => [],
+    offers: async () => [],
+    unfinished: async () => [],
+    aliases: async () => [],
+    ownNames: async () => [],
+    remove: async () => undefined,
+    copy: async () => undefined,
+    describe: async () => undefined,
   };
   const { url, close } = await listen({ pool, config: makeConfig({ port: 0 }), shelf });
   t.teardown(() => close(0));
@@ -178,4 +189,3 @@ t.test('the routes of several models, and of a reranker, match the document', as
     t.equal((await ask(t, ranking, 'POST', '/v1/rerank', { query: 'a', ...body })).status, 200);
   }
 });
-

@@ -24,7 +24,9 @@ export function resolve(schema: Schema): Schema {
 /** Each JSON body, with its schema. */
 export function allBodies(document: Document): (Body & { schema: Schema })[] {
   components = document.components.schemas;
-  const operations: Operation[] = [openai, responses, llamaServer, anthropic, ollama, batches, sessions].flatMap((all) => Object.values(all));
+  const operations: Operation[] = [openai, responses, llamaServer, anthropic, ollama, batches, sessions].flatMap((all) =>
+    Object.values(all),
+  );
   const found = new Map<string, Body>(operations.flatMap(({ body }) => (isBody(body) ? [[body.name, body] as const] : [])));
   return [...found.values()].map((body) => ({ ...body, schema: components[body.name] }));
 }

@@ -91,13 +91,46 @@ const orNull = (check: Check): Check => (value) => value === null || check(value
 const word = (...words: string[]): Check => (value) => words.includes(value as string);
 
 const ofResponse: Record<string, Check> = {
-  id: text, object: word('response'), created_at: whole, completed_at: orNull(whole), status: word('queued', 'in_progress', 'completed', 'incomplete', 'failed', 'cancelled'),
-  incomplete_details: orNull(object), model: text, previous_response_id: orNull(text), instructions: orNull(text), output: list, error: orNull(object), tools: list,
-  tool_choice: (value) => text(value) || object(value), truncation: word('auto', 'disabled'), parallel_tool_calls: flag, text: object, top_p: number, presence_penalty: number,
-  frequency_penalty: number, top_logprobs: whole, temperature: number, reasoning: orNull(object), user: orNull(text), usage: orNull(object), max_output_tokens: orNull(whole),
-  max_tool_calls: orNull(whole), store: flag, background: flag, service_tier: text, metadata: object, safety_identifier: orNull(text), prompt_cache_key: orNull(text),
+  id: text,
+  object: word('response'),
+  created_at: whole,
+  completed_at: orNull(whole),
+  status: word('queued', 'in_progress', 'completed', 'incomplete', 'failed', 'cancelled'),
+  incomplete_details: orNull(object),
+  model: text,
+  previous_response_id: orNull(text),
+  instructions: orNull(text),
+  output: list,
+  error: orNull(object),
+  tools: list,
+  tool_choice: (value) => text(value) || object(value),
+  truncation: word('auto', 'disabled'),
+  parallel_tool_calls: flag,
+  text: object,
+  top_p: number,
+  presence_penalty: number,
+  frequency_penalty: number,
+  top_logprobs: whole,
+  temperature: number,
+  reasoning: orNull(object),
+  user: orNull(text),
+  usage: orNull(object),
+  max_output_tokens: orNull(whole),
+  max_tool_calls: orNull(whole),
+  store: flag,
+  background: flag,
+  service_tier: text,
+  metadata: object,
+  safety_identifier: orNull(text),
+  prompt_cache_key: orNull(text),
 };
-const ofUsage: Record<string, Check> = { input_tokens: whole, output_tokens: whole, total_tokens: whole, input_tokens_details: object, output_tokens_details: object };
+const ofUsage: Record<string, Check> = {
+  input_tokens: whole,
+  output_tokens: whole,
+  total_tokens: whole,
+  input_tokens_details: object,
+  output_tokens_details: object,
+};
 const ofTool: Record<string, Check> = { type: word('function'), name: text, description: orNull(text), parameters: orNull(object), strict: orNull(flag) };
 const ofItem: Record<string, Record<string, Check>> = {
   message: { id: text, status: word('in_progress', 'completed', 'incomplete'), role: word('assistant'), content: list },

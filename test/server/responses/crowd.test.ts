@@ -5,17 +5,33 @@ import { BackgroundRun } from '#recua/server/responses/background.js';
 import { ResponseStore } from '#recua/server/responses/store.js';
 import { ownFolder, post, startApp, until, type AppUnderTest } from '../app-under-test.js';
 import { FakeEngine } from '../fake-engine.js';
+import { deferred } from '../../deferred.js';
 
 // Other systems have no other loopback addresses.
 const skip = process.platform !== 'linux';
 const start = (t: Test): Promise<AppUnderTest> => startApp(t, {}, new FakeEngine(), { keepIn: ownFolder(t) });
 
 /** A request from one of the loopback addresses; 0 if the client left. */
-async function from(last: number, url: string, body?: object, signal?: AbortSignal): Promise<{ status: number; retryAfter?: string | undefined }> {
+async function from(
+  last: number,
+  url: string,
+  body?: object,
+  signal?: AbortSignal,
+): Promise<{ status: number; retryAfter?: string | undefined }> {
   return await new Promise((resolve) => {
-    const sent = request(url, { method: body ? 'POST' : 'GET', localAddress: `127.0.0.${last}`, agent: false, headers: { 'content-type': 'application/json' }, signal }, (res: IncomingMessage) => {
-      res.resume().once('end', () => resolve({ status: res.statusCode!, retryAfter: res.headers['retry-after'] }));
-    });
+    const sent = request(
+      url,
+      {
+        method: body ? 'POST' : 'GET',
+        localAddress: `127.0.0.${last}`,
+        agent: false,
+        headers: { 'content-type': 'application/json' },
+        signal,
+      },
+      (res: IncomingMessage) => {
+        res.resume().once('end', () => resolve({ status: res.statusCode!, retryAfter: res.headers['retry-after'] }));
+      },
+    );
     sent.once('error', () => resolve({ status: 0 })).end(body && JSON.stringify(body));
   });
 }
@@ -23,8 +39,7 @@ async function from(last: number, url: string, body?: object, signal?: AbortSign
 t.test('a crowd that reads a long stored response holds it once', { skip }, async (t) => {
   const app = await start(t);
   const { id } = await (await post(`${app.url}/v1/responses`, { input: 'x', instructions: 'y'.repeat(2 ** 20) })).json() as { id: string };
-  let open!: () => void;
-  const opened = new Promise<void>((resolve) => (open = resolve));
+  const { promise: opened, resolve: open } = deferred();
   const seen = { now: 0, most: 0, all: 0 };
   for (const name of ['get', 'head'] as const) {
     const read = ResponseStore.prototype[name] as (...given: unknown[]) => Promise<unknown>;

@@ -74,7 +74,12 @@ t.test('thoughts, text and calls are items, whole and streamed alike', async (t)
     { type: 'custom_tool_call', status: 'completed', call_id: 'b2', name: 'apply_patch', input: 'a\nb' },
   ];
   t.match(whole.output, expected);
-  t.match(whole.usage, { input_tokens: 9, input_tokens_details: { cached_tokens: 4 }, output_tokens: 8, output_tokens_details: { reasoning_tokens: 3 } });
+  t.match(whole.usage, {
+    input_tokens: 9,
+    input_tokens_details: { cached_tokens: 4 },
+    output_tokens: 8,
+    output_tokens_details: { reasoning_tokens: 3 },
+  });
   t.match(whole, { status: 'completed', warnings: undefined });
   t.match(app.engine.requests[0]!.toolSources, [{ name: 'get_weather', input: undefined }, { name: 'apply_patch', input: { plain: 'input-of-1 ::= "x"\n' } }]);
   const text = await (await post(`${app.url}/v1/responses`, { ...ask, stream: true })).text();

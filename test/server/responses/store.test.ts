@@ -9,6 +9,7 @@ import { ResponseStore, type WireResponse } from '#recua/server/responses/store.
 import { ownIdentity } from '#recua/system/process-identity.js';
 import { ownFolder, post, startApp, until, type AppUnderTest } from '../app-under-test.js';
 import { FakeEngine, hang } from '../fake-engine.js';
+import { deferred } from '../../deferred.js';
 
 const serve = (t: Test, keepIn: string): Promise<AppUnderTest> => startApp(t, {}, new FakeEngine(), { keepIn });
 const folderIn = (keepIn: string): string => join(keepIn, readKept(keepIn), 'responses');
@@ -20,8 +21,7 @@ async function get(app: AppUnderTest, id: string, method = 'GET', rest = ''): Pr
 
 /** The answer of an engine that ends when it is told. */
 function held(app: AppUnderTest): () => void {
-  let go!: () => void;
-  const told = new Promise<void>((resolve) => (go = resolve));
+  const { promise: told, resolve: go } = deferred();
   app.engine.script = async function* () {
     yield { content: 'begun' };
     await told;
@@ -166,7 +166,8 @@ t.test('a damaged response is usable or not found, whatever has changed in its f
   const sound = readFileSync(path, 'latin1');
   const [head] = sound.split('\n');
   const wrong = ['', '\n', 'null\n[]', '{}\n[]', '5\n[]', '{"response":5}\n[5]', head!, `${head}\n{}`, `${head}\n[null]`, sound.replaceAll(id, `resp_${'0'.repeat(48)}`), sound.replace('"output":[', '"output":[null,')];
-  for (let at = 0; at < head!.length; at += 7) wrong.push(sound.slice(0, at) + String.fromCharCode(sound.charCodeAt(at) ^ 1) + sound.slice(at + 1));
+  for (let at = 0; at < head!.length; at += 7)
+    wrong.push(sound.slice(0, at) + String.fromCharCode(sound.charCodeAt(at) ^ 1) + sound.slice(at + 1));
   for (const key of ['response', 'id', 'status', 'output']) wrong.push(sound.replace(`"${key}":`, `"x${key}":`));
   const ask = async (): Promise<number[]> => [(await get(app, id))[0], (await get(app, id, 'GET', '/input_items'))[0], (await post(`${app.url}/v1/responses`, { input: 'go on', previous_response_id: id })).status];
   for (const text of wrong) {
@@ -229,7 +230,10 @@ t.test('after a sweep the next one waits, unless much was written', async (t) =>
     await store.settled();
     return !existsSync(old);
   };
-  t.strictSame([await put(0, 0), await put(1, 0), await put(2, 0), await put(3, 5_000), await put(4, 0)], [true, false, false, true, false]);
+  t.strictSame(
+    [await put(0, 0), await put(1, 0), await put(2, 0), await put(3, 5_000), await put(4, 0)],
+    [true, false, false, true, false],
+  );
 });
 
 t.test('a full store takes from the key that has the most', async (t) => {

@@ -12,10 +12,15 @@ import type { Config } from '#recua/settings/config.js';
 import { ownFolder, post, startApp, until, type AppUnderTest } from '../app-under-test.js';
 import { pack } from '#recua/engine/packed-tokens.js';
 import { echo, FakeEngine, hang, messagesOf } from '../fake-engine.js';
+import { deferred } from '../../deferred.js';
 
 type Stored = OpenAI.Responses.Response;
 
-async function start(t: Test, keepIn = ownFolder(t), config: Partial<Config> = {}): Promise<{ client: OpenAI; app: AppUnderTest; folder: string }> {
+async function start(
+  t: Test,
+  keepIn = ownFolder(t),
+  config: Partial<Config> = {},
+): Promise<{ client: OpenAI; app: AppUnderTest; folder: string }> {
   const app = await startApp(t, config, new FakeEngine(), { keepIn });
   const kept = process.getuid ? `kept-${process.getuid()}` : 'kept';
   return { app, client: new OpenAI({ baseURL: `${app.url}/v1`, apiKey: 'none', maxRetries: 0 }), folder: join(keepIn, kept, 'responses') };
@@ -142,8 +147,8 @@ t.test('sealed thoughts come back as thoughts', async (t) => {
 
 t.test('a background response is queued, made and can be retrieved', async (t) => {
   const { client, app } = await start(t);
-  let accept!: () => void;
-  app.engine.acceptAfter = new Promise((resolve) => (accept = resolve));
+  const { promise: accepted, resolve: accept } = deferred();
+  app.engine.acceptAfter = accepted;
   const queued = await client.responses.create({ ...ask, background: true });
   t.match(queued, { status: 'queued', background: true, output: [] });
   await t.rejects(client.responses.create({ ...ask, previous_response_id: queued.id }), { status: 400, code: 'invalid_value', param: 'previous_response_id' });

@@ -8,6 +8,7 @@ import t, { type Test } from 'tap';
 import { WebSocket } from 'ws';
 import { hello, post, startApp, until } from '../app-under-test.js';
 import { echo, hang, messagesOf } from '../fake-engine.js';
+import { deferred } from '../../deferred.js';
 
 interface Event {
   type: string;
@@ -17,7 +18,10 @@ interface Event {
   [field: string]: unknown;
 }
 
-async function open(t: Test, url: string): Promise<{ socket: WebSocket; ask: (message: unknown) => Promise<Event[]>; next: () => Promise<Event> }> {
+async function open(
+  t: Test,
+  url: string,
+): Promise<{ socket: WebSocket; ask: (message: unknown) => Promise<Event[]>; next: () => Promise<Event> }> {
   const socket = new WebSocket(`${url.replace('http', 'ws')}/v1/responses`);
   const events: Event[] = [];
   let wake = (): void => undefined;
@@ -33,7 +37,8 @@ async function open(t: Test, url: string): Promise<{ socket: WebSocket; ask: (me
     return events.shift()!;
   };
   return {
-    socket, next,
+    socket,
+    next,
     async ask(message) {
       socket.send(typeof message === 'string' ? message : JSON.stringify(message));
       for (const got: Event[] = []; ;) {
@@ -151,8 +156,7 @@ t.test('a message has the size limit of a body', async (t) => {
 
 t.test('a stop lets an answer end, and closes the rest', async (t) => {
   const app = await startApp(t);
-  let go = (): void => undefined;
-  const held = new Promise<void>((resolve) => (go = resolve));
+  const { promise: held, resolve: go } = deferred();
   app.engine.script = async function* (request) {
     yield { content: 'So ' };
     await held;

@@ -55,10 +55,13 @@ interface WireTraces {
 }
 
 function valueOf({ stringValue, intValue, doubleValue, boolValue, arrayValue }: WireValue): unknown {
-  return arrayValue ? arrayValue.values.map(valueOf) : (intValue === undefined ? undefined : Number(intValue)) ?? stringValue ?? doubleValue ?? boolValue;
+  return arrayValue
+    ? arrayValue.values.map(valueOf)
+    : ((intValue === undefined ? undefined : Number(intValue)) ?? stringValue ?? doubleValue ?? boolValue);
 }
 
-const read = (attributes: WireAttributes): Record<string, unknown> => Object.fromEntries(attributes.map(({ key, value }) => [key, valueOf(value)]));
+const read = (attributes: WireAttributes): Record<string, unknown> =>
+  Object.fromEntries(attributes.map(({ key, value }) => [key, valueOf(value)]));
 
 export async function startCollector(t: Test, path = '/v1/traces'): Promise<Collector> {
   const texts: string[] = [];

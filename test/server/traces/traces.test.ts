@@ -15,6 +15,7 @@ import { hello, post, served, startApp, until } from '../app-under-test.js';
 import { echo, FakeEngine } from '../fake-engine.js';
 import { FakePool } from '../fake-pool.js';
 import { chatPath } from '../real-app.js';
+import { deferred } from '../../deferred.js';
 
 const exporter = new InMemorySpanExporter();
 const provider = new NodeTracerProvider({ spanProcessors: [new SimpleSpanProcessor(exporter)] });
@@ -31,7 +32,8 @@ async function spanOf(fits: (span: ReadableSpan) => boolean): Promise<ReadableSp
 }
 
 const isOf = (id: string) => ({ attributes }: ReadableSpan): boolean => attributes['recua.request_id'] === id;
-const childrenOf = (parent: ReadableSpan): ReadableSpan[] => exporter.getFinishedSpans().filter((one) => one.parentSpanContext?.spanId === parent.spanContext().spanId);
+const childrenOf = (parent: ReadableSpan): ReadableSpan[] =>
+  exporter.getFinishedSpans().filter((one) => one.parentSpanContext?.spanId === parent.spanContext().spanId);
 const msOf = ([seconds, nanoseconds]: [number, number]): number => seconds * 1_000 + nanoseconds / 1e6;
 
 t.test('within a span of the program, a request is part of it', async (t) => {
@@ -124,8 +126,7 @@ t.test('messages over a WebSocket continue the trace that it was opened with', a
 
 t.test('requests that wait behind others on one connection keep their own parents', async (t) => {
   const { url, engine } = await startApp(t);
-  let open = (): void => undefined;
-  const gate = new Promise<void>((resolve) => (open = resolve));
+  const { promise: gate, resolve: open } = deferred();
   engine.script = async function* (request) {
     await gate;
     yield* echo(request);

@@ -1,54 +1,54 @@
-// Requests that read stored responses are served one by one: parsing a long one keeps the process
-// busy, and its memory counts nowhere until the request has charged it. Clients take turns. Limits
-// the requests that wait. Made by store.
+// Requests that are served one by one, such as those that read stored responses. Clients take
+// turns. Limits the requests that wait.
 import { setImmediate } from 'node:timers/promises';
 import type { Response } from 'express';
 import { RecuaError } from '../../errors.js';
 
-/** Most plain reads that may wait. */
+/** Most plain requests that may wait. */
 const mostWaiting = 256;
 /** Part of these that one client may have. */
 const shareOfClient = 0.25;
 
-export interface Reader {
+export interface Waiter {
   client: string;
   res: Response;
-  /**
-   * The request has more to do than to read, and its body counts in the memory for bodies: it waits
-   * however many others do.
-   */
+  /** Its body counts in the memory for bodies: it waits however many others do. */
   hasBody?: boolean;
 }
 
-interface Waiting extends Reader {
+interface Waiting extends Waiter {
   begin: () => void;
 }
 
-export class Readers {
+export class ClientTurns {
   /** By client; the one whose turn is next comes first. None is empty. */
   readonly #waiting = new Map<string, Waiting[]>();
+  readonly #tooMany: () => RecuaError;
   #isBusy = false;
 
+  constructor(tooMany: () => RecuaError) {
+    this.#tooMany = tooMany;
+  }
+
   /**
-   * Runs `read` when it is its turn. The turn lasts until `read` is done, which by then must have
-   * charged or dropped what it read.
-   * @throws RecuaError `body_memory_full` if too many wait, `cancelled` if the client has left
+   * Does the work when it is its turn, which lasts until the work is done.
+   * @throws RecuaError `tooMany()` if too many wait, `cancelled` if the client has left
    */
-  async inTurn<Result>(reader: Reader, read: () => Promise<Result>): Promise<Result> {
-    if (this.#isBusy) await this.#wait(reader);
+  async inTurn<Result>(waiter: Waiter, work: () => Promise<Result>): Promise<Result> {
+    if (this.#isBusy) await this.#wait(waiter);
     this.#isBusy = true;
     try {
       await setImmediate();
-      if (reader.res.destroyed) throw gone();
-      return await read();
+      if (waiter.res.destroyed) throw gone();
+      return await work();
     } finally {
       this.#pass();
     }
   }
 
-  async #wait(reader: Reader): Promise<void> {
-    const { client, res } = reader;
-    if (!reader.hasBody) this.#checkRoom(client);
+  async #wait(waiter: Waiter): Promise<void> {
+    const { client, res } = waiter;
+    if (!waiter.hasBody) this.#checkRoom(client);
     await new Promise<void>((resolve, reject) => {
       const leave = (): void => {
         const left = this.#waiting.get(client)!.filter((other) => other !== waiting);
@@ -56,7 +56,7 @@ export class Readers {
         else this.#waiting.delete(client);
         reject(gone());
       };
-      const waiting: Waiting = { ...reader, begin: () => void (res.off('close', leave), resolve()) };
+      const waiting: Waiting = { ...waiter, begin: () => void (res.off('close', leave), resolve()) };
       if (res.destroyed) return reject(gone());
       const own = this.#waiting.get(client);
       if (own) own.push(waiting);
@@ -69,7 +69,7 @@ export class Readers {
     const plainOf = (waiting: readonly Waiting[] = []): number => waiting.filter(({ hasBody }) => !hasBody).length;
     const all = [...this.#waiting.values()].reduce((sum, waiting) => sum + plainOf(waiting), 0);
     if (all < mostWaiting && plainOf(this.#waiting.get(client)) < mostWaiting * shareOfClient) return;
-    throw new RecuaError('body_memory_full', 'Too many requests wait to read stored responses; try again in a moment.');
+    throw this.#tooMany();
   }
 
   /** The next one begins before any that comes now. */
