@@ -156,9 +156,18 @@ const retriesOf = (replicas: readonly Replica[]): number => Math.min(20, 3 * rep
 /** A weight of 100 gives each server enough points on the hash ring for an even share. */
 const serverWords = (hasNames: boolean): string[] => ['weight', '100', ...(hasNames ? ['resolvers', 'system', 'init-addr', 'last,libc,none'] : [])];
 
-function server(replica: Replica, { authorities, tlsName, more }: { authorities: string; tlsName: string; more: readonly string[] }): string {
+function server(
+  replica: Replica,
+  { authorities, tlsName, more }: { authorities: string; tlsName: string; more: readonly string[] },
+): string {
   const { name, host, port, secure } = replica;
-  return ['  server', name, addressText(host, port), ...(secure ? tlsWords(certifiedName(replica, tlsName), authorities, more[0] === 'check') : []), ...more].join(' ');
+  return [
+    '  server',
+    name,
+    addressText(host, port),
+    ...(secure ? tlsWords(certifiedName(replica, tlsName), authorities, more[0] === 'check') : []),
+    ...more,
+  ].join(' ');
 }
 
 const tlsWords = (named: string, authorities: string, isChecked: boolean): string[] =>

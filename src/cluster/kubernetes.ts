@@ -40,7 +40,7 @@ export function checkDeployed({ name, image, model, secret }: Omit<Deployed, 're
 export function readCount(text: string): number {
   const count = /^\d{1,6}$/.test(text.trim()) ? Number(text) : NaN;
   if (!(count >= 1 && count <= mostReplicas)) {
-    throw misuse(`Expected how many replicas Kubernetes runs at first, from 1 to ${mostReplicas}, for --replicas, got ${JSON.stringify(text)}.`);
+    throw misuse(`Expected how many replicas Kubernetes runs at first, from 1 to ${mostReplicas}, for --replicas, got ${text === '' ? 'none' : JSON.stringify(text)}.`);
   }
   return count;
 }

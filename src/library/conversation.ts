@@ -69,12 +69,15 @@ interface Round {
   tokens: Iterable<ToldToken>;
 }
 
-export async function converse({ engine, request, allTools, tools, maxToolRounds, schema }: Conversation, work: ReplyWork): Promise<ChatResult<unknown>> {
+export async function converse(
+  { engine, request, allTools, tools, maxToolRounds, schema }: Conversation,
+  work: ReplyWork,
+): Promise<ChatResult<unknown>> {
   const rounds: Round[] = [];
   const messages: Message[] = [];
   let calls: readonly ToolCall[] = [];
   let firstCall = 0;
-  for (let asked = request; ; ) {
+  for (let asked = request; ;) {
     const round = await ask(engine, asked, work, firstCall);
     rounds.push(round);
     messages.push(round.message);
@@ -97,10 +100,21 @@ export async function converse({ engine, request, allTools, tools, maxToolRounds
     Object.fromEntries(keys.map((key) => [key, all.reduce((total, one) => total + one[key], 0)])) as Record<Key, number>;
   const usages = rounds.map(({ finish }) => finish.usage);
   const thoughts = usages.flatMap(({ reasoningTokens }) => (reasoningTokens === undefined ? [] : [{ reasoningTokens }]));
-  const drafts = usages.flatMap(({ draftedTokens, acceptedTokens = 0 }) => (draftedTokens === undefined ? [] : [{ draftedTokens, acceptedTokens }]));
+  const drafts = usages.flatMap(({ draftedTokens, acceptedTokens = 0 }) =>
+    draftedTokens === undefined ? [] : [{ draftedTokens, acceptedTokens }],
+  );
   return {
-    content: rounds.length === 1 ? content : rounds.map(({ message }) => message.content).filter((text) => text !== '').join('\n\n'),
-    reasoning: rounds.map(({ message }) => message.reasoning ?? '').filter((text) => text !== '').join('\n\n'),
+    content:
+      rounds.length === 1
+        ? content
+        : rounds
+            .map(({ message }) => message.content)
+            .filter((text) => text !== '')
+            .join('\n\n'),
+    reasoning: rounds
+      .map(({ message }) => message.reasoning ?? '')
+      .filter((text) => text !== '')
+      .join('\n\n'),
     toolCalls: [...calls],
     object,
     finishReason: last.finish.finishReason,
@@ -110,7 +124,10 @@ export async function converse({ engine, request, allTools, tools, maxToolRounds
       ...(thoughts.length > 0 ? sum(thoughts, ['reasoningTokens']) : {}),
       ...(drafts.length > 0 ? sum(drafts, ['draftedTokens', 'acceptedTokens']) : {}),
     },
-    timings: sum(rounds.map(({ finish }) => finish.timings), ['queueMs', 'promptMs', 'generateMs']),
+    timings: sum(
+      rounds.map(({ finish }) => finish.timings),
+      ['queueMs', 'promptMs', 'generateMs'],
+    ),
     seed: rounds[0]!.finish.seed,
     warnings: rounds.flatMap(({ finish }) => finish.warnings),
     ...(request.tells?.logprobs === undefined ? {} : { logprobs: rounds.flatMap(({ tokens }) => logprobsOf(tokens)) }),
@@ -134,7 +151,9 @@ async function ask(engine: Engine, request: ChatRequest, work: ReplyWork, firstC
       role: 'assistant',
       content,
       ...(reasoning === '' ? {} : { reasoning }),
-      ...(toolCalls.length === 0 ? {} : { toolCalls: toolCalls.map((call) => ({ id: call.id, name: call.name, arguments: readArguments(call.arguments) })) }),
+      ...(toolCalls.length === 0
+        ? {}
+        : { toolCalls: toolCalls.map((call) => ({ id: call.id, name: call.name, arguments: readArguments(call.arguments) })) }),
     },
   };
 }
@@ -156,7 +175,11 @@ function withTurns(conversation: string, messages: Message[]): string {
 }
 
 /** Parses the last round's answer. A round that calls tools has none. */
-async function readObject(schema: Schema | undefined, calls: readonly ToolCall[], { message: { content }, finish }: Round): Promise<{ content: string; object: unknown }> {
+async function readObject(
+  schema: Schema | undefined,
+  calls: readonly ToolCall[],
+  { message: { content }, finish }: Round,
+): Promise<{ content: string; object: unknown }> {
   if (schema === undefined || calls.length > 0) return { content, object: undefined };
   return { content, object: await parseAnswer(schema, content, finish) };
 }

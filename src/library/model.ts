@@ -10,19 +10,15 @@ import { Fields, wrongType } from '../request/fields.js';
 import { converse, parseAnswer, type ChatResult } from './conversation.js';
 import type { Message } from './messages.js';
 import { logprobsOf } from './logprobs.js';
-import { drainOf, orReject, makeChatRequest, makeCompletionRequest, openOptions, readEmbedded, readPath, readSignal, readText, readTexts, type ChatOptions, type CompleteOptions } from './options.js';
+import { infoOf, type ModelInfo } from './model-info.js';
+import {
+  drainOf, orReject, makeChatRequest, makeCompletionRequest, openOptions, readEmbedded, readPath, readSignal, readText, readTexts,
+  type ChatOptions, type CompleteOptions,
+} from './options.js';
 import { Reply, type ReplyWork } from './reply.js';
 import type { FromSchema, Schema } from './schema.js';
 import { copyTokens, readTokens } from './token-lists.js';
 import type { Tools } from './tools.js';
-
-/** Properties of a loaded model. */
-export interface ModelInfo extends Omit<ModelDescription, 'vocabType' | 'fingerprint'> {
-  /** The name under which it is served. */
-  id: string;
-  /** Absolute path of its file. */
-  path: string;
-}
 
 /** Events and the arguments of their listeners. */
 export interface ModelEvents {
@@ -54,10 +50,7 @@ export type CompleteResult<Output = undefined> = Pick<ChatResult<Output>, 'conte
 export interface Ranked {
   /** The document's index in the list that was passed. */
   index: number;
-  /**
-   * Relevance; higher is better. The range depends on the model: most models give any number, some
-   * 0 to 1.
-   */
+  /** Relevance; higher is better. Most models give any number, some 0 to 1. */
   score: number;
 }
 
@@ -69,6 +62,8 @@ export interface SavedState {
   sizeBytes: number;
   /** Why an existing file was not restored, as a sentence. */
   reason?: string;
+  /** Every sequence was busy: a later try may restore it. */
+  isBusy?: boolean;
 }
 
 /** The parts of a loaded model. */
@@ -117,7 +112,7 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
     super();
     this.#engine = loaded.engine;
     this.#release = loaded.release;
-    this.#info = inform(loaded, loaded.description);
+    this.#info = infoOf(loaded.served.id, loaded.path, loaded.description);
     this.#crashes = loaded.engine.crashes;
     servingModels.set(this, loaded);
   }
@@ -138,12 +133,15 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
    *   `no_token_left`, `generation_failed`, `model_crashed`, `model_stuck`, `request_set_aside`,
    *   `closed`
    */
-  chat<const S extends Schema | undefined = undefined>(input: string | readonly Message[], options: ChatOptions<S> = {}): Reply<ChatResult<FromSchema<S>>> {
+  chat<const S extends Schema | undefined = undefined>(
+    input: string | readonly Message[], options: ChatOptions<S> = {},
+  ): Reply<ChatResult<FromSchema<S>>> {
     return this.#reply(options?.signal, async (engine, work) => {
       readSignal(Fields.of(options, 'options'));
       const { request, allTools, maxToolRounds } = makeChatRequest(input, options, this.#info as unknown as ModelDescription);
       const tools: Tools = options.tools ?? {};
-      return await converse({ engine, request, allTools, tools, maxToolRounds, schema: options.schema }, work) as ChatResult<FromSchema<S>>;
+      const schema = options.schema ?? undefined;
+      return await converse({ engine, request, allTools, tools, maxToolRounds, schema }, work) as ChatResult<FromSchema<S>>;
     });
   }
 
@@ -154,7 +152,9 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
    * @returns the continuation: iterate it to stream, await it for the whole result
    * @throws RecuaError (as a rejection) the same codes as `chat`
    */
-  complete<const S extends Schema | undefined = undefined>(prompt: string | Int32Array, options: CompleteOptions<S> = {}): Reply<CompleteResult<FromSchema<S>>> {
+  complete<const S extends Schema | undefined = undefined>(
+    prompt: string | Int32Array, options: CompleteOptions<S> = {},
+  ): Reply<CompleteResult<FromSchema<S>>> {
     const own = copyTokens(prompt);
     return this.#reply(options?.signal, async (engine, work) => {
       readSignal(Fields.of(options, 'options'));
@@ -167,7 +167,8 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
         return shown;
       });
       const finish = await answer.finished;
-      const object = options.schema === undefined ? undefined : await parseAnswer(options.schema, whole.content, finish);
+      const schema = options.schema ?? undefined;
+      const object = schema === undefined ? undefined : await parseAnswer(schema, whole.content, finish);
       const logprobs = request.tells?.logprobs === undefined ? {} : { logprobs: logprobsOf(whole.tokens) };
       return { content: whole.content, object: object as FromSchema<S>, ...finish, ...logprobs };
     });
@@ -185,7 +186,9 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
    */
   embed(text: string, options?: { signal?: AbortSignal | undefined }): Promise<Float32Array>;
   embed(texts: readonly string[], options?: { signal?: AbortSignal | undefined }): Promise<Float32Array[]>;
-  async embed(input: string | readonly string[], options: { signal?: AbortSignal | undefined } = {}): Promise<Float32Array | Float32Array[]> {
+  async embed(
+    input: string | readonly string[], options: { signal?: AbortSignal | undefined } = {},
+  ): Promise<Float32Array | Float32Array[]> {
     const signal = readSignal(openOptions(options, ['signal']));
     const inputs = typeof input === 'string' ? [readText(input, 'text')] : readEmbedded(input, this.#info.embeddingSize);
     if (inputs.length === 0) return [];
@@ -202,7 +205,9 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
    * @returns the documents' indexes and scores, best first
    * @throws RecuaError (as a rejection) `rerank_unsupported`, and all other codes of `embed`
    */
-  async rerank(query: string, documents: readonly string[], options: { topN?: number | undefined; signal?: AbortSignal | undefined } = {}): Promise<Ranked[]> {
+  async rerank(
+    query: string, documents: readonly string[], options: { topN?: number | undefined; signal?: AbortSignal | undefined } = {},
+  ): Promise<Ranked[]> {
     const fields = openOptions(options, ['topN', 'signal']);
     const signal = readSignal(fields);
     const topN = fields.integer('topN', { min: 1 });
@@ -220,7 +225,9 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
    *   false); `parseSpecial`: turn the text of control tokens, such as `<|im_end|>`, into those
    *   tokens (default false)
    */
-  async tokenize(text: string, options: { addSpecial?: boolean | undefined; parseSpecial?: boolean | undefined } = {}): Promise<Int32Array> {
+  async tokenize(
+    text: string, options: { addSpecial?: boolean | undefined; parseSpecial?: boolean | undefined } = {},
+  ): Promise<Int32Array> {
     const fields = openOptions(options, ['addSpecial', 'parseSpecial']);
     if (typeof text !== 'string') throw wrongType('text', 'a text', text);
     const tokens = await this.#ending(undefined, (engine, ends) => engine.tokenize(text, fields.boolean('addSpecial') ?? false, fields.boolean('parseSpecial') ?? false, ends));
@@ -295,12 +302,13 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
     this.#isAway = state.state !== 'ready';
     if (this.#engine.crashes > this.#crashes) {
       this.#crashes = this.#engine.crashes;
-      this.emit('crashed', new RecuaError('model_crashed', `The engine process died (${this.#crashes} so far) and is restarting.`));
+      this.emit('crashed', new RecuaError('model_crashed', `The engine process ended (${this.#crashes} times so far) and is restarting.`));
     }
     if (state.state === 'restarting' && state.fraction > 0) this.emit('loading', state.fraction);
     else if (state.state === 'failed') this.emit('failed', state.error);
     else if (state.state === 'ready' && wasAway) {
-      this.#info = inform(servingModelOf(this), state.model);
+      const { served, path } = servingModelOf(this);
+      this.#info = infoOf(served.id, path, state.model);
       this.emit('ready', this.#info);
     }
   }
@@ -389,12 +397,4 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
 
 function closed(): RecuaError {
   return new RecuaError('closed', 'The model was disposed of.');
-}
-
-function inform({ served, path }: ServingModel, description: ModelDescription): ModelInfo {
-  return { path, ...modelInfo(served.id, description) };
-}
-
-export function modelInfo(id: string, { vocabType: _, fingerprint: __, ...description }: ModelDescription): Omit<ModelInfo, 'path'> {
-  return { id, ...description };
 }

@@ -20,7 +20,8 @@ import { engineConfigSettings, makeConfig, type Config } from '../settings/confi
 import type { OptionsOf } from '../settings/kinds.js';
 import { poolSettings } from '../settings/server.js';
 import { telling } from './listeners.js';
-import { Model, modelInfo, type ModelInfo } from './model.js';
+import { Model } from './model.js';
+import { modelInfo, type ModelInfo } from './model-info.js';
 import { drainOf, orReject, openOptions, readFunction, readSignal, type LoadOptions } from './options.js';
 
 /** One of several models. Its own settings override the shared ones. */
@@ -159,7 +160,7 @@ export class Models extends EventEmitter<ModelsEvents> implements AsyncDisposabl
     const keepAliveMs = fields.integer('keepAliveMs', poolSettings.keepAliveMs);
     const onProgress = readFunction<(fraction: number) => void>(fields, 'onProgress');
     const signal = readSignal(fields);
-    if (name !== undefined && typeof name !== 'string') throw wrongType('name', 'the name of a model', name);
+    if (name !== undefined) checkName(name, 'name', mostNameLength);
     const tell = (fraction: number): void => telling(() => onProgress?.(fraction));
     const wish: PoolLeaseOptions = {
       ...(keepAliveMs === undefined ? {} : { keepAliveMs: keepAliveMs < 0 ? Infinity : keepAliveMs }),

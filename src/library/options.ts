@@ -14,7 +14,7 @@ import { maxTopLogprobs } from '../request/telling-fields.js';
 import { readSettings } from '../request/setting-fields.js';
 import { nearest } from '../models/names/nearest.js';
 import { readMessages, toJson, type Message } from './messages.js';
-import { isAbortSignal } from './reply.js';
+import { isAbortSignal, shareable } from './reply.js';
 import { jsonSchemaOf, type Schema } from './schema.js';
 import { readTools, type ToolChoice, type Tools } from './tools.js';
 
@@ -145,7 +145,8 @@ export function openOptions(options: object, known: readonly string[], path = ''
 
 export function readSignal(fields: Fields): AbortSignal | undefined {
   const signal = fields.get('signal');
-  if (signal === undefined || isAbortSignal(signal)) return signal;
+  if (signal === undefined) return signal;
+  if (isAbortSignal(signal)) return shareable(signal);
   throw wrongType('signal', 'an AbortSignal', signal);
 }
 
@@ -201,7 +202,11 @@ interface Asked {
   maxToolRounds: number;
 }
 
-export function makeChatRequest(input: string | readonly Message[], options: ChatOptions<Schema | undefined>, model: ModelDescription): Asked {
+export function makeChatRequest(
+  input: string | readonly Message[],
+  options: ChatOptions<Schema | undefined>,
+  model: ModelDescription,
+): Asked {
   const fields = openOptions(options, chatNames);
   const { asked: tools, all: allTools } = readTools(fields);
   const constraint = readConstraint(fields);
@@ -254,14 +259,22 @@ function readPrediction(fields: Fields): { prediction?: string } {
   return prediction === '' ? {} : { prediction };
 }
 
-export function makeCompletionRequest(prompt: string | Int32Array | null, options: CompleteOptions<Schema | undefined>, model: ModelDescription): CompletionRequest {
+export function makeCompletionRequest(
+  prompt: string | Int32Array | null,
+  options: CompleteOptions<Schema | undefined>,
+  model: ModelDescription,
+): CompletionRequest {
   if (typeof prompt !== 'string' && !isInt32Array(prompt)) throw wrongType('prompt', 'a text or tokens in an Int32Array', prompt);
   const fields = openOptions(options, generateNames);
   return { prompt, ...readGeneration(fields, model), constraint: readConstraint(fields) };
 }
 
 function readGeneration(fields: Fields, model: ModelDescription) {
-  const sampling = readSampling(fields, { temperature: defaults.temperature, vocabSize: model.vocabSize, contextSize: model.contextSize }, true);
+  const sampling = readSampling(
+    fields,
+    { temperature: defaults.temperature, vocabSize: model.vocabSize, contextSize: model.contextSize },
+    true,
+  );
   const logprobs = fields.integer('logprobs', { min: 0, max: maxTopLogprobs });
   return {
     sampling, maxTokens: fields.integer('maxTokens', answerSettings.maxTokens) ?? defaults.maxTokens, stop: readStop(fields),

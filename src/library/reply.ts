@@ -1,4 +1,5 @@
 // A running answer: iterate it to stream, await it for the whole result, or both. Made by Model.
+import { setMaxListeners } from 'node:events';
 import { DeltaQueue } from '../engine/gateway/answer.js';
 import type { Answer } from '../engine/api.js';
 import type { Delta } from '../engine/protocol.js';
@@ -25,6 +26,12 @@ export function isAbortSignal(value: unknown): value is AbortSignal {
   return typeof signal === 'object' && signal !== null && typeof signal.aborted === 'boolean' && typeof signal.addEventListener === 'function';
 }
 
+/** Many calls may share one; Node reports more than ten listeners as a leak. */
+export function shareable(signal: AbortSignal): AbortSignal {
+  if (signal instanceof EventTarget) setMaxListeners(0, signal);
+  return signal;
+}
+
 /** Lets a reply's work emit deltas and run engine answers under the reply's signal. */
 export interface ReplyWork {
   readonly signal: AbortSignal;
@@ -35,7 +42,8 @@ export interface ReplyWork {
 /**
  * A running answer: an async iterable of its parts and a promise of the whole result.
  *
- * The answer runs whether or not the program reads it. Iterate it only once; for a slow reader,
+ * The answer runs whether or not the program reads it. If it fails and the program neither awaits
+ * nor iterates it, nothing tells of the error. Iterate it only once; for a slow reader,
  * deltas are merged. Leaving the loop early cancels the answer, as does aborting the `signal`
  * option. Both ways of reading throw a `RecuaError`: `cancelled` after cancelling, `closed` after
  * `dispose()`, `model_crashed` if the answer repeatedly kills the engine process, or the reason why
@@ -52,7 +60,7 @@ export class Reply<Result> implements Promise<Result>, AsyncIterable<ReplyDelta>
   /** @internal */
   constructor(given: unknown, work: (work: ReplyWork) => Promise<Result>) {
     // The work itself rejects an invalid signal, along with the other options.
-    const signal = isAbortSignal(given) ? given : undefined;
+    const signal = isAbortSignal(given) ? shareable(given) : undefined;
     this.#deltas = new DeltaQueue(() => this.cancel());
     const forward = (): void => this.cancel();
     if (signal?.aborted) this.cancel();
@@ -81,13 +89,20 @@ export class Reply<Result> implements Promise<Result>, AsyncIterable<ReplyDelta>
    * @throws RecuaError `invalid_usage` if it was iterated before
    */
   [Symbol.asyncIterator](): AsyncGenerator<ReplyDelta, void, undefined> {
-    if (this.#isIterated) throw new RecuaError('invalid_usage', 'A Reply can be iterated only once, since it keeps no part that was read; await it for the whole result.');
+    if (this.#isIterated)
+      throw new RecuaError(
+        'invalid_usage',
+        'A Reply can be iterated only once, since it keeps no part that was read; await it for the whole result.',
+      );
     this.#isIterated = true;
     return this.#deltas[Symbol.asyncIterator]();
   }
 
   /** @hidden */
-  then<A = Result, B = never>(resolved?: ((result: Result) => A | PromiseLike<A>) | null, rejected?: ((error: unknown) => B | PromiseLike<B>) | null): Promise<A | B> {
+  then<A = Result, B = never>(
+    resolved?: ((result: Result) => A | PromiseLike<A>) | null,
+    rejected?: ((error: unknown) => B | PromiseLike<B>) | null,
+  ): Promise<A | B> {
     return this.#result.then(resolved, rejected);
   }
 
@@ -107,12 +122,15 @@ export class Reply<Result> implements Promise<Result>, AsyncIterable<ReplyDelta>
       signal.throwIfAborted();
       // Begins at once: the program may change its messages after the call. A tool may go on, or
       // never end.
-      const result = await Promise.race([rejectionOf(signal), work({
-        signal,
-        read: async (answer, seen) => {
-          for await (const delta of answer) this.#deltas.push(seen(delta));
-        },
-      })]);
+      const result = await Promise.race([
+        rejectionOf(signal),
+        work({
+          signal,
+          read: async (answer, seen) => {
+            for await (const delta of answer) this.#deltas.push(seen(delta));
+          },
+        }),
+      ]);
       this.#deltas.stop();
       return result;
     } catch (thrown) {

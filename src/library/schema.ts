@@ -40,7 +40,7 @@ export type Schema = JsonSchema | StandardSchema;
 export type FromSchema<S> =
   S extends undefined ? undefined
     : S extends StandardSchema<infer Output> ? Output
-      : FromJsonSchema<S>;
+    : FromJsonSchema<S>;
 
 /**
  * The type that a JSON schema's keywords describe; `unknown` if the compiler does not know the
@@ -49,20 +49,20 @@ export type FromSchema<S> =
 export type FromJsonSchema<S> =
   S extends { readonly const: infer Value } ? Value
     : S extends { readonly enum: readonly (infer Value)[] } ? Value
-      : S extends { readonly anyOf: readonly (infer One)[] } ? FromJsonSchema<One>
-        : S extends { readonly oneOf: readonly (infer One)[] } ? FromJsonSchema<One>
-          : S extends { readonly type: infer Type } ? OfType<Type extends readonly (infer One)[] ? One : Type, S>
-            : unknown;
+    : S extends { readonly anyOf: readonly (infer One)[] } ? FromJsonSchema<One>
+    : S extends { readonly oneOf: readonly (infer One)[] } ? FromJsonSchema<One>
+    : S extends { readonly type: infer Type } ? OfType<Type extends readonly (infer One)[] ? One : Type, S>
+    : unknown;
 
 /** Distributes over a union of types. */
 type OfType<Type, S> =
   Type extends 'string' ? string
     : Type extends 'number' | 'integer' ? number
-      : Type extends 'boolean' ? boolean
-        : Type extends 'null' ? null
-          : Type extends 'array' ? (S extends { readonly items: infer Item } ? FromJsonSchema<Item>[] : unknown[])
-            : Type extends 'object' ? ObjectOf<S>
-              : unknown;
+    : Type extends 'boolean' ? boolean
+    : Type extends 'null' ? null
+    : Type extends 'array' ? (S extends { readonly items: infer Item } ? FromJsonSchema<Item>[] : unknown[])
+    : Type extends 'object' ? ObjectOf<S>
+    : unknown;
 
 type ObjectOf<S> = S extends { readonly properties: infer Properties }
   ? Flat<

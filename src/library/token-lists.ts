@@ -20,12 +20,12 @@ export function copyTokens<T>(prompt: T): T | Int32Array | null {
  * Throws `invalid_type` for what is no list, and `invalid_value` for numbers that are no tokens: an
  * Int32Array would silently convert 1.5 and 2 ** 32 to some.
  */
-export function readTokens(tokens: ArrayLike<number> | null | undefined, vocabSize: number): Int32Array {
-  const length = Number(tokens?.length ?? 0);
-  if (!(length <= mostTokens)) throw wrongType('tokens', `an array of at most ${mostTokens} tokens`, tokens);
+export function readTokens(tokens: ArrayLike<number>, vocabSize: number): Int32Array {
+  if (typeof tokens !== 'object' || typeof (tokens as ArrayLike<number> | null)?.length !== 'number') throw wrongType('tokens', 'an array of tokens', tokens);
+  if (!(tokens.length <= mostTokens)) throw wrongType('tokens', `an array of at most ${mostTokens} tokens`, tokens);
   let list: unknown[];
   try {
-    list = Array.from(tokens ?? []);
+    list = Array.from(tokens);
   } catch {
     throw wrongType('tokens', 'an array of tokens', tokens);
   }

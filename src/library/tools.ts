@@ -53,7 +53,6 @@ export function tool<const S extends Schema>(definition: Tool<S>): Tool<S> {
   return definition;
 }
 
-
 interface AskedTools {
   /** For the first answer. */
   asked: Pick<ChatRequest, 'tools' | 'toolSources' | 'toolChoice' | 'parallelToolCalls'>;

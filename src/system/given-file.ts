@@ -3,7 +3,7 @@
 // for ever for a pipe, or reads a device without an end into memory.
 import { constants } from 'node:fs';
 import { open, type FileHandle } from 'node:fs/promises';
-import { RecuaError } from '../errors.js';
+import { RecuaError, unreadable } from '../errors.js';
 
 const mostBytes = 16 * 2 ** 20;
 const pieceBytes = 64 * 1024;
@@ -34,8 +34,8 @@ export async function readTextFile(path: string): Promise<string> {
   try {
     return await readGivenFile(path);
   } catch (cause) {
-    const why = (cause as NodeJS.ErrnoException).code === 'ENOENT' ? 'there is no such file.' : (cause as Error).message;
-    throw new RecuaError('file_unreadable', `${path} cannot be read: ${why}`, { cause });
+    if ((cause as NodeJS.ErrnoException).code === 'ENOENT') throw new RecuaError('file_unreadable', `${path} cannot be read: there is no such file.`, { cause });
+    throw unreadable(`${path} cannot be read`, cause);
   }
 }
 

@@ -166,4 +166,3 @@ function readMark(mark: string): ProcessIdentity | undefined {
     return undefined;
   }
 }
-

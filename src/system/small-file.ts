@@ -30,7 +30,8 @@ export async function readWhole(file: FileHandle, path: string, mostBytes: numbe
     // Ignore data written meanwhile.
     const bytes = Buffer.alloc(Math.min(found.size, mostBytes + 1));
     let length = 0;
-    for (let read = -1; read !== 0 && length < bytes.length; length += read) read = (await file.read(bytes, length, bytes.length - length, length)).bytesRead;
+    for (let read = -1; read !== 0 && length < bytes.length; length += read)
+      read = (await file.read(bytes, length, bytes.length - length, length)).bytesRead;
     if (length > mostBytes) throw new Error(`${path} is larger than ${mostBytes} bytes`);
     return bytes.toString('utf8', 0, length);
   } finally {

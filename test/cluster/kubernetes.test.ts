@@ -10,8 +10,16 @@ import { describeApi } from '#recua/server/app.js';
 
 interface Probe { httpGet: { path: string; port: string } }
 interface Container {
-  name: string; image: string; command: string[]; env: { name: string; value?: string; valueFrom?: object }[]; ports?: { name: string; containerPort: number }[];
-  readinessProbe: Probe; livenessProbe: Probe; startupProbe: Probe; lifecycle: { preStop: { exec: { command: string[] } } }; volumeMounts: { name: string; mountPath: string }[];
+  name: string;
+  image: string;
+  command: string[];
+  env: { name: string; value?: string; valueFrom?: object }[];
+  ports?: { name: string; containerPort: number }[];
+  readinessProbe: Probe;
+  livenessProbe: Probe;
+  startupProbe: Probe;
+  lifecycle: { preStop: { exec: { command: string[] } } };
+  volumeMounts: { name: string; mountPath: string }[];
 }
 interface Pod { containers: [Container]; initContainers?: [Container]; terminationGracePeriodSeconds: number; volumes: { name: string }[] }
 type Labels = Record<string, string>;

@@ -12,11 +12,20 @@ const library = new URL('../../dist/index.js', import.meta.url).href;
 inBothModes('loading reports its progress and describes the model', async (t, load) => {
   const fractions: number[] = [];
   const lines: string[] = [];
-  const model = await load(t, { contextSize: 512, parallel: 2, onProgress: (fraction) => fractions.push(fraction), onLog: (_, text) => lines.push(text) });
+  const model = await load(t, {
+    contextSize: 512,
+    parallel: 2,
+    onProgress: (fraction) => fractions.push(fraction),
+    onLog: (_, text) => lines.push(text),
+  });
   t.ok(fractions.every((fraction, i) => fraction >= (fractions[i - 1] ?? 0) && fraction <= 1));
   t.equal(fractions.at(-1), 1);
   t.ok(lines.length > 10, 'llama.cpp tells a lot');
   t.match(model.info, { id: 'builtin', path: builtin, contextSize: 512, parallel: 2, canGenerate: true, canEmbed: true, canRerank: false, hasChatTemplate: true });
+});
+
+t.test('a type of cached values that needs flash attention is refused without it', async (t) => {
+  await t.rejects(loadModel('builtin', { cacheTypeV: 'q4_0', flashAttention: 'off' }), { code: 'invalid_value', message: /q4_0 \(--cache-type-v\), got off\. Without it, they can be f16/ });
 });
 
 t.test('an onProgress that throws at the end leaves the model loaded', async (t) => {

@@ -247,7 +247,8 @@ t.test('/models/sse of a server for one model reports its events', async (t) => 
 });
 
 t.test('wrong options are reported with their place, and nothing is opened', async (t) => {
-  const refused = async (options: object, expected: { code: string; param?: string; message?: RegExp }) => t.rejects(openModels(options as OpenOptions), expected);
+  const refused = async (options: object, expected: { code: string; param?: string; message?: RegExp }) =>
+    t.rejects(openModels(options as OpenOptions), expected);
   await refused({ models: { a: {} } }, { code: 'invalid_type', param: 'models.a.model' });
   await refused({ models: { a: 'builtin' } }, { code: 'invalid_type', param: 'models.a' });
   await refused({ models: { a: { model: 'builtin', context: 1 } } }, { code: 'invalid_value', param: 'models.a.context' });
@@ -263,6 +264,7 @@ t.test('wrong options are reported with their place, and nothing is opened', asy
   const models = await open(t);
   t.throws(() => createServer({ models, alias: 'x' } as object as { models: Models }), { code: 'invalid_value', param: 'alias' });
   await t.rejects(models.lease('nobody'), { code: 'model_not_found', message: /list\(\) lists those that do/ });
+  await t.rejects(models.lease(''), { code: 'invalid_value', param: 'name' });
   t.equal(await codeOf(models.lease('chat', { keepAlive: 1 } as object)), 'invalid_value');
 });
 

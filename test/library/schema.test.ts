@@ -45,6 +45,7 @@ t.test('types come from the schema', async (t) => {
 inBothModes('text that spells the name of a control token stays in the answer', async (t, load) => {
   const model = await load(t);
   const schema = { type: 'object', properties: { a: { const: '<|im_start|>x' } }, required: ['a'], additionalProperties: false };
+  t.equal((await model.chat(ask, { schema: null as never, temperature: 0, maxTokens: 4 })).object, undefined, 'null means no schema');
   t.strictSame((await model.chat(ask, { schema, temperature: 0 })).object, { a: '<|im_start|>x' });
   const { toolCalls } = await model.chat(ask, { tools: { take: { parameters: schema } }, toolChoice: 'required', temperature: 0 });
   t.match(toolCalls, [{ name: 'take', arguments: { a: '<|im_start|>x' } }]);

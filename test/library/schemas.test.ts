@@ -8,7 +8,11 @@ import { hostileSchemas } from '../native/hostile-schemas.js';
 
 interface Reply {
   status: number;
-  body: { choices: { message: { content: string } }[]; warnings?: string[]; error: { code: string; param: string | null; message: string } };
+  body: {
+    choices: { message: { content: string } }[];
+    warnings?: string[];
+    error: { code: string; param: string | null; message: string };
+  };
 }
 
 async function serve(t: Test) {

@@ -60,7 +60,8 @@ inBothModes('a named tool is the only one for the first answer, and all are offe
   const tools = { ...weather, get_time: { description: 'Get the time in a city', parameters } };
   const { messages, usage } = await model.chat(question, { ...greedy, tools, toolChoice: { name: 'get_weather' } });
   t.match(messages, [{ role: 'assistant', toolCalls: [{ name: 'get_weather' }] }, { role: 'tool' }, { role: 'assistant' }]);
-  const count = async (conversation: Message[], offered: Tools) => (await model.chat(conversation, { ...greedy, tools: offered, maxTokens: 1 })).usage.promptTokens;
+  const count = async (conversation: Message[], offered: Tools) =>
+    (await model.chat(conversation, { ...greedy, tools: offered, maxTokens: 1 })).usage.promptTokens;
   const asked: Message = { role: 'user', content: question };
   t.equal(usage.promptTokens, await count([asked], weather) + await count([asked, ...messages.slice(0, 2)], tools));
 });
@@ -90,7 +91,10 @@ inBothModes('rounds are limited, an exception rejects, and a cancel ends the loo
   const own = new Error('no network');
   const throwing = { get_weather: tool({ description, parameters, execute: () => Promise.reject(own) }) };
   await t.rejects(Promise.resolve(model.chat(question, { ...greedy, tools: throwing })), own);
-  const reply: Reply<ChatResult> = model.chat(question, { ...greedy, tools: { get_weather: tool({ description, parameters, execute: () => reply.cancel() }) } });
+  const reply: Reply<ChatResult> = model.chat(question, {
+    ...greedy,
+    tools: { get_weather: tool({ description, parameters, execute: () => reply.cancel() }) },
+  });
   await t.rejects(Promise.resolve(reply), { code: 'cancelled' });
 });
 
