@@ -34,8 +34,11 @@ const isGenerated = ({ page }: Block) => page === 'docs/cli.md' || page === 'doc
 const all = await allCommands();
 const { document } = describeApi();
 const { scripts, peerDependencies: peers } = JSON.parse(text('package.json')) as { scripts: Record<string, string>; peerDependencies: Record<string, string> };
-const packages = (JSON.parse(text('npm/targets.json')) as { targets?: unknown });
-const variables = new Set([...otherVariables.map(([name]) => name), ...allPlaces(all).flatMap(({ command }) => Object.values(command.flags).flatMap(variableNames))]);
+const packages = JSON.parse(text('npm/targets.json')) as { targets?: unknown };
+const variables = new Set([
+  ...otherVariables.map(([name]) => name),
+  ...allPlaces(all).flatMap(({ command }) => Object.values(command.flags).flatMap(variableNames)),
+]);
 
 /** Programs of others, which are not checked. */
 const foreign = ['git', 'sudo', 'journalctl', 'docker', 'gdb', 'perf', 'export', 'claude', 'cline', 'qwen', 'aider', 'source', 'coredumpctl', 'openssl', 'tr', 'sha256sum', 'systemctl', 'kubectl'];
@@ -73,7 +76,7 @@ function fault(page: string, words: readonly string[]): string | undefined {
       return rest[0] !== undefined && (existsSync(join(root, rest[0])) || text(page).includes(`// ${rest[0]}\n`)) ? undefined : `there is no ${rest[0]}`;
     case 'npm': {
       const [word, ...more] = rest;
-      if (word === 'install') return more.filter((name) => !name.startsWith('-')).every((name) => name === 'recua' || name.replace(/@[\d.]+$/, '') in peers || JSON.stringify(packages).includes(name.replace('@recua/', ''))) ? undefined : 'no package of ours';
+      if (word === 'install') return more.filter((name) => !name.startsWith('-')).every((name) => name === 'recua' || /^\.\/recua(-linux-x64)?-\d+\.\d+\.\d+\.tgz$/.test(name) || name.replace(/@[\d.]+$/, '') in peers || JSON.stringify(packages).includes(name.replace('@recua/', ''))) ? undefined : 'no package of ours';
       const [script, ...after] = word === 'run' ? more : [word!, ...more];
       if (!(script! in scripts)) return `package.json has no script ${script}`;
       const args = after[0] === '--' ? after.slice(1) : after;

@@ -127,7 +127,9 @@ t.test('planning and text cutting are pure', (t) => {
 });
 
 t.test('imports form no cycle', (t) => {
-  const next = new Map(sources.map((file) => [file, inSource.filter((edge) => edge.from === file && !edge.typeOnly).map((edge) => edge.to)]));
+  const next = new Map(
+    sources.map((file) => [file, inSource.filter((edge) => edge.from === file && !edge.typeOnly).map((edge) => edge.to)]),
+  );
   const done = new Set<string>();
   const circles: string[] = [];
   const visit = (file: string, path: string[]) => {

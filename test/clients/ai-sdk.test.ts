@@ -47,7 +47,14 @@ t.test('text is the same whole and streamed', async (t) => {
 
 t.test('objects follow their schema', async (t) => {
   for (const [name, model] of (await providers(t)).models) {
-    const { object } = await generateObject({ model, ...settings, maxOutputTokens: 200, schema: person, prompt: aboutPerson, providerOptions });
+    const { object } = await generateObject({
+      model,
+      ...settings,
+      maxOutputTokens: 200,
+      schema: person,
+      prompt: aboutPerson,
+      providerOptions,
+    });
     t.ok(person.safeParse(object).success, name);
     const streamed = streamObject({ model, ...settings, maxOutputTokens: 200, schema: person, prompt: aboutPerson, providerOptions });
     for await (const partial of streamed.partialObjectStream) t.ok(partial);
@@ -68,7 +75,11 @@ t.test('tools are called, and their results answered', async (t) => {
     let text = '';
     for await (const part of streamed.textStream) text += part;
     t.equal(text, whole.text, name);
-    t.strictSame((await streamed.steps).map(({ toolCalls }) => toolCalls.length), whole.steps.map(({ toolCalls }) => toolCalls.length), name);
+    t.strictSame(
+      (await streamed.steps).map(({ toolCalls }) => toolCalls.length),
+      whole.steps.map(({ toolCalls }) => toolCalls.length),
+      name,
+    );
   }
 });
 

@@ -70,7 +70,10 @@ t.test('a batch continues after kill -9, and so does a conversation; no line app
   const done = await untilBatch(client, id, ({ status }) => status === 'completed');
   t.match(done.request_counts, { total: 24, completed: 24, failed: 0 });
   const answers = (await (await client.files.content(done.output_file_id!)).text()).trimEnd().split('\n').map((line) => JSON.parse(line) as { custom_id: string });
-  t.strictSame(answers.map(({ custom_id: custom }) => custom).sort(), lines.map((line) => (JSON.parse(line) as { custom_id: string }).custom_id).sort());
+  t.strictSame(
+    answers.map(({ custom_id: custom }) => custom).sort(),
+    lines.map((line) => (JSON.parse(line) as { custom_id: string }).custom_id).sort(),
+  );
   t.match(await client.responses.create({ model: 'default', input: 'What is my name?', previous_response_id: response, max_output_tokens: 40, temperature: 0 }), { output_text: /Zorblax/ });
   t.match(await client.responses.retrieve(background), { status: 'failed', error: { code: 'shutting_down' } });
 });

@@ -125,7 +125,13 @@ const messages: Protocol = {
     t.match(delta, { type: 'message_delta', delta: { stop_reason: String, stop_sequence: null }, usage: { output_tokens: Number } });
     t.match(stop, { type: 'message_stop' });
     for (const block of content) if (block.type === 'tool_use') block.input = block.input === '' ? {} : JSON.parse(block.input);
-    return this.whole({ ...first.message, ...delta.delta, content, usage: { ...first.message.usage, ...delta.usage }, ...(delta.warnings ? { warnings: delta.warnings } : {}) });
+    return this.whole({
+      ...first.message,
+      ...delta.delta,
+      content,
+      usage: { ...first.message.usage, ...delta.usage },
+      ...(delta.warnings ? { warnings: delta.warnings } : {}),
+    });
   },
   whole(answer) {
     const { input_tokens: read, cache_read_input_tokens: cached } = answer.usage;
@@ -160,7 +166,11 @@ const chat: Protocol = {
     return this.whole({ choices: [{ message, finish_reason: reason }], usage });
   },
   whole({ choices: [{ message, finish_reason: reason }], usage }) {
-    return { prompt: usage.prompt_tokens, cached: usage.prompt_tokens_details.cached_tokens, whole: plain({ content: message.content || null, reasoning: message.reasoning_content, calls: message.tool_calls, reason }) };
+    return {
+      prompt: usage.prompt_tokens,
+      cached: usage.prompt_tokens_details.cached_tokens,
+      whole: plain({ content: message.content || null, reasoning: message.reasoning_content, calls: message.tool_calls, reason }),
+    };
   },
 };
 

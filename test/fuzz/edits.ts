@@ -12,7 +12,8 @@ export interface Edit {
 const letters = fc.oneof({ weight: 2, arbitrary: fc.integer({ min: 0, max: 0x7f }) }, fc.integer({ min: 0, max: 0x10ffff }));
 
 /** From all characters. fast-check's own arbitraries keep a map of a hundred megabytes. */
-export const anyText = (maxLength: number): fc.Arbitrary<string> => fc.array(letters, { maxLength }).map((codes) => String.fromCodePoint(...codes));
+export const anyText = (maxLength: number): fc.Arbitrary<string> =>
+  fc.array(letters, { maxLength }).map((codes) => String.fromCodePoint(...codes));
 
 /** Values that no client should send. */
 export const strangeValues: fc.Arbitrary<unknown> = fc.oneof(
@@ -39,7 +40,8 @@ export const edits = (values: fc.Arbitrary<unknown> = strangeValues, maxLength =
 
 type Holder = Record<string | number, unknown>;
 
-const put = (holder: Holder, key: string | number, value: unknown): void => void Object.defineProperty(holder, key, { value, enumerable: true, configurable: true, writable: true });
+const put = (holder: Holder, key: string | number, value: unknown): void =>
+  void Object.defineProperty(holder, key, { value, enumerable: true, configurable: true, writable: true });
 
 /** A copy with the edits applied. The value is plain JSON. */
 export function edited(value: unknown, all: readonly Edit[]): unknown {
@@ -104,14 +106,38 @@ export interface ByteEdit {
 }
 
 /** Counts and lengths as in files, at their limits. */
-const edgeBytes = [[0], [0xff], [0x7f, 0xff, 0xff, 0xff], [0xff, 0xff, 0xff, 0xff], [0, 0, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0x80], Array(8).fill(0xff), [...Array(7).fill(0xff), 0x7f], [0, 0, 0, 0, 0, 0, 0, 0x80], Array(8).fill(0)] as number[][];
+const edgeBytes = [
+  [0],
+  [0xff],
+  [0x7f, 0xff, 0xff, 0xff],
+  [0xff, 0xff, 0xff, 0xff],
+  [0, 0, 0, 0],
+  [1, 0, 0, 0],
+  [0, 0, 0, 0x80],
+  Array(8).fill(0xff),
+  [...Array(7).fill(0xff), 0x7f],
+  [0, 0, 0, 0, 0, 0, 0, 0x80],
+  Array(8).fill(0),
+] as number[][];
 
 /**
  * `width`: the bytes in which edits fall. Most edits overwrite, so that the rest keeps its place.
  */
-export const byteEdits = (width: number, maxLength = 4): fc.Arbitrary<ByteEdit[]> => fc.array(fc.tuple(
-  fc.nat(width), fc.oneof({ weight: 3, arbitrary: fc.constantFrom(...edgeBytes).map((bytes) => Uint8Array.from(bytes)) }, { weight: 3, arbitrary: fc.uint8Array({ minLength: 1, maxLength: 8 }) }), fc.constantFrom(0, 0, 0, 0, 1, 8, 64), fc.integer({ min: 0, max: 9 }),
-).map(([at, bytes, more, over]): ByteEdit => ({ at, removed: over < 8 ? bytes.length : more, put: bytes })), { maxLength });
+export const byteEdits = (width: number, maxLength = 4): fc.Arbitrary<ByteEdit[]> =>
+  fc.array(
+    fc
+      .tuple(
+        fc.nat(width),
+        fc.oneof(
+          { weight: 3, arbitrary: fc.constantFrom(...edgeBytes).map((bytes) => Uint8Array.from(bytes)) },
+          { weight: 3, arbitrary: fc.uint8Array({ minLength: 1, maxLength: 8 }) },
+        ),
+        fc.constantFrom(0, 0, 0, 0, 1, 8, 64),
+        fc.integer({ min: 0, max: 9 }),
+      )
+      .map(([at, bytes, more, over]): ByteEdit => ({ at, removed: over < 8 ? bytes.length : more, put: bytes })),
+    { maxLength },
+  );
 
 export function editedBytes(bytes: Uint8Array, all: readonly ByteEdit[]): Buffer {
   return all.reduce<Buffer>((now, { at, removed, put: added }) => {

@@ -48,7 +48,18 @@ const smallerMs = 3_000;
 export async function fuzz(kind: Kind, { name, module, count, seed }: Asked): Promise<Report> {
   const start = performance.now();
   const trying = new Trying(module, kind);
-  const figures: Figures = { kind: name, seed, cases: 0, seconds: 0, refused: 0, accepted: 0, crashes: 0, longestMs: 0, peakMib: 0, grownMib: 0 };
+  const figures: Figures = {
+    kind: name,
+    seed,
+    cases: 0,
+    seconds: 0,
+    refused: 0,
+    accepted: 0,
+    crashes: 0,
+    longestMs: 0,
+    peakMib: 0,
+    grownMib: 0,
+  };
   let failed: Failure | undefined;
   let smaller = 0;
   let failedMs = 0;

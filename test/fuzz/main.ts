@@ -23,7 +23,19 @@ function read(): { count: number; seed: number; names: readonly string[] } {
 }
 
 const headings = ['kind', 'cases', 'seconds', 'refused', 'accepted', 'crashes', 'longest ms', 'peak MiB', 'grown MiB'];
-const cells = (figures: Figures): string[] => [figures.kind, ...[figures.cases, figures.seconds, figures.refused, figures.accepted, figures.crashes, figures.longestMs, figures.peakMib, figures.grownMib].map((value) => String(Math.round(value)))];
+const cells = (figures: Figures): string[] => [
+  figures.kind,
+  ...[
+    figures.cases,
+    figures.seconds,
+    figures.refused,
+    figures.accepted,
+    figures.crashes,
+    figures.longestMs,
+    figures.peakMib,
+    figures.grownMib,
+  ].map((value) => String(Math.round(value))),
+];
 const row = (texts: readonly string[]): string => texts.map((text, index) => (index === 0 ? text.padEnd(12) : text.padStart(10))).join(' ');
 
 try {

@@ -12,22 +12,35 @@ const root = fileURLToPath(new URL('../../', import.meta.url));
 const lock = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8')) as { packages: Record<string, { version: string }> };
 
 /** A registry that answers audits; `asked` is what it received. */
-async function audited(t: Test, status: number, reply: object): Promise<{ code: number | null; said: string; asked: Record<string, string[]> }> {
+async function audited(
+  t: Test,
+  status: number,
+  reply: object,
+): Promise<{ code: number | null; said: string; asked: Record<string, string[]> }> {
   let asked: Record<string, string[]> = {};
   const registry = createServer((req, res) => {
     const chunks: Buffer[] = [];
-    req.on('data', (chunk: Buffer) => chunks.push(chunk)).on('end', () => {
-      const body = Buffer.concat(chunks);
-      if (req.url?.endsWith('/advisories/bulk')) asked = JSON.parse(String(req.headers['content-encoding'] === 'gzip' ? gunzipSync(body) : body)) as Record<string, string[]>;
-      res.writeHead(req.url?.endsWith('/advisories/bulk') ? status : 404, { 'content-type': 'application/json' }).end(JSON.stringify(reply));
-    });
+    req
+      .on('data', (chunk: Buffer) => chunks.push(chunk))
+      .on('end', () => {
+        const body = Buffer.concat(chunks);
+        if (req.url?.endsWith('/advisories/bulk'))
+          asked = JSON.parse(String(req.headers['content-encoding'] === 'gzip' ? gunzipSync(body) : body)) as Record<string, string[]>;
+        res
+          .writeHead(req.url?.endsWith('/advisories/bulk') ? status : 404, { 'content-type': 'application/json' })
+          .end(JSON.stringify(reply));
+      });
   }).listen(0, '127.0.0.1');
   await once(registry, 'listening');
   t.teardown(() => registry.close());
-  const child = spawn(process.execPath, [join(root, 'scripts', 'audit.mjs'), '--registry', `http://127.0.0.1:${(registry.address() as AddressInfo).port}/`], { cwd: root, stdio: 'pipe', env: { ...process.env, npm_config_fetch_retries: '0' } });
+  const child = spawn(
+    process.execPath,
+    [join(root, 'scripts', 'audit.mjs'), '--registry', `http://127.0.0.1:${(registry.address() as AddressInfo).port}/`],
+    { cwd: root, stdio: 'pipe', env: { ...process.env, npm_config_fetch_retries: '0' } },
+  );
   let said = '';
   for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', (text: string) => (said += text));
-  const [code] = await once(child, 'close') as [number | null];
+  const [code] = (await once(child, 'close')) as [number | null];
   return { code, said, asked };
 }
 

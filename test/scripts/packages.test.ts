@@ -51,7 +51,11 @@ t.test('Recua installs beside any version of OpenTelemetry that a program has', 
 t.test('a GPU package adds one library to a base of its platform', (t) => {
   for (const target of Object.values<any>(texts.table)) {
     if (target.isBase) continue;
-    t.match(texts.table[target.base], { isBase: true, os: target.os, cpu: target.cpu, libc: target.libc, glibc: target.glibc }, target.name);
+    t.match(
+      texts.table[target.base],
+      { isBase: true, os: target.os, cpu: target.cpu, libc: target.libc, glibc: target.glibc },
+      target.name,
+    );
     t.equal(texts.binaries(target).length, 1, target.name);
     t.match(texts.readme(target), new RegExp(`npm install -g recua@\\S+ @recua/${target.name}@`));
   }

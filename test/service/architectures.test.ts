@@ -58,7 +58,15 @@ async function told(answer: Answer): Promise<Told> {
 }
 
 const ask = (engine: Engine, prompt: readonly number[], maxTokens = 8): Promise<Told> =>
-  told(engine.complete(completion(Int32Array.from(prompt), { maxTokens, sampling: { ...sampling, ignoreEos: true, seed: 1 }, tells: { logprobs: 1, tokens: true } })));
+  told(
+    engine.complete(
+      completion(Int32Array.from(prompt), {
+        maxTokens,
+        sampling: { ...sampling, ignoreEos: true, seed: 1 },
+        tells: { logprobs: 1, tokens: true },
+      }),
+    ),
+  );
 
 /** Compares until the chosen tokens differ: of two equally likely ones either may come. */
 function distance(a: Pick<Told, 'ids' | 'values'>, b: Pick<Told, 'ids' | 'values'>): number {
@@ -74,7 +82,10 @@ function distance(a: Pick<Told, 'ids' | 'values'>, b: Pick<Told, 'ids' | 'values
 const tolerance = gpuLayers === 0 ? 1e-3 : 1e-2;
 
 async function compare(t: Test, path: string, name: string): Promise<void> {
-  const engine = startEngine({ ...engineDefaults, modelPath: path, gpuLayers, contextSize: 256, parallel: 3, threads: 2, threadsBatch: 2 }, { restart: { crashes: 1 } });
+  const engine = startEngine(
+    { ...engineDefaults, modelPath: path, gpuLayers, contextSize: 256, parallel: 3, threads: 2, threadsBatch: 2 },
+    { restart: { crashes: 1 } },
+  );
   t.teardown(() => engine.close(0));
   const model = await engine.ready();
   const close = (a: Told, b: Told, what: string): void => {

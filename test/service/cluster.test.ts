@@ -21,7 +21,11 @@ interface Result { begun: boolean; error: string | undefined; prompt: number; ca
 interface Conversation { fields: Record<string, unknown> }
 interface Bench {
   makeReplicas(given: { count: number; args: string[]; key: string }): Promise<{ replicas: Replica[]; stop(): Promise<void> }>;
-  startBalancer(kind: string, replicas: readonly { url: string }[], given?: { flags?: readonly string[]; ready?: boolean }): Promise<{ url: string; stop(): Promise<void> }>;
+  startBalancer(
+    kind: string,
+    replicas: readonly { url: string }[],
+    given?: { flags?: readonly string[]; ready?: boolean },
+  ): Promise<{ url: string; stop(): Promise<void> }>;
   makeConversations(given: object): Conversation[];
   run(url: string, key: string, conversations: Conversation[], given: object): Promise<Result[]>;
   runOneByOne(url: string, key: string, conversations: Conversation[], given: object): Promise<Result[]>;
@@ -58,7 +62,8 @@ async function balancerOf(t: Test, kind: string, replicas: readonly { url: strin
 }
 
 const errors = (results: readonly Result[]) => results.flatMap(({ error }) => (error === undefined ? [] : [error]));
-const share = (results: readonly Result[]) => results.reduce((sum, { cached }) => sum + cached, 0) / results.reduce((sum, { prompt }) => sum + prompt, 0);
+const share = (results: readonly Result[]) =>
+  results.reduce((sum, { cached }) => sum + cached, 0) / results.reduce((sum, { prompt }) => sum + prompt, 0);
 const namings: Record<string, string[]> = { haproxy: ['header', 'key', 'none'], nginx: ['header'] };
 const traffic = { conversations: 12, kinds: 2, systemWords: 60, toolWords: 20, seed: 1 };
 const work = { turns: 4, tokens: 12, pauseMs: [50, 300] };

@@ -43,6 +43,23 @@ t.test('kill -9 of the engine under load: every answer is complete, as if nothin
   t.match(service.stderr() + service.stdout(), /7 requests go on in the next engine process/);
 });
 
+for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
+  t.test(`${signal} ends the engine: no request is refused until the next one runs`, async (t) => {
+    const { url, child } = await startService(t, ['--parallel', '2']);
+    const before = await ask(url, 'Who are you?');
+    process.kill(enginePid(child.pid!), signal);
+    const asked: Promise<string>[] = [];
+    for (let health: unknown; ; health = await (await fetch(`${url}/health`)).json()) {
+      asked.push(ask(url, 'Who are you?'));
+      const { status, crashes } = (health ?? {}) as { status?: string; crashes?: number };
+      if (status === 'ok' && crashes === 1) break;
+      await new Promise((resolve) => setTimeout(resolve, 30));
+    }
+    t.ok(asked.length > 1);
+    for (const answer of await Promise.all(asked)) t.equal(answer, before);
+  });
+}
+
 t.test('the engine ends when the gateway is killed', async (t) => {
   const service = await startService(t, ['--parallel', '1']);
   const engine = enginePid(service.child.pid!);

@@ -22,7 +22,13 @@ const kinds: Record<string, object> = {
 /** On a GPU, guesses in a step decide the rounding, and so which tokens spell the same text. */
 const told = ({ choices, usage: { prompt_tokens, completion_tokens } }: Awaited<ReturnType<typeof chat>>) => {
   const [{ message, finish_reason }] = choices;
-  return { content: message.content, calls: message.tool_calls?.map((call) => call.function), finish_reason, prompt_tokens, ...(gpuLayers === 0 ? { completion_tokens } : {}) };
+  return {
+    content: message.content,
+    calls: message.tool_calls?.map((call) => call.function),
+    finish_reason,
+    prompt_tokens,
+    ...(gpuLayers === 0 ? { completion_tokens } : {}),
+  };
 };
 
 t.test('answers equal those without guesses, alone and together', async (t) => {

@@ -27,13 +27,23 @@ const dialects: Record<string, Dialect> = {
   'chat completions': {
     async ask(url, messages, seed) {
       const { choices, usage } = await answer(url, '/v1/chat/completions', { messages, temperature: 1.6, top_k: 0, top_p: 1, min_p: 0, seed, max_tokens: most });
-      return { prompt: usage.prompt_tokens, cached: usage.prompt_tokens_details.cached_tokens, completion: usage.completion_tokens, back: [choices[0].message] };
+      return {
+        prompt: usage.prompt_tokens,
+        cached: usage.prompt_tokens_details.cached_tokens,
+        completion: usage.completion_tokens,
+        back: [choices[0].message],
+      };
     },
   },
   responses: {
     async ask(url, input, seed) {
       const { output, usage } = await answer(url, '/v1/responses', { input, temperature: 1.6, top_k: 0, top_p: 1, min_p: 0, seed, max_output_tokens: most, store: false });
-      return { prompt: usage.input_tokens, cached: usage.input_tokens_details.cached_tokens, completion: usage.output_tokens, back: output };
+      return {
+        prompt: usage.input_tokens,
+        cached: usage.input_tokens_details.cached_tokens,
+        completion: usage.output_tokens,
+        back: output,
+      };
     },
   },
   messages: {
@@ -65,7 +75,9 @@ for (const [name, { ask }] of Object.entries(dialects)) {
       for (let turn = 0; turn < 4; turn++) {
         const said = await ask(url, turns, seed * 10 + turn);
         // If a dialect does not report cached tokens, the prompt length shows them.
-        const cached = Number.isNaN(said.cached) ? Math.min(said.prompt, (before?.prompt ?? 0) + (before?.completion ?? 0) - 1) : said.cached;
+        const cached = Number.isNaN(said.cached)
+          ? Math.min(said.prompt, (before?.prompt ?? 0) + (before?.completion ?? 0) - 1)
+          : said.cached;
         if (before) {
           const known = before.prompt + before.completion;
           asked++;

@@ -25,8 +25,13 @@ t.test('greedy answers equal llama-server’s', async (t) => {
   const { url: ggml } = await startService(t, ['--attention', 'ggml']);
   const essence = ({ choices: [choice], usage }: Reply) => ({
     content: choice!.message.content || null,
-    calls: choice!.message.tool_calls?.map((call) => ({ name: call.function.name, arguments: JSON.parse(call.function.arguments) as unknown })),
-    finish: choice!.finish_reason, prompt: usage.prompt_tokens, completion: usage.completion_tokens,
+    calls: choice!.message.tool_calls?.map((call) => ({
+      name: call.function.name,
+      arguments: JSON.parse(call.function.arguments) as unknown,
+    })),
+    finish: choice!.finish_reason,
+    prompt: usage.prompt_tokens,
+    completion: usage.completion_tokens,
   });
   for (const { name, messages, more } of conversations) {
     const limits = { max_tokens: 300, ...more };
@@ -49,7 +54,14 @@ t.test('streams add up to the whole answer', async (t) => {
     let finish = '';
     for (const event of (await response.text()).split('\n\n')) {
       if (!event.startsWith('data: {')) continue;
-      const [choice] = (JSON.parse(event.slice(6)) as { choices: { delta: { content?: string | null; tool_calls?: { index: number; function: { name?: string; arguments?: string } }[] }; finish_reason: string | null }[] }).choices;
+      const [choice] = (
+        JSON.parse(event.slice(6)) as {
+          choices: {
+            delta: { content?: string | null; tool_calls?: { index: number; function: { name?: string; arguments?: string } }[] };
+            finish_reason: string | null;
+          }[];
+        }
+      ).choices;
       content += choice!.delta.content ?? '';
       for (const part of choice!.delta.tool_calls ?? []) {
         calls[part.index] ??= { name: '', arguments: '' };
@@ -69,7 +81,7 @@ t.test('streams add up to the whole answer', async (t) => {
 t.test('embedding vectors equal llama-server’s', async (t) => {
   const reference = await startLlamaServer(t, ['-c', '2048', '-b', '2048', '-ub', '2048', '--embeddings', '--pooling', 'mean']);
   const { url } = await startService(t);
-  const input = ['a', 'The llama walks home.', 'naïve café 北京 🦙', 'word '.repeat(300), 
+  const input = ['a', 'The llama walks home.', 'naïve café 北京 🦙', 'word '.repeat(300),
     // Read in parts with different contents and lengths.
     'the llama walks home '.repeat(130) + '1 2 3 '.repeat(30), ...Array.from({ length: 29 }, (_, i) => `text ${i} of many`)];
   const vectors = async (base: string) => ((await (await post(base, '/v1/embeddings', { input })).json()) as { data: { embedding: number[] }[] }).data;
@@ -91,9 +103,12 @@ t.test('log probabilities equal llama-server’s', async (t) => {
   const exact = await startLlamaServer(t, [...shape, '-fa', 'off', '-ctk', 'f32', '-ctv', 'f32']);
   const [{ url: ggml }, { url: own }] = [await startService(t, ['--attention', 'ggml']), await startService(t)];
   interface Told { id: number; logprob: number; top_logprobs: { id: number; logprob: number }[] }
-  const told = async (base: string, messages: Message[], more: object): Promise<Told[]> => (
-    (await chat(base, messages, { max_tokens: 40, logprobs: true, top_logprobs: 5, cache_prompt: false, ...more }) as unknown as { choices: { logprobs: { content: Told[] } }[] }).choices[0]!.logprobs.content
-  );
+  const told = async (base: string, messages: Message[], more: object): Promise<Told[]> =>
+    (
+      (await chat(base, messages, { max_tokens: 40, logprobs: true, top_logprobs: 5, cache_prompt: false, ...more })) as unknown as {
+        choices: { logprobs: { content: Told[] } }[];
+      }
+    ).choices[0]!.logprobs.content;
   const kinds: [name: string, messages: Message[], more: object][] = [
     ['plain', [user('Tell me a story')], {}],
     ['to its end', [user('What is 8 + 5?')], { max_tokens: 200 }],

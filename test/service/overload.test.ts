@@ -50,7 +50,9 @@ t.test('500 clients, of which 50 leave and 25 hardly read: the others get what t
 
   const over = lookAt(url);
   const round = async (): Promise<void> => {
-    const slow = await Promise.all(Array.from({ length: 25 }, (_, i) => slowReader(url, JSON.stringify(body(i, { stream: true, max_tokens: 400, ignore_eos: true })))));
+    const slow = await Promise.all(
+      Array.from({ length: 25 }, (_, i) => slowReader(url, JSON.stringify(body(i, { stream: true, max_tokens: 400, ignore_eos: true })))),
+    );
     const leaving = Array.from({ length: 50 }, async (_, i) => {
       const controller = new AbortController();
       const request = ask(i, controller.signal).then(() => 'answered', () => 'gone');

@@ -55,7 +55,8 @@ async function compute(path: string): Promise<{ vector: Float32Array; together: 
     const together = (await step(context, [{ sequence: 0, from: 0, tokens: prompt, sampler }])).tokens[0]!;
     let byOne = -1;
     for (const [i, token] of prompt.entries()) {
-      byOne = (await step(context, [{ sequence: 1, from: i, tokens: [token], sampler: i === prompt.length - 1 ? sampler : null }])).tokens[0]!;
+      byOne = (await step(context, [{ sequence: 1, from: i, tokens: [token], sampler: i === prompt.length - 1 ? sampler : null }]))
+        .tokens[0]!;
     }
     sampler.close();
     return { vector, together, byOne };

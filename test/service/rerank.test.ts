@@ -28,7 +28,8 @@ for (const name of rerankerNames) {
     const [theirs, ours] = [await rank(reference), await rank(url)];
     t.equal(ours.results.length, documents.length);
     t.equal(ours.usage.prompt_tokens, theirs.usage.prompt_tokens);
-    const scoresOf = ({ results }: Reranking) => [...results].sort((a, b) => a.index - b.index).map(({ relevance_score }) => relevance_score);
+    const scoresOf = ({ results }: Reranking) =>
+      [...results].sort((a, b) => a.index - b.index).map(({ relevance_score }) => relevance_score);
     const expected = scoresOf(theirs);
     const spread = Math.max(...expected) - Math.min(...expected);
     t.ok(spread > 0.05, 'the documents differ at all');
@@ -36,7 +37,9 @@ for (const name of rerankerNames) {
     // servers batch documents differently.
     for (const [i, score] of scoresOf(ours).entries()) t.ok(Math.abs(score - expected[i]) < 0.01 * spread, `document ${i}: ${score}, ${expected[i]}`);
     for (const document of documents.slice(0, 6)) {
-      const [alone, theirAlone] = [await rank(url, { documents: [document] }), await rank(reference, { documents: [document] })].map((one) => one.results[0].relevance_score);
+      const [alone, theirAlone] = [await rank(url, { documents: [document] }), await rank(reference, { documents: [document] })].map(
+        (one) => one.results[0].relevance_score,
+      );
       t.ok(Math.abs(alone - theirAlone) < (gpuLayers === 0 ? 1e-4 : 0.01) * spread, `alone: ${alone}, ${theirAlone}`);
     }
     t.same(ours.results, [...ours.results].sort((a, b) => b.relevance_score - a.relevance_score), 'the best first');
@@ -65,7 +68,13 @@ t.test('a model without the head is not a reranker, even if it is told to be', a
   t.teardown(() => model.dispose());
   await t.rejects(model.rerank(query, documents), { code: 'rerank_unsupported', message: /pooling is mean/ });
   t.equal((await model.embed('x')).length, 64);
-  const forced = await loadModel(path, { isolated: false, pooling: 'rank' });
-  t.teardown(() => forced.dispose());
-  await t.rejects(forced.rerank(query, documents), { code: 'rerank_unsupported', message: /no classification head/ });
+  const failure = { code: 'model_unusable', message: /reranker.*no classification head/ };
+  await t.rejects(loadModel(path, { isolated: false, pooling: 'rank' }), failure);
+  await writeReranker('bert', path, { without: /^cls/ });
+  await t.rejects(loadModel(path, { isolated: false }), failure, 'its file says that it is one');
+  await writeReranker('qwen3', path, { without: /^cls/ });
+  const writer = await loadModel(path, { isolated: false });
+  t.teardown(() => writer.dispose());
+  t.match(writer.info, { canGenerate: true, canRerank: false, canEmbed: false });
+  t.ok(writer.info.notes.some((note) => /no classification head.*, so it cannot rerank/.test(note)));
 });

@@ -10,7 +10,15 @@ import { engineDefaults } from '#recua/settings/config.js';
 import { gpuLayers } from '../device.js';
 import { chat, completion, sampling } from '../engine/requests.js';
 
-const options: EngineOptions = { ...engineDefaults, modelPath: builtinPath, gpuLayers, contextSize: 2048, parallel: 1, threads: 1, threadsBatch: 1 };
+const options: EngineOptions = {
+  ...engineDefaults,
+  modelPath: builtinPath,
+  gpuLayers,
+  contextSize: 2048,
+  parallel: 1,
+  threads: 1,
+  threadsBatch: 1,
+};
 
 async function open(t: Test, more: Partial<EngineOptions> = {}): Promise<Engine> {
   const engine = startEngine({ ...options, ...more }, { restart: { crashes: 1e6, delayMs: 0 } });
@@ -25,7 +33,16 @@ async function whole(answer: Answer) {
   for await (const delta of answer) told = merge(told, delta);
   const { finishReason, usage: { promptTokens, cachedTokens, completionTokens }, stop } = await answer.finished;
   const { content, reasoning, toolCalls } = told;
-  return { content, reasoning, calls: toolCalls?.map(({ id: _, ...call }) => call), finishReason, promptTokens, cachedTokens, completionTokens, stop };
+  return {
+    content,
+    reasoning,
+    calls: toolCalls?.map(({ id: _, ...call }) => call),
+    finishReason,
+    promptTokens,
+    cachedTokens,
+    completionTokens,
+    stop,
+  };
 }
 
 const schema: Constraint = {
@@ -33,7 +50,15 @@ const schema: Constraint = {
   schema: JSON.stringify({ type: 'object', properties: { story: { type: 'string', minLength: 200, maxLength: 400 }, kind: { enum: ['good', 'bad'] } }, required: ['story', 'kind'], additionalProperties: false }),
 };
 const writeTool = { type: 'function', function: { name: 'write', parameters: { type: 'object', properties: { text: { type: 'string', minLength: 300, maxLength: 500 } }, required: ['text'] } } };
-const drawn = (seed: number, more: Partial<Sampling> = {}): Sampling => ({ ...sampling, temperature: 0.9, topK: 40, topP: 0.95, minP: 0.05, seed, ...more });
+const drawn = (seed: number, more: Partial<Sampling> = {}): Sampling => ({
+  ...sampling,
+  temperature: 0.9,
+  topK: 40,
+  topP: 0.95,
+  minP: 0.05,
+  seed,
+  ...more,
+});
 
 /** Kinds by what they need from the sampler and the parser. */
 const kinds: Record<string, (seed: number) => Partial<ChatRequest>> = {

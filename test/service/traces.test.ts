@@ -22,10 +22,19 @@ const idOf = (id: string) => (span: Collected): boolean => span.attributes['recu
 t.test('chats, streams, messages, embeddings and errors are spans at the collector', async (t) => {
   const collector = await startCollector(t);
   const { url, child, ended } = await startService(t, ['--traces', collector.url, '--alias', 'tiny'], 'builtin', { env: { ...env, OTEL_RESOURCE_ATTRIBUTES: 'team=blue' } });
-  const send = async (id: string, path: string, body: object, headers: Record<string, string> = {}): Promise<{ span: Collected; reply: Record<string, any> }> => {
-    const response = await fetch(url + path, { method: 'POST', headers: { 'content-type': 'application/json', 'x-request-id': id, ...headers }, body: JSON.stringify(body) });
+  const send = async (
+    id: string,
+    path: string,
+    body: object,
+    headers: Record<string, string> = {},
+  ): Promise<{ span: Collected; reply: Record<string, any> }> => {
+    const response = await fetch(url + path, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'x-request-id': id, ...headers },
+      body: JSON.stringify(body),
+    });
     const text = await response.text();
-    return { span: await collector.span(idOf(id)), reply: text.startsWith('{') ? JSON.parse(text) as Record<string, any> : { text } };
+    return { span: await collector.span(idOf(id)), reply: text.startsWith('{') ? (JSON.parse(text) as Record<string, any>) : { text } };
   };
   const messages = [{ role: 'user', content: `Say ${secret} twice.` }];
 

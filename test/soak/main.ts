@@ -22,8 +22,16 @@ function read(): { minutes: number; clients: number; kills: number; model: strin
 
 const headings = ['minute', 'requests', 'wrong', 'gateway MiB', 'engine MiB', 'sockets', 'median ms', 'longest ms'];
 const row = (texts: readonly string[]): string => texts.map((text) => text.padStart(11)).join(' ');
-const cells = ({ seconds, requests, wrong, gatewayMib, enginesMib, sockets, medianMs, longestMs }: Sample): string[] =>
-  [(seconds / 60).toFixed(1), String(requests), String(wrong), gatewayMib.toFixed(1), enginesMib.toFixed(1), String(sockets), medianMs.toFixed(0), longestMs.toFixed(0)];
+const cells = ({ seconds, requests, wrong, gatewayMib, enginesMib, sockets, medianMs, longestMs }: Sample): string[] => [
+  (seconds / 60).toFixed(1),
+  String(requests),
+  String(wrong),
+  gatewayMib.toFixed(1),
+  enginesMib.toFixed(1),
+  String(sockets),
+  medianMs.toFixed(0),
+  longestMs.toFixed(0),
+];
 
 try {
   if (process.platform !== 'linux') throw new Error('test:soak looks into /proc, so it needs Linux.');

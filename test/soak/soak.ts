@@ -69,7 +69,16 @@ export async function soak({ url, pid, seconds, clients, kills, reportSeconds, r
     const times = await looked();
     looked = lookAt(url);
     const enginesMib = enginesOf(pid).reduce((sum, one) => sum + residentMib(one), 0);
-    const one = { seconds: elapsed(), requests, wrong: wrong.length, gatewayMib: residentMib(pid) - enginesMib, enginesMib, sockets: socketsOf(pid), medianMs: median(times), longestMs: times.at(-1) ?? 0 };
+    const one = {
+      seconds: elapsed(),
+      requests,
+      wrong: wrong.length,
+      gatewayMib: residentMib(pid) - enginesMib,
+      enginesMib,
+      sockets: socketsOf(pid),
+      medianMs: median(times),
+      longestMs: times.at(-1) ?? 0,
+    };
     samples.push(one);
     report(one);
   };
@@ -94,7 +103,9 @@ export async function soak({ url, pid, seconds, clients, kills, reportSeconds, r
   // Idle connections of a client stay open for a while.
   const left = await leftovers(url, pid, before + 2 * clients);
   const total = ({ gatewayMib, enginesMib }: Sample): number => gatewayMib + enginesMib;
-  const growth = median(samples.slice(-Math.ceil(samples.length / 4)).map(total)) / median(samples.slice(Math.floor(samples.length / 3), Math.ceil(samples.length / 2)).map(total));
+  const growth =
+    median(samples.slice(-Math.ceil(samples.length / 4)).map(total)) /
+    median(samples.slice(Math.floor(samples.length / 3), Math.ceil(samples.length / 2)).map(total));
   const broken = [...wrong.slice(0, mostTold), ...(wrong.length > mostTold ? [`and ${wrong.length - mostTold} more`] : []), ...left];
   if (quietSeconds >= judgedFromSeconds && growth > mostGrowth) broken.push(`memory grew ${growth.toFixed(3)} times after the first third`);
   if (killed < kills) broken.push(`expected ${kills} engines to kill, found ${killed}`);

@@ -5,7 +5,12 @@ import { setTimeout as wait } from 'node:timers/promises';
 const questions = Array.from({ length: 24 }, (_, i) => `Tell me about number ${i * 7919}. ${'The llamas walk on. '.repeat((i * 5) % 17)}`);
 const maxTokens = 24;
 const messages = (content: string): object[] => [{ role: 'user', content }];
-const greedy = (i: number, more: object = {}): object => ({ messages: messages(questions[i % questions.length]!), temperature: 0, max_tokens: maxTokens, ...more });
+const greedy = (i: number, more: object = {}): object => ({
+  messages: messages(questions[i % questions.length]!),
+  temperature: 0,
+  max_tokens: maxTokens,
+  ...more,
+});
 const schemaOf = (names: string[]): object => ({
   type: 'json_schema',
   json_schema: { name: 'x', schema: { type: 'object', properties: Object.fromEntries(names.map((name) => [name, { type: 'string', maxLength: 8 }])), required: names, additionalProperties: false } },
@@ -44,7 +49,8 @@ function expect(what: string, got: unknown, wanted: unknown): void {
 /** Answers of a server without other load. */
 export async function soloAnswers(url: string): Promise<string[]> {
   const answers = [];
-  for (let i = 0; i < questions.length; i++) answers.push((await json(await send(url, chat, greedy(i)))).choices[0].message.content as string);
+  for (let i = 0; i < questions.length; i++)
+    answers.push((await json(await send(url, chat, greedy(i)))).choices[0].message.content as string);
   return answers;
 }
 

@@ -35,12 +35,14 @@ const bodies = new Map(allBodies(document).map((body) => [body.name, body]));
 
 /** Leaves out a route that never ends, and one whose body is a form, which is a kind of its own. */
 const others = new Set(['get /models/sse']);
-const routes = Object.entries(document.paths).flatMap(([path, methods]) => Object.entries(methods).flatMap(([method, { requestBody, description }]) => {
-  const route = `${method} ${path}`;
-  if (description?.startsWith('The same as') || others.has(route)) return [];
-  const name = (requestBody?.content['application/json']?.schema.$ref ?? '').replace(/^.*\//, '');
-  return [{ route, body: bodies.get(name) }];
-}));
+const routes = Object.entries(document.paths).flatMap(([path, methods]) =>
+  Object.entries(methods).flatMap(([method, { requestBody, description }]) => {
+    const route = `${method} ${path}`;
+    if (description?.startsWith('The same as') || others.has(route)) return [];
+    const name = (requestBody?.content['application/json']?.schema.$ref ?? '').replace(/^.*\//, '');
+    return [{ route, body: bodies.get(name) }];
+  }),
+);
 
 const query = fc.array(fc.tuple(fc.constantFrom('limit', 'after', 'order', 'stream', 'starting_after', 'purpose', 'include[]', 'model', 'action', 'fail_on_no_slot', '__proto__', 'x'), fc.constantFrom('', '0', '-1', '1', '1e9', '99999999999999999999', 'true', 'asc', 'x', '%00', '%', '%F0%9F%92%A5', 'save', 'restore', 'erase', 'default', 'a'.repeat(3_000))), { maxLength: 3 })
   .map((pairs) => pairs.map((pair) => pair.join('=')).join('&'));
@@ -51,12 +53,17 @@ const headers = fc.oneof({ weight: 12, arbitrary: fc.constant<Record<string, str
   { 'content-type': 'application/json', 'authorization': 'Bearer x', 'x-priority': 'NaN' }, { 'content-type': 'application/json', 'if-match': '*' }, { 'content-type': 'application/json', 'transfer-encoding': 'chunked' }, { 'content-type': 'application/json', 'expect': '100-continue' },
 ));
 
-const caseOf = ({ route, body }: typeof routes[number]): fc.Arbitrary<Case> => fc.record({
-  route: fc.constant(route), id, query: fc.oneof({ weight: 2, arbitrary: fc.constant('') }, query), headers,
-  ...(body ? { body: fc.oneof(arbitrary(body.schema), fc.constantFrom<unknown>(...body.examples)) } : {}),
-  edits: body ? fc.oneof({ weight: 1, arbitrary: unchanged }, { weight: 3, arbitrary: edits() }) : unchanged, textEdits: body ? fc.oneof({ weight: 8, arbitrary: unchanged }, textEdits()) : unchanged,
-  encoding: fc.oneof({ weight: 30, arbitrary: fc.constant('utf8' as const) }, fc.constantFrom('latin1' as const, 'utf16le' as const)),
-}) as fc.Arbitrary<Case>;
+const caseOf = ({ route, body }: (typeof routes)[number]): fc.Arbitrary<Case> =>
+  fc.record({
+    route: fc.constant(route),
+    id,
+    query: fc.oneof({ weight: 2, arbitrary: fc.constant('') }, query),
+    headers,
+    ...(body ? { body: fc.oneof(arbitrary(body.schema), fc.constantFrom<unknown>(...body.examples)) } : {}),
+    edits: body ? fc.oneof({ weight: 1, arbitrary: unchanged }, { weight: 3, arbitrary: edits() }) : unchanged,
+    textEdits: body ? fc.oneof({ weight: 8, arbitrary: unchanged }, textEdits()) : unchanged,
+    encoding: fc.oneof({ weight: 30, arbitrary: fc.constant('utf8' as const) }, fc.constantFrom('latin1' as const, 'utf16le' as const)),
+  }) as fc.Arbitrary<Case>;
 
 const json = (text: string): unknown => {
   try {
@@ -135,14 +142,29 @@ export default kind<Case>({
     process.once('exit', () => server.kill('SIGKILL'));
     const url = new URL(await listening);
     const agent = new Agent({ keepAlive: true });
-    const send = (method: string, path: string, sent: Record<string, string>, body: Buffer | undefined): Promise<Answer> => new Promise((resolve, reject) => {
-      const req = request({ host: url.hostname, port: url.port, method: method.toUpperCase(), path, agent, headers: { ...sent, ...(body && !('transfer-encoding' in sent) ? { 'content-length': body.length } : {}) } }, (res) => {
-        let text = '';
-        res.setEncoding('utf8').on('data', (piece: string) => text += piece).on('end', () => resolve({ status: res.statusCode!, type: res.headers['content-type'] ?? '', text })).on('error', reject);
+    const send = (method: string, path: string, sent: Record<string, string>, body: Buffer | undefined): Promise<Answer> =>
+      new Promise((resolve, reject) => {
+        const req = request(
+          {
+            host: url.hostname,
+            port: url.port,
+            method: method.toUpperCase(),
+            path,
+            agent,
+            headers: { ...sent, ...(body && !('transfer-encoding' in sent) ? { 'content-length': body.length } : {}) },
+          },
+          (res) => {
+            let text = '';
+            res
+              .setEncoding('utf8')
+              .on('data', (piece: string) => (text += piece))
+              .on('end', () => resolve({ status: res.statusCode!, type: res.headers['content-type'] ?? '', text }))
+              .on('error', reject);
+          },
+        );
+        req.on('error', reject);
+        req.end(body);
       });
-      req.on('error', reject);
-      req.end(body);
-    });
     const plain = async (): Promise<string> => {
       const body = { messages: [{ role: 'user', content: 'Hello!' }], temperature: 0, max_tokens: 12 };
       const { status, text } = await send('post', '/v1/chat/completions', { 'content-type': 'application/json' }, Buffer.from(JSON.stringify(body)));

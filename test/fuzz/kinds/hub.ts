@@ -38,11 +38,19 @@ const isSafe = ({ path, sizeBytes, etag }: HubFile): boolean => !/^[/\\]|(^|[/\\
 
 export default kind<Case>({
   cases: fc.record({
-    ask: fc.constantFrom('search', 'commit', 'list', 'list', 'list', 'locate'), edits: fc.oneof({ weight: 1, arbitrary: unchanged }, { weight: 4, arbitrary: edits(fc.oneof(paths, strangeValues), 5) }), textEdits: fc.oneof({ weight: 4, arbitrary: unchanged }, textEdits()),
-    status: fc.oneof({ weight: 12, arbitrary: fc.constant(200) }, fc.constantFrom(204, 206, 301, 302, 307, 400, 401, 403, 404, 407, 416, 429, 500, 503)), headers: fc.oneof({ weight: 1, arbitrary: fc.constant<Record<string, string>>({}) }, headers),
+    ask: fc.constantFrom('search', 'commit', 'list', 'list', 'list', 'locate'),
+    edits: fc.oneof({ weight: 1, arbitrary: unchanged }, { weight: 4, arbitrary: edits(fc.oneof(paths, strangeValues), 5) }),
+    textEdits: fc.oneof({ weight: 4, arbitrary: unchanged }, textEdits()),
+    status: fc.oneof(
+      { weight: 12, arbitrary: fc.constant(200) },
+      fc.constantFrom(204, 206, 301, 302, 307, 400, 401, 403, 404, 407, 416, 429, 500, 503),
+    ),
+    headers: fc.oneof({ weight: 1, arbitrary: fc.constant<Record<string, string>>({}) }, headers),
     cut: fc.oneof({ weight: 12, arbitrary: fc.constant(-1) }, fc.nat(300)),
   }),
-  few: 200, mostMs: 10_000, mostMib: 500,
+  few: 200,
+  mostMs: 10_000,
+  mostMib: 500,
   async open() {
     let now: Case;
     let asked = 0;
@@ -61,10 +69,16 @@ export default kind<Case>({
     server.listen(0, '127.0.0.1');
     await once(server, 'listening');
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-    const hub = new Hub({ endpoint: url, token: 'hf_x', offline: false, retry: { ...retryPolicy({}), firstDelayMs: 0, longestDelayMs: 0, longestRetryAfterMs: 0, stallMs: 1_000 } });
+    const hub = new Hub({
+      endpoint: url,
+      token: 'hf_x',
+      offline: false,
+      retry: { ...retryPolicy({}), firstDelayMs: 0, longestDelayMs: 0, longestRetryAfterMs: 0, stallMs: 1_000 },
+    });
     const answer = async (ask: Case['ask']): Promise<void> => {
       switch (ask) {
-        case 'search': return void await hub.search('x');
+        case 'search':
+          return void (await hub.search('x'));
         case 'commit': {
           const found = await hub.commitOf('owner/model', 'main');
           if (!/^[0-9a-f]{40}$/.test(found)) throw new Error(`A commit is ${found}.`);
@@ -79,7 +93,8 @@ export default kind<Case>({
         }
         case 'locate': {
           const { url: place, token } = await hub.locate('owner/model', commit, 'm.gguf');
-          if (!/^https?:$/.test(place.protocol) || (token !== undefined && place.origin !== url)) throw new Error(`A file lies at ${place.href}, with ${token ? 'the' : 'no'} token.`);
+          if (!/^https?:$/.test(place.protocol) || (token !== undefined && place.origin !== url))
+            throw new Error(`A file lies at ${place.href}, with ${token ? 'the' : 'no'} token.`);
         }
       }
     };
@@ -96,7 +111,8 @@ export default kind<Case>({
     return {
       take,
       async close() {
-        if (await take({ ask: 'list', edits: [], textEdits: [], status: 200, headers: {}, cut: -1 }) !== 'accepted') throw new Error('A sound listing is not read.');
+        if ((await take({ ask: 'list', edits: [], textEdits: [], status: 200, headers: {}, cut: -1 })) !== 'accepted')
+          throw new Error('A sound listing is not read.');
         server.close();
         server.closeAllConnections();
       },

@@ -22,25 +22,63 @@ const pattern = fc.constantFrom('^a+$', '^(a|b)*c{2,5}$', '(', '^\\d{3}-\\w+$', 
 type Tie = (name: 'schema') => fc.Arbitrary<unknown>;
 
 const keywords = (tie: Tie): Record<string, fc.Arbitrary<unknown>> => ({
-  type: fc.oneof(fc.constantFrom('object', 'array', 'string', 'integer', 'number', 'boolean', 'null', 'nonsense'), fc.subarray(['object', 'array', 'string', 'integer', 'null'])),
+  type: fc.oneof(
+    fc.constantFrom('object', 'array', 'string', 'integer', 'number', 'boolean', 'null', 'nonsense'),
+    fc.subarray(['object', 'array', 'string', 'integer', 'null']),
+  ),
   properties: fc.dictionary(name, tie('schema'), { maxKeys: 4 }),
   required: fc.array(name, { maxLength: 3 }),
-  additionalProperties: tie('schema'), patternProperties: fc.dictionary(pattern, tie('schema'), { maxKeys: 2 }), propertyNames: tie('schema'),
-  items: fc.oneof(tie('schema'), fc.array(tie('schema'), { maxLength: 2 })), prefixItems: fc.array(tie('schema'), { maxLength: 3 }), contains: tie('schema'),
-  minItems: count, maxItems: count, uniqueItems: fc.boolean(), minProperties: count, maxProperties: count, minLength: count, maxLength: count,
-  minimum: bound, maximum: bound, exclusiveMinimum: bound, exclusiveMaximum: bound, multipleOf: bound,
-  pattern, format: fc.constantFrom('date', 'date-time', 'time', 'uuid', 'email', 'ipv4', 'uri', 'regex', 'x'),
-  enum: fc.array(fc.jsonValue({ maxDepth: 2 }), { maxLength: 4 }), const: fc.jsonValue({ maxDepth: 2 }),
-  allOf: fc.array(tie('schema'), { maxLength: 3 }), anyOf: fc.array(tie('schema'), { maxLength: 3 }), oneOf: fc.array(tie('schema'), { maxLength: 3 }), not: tie('schema'),
-  if: tie('schema'), then: tie('schema'), else: tie('schema'), dependentSchemas: fc.dictionary(name, tie('schema'), { maxKeys: 2 }), unevaluatedProperties: tie('schema'),
-  $ref: reference, $defs: fc.dictionary(name, tie('schema'), { maxKeys: 3 }), d: fc.record({ F: tie('schema'), a: tie('schema') }, { requiredKeys: [] }), $id: reference, $anchor: name, nullable: fc.boolean(),
+  additionalProperties: tie('schema'),
+  patternProperties: fc.dictionary(pattern, tie('schema'), { maxKeys: 2 }),
+  propertyNames: tie('schema'),
+  items: fc.oneof(tie('schema'), fc.array(tie('schema'), { maxLength: 2 })),
+  prefixItems: fc.array(tie('schema'), { maxLength: 3 }),
+  contains: tie('schema'),
+  minItems: count,
+  maxItems: count,
+  uniqueItems: fc.boolean(),
+  minProperties: count,
+  maxProperties: count,
+  minLength: count,
+  maxLength: count,
+  minimum: bound,
+  maximum: bound,
+  exclusiveMinimum: bound,
+  exclusiveMaximum: bound,
+  multipleOf: bound,
+  pattern,
+  format: fc.constantFrom('date', 'date-time', 'time', 'uuid', 'email', 'ipv4', 'uri', 'regex', 'x'),
+  enum: fc.array(fc.jsonValue({ maxDepth: 2 }), { maxLength: 4 }),
+  const: fc.jsonValue({ maxDepth: 2 }),
+  allOf: fc.array(tie('schema'), { maxLength: 3 }),
+  anyOf: fc.array(tie('schema'), { maxLength: 3 }),
+  oneOf: fc.array(tie('schema'), { maxLength: 3 }),
+  not: tie('schema'),
+  if: tie('schema'),
+  then: tie('schema'),
+  else: tie('schema'),
+  dependentSchemas: fc.dictionary(name, tie('schema'), { maxKeys: 2 }),
+  unevaluatedProperties: tie('schema'),
+  $ref: reference,
+  $defs: fc.dictionary(name, tie('schema'), { maxKeys: 3 }),
+  d: fc.record({ F: tie('schema'), a: tie('schema') }, { requiredKeys: [] }),
+  $id: reference,
+  $anchor: name,
+  nullable: fc.boolean(),
 });
 const keywordNames = Object.keys(keywords(() => fc.constant(true)));
 
 const { schema } = fc.letrec<{ schema: unknown; node: unknown }>((tie) => ({
-  schema: fc.oneof({ depthSize: 'small', withCrossShrink: true }, fc.constantFrom<unknown>(true, false, {}, { type: 'string' }, { type: 'null' }, { const: 1 }), fc.record({ $ref: reference }), tie('node')),
+  schema: fc.oneof(
+    { depthSize: 'small', withCrossShrink: true },
+    fc.constantFrom<unknown>(true, false, {}, { type: 'string' }, { type: 'null' }, { const: 1 }),
+    fc.record({ $ref: reference }),
+    tie('node'),
+  ),
   // Of forty keywords about five are used together; the others are not drawn.
-  node: fc.uniqueArray(fc.constantFrom(...keywordNames), { maxLength: 6 }).chain((kept) => fc.record(Object.fromEntries(kept.map((name) => [name, keywords(tie)[name]!])))),
+  node: fc
+    .uniqueArray(fc.constantFrom(...keywordNames), { maxLength: 6 })
+    .chain((kept) => fc.record(Object.fromEntries(kept.map((name) => [name, keywords(tie)[name]!])))),
 }));
 
 /** Only the short ones: a separate test covers each. */

@@ -36,9 +36,17 @@ export default kind<Case>({
   few: 200, mostMs: 30_000, mostMib: 500,
   async open() {
     const keepIn = mkdtempSync(join(tmpdir(), 'recua-fuzz-uploads-'));
-    const app = await listen({ pool: singleModel(new FakeEngine(), served), config: makeConfig({ port: 0 }), log: () => undefined, keepIn });
+    const app = await listen({
+      pool: singleModel(new FakeEngine(), served),
+      config: makeConfig({ port: 0 }),
+      log: () => undefined,
+      keepIn,
+    });
     const { port, hostname, host } = new URL(app.url);
-    const files = (): string[] => readdirSync(keepIn, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile()).map(({ name }) => name);
+    const files = (): string[] =>
+      readdirSync(keepIn, { recursive: true, withFileTypes: true })
+        .filter((entry) => entry.isFile())
+        .map(({ name }) => name);
     /** Waits for the answer, or leaves at once. */
     const exchange = (bytes: Buffer, goes: boolean): Promise<string> => new Promise((resolve, reject) => {
       const socket = connect(Number(port), hostname.replace(/[[\]]/g, ''));
