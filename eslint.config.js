@@ -1,5 +1,6 @@
-// Type-aware rules for src and test, plain ones for the scripts. `npm run lint` runs them; `npm run
-// lint -- --fix` mends.
+// Type-aware rules for src and test, plain ones for the scripts and the page, and one style for
+// all. `npm run lint` runs them; `npm run lint -- --fix` mends.
+import stylistic from '@stylistic/eslint-plugin';
 import { defineConfig } from 'eslint/config';
 import tseslint from 'typescript-eslint';
 
@@ -18,9 +19,25 @@ const plainRules = {
   eqeqeq: 'error',
 };
 
+const styleRules = {
+  ...stylistic.configs.customize({ semi: true, braceStyle: '1tbs', arrowParens: true }).rules,
+  // Not for lines with a text, which is found by searching for it.
+  '@stylistic/max-len': ['error', {
+    code: 140, comments: 100, ignoreStrings: true, ignoreTemplateLiterals: true, ignoreRegExpLiterals: true, ignoreUrls: true,
+    // A type of JSDoc is one line.
+    ignorePattern: '^\\s*(/\\*)?\\*.*@(param|type|returns|typedef|property)',
+  }],
+  '@stylistic/generator-star-spacing': ['error', { before: false, after: true, method: 'before' }],
+  '@stylistic/lines-between-class-members': ['error', 'always', { exceptAfterSingleLine: true }],
+  '@stylistic/quotes': ['error', 'single', { avoidEscape: true, allowTemplateLiterals: 'always' }],
+  // Whoever writes them decides.
+  ...Object.fromEntries(['list-style', 'quote-props', 'max-statements-per-line', 'multiline-ternary', 'no-mixed-operators', 'operator-linebreak', 'indent-binary-ops'].map((name) => [`@stylistic/${name}`, 'off'])),
+};
+
 export default defineConfig(
   { ignores: ['dist/**', 'dist-test/**', 'build/**', 'build-pack/**', 'npm/dist/**', 'vendor/**', 'web/vendor/**', 'node_modules/**', 'bench/build/**', 'bench/results/**', '.tap/**', '.cache/**'] },
   { linterOptions: { reportUnusedDisableDirectives: 'error' } },
+  { plugins: { '@stylistic': stylistic }, rules: styleRules },
   { files: ['scripts/**/*.mjs', 'bench/**/*.mjs', 'eslint.config.js'], languageOptions: { globals: nodeGlobals }, rules: plainRules },
   // tsc knows the browser's globals.
   { files: ['web/**/*.js'], rules: { ...plainRules, 'no-undef': 'off' } },

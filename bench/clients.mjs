@@ -99,7 +99,16 @@ async function ask(messages, tokens, body, { keep = false, onText } = {}) {
   if (!usage?.completion_tokens) throw new Error(`The stream ended without ${usage ? 'a token' : 'usage'}.`);
   // With random weights, a few tokens may all lack text.
   if (firstMs === 0) firstMs = performance.now() - start;
-  return { text, count: usage.completion_tokens, promptTokens: usage.prompt_tokens, cachedTokens: usage.prompt_tokens_details?.cached_tokens ?? 0, firstMs, firstAt: start + firstMs, lastAt: start + Math.max(lastMs, firstMs), worstGapMs };
+  return {
+    text,
+    count: usage.completion_tokens,
+    promptTokens: usage.prompt_tokens,
+    cachedTokens: usage.prompt_tokens_details?.cached_tokens ?? 0,
+    firstMs,
+    firstAt: start + firstMs,
+    lastAt: start + Math.max(lastMs, firstMs),
+    worstGapMs,
+  };
 }
 
 const at = (values, share) => {
@@ -123,7 +132,12 @@ const kinds = {
     }));
     const all = answers.flat();
     const firsts = all.map(({ firstMs }) => firstMs);
-    return { tokens: all.reduce((sum, { count }) => sum + count, 0), promptTokens: all[0].promptTokens, firstTokenMs: at(firsts, 0.5), firstTokenP99Ms: at(firsts, 0.99) };
+    return {
+      tokens: all.reduce((sum, { count }) => sum + count, 0),
+      promptTokens: all[0].promptTokens,
+      firstTokenMs: at(firsts, 0.5),
+      firstTokenP99Ms: at(firsts, 0.99),
+    };
   },
 
   /** Conversations that take turns; measures how soon a later turn's answer begins. */
@@ -153,7 +167,12 @@ const kinds = {
     const readMs = performance.now() - started;
     const answers = await Promise.all(chats.map((messages) => ask(messages, tokens, greedy)));
     const rate = answers.reduce((sum, { count, firstAt, lastAt }) => sum + (count - 1) / (lastAt - firstAt), 0) * 1000;
-    return { tokens: answers.reduce((sum, { count }) => sum + count, clients), promptTokens: answers[0].promptTokens, readMs, decodeRate: rate };
+    return {
+      tokens: answers.reduce((sum, { count }) => sum + count, clients),
+      promptTokens: answers[0].promptTokens,
+      readMs,
+      decodeRate: rate,
+    };
   },
 
   /**

@@ -56,7 +56,14 @@ async function measured(server, work) {
  */
 async function measure({ fresh = false, work, numbers, ...given }, settings, rounds) {
   const runs = Object.fromEntries(peers.map((peer) => [peer, []]));
-  const serverSettings = { ...settings, parallel: given.parallel, context: given.context, embeddings: given.embeddings, speculation: given.speculation, flags: given.flags };
+  const serverSettings = {
+    ...settings,
+    parallel: given.parallel,
+    context: given.context,
+    embeddings: given.embeddings,
+    speculation: given.speculation,
+    flags: given.flags,
+  };
   if (fresh) {
     for (let round = 0; round < rounds; round++) {
       for (const peer of peers) {
@@ -76,7 +83,15 @@ async function measure({ fresh = false, work, numbers, ...given }, settings, rou
       if (numbers.tokensPerSecond?.share) (runs.greedy ??= []).push(await measured(servers[0], { ...work, body: greedy, round: `${round}, greedy` }));
       if (!numbers.tokensPerSecond?.engine) continue;
       const { promptTokens } = runs.recua.at(-1);
-      (runs.engine ??= []).push({ tokensPerSecond: await loadAlone({ ...settings, clients: work.clients, requests: work.requests, promptTokens, tokens: work.tokens }) });
+      (runs.engine ??= []).push({
+        tokensPerSecond: await loadAlone({
+          ...settings,
+          clients: work.clients,
+          requests: work.requests,
+          promptTokens,
+          tokens: work.tokens,
+        }),
+      });
     }
   } finally {
     await Promise.all(servers.map((server) => server.stop()));

@@ -38,9 +38,18 @@ async function decode() {
   let count = 0;
   const start = performance.now();
   for (; count < 400 && performance.now() - start < 4000; count++) {
-    const [result] = await context.steps({
-      tokens: Int32Array.of(token), positions: Int32Array.of(count), sequences: Int32Array.of(0), outputs: Uint8Array.of(1), rows: 1, samplers: [sampler],
-    }, 1, () => undefined);
+    const [result] = await context.steps(
+      {
+        tokens: Int32Array.of(token),
+        positions: Int32Array.of(count),
+        sequences: Int32Array.of(0),
+        outputs: Uint8Array.of(1),
+        rows: 1,
+        samplers: [sampler],
+      },
+      1,
+      () => undefined,
+    );
     token = result.tokens[0];
   }
   console.log(`${(count / ((performance.now() - start) / 1000)).toFixed(0)} tokens/s, ${threads} threads`);
@@ -123,9 +132,18 @@ async function sample() {
     let token = 5;
     let ms = 0;
     for (let position = 0; position < 100; position++) {
-      const [result] = await context.steps({
-        tokens: Int32Array.of(token), positions: Int32Array.of(position), sequences: Int32Array.of(0), outputs: Uint8Array.of(1), rows: 1, samplers: [sampler],
-      }, 1, () => undefined);
+      const [result] = await context.steps(
+        {
+          tokens: Int32Array.of(token),
+          positions: Int32Array.of(position),
+          sequences: Int32Array.of(0),
+          outputs: Uint8Array.of(1),
+          rows: 1,
+          samplers: [sampler],
+        },
+        1,
+        () => undefined,
+      );
       ms += result.sampleMs;
       [token] = result.tokens;
     }

@@ -96,7 +96,17 @@ async function stream(req, res) {
     const due = Math.min(text.length, Math.round(ms / 1_000 * tokensPerSecond * 4));
     const tokens = Math.ceil(due / 4);
     // The page asks for these numbers; without them, it would have the tokens counted.
-    const timings = { cache_n: 0, prompt_n: 10, prompt_ms: 1, prompt_per_token_ms: 0.1, prompt_per_second: 10_000, predicted_n: tokens, predicted_ms: ms, predicted_per_token_ms: ms / tokens, predicted_per_second: tokensPerSecond };
+    const timings = {
+      cache_n: 0,
+      prompt_n: 10,
+      prompt_ms: 1,
+      prompt_per_token_ms: 0.1,
+      prompt_per_second: 10_000,
+      predicted_n: tokens,
+      predicted_ms: ms,
+      predicted_per_token_ms: ms / tokens,
+      predicted_per_second: tokensPerSecond,
+    };
     send({ choices: [{ index: 0, delta: { content: text.slice(sent, due) }, finish_reason: null }], timings });
     sent = due;
     if (sent < text.length) return;

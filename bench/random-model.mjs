@@ -127,11 +127,11 @@ export function writeRandomModel(name, out, doublings = 0) {
   const kept = readPairs(source).filter(({ key }) => key.startsWith('tokenizer.') && key !== 'tokenizer.chat_template');
   const vocabulary = kept.find(({ key }) => key === 'tokenizer.ggml.tokens').length;
   const template = [
-    "{% if tools %}<|im_start|>system\n# Tools\n\n<tools>{% for tool in tools %}\n{{ tool | tojson }}{% endfor %}\n</tools>\n\n",
-    "Call one with <tool_call>\n{\"name\": NAME, \"arguments\": {}}\n</tool_call><|im_end|>\n{% endif %}",
-    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}",
-    "{% for call in m.tool_calls or [] %}\n<tool_call>\n{\"name\": \"{{ call.function.name }}\", \"arguments\": {{ call.function.arguments | tojson }}}\n</tool_call>{% endfor %}",
-    "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}",
+    '{% if tools %}<|im_start|>system\n# Tools\n\n<tools>{% for tool in tools %}\n{{ tool | tojson }}{% endfor %}\n</tools>\n\n',
+    'Call one with <tool_call>\n{"name": NAME, "arguments": {}}\n</tool_call><|im_end|>\n{% endif %}',
+    '{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}',
+    '{% for call in m.tool_calls or [] %}\n<tool_call>\n{"name": "{{ call.function.name }}", "arguments": {{ call.function.arguments | tojson }}}\n</tool_call>{% endfor %}',
+    '<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}',
   ].join('');
   const pairs = [
     pair.text('general.architecture', 'llama'), pair.text('general.name', `random ${name}`), pair.u32('general.file_type', 7),

@@ -17,7 +17,10 @@ const bodies = JSON.parse(readFileSync(new URL('../test/native/chat/bodies.json'
 /** The prompt, or nothing and the error. */
 async function renderOurs(model, template, body) {
   try {
-    const { request } = readChatRequest(Fields.of(body), { defaults: makeConfig({}), model: { vocabSize: 1_000_000, contextSize: 1_000_000 } });
+    const { request } = readChatRequest(Fields.of(body), {
+      defaults: makeConfig({}),
+      model: { vocabSize: 1_000_000, contextSize: 1_000_000 },
+    });
     return { prompt: (await renderChat(model, template, request)).prompt };
   } catch (error) {
     return { refusal: error.message };

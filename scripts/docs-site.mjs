@@ -100,7 +100,10 @@ function config() {
       search: { provider: 'local', options: { miniSearch: { searchOptions: { fuzzy: false, prefix: true } } } },
       outline: [2, 3],
       nav: [{ text: `Version ${version}`, link: '/CHANGELOG' }],
-      sidebar: menu.map(([text, paths]) => ({ text, items: paths.flatMap(listed).map((path) => ({ text: titleOf(path), link: link(path) })) })),
+      sidebar: menu.map(([text, paths]) => ({
+        text,
+        items: paths.flatMap(listed).map((path) => ({ text: titleOf(path), link: link(path) })),
+      })),
     },
   };
   return `import { headingAnchor } from ${JSON.stringify(new URL('heading-anchor.mjs', import.meta.url).href)};
@@ -143,7 +146,6 @@ if (isProgram(import.meta.url)) {
     });
     const dead = deadLinks(siteFolder);
     if (dead.length > 0) throw new Failure(`Links that lead nowhere:\n${dead.join('\n')}`);
-    say(`All links and anchors work. To view the site: npx ${vitepress} preview ${pagesFolder}`);
-    console.log(siteFolder);
+    say(`All links and anchors work. The site is in ${siteFolder}. To view it: npx ${vitepress} preview ${pagesFolder}`);
   });
 }

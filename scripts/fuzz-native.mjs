@@ -81,7 +81,9 @@ async function keepLeast(name, work) {
   rmSync(least, { recursive: true, force: true });
   mkdirSync(least, { recursive: true });
   await run(name, ['-merge=1', '-timeout=30', '-rss_limit_mb=4096', least, work]);
-  const inputs = readdirSync(least).map((file) => readFileSync(join(least, file))).sort((a, b) => a.length - b.length || Buffer.compare(a, b));
+  const inputs = readdirSync(least)
+    .map((file) => readFileSync(join(least, file)))
+    .sort((a, b) => a.length - b.length || Buffer.compare(a, b));
   mkdirSync(corpora, { recursive: true });
   writeFileSync(join(corpora, `${name}.txt`), inputs.slice(0, mostKept).map((input) => `${input.toString('base64')}\n`).join(''));
   say(`${name}: ${Math.min(inputs.length, mostKept)} of ${inputs.length} inputs kept`);

@@ -49,7 +49,13 @@ export function parseOptions(args) {
   if (!(Number(values.rounds) >= 1)) throw new Failure(`--rounds takes a number of at least 1, not ${values.rounds}.`);
   const strange = skip.find((name) => !parts.includes(name));
   if (strange) throw new Failure(`--skip takes some of ${parts.join(',')}, not ${strange}.`);
-  return { device: values.device, model: resolve(process.env.INIT_CWD ?? process.cwd(), values.model), clients, rounds: Number(values.rounds), skip };
+  return {
+    device: values.device,
+    model: resolve(process.env.INIT_CWD ?? process.cwd(), values.model),
+    clients,
+    rounds: Number(values.rounds),
+    skip,
+  };
 }
 
 /**
@@ -138,7 +144,12 @@ if (isProgram(import.meta.url)) {
     const { layers } = devices[options.device];
     say(`${options.device}, ${layers === -1 ? 'all layers' : 'no layer'} on it; ${os.cpus()[0]?.model ?? 'unknown processor'}`);
     const results = {};
-    const work = { build: () => build(options.device), tests: () => runTests(layers), answers: () => compareAnswers(options.model, layers), bench: () => measure(options, layers) };
+    const work = {
+      build: () => build(options.device),
+      tests: () => runTests(layers),
+      answers: () => compareAnswers(options.model, layers),
+      bench: () => measure(options, layers),
+    };
     for (const part of parts.filter((name) => !options.skip.includes(name))) {
       say(`\n${part}`);
       results[part] = await work[part]();

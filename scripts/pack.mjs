@@ -137,7 +137,12 @@ function npmPack(folder, { to = place.packed, more = [] } = {}) {
   const told = capture(command, args, { cwd: folder, shell });
   const [packed] = JSON.parse(told?.slice(told.indexOf('[')) ?? '[]');
   if (!packed) throw new Failure(`npm pack failed in ${folder}`);
-  return { file: packed.filename, files: packed.files.map(({ path }) => path).sort(), sizeBytes: packed.size, unpackedBytes: packed.unpackedSize };
+  return {
+    file: packed.filename,
+    files: packed.files.map(({ path }) => path).sort(),
+    sizeBytes: packed.size,
+    unpackedBytes: packed.unpackedSize,
+  };
 }
 
 function expectFiles(name, found, expected) {
@@ -195,7 +200,8 @@ if (isProgram(import.meta.url)) {
     if (needsTree && !ownLlamaCpp() && vendorPending()) await step('Fetching llama.cpp', () => vendor());
     const impossible = names.find((name) => reasons[name]);
     if (impossible) throw new Failure(`${impossible} cannot be built here: ${reasons[impossible]}.`);
-    if (!anyGlibc) await ensureGlibc(Object.values(table).filter(({ name }) => !reasons[name] && (names.length === 0 || names.includes(name))));
+    if (!anyGlibc)
+      await ensureGlibc(Object.values(table).filter(({ name }) => !reasons[name] && (names.length === 0 || names.includes(name))));
     const results = [];
     for (const target of Object.values(table)) {
       if (names.length > 0 && !names.includes(target.name)) continue;

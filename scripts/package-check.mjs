@@ -21,7 +21,9 @@ const highestGcc = '7.0.0';
 
 /** Folders whose names must not occur in a library. */
 function foldersHere() {
-  return [...new Set([root, realpathSync(root), ownLlamaCpp() ?? realpathSync(place.vendor), os.homedir()])].filter((path) => path.length > 5);
+  return [...new Set([root, realpathSync(root), ownLlamaCpp() ?? realpathSync(place.vendor), os.homedir()])].filter(
+    (path) => path.length > 5,
+  );
 }
 
 /**

@@ -87,7 +87,8 @@ export function readme(target) {
     return `${head}The native part of Recua, built for ${title(target)}: its addon, and llama.cpp ${readPin().version} with a
 library for each generation of processors. The best one is chosen when a model is loaded.
 
-Do not install it by itself: \`npm install recua\` brings it on this platform.${system}
+It does nothing by itself. \`npm install recua\` brings it on this platform; from archives, install
+both at once.${system}
 
 Licenses: LICENSE for Recua, THIRD-PARTY-LICENSES for what is inside.
 `;

@@ -1,11 +1,12 @@
 // `npm run setup`: makes a bare checkout runnable. Builds each part only if it is missing or stale,
 // so you can stop it at any moment and run it again. start, test and build call it.
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { installPackages, packagesPending } from './packages.mjs';
 import { buildNative, nativePending } from './native.mjs';
 import { processorPending, proveProcessor } from './processor-check.mjs';
 import { oneAtATime } from './one-at-a-time.mjs';
-import { isProgram, ownLlamaCpp, readPin, root } from './place.mjs';
+import { isProgram, ownLlamaCpp, place, readPin, root } from './place.mjs';
 import { Failure } from './process.mjs';
 import { say, seconds, step } from './progress.mjs';
 import { checkTools } from './tools.mjs';
@@ -21,7 +22,12 @@ const parts = [
     pending: () => !ownLlamaCpp() && vendorPending(),
     make: () => vendor(),
   },
-  { label: 'Building the native addon (the long part, once)', native: true, pending: nativePending, make: buildNative },
+  {
+    get label() {
+      return `Building the native addon${existsSync(place.addon) ? ' again: its sources, its options or the folder of the clone changed' : ' (the long part, once)'}`;
+    },
+    native: true, pending: nativePending, make: buildNative,
+  },
   { label: 'Copying the modules of the page', pending: webModulesPending, make: async () => copyWebModules() },
   { label: 'Compiling TypeScript', pending: typescriptPending, make: () => compileTypescript() },
   { label: 'Checking what the processor computes', native: true, pending: processorPending, make: proveProcessor },

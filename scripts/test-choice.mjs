@@ -51,12 +51,12 @@ export function needsPeers(tests) {
 
 /**
  * What differs from the branch point at `origin/main` (or, without it, from HEAD), including
- * uncommitted changes: `{ base, paths }`.
+ * uncommitted changes: `{ base, paths }`. Undefined outside a clone.
  */
 export function changedFiles() {
   const git = (...args) => capture('git', args);
   const base = git('merge-base', 'HEAD', 'origin/main') ?? git('rev-parse', 'HEAD');
-  if (base === undefined) throw new Failure('git does not say what was changed: --changed needs a clone with a commit.');
+  if (base === undefined) return undefined;
   const lines = (text) => (text ?? '').split('\n').filter((line) => line !== '');
   return { base, paths: [...new Set([...lines(git('-c', 'core.quotePath=off', 'diff', '--name-only', base)), ...lines(git('-c', 'core.quotePath=off', 'ls-files', '--others', '--exclude-standard'))])].sort() };
 }

@@ -1,4 +1,5 @@
-// `npm test`: set-up if it is missing, type checking, eslint, then tests with tap.
+// `npm test`: set-up if it is missing, type checking, eslint, then tests with tap. eslint checks
+// the files that differ from origin/main; with --all, every file.
 //
 //   npm test                    the short form: all but the files of test/long.txt
 //   npm run test:all            every test, as CI runs them
@@ -25,13 +26,18 @@ const resultPath = join(root, '.tap', 'result.tap');
 const errorsPath = join(root, '.tap', 'stderr.log');
 const runningPath = join(root, '.tap', 'running.pid');
 
-/** Parses the arguments: `{ tests, left, changed, options }`; `left` lists what is not run. */
+/**
+ * Parses the arguments: `{ tests, left, changed, options }`. `left` tells how to run what is not
+ * run; eslint checks the files of `changed`, or all.
+ */
 async function choose(args) {
   const options = args.filter((argument) => argument.startsWith('-') && argument !== '--all' && argument !== '--changed');
   const patterns = args.filter((argument) => !argument.startsWith('-'));
   const long = new Set(longTests());
   if (args.includes('--changed')) {
-    const { base, paths } = changedFiles();
+    const found = changedFiles();
+    if (!found) throw new Failure('git does not say what was changed: --changed needs a clone with a commit.');
+    const { base, paths } = found;
     const affected = await testsConcerning(paths);
     const tests = args.includes('--all') ? affected : affected.filter((path) => !long.has(path) || paths.includes(path));
     const skipped = affected.length - tests.length;
@@ -39,9 +45,9 @@ async function choose(args) {
     if (skipped > 0) say(`${skipped} of them take long and are not run. To run them, too: npm test -- --changed --all`);
     return { tests, left: 'npm test', changed: paths, options };
   }
-  if (patterns.length > 0) return { tests: testsOf(patterns), changed: changedFiles().paths, options };
+  if (patterns.length > 0) return { tests: testsOf(patterns), changed: changedFiles()?.paths, options };
   if (args.includes('--all')) return { tests: allTests(), options };
-  return { tests: allTests().filter((path) => !long.has(path)), left: 'npm run test:all', options };
+  return { tests: allTests().filter((path) => !long.has(path)), left: 'npm run test:all', changed: changedFiles()?.paths, options };
 }
 
 /** Runs a check that passes or counts as one failure. */
@@ -110,10 +116,10 @@ await program(async () => {
   let result = { code: 1, passed: 0, failed: 0 };
   if (extra === 0) {
     const chosen = await choose(args);
-    // All at once: the first two use one core each.
-    const [typed, linted, built] = await Promise.all([
+    // All at once. Each uses one core, eslint beside the first tests, too.
+    const linting = chosen.changed?.length === 0 ? 0 : check('Lint', () => lint(chosen.changed));
+    const [typed, built] = await Promise.all([
       check('Types', async () => (await compileTests(), true)),
-      chosen.changed?.length === 0 ? 0 : check('Lint', () => lint(chosen.changed)),
       needsPeers(chosen.tests) ? check('llama-server and llama-quantize to compare with', async () => (await ensurePeers(['llama-server', 'llama-quantize']), true)) : 0,
     ]);
     extra += typed + built;
@@ -125,7 +131,7 @@ await program(async () => {
         tellResult(result, chosen);
       }
     }
-    extra += linted;
+    extra += await linting;
   }
   say(`In ${seconds(Date.now() - start)}`);
   console.log(`${result.passed} passed, ${result.failed + extra} failed`);

@@ -76,6 +76,7 @@ export const errorTable = {
   invalid_argument: { status: 500, type: 'server_error', meaning: 'A native call got an argument that it does not accept (a bug in Recua).' },
   invalid_usage: { status: 400, type: 'invalid_request_error', meaning: 'The command line has an unknown command or flag, or a flag lacks its value; or a request gives a saved chat a name that is taken or impossible, or would delete `builtin`.' },
   invalid_config: { status: 400, type: 'invalid_request_error', meaning: 'The config file, the file of `--models` or a `RECUA_*` variable has a setting that cannot be read.' },
+  too_many_open_files: { status: 503, type: 'unavailable_error', meaning: 'A file cannot be opened because the process or the system has too many files and connections open; `Retry-After` says when to retry.' },
   file_unreadable: { status: 400, type: 'invalid_request_error', meaning: 'A file cannot be read: one named on the command line, one of the model store, or a saved state.' },
   ambiguous_model: { status: 400, type: 'invalid_request_error', meaning: 'The name matches several models in the store; the message lists them.' },
   invalid_name: { status: 400, type: 'invalid_request_error', meaning: 'The model store cannot use this name for a repository, file or alias.' },
@@ -173,7 +174,8 @@ export class RecuaError extends Error {
 
   /**
    * Turns any thrown value into a RecuaError. Native errors have a code of the table, a full disk
-   * is `disk_full`, a lost current folder `file_unreadable`, and everything else `internal_error`.
+   * is `disk_full`, a lack of open files `too_many_open_files`, a lost current folder
+   * `file_unreadable`, and everything else `internal_error`.
    * @internal
    */
   static from(thrown: unknown): RecuaError {
@@ -184,12 +186,27 @@ export class RecuaError extends Error {
     if (code === 'ENOSPC' || code === 'EDQUOT') {
       return new RecuaError('disk_full', `There is no room left on the disk${typeof path === 'string' ? ` for ${path}` : ''}. Free some space and try again.`, { cause: thrown });
     }
+    if (isShortOfFiles(code)) return new RecuaError('too_many_open_files', 'Too many files and connections are open; try again in a moment.', { cause: thrown });
     if (syscall === 'uv_cwd') return new RecuaError('file_unreadable', 'The current folder is gone or cannot be read. Change to another one and try again.', { cause: thrown });
     if (typeof code === 'string' && Object.hasOwn(errorTable, code)) {
       return new RecuaError(code as ErrorCode, message, { cause: thrown });
     }
+    if (message === 'std::bad_alloc') return new RecuaError('internal_error', 'The machine, or a limit of the process, had too little memory for this.', { cause: thrown });
     return new RecuaError('internal_error', message, { cause: thrown });
   }
+}
+
+/**
+ * The error for a file or folder that cannot be read. `what` begins the message: "x.gguf cannot be
+ * opened". A system that is short of open files says nothing about the file.
+ */
+export function unreadable(what: string, cause: unknown): RecuaError {
+  const { code, message } = cause as NodeJS.ErrnoException;
+  return new RecuaError(isShortOfFiles(code) ? 'too_many_open_files' : 'file_unreadable', `${what}: ${message}`, { cause });
+}
+
+function isShortOfFiles(code: unknown): boolean {
+  return code === 'EMFILE' || code === 'ENFILE';
 }
 
 export interface PlainError {

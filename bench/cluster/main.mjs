@@ -38,7 +38,11 @@ async function measure(kind, work, change = (text) => text) {
   const balancer = await startBalancer(kind, replicas, { change });
   try {
     const results = await run(balancer.url, key, makeConversations({ ...traffic, naming: namings[kind] }), { turns, tokens, pauseMs });
-    return { ...sumsOf(results), firstMs: results.filter(({ firstMs }) => firstMs !== undefined).map(({ firstMs }) => firstMs), counts: await Promise.all(replicas.map((one) => one.requests())) };
+    return {
+      ...sumsOf(results),
+      firstMs: results.filter(({ firstMs }) => firstMs !== undefined).map(({ firstMs }) => firstMs),
+      counts: await Promise.all(replicas.map((one) => one.requests())),
+    };
   } finally {
     await balancer.stop();
     await stop();
@@ -69,7 +73,13 @@ async function faults(kind, work, seconds) {
       const [system] = one.messages;
       while (!isOver) {
         one.messages = [system];
-        results.push(...await run(balancer.url, key, [one], { turns: (turn) => !isOver && turn < 6, tokens: index % 3 === 0 ? 160 : tokens, pauseMs }));
+        results.push(
+          ...(await run(balancer.url, key, [one], {
+            turns: (turn) => !isOver && turn < 6,
+            tokens: index % 3 === 0 ? 160 : tokens,
+            pauseMs,
+          })),
+        );
       }
       return results;
     }));

@@ -43,8 +43,16 @@ export async function ask(url, key, { messages, headers, fields }, tokens) {
   const result = { begun: false, error: undefined, text: '', firstMs: undefined, prompt: 0, cached: 0 };
   try {
     const response = await fetch(`${url}/v1/chat/completions`, {
-      method: 'POST', headers: { 'content-type': 'application/json', authorization: `Bearer ${key}`, ...headers },
-      body: JSON.stringify({ messages, temperature: 0, max_tokens: tokens, stream: true, stream_options: { include_usage: true }, ...fields }),
+      method: 'POST',
+      headers: { 'content-type': 'application/json', authorization: `Bearer ${key}`, ...headers },
+      body: JSON.stringify({
+        messages,
+        temperature: 0,
+        max_tokens: tokens,
+        stream: true,
+        stream_options: { include_usage: true },
+        ...fields,
+      }),
     });
     if (response.status !== 200) return { ...result, error: `${response.status} ${(await response.text()).slice(0, 200)}` };
     result.begun = true;
@@ -64,7 +72,8 @@ export async function ask(url, key, { messages, headers, fields }, tokens) {
           result.firstMs ??= performance.now() - startedAt;
           result.text += content;
         }
-        if (event.usage) Object.assign(result, { prompt: event.usage.prompt_tokens, cached: event.usage.prompt_tokens_details.cached_tokens });
+        if (event.usage)
+          Object.assign(result, { prompt: event.usage.prompt_tokens, cached: event.usage.prompt_tokens_details.cached_tokens });
       }
     }
     return isWhole ? result : { ...result, error: 'The stream ended early.' };
