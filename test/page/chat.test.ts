@@ -530,8 +530,13 @@ t.test('a chat that one tab deletes does not come back from another', { skip: mi
   await entry.waitFor({ state: 'detached' });
   await page.getByText('This chat was deleted in another tab.').waitFor();
   await until(() => engine.running.size === 0);
-  await say(idle, 'third');
-  await idle.getByText('This chat was deleted in another tab.').waitFor();
+  // Until it knows that the other tab has stopped, it refuses.
+  const isTold = async (): Promise<boolean> => {
+    await say(idle, 'third');
+    await idle.waitForTimeout(300);
+    return await idle.getByText('This chat was deleted in another tab.').isVisible();
+  };
+  while (!await isTold());
   t.equal(await idle.locator('article.user').last().innerText(), 'third', 'and can be copied');
   await other.reload();
   await other.getByRole('textbox', { name: 'Message' }).waitFor();

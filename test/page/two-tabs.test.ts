@@ -85,6 +85,37 @@ t.test('a tab that is looked at again lists the chats of another', { skip: missi
   t.strictSame(complaints, []);
 });
 
+t.test('two windows of one chat show the same, also while an answer grows', { skip: missing('chromium') }, async (t) => {
+  const { url, engine } = await startApp(t);
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  await say(page, 'first');
+  await lastAnswer(page);
+  const other = await page.context().newPage();
+  await other.goto(page.url());
+  await lastAnswer(other);
+
+  const { promise: finished, resolve: finish } = deferred();
+  engine.script = async function* () {
+    yield { content: 'The first half' };
+    await finished;
+    yield { content: ' and the second.' };
+  };
+  await say(page, 'second');
+  const shown = (text: string): Locator => other.locator('article.answer .prose').getByText(text, { exact: true });
+  await shown('The first half').waitFor();
+  t.equal(await other.locator('article.user').last().innerText(), 'second');
+  await say(other, 'third');
+  await other.getByText('Another tab is writing this answer.').waitFor();
+  finish();
+  await shown('The first half and the second.').waitFor();
+  await other.locator('article.answer').nth(1).locator('.numbers').waitFor();
+  t.equal(engine.requests.length, 2, 'only the tab that was asked writes');
+  await other.keyboard.press('Enter');
+  await shown('The first half and the second.').nth(1).waitFor();
+  await page.locator('article.user').nth(2).waitFor();
+  t.strictSame(complaints, []);
+});
+
 t.test('what one tab adds to a chat that was on the server stays when another pins it', { skip: missing('chromium') }, async (t) => {
   const { url } = await startApp(t);
   const { page, complaints } = await openPage(t, 'chromium', url);
@@ -136,6 +167,8 @@ t.test('a message that one tab takes back loses nothing of another', { skip: mis
   engine.script = echo;
   await say(other, 'second');
   await lastAnswer(other);
+  // Without locks, as over plain HTTP from another machine, it cannot know who writes an answer.
+  await other.addInitScript('Object.defineProperty(Navigator.prototype, "locks", { value: undefined })');
   await other.reload();
   await other.locator('article.answer').nth(1).waitFor();
   t.strictSame(await shown(other), ['first', 'second']);

@@ -8,7 +8,7 @@ import { closes, useEscape } from '../app/keys.js';
 import { notify } from '../app/notice.js';
 import { mayAnswer, sentenceOf } from '../app/server.js';
 import { savedChats } from './saved-chats.js';
-import { conversationsSaying } from './database.js';
+import { conversationsSaying, saveAll } from './database.js';
 import { exportJson, exportMarkdown, importJson } from './files.js';
 import { session } from './session.js';
 
@@ -38,7 +38,9 @@ export function ConversationList({ isShown, go }) {
   /** @type {{ current: HTMLInputElement | null }} */
   const picker = useRef(null);
   useEffect(() => {
-    const look = () => { if (!document.hidden) void session.lookAgain(); };
+    const look = () => {
+      if (!document.hidden) void session.look().then(() => session.files.look(session.conversation));
+    };
     look();
     document.addEventListener('visibilitychange', look);
     addEventListener('focus', look);
@@ -66,7 +68,7 @@ export function ConversationList({ isShown, go }) {
     if (!file) return;
     try {
       const { chats, skipped } = await importJson(file, list);
-      await session.take(chats);
+      await saveAll(chats).finally(() => session.start());
       notify(`${chats.length} ${chats.length === 1 ? 'chat' : 'chats'} imported${skipped > 0 ? `, ${skipped} skipped: already in this browser` : ''}`);
     } catch (thrown) {
       notify(sentenceOf(thrown));

@@ -1,5 +1,5 @@
 // Conversations in the browser's database (IndexedDB): one record per conversation and one per
-// message. This module sends nothing anywhere.
+// message. This module sends nothing anywhere; it tells the other tabs when it has changed them.
 
 /** @typedef {import('./tree.js').Conversation} Conversation */
 /** @typedef {import('./tree.js').Message} Message */
@@ -54,6 +54,26 @@ async function stores(mode) {
   };
 }
 
+/** To the other tabs of this page. */
+const tabs = new BroadcastChannel('recua-chats');
+
+/** While another tab writes an answer, it saves often. */
+const lookEveryMs = 500;
+
+/** Calls `look` after another tab has changed something, one call at a time. @param {() => Promise<void>} look */
+export function watchTabs(look) {
+  let news = 0;
+  tabs.onmessage = async () => {
+    if (++news > 1) return;
+    for (let seen = 0; seen < news;) {
+      seen = news;
+      await look();
+      await new Promise((resolve) => setTimeout(resolve, lookEveryMs));
+    }
+    news = 0;
+  };
+}
+
 /** @returns {Promise<Conversation[]>} */
 export async function allConversations() {
   return await done((await stores('readonly')).conversations.getAll());
@@ -82,6 +102,7 @@ export async function save(id, made, messages, stays) {
     }
   }
   await to.written;
+  tabs.postMessage(0);
   return conversation;
 }
 
@@ -95,6 +116,7 @@ export async function removeMessages(ids) {
   const from = await stores('readwrite');
   for (const id of ids) from.messages.delete(id);
   await from.written;
+  tabs.postMessage(0);
 }
 
 /** @param {string} id */
@@ -103,6 +125,7 @@ export async function remove(id) {
   from.conversations.delete(id);
   for (const key of await done(from.messages.index('conversation').getAllKeys(id))) from.messages.delete(key);
   await from.written;
+  tabs.postMessage(0);
 }
 
 /** Ids of the conversations with a message or an attached file that contains the text, in any case. @param {string} text */

@@ -62,6 +62,12 @@ export class ServerFiles {
     return conversation.id;
   }
 
+  /** Reads the list of files, and what was added to one. @param {Conversation} conversation */
+  async look(conversation) {
+    await savedChats.refresh();
+    if (savedChats.isServed) await this.refresh(conversation).catch(() => undefined);
+  }
+
   /** Takes over what was added to the file since the last read. @param {Conversation} conversation */
   async refresh(conversation) {
     const { saved } = conversation;

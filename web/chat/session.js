@@ -5,13 +5,12 @@ import { notify, unnotify } from '../app/notice.js';
 import { sentenceOf } from '../app/server.js';
 import { hasSchema, isTooLong, wrongIn } from './asking.js';
 import { ChatsInMemory } from './chats-in-memory.js';
-import * as database from './database.js';
+import { watchTabs } from './database.js';
 import { Drafts } from './drafts.js';
 import { KeptChats } from './kept-chats.js';
 import { OpenChat } from './open-chat.js';
 import { holdNext, isHeldElsewhere, isHeldHere, tryHold, unlocked } from './one-tab.js';
 import { RunningAnswers } from './running-answers.js';
-import { savedChats } from './saved-chats.js';
 import { ServerFiles } from './server-files.js';
 import { lacksResults, newConversation, newId, pathTo, reopen, titleOf } from './tree.js';
 
@@ -118,13 +117,12 @@ class Session extends Emitter {
     return await this.#chats.using(conversation, async ({ messages }) => [...messages.values()]);
   }
 
-  /** Reads changes that other tabs made, and others to the server's chats. */
-  async lookAgain() {
+  /** Reads what other tabs changed. */
+  async look() {
     await this.#kept.read().catch(() => undefined);
     await this.#readAgain(this.#chat).catch(() => undefined);
     this.changed();
-    await savedChats.refresh();
-    if (savedChats.isServed) await this.files.refresh(this.conversation).catch(() => undefined);
+    if (navigator.locks) void this.#finishCut(this.#chat);
   }
 
   /**
@@ -134,11 +132,17 @@ class Session extends Emitter {
   async #catchUp(chat, wasHere) {
     if (wasHere) await this.#readAgain(chat).catch(() => undefined);
     await this.files.refresh(chat.conversation).catch((thrown) => notify(sentenceOf(thrown)));
-    await Promise.all(chat.cut.filter(({ id }) => !this.running.has(id)).map(async ({ id }) => {
-      const find = () => chat.cut.find((one) => one.id === id);
-      const release = await holdNext(id, () => this.lookAgain().then(() => Boolean(find())));
+    await this.#finishCut(chat);
+  }
+
+  /** @param {OpenChat} chat */
+  async #finishCut(chat) {
+    const isFree = (/** @type {Message} */ { id }) => !isHeldHere(id) && !isHeldElsewhere(id);
+    await Promise.all(chat.cut.filter(isFree).map(async ({ id }) => {
       // Meanwhile another tab may have written it, or deleted the chat.
-      const cut = await this.#readAgain(chat).then(() => this.#kept.find(chat.conversation.id) && find(), () => undefined);
+      const find = () => this.#kept.find(chat.conversation.id) && chat.cut.find((one) => one.id === id);
+      const release = await holdNext(id, () => this.look().then(() => Boolean(find())));
+      const cut = await this.#readAgain(chat).then(find, () => undefined);
       if (release) await (cut ? this.#continue(cut, release) : release());
     }));
   }
@@ -390,11 +394,7 @@ class Session extends Emitter {
     if (this.#kept.find(conversation.id)) void this.#save(conversation, []);
     this.changed();
   }
-
-  /** @param {{ conversation: Conversation, messages: Message[] }[]} chats */
-  async take(chats) {
-    await database.saveAll(chats).finally(() => this.start());
-  }
 }
 
 export const session = new Session();
+watchTabs(async () => { if (!document.hidden) await session.look(); });
