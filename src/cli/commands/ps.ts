@@ -145,8 +145,8 @@ function untilText(model: ServedModel): string {
   const { pinned, fixed, expiresMs, running, waiting } = model;
   if (!isThere(model)) return '';
   // A server's only model cannot be unloaded, a pinned one can, by hand.
-  if (fixed) return 'always';
-  if (pinned) return 'pinned';
+  if (fixed) return 'forever';
+  if (pinned) return 'forever, pinned';
   if (expiresMs !== undefined) return timeLeft(expiresMs - Date.now());
   return running + waiting > 0 ? 'in use' : model.state === 'loaded' ? 'forever' : '';
 }

@@ -143,7 +143,7 @@ t.test('of several servers, the one that has the model is asked', async (t) => {
   t.match(await call(home, 'load', 'nothing-like-it', '--url', one.url), { code: 1, stderr: /does not exist here\. This server has only [^\n]* It was started with one model, and loads no other\. To serve every model/ });
   t.match(await call(home, 'unload', 'small'), { code: 1, stderr: new RegExp(`recua: The server at ${one.url} says: This server was started with one model, which is loaded as long as it runs`) });
   const rows = table((await call(home, 'ps', '--all')).stdout);
-  t.strictSame(rows.map(({ NAME, SERVER, STATE, UNTIL }) => [NAME, SERVER, STATE, UNTIL]).sort(), [['builtin', other.url, 'unloaded', undefined], ['small', one.url, 'loaded', 'always']]);
+  t.strictSame(rows.map(({ NAME, SERVER, STATE, UNTIL }) => [NAME, SERVER, STATE, UNTIL]).sort(), [['builtin', other.url, 'unloaded', undefined], ['small', one.url, 'loaded', 'forever']]);
   // Now both have it, and one of them can load and unload it.
   const fixed = await serve(t, home, 'builtin');
   t.match(await call(home, 'load', 'builtin'), { code: 0, stderr: new RegExp(`builtin is loaded at ${other.url} `) });
