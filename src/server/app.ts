@@ -6,7 +6,7 @@ import { makeConfig, type Config } from '../settings/config.js';
 import type { ModelPool } from '../engine/pool-api.js';
 import { RecuaError } from '../errors.js';
 import { BodyMemory, defaultBodyMemory } from './body/body-memory.js';
-import { ApiKeys } from './access/api-keys.js';
+import { ApiKeys, isSameUser } from './access/api-keys.js';
 import { adminOnly, keyOf, letIn, readKey, requireKey } from './access/guard.js';
 import { keyGone, KeyWatch } from './access/key-watch.js';
 import { leaveRunning, Limits } from './access/limits.js';
@@ -282,7 +282,8 @@ function ofKey(pool: ModelPool): Pick<Gateway, 'poolFor' | 'ownerOf' | 'mostPrio
 }
 
 /**
- * Ends background work and open streams when their key stops being valid. Runs before any handler.
+ * Ends background work and open streams when their key stops being valid; the streams, too, if it
+ * gets other rights. Runs before any handler.
  */
 function watchKey(keys: ApiKeys, traffic: Traffic): RequestHandler {
   const watch = new KeyWatch();
@@ -292,7 +293,7 @@ function watchKey(keys: ApiKeys, traffic: Traffic): RequestHandler {
     if (key && (reason instanceof BackgroundRun || reason instanceof IdleWork)) {
       watch.add(res, { isValid: () => keys.named(key.name, Date.now()) !== undefined, end: () => traffic.cancel(res, keyGone(key.name)) });
     } else if (key && req.method === 'GET') {
-      watch.add(res, { isValid: () => letIn(keys, req.headers) !== undefined, end: () => res.destroy() });
+      watch.add(res, { isValid: () => isSameUser(key, letIn(keys, req.headers)?.key), end: () => res.destroy() });
     }
     next();
   };

@@ -37,6 +37,8 @@ export interface GivenKeys {
 }
 
 interface Entry extends ApiKey {
+  /** Where it was given, for errors. */
+  readonly where: string;
   /** See `hidden`. */
   readonly hash: string;
   /** By Date.now(). */
@@ -69,12 +71,13 @@ export class ApiKeys {
    */
   static read({ keys, file, own }: GivenKeys): ApiKeys {
     const entries = [
-      ...keys.split(',').filter((key) => key.trim() !== '').map((key, i) => entryOf(key.trim(), `--api-key, key ${i + 1}`, `key ${i + 1}`)),
+      ...keys.split(',').filter((key) => key.trim() !== '').map((key, i) => entryOf(key.trim(), `--api-key, key ${i + 1}`)),
       ...fileEntries(file),
     ];
     const byHash = new Map<string, Entry>();
     for (const entry of entries) {
-      if (byHash.has(entry.hash)) throw unusable(`the key ${describe(entry.name)} is listed twice`);
+      const same = byHash.get(entry.hash);
+      if (same) throw unusable(`${same.where} and ${entry.where} are the same key`);
       byHash.set(entry.hash, entry);
     }
     if (entries.length === 0 && (keys !== '' || file !== '')) throw unusable('there is no key');
@@ -122,9 +125,14 @@ export class ApiKeys {
 
   /** Undefined if the key is unknown or has expired. */
   find(given: string, nowMs: number): ApiKey | undefined {
-    const found = this.#byHash.get(hashOf(given));
+    const found = this.#byHash.get(hidden(sha256Of(given)));
     return found && nowMs < found.expiresMs ? found : undefined;
   }
+}
+
+/** Whether what was begun with one may go on: it has the same name and models. */
+export function isSameUser(one: ApiKey | undefined, now: ApiKey | undefined): boolean {
+  return one?.name === now?.name && isDeepStrictEqual(one?.models, now?.models);
 }
 
 /** What a user started goes on with any key of that name. */
@@ -159,7 +167,7 @@ function fileEntries(text: string): Entry[] {
   const trimmed = text.replace(/^\ufeff/, '').trim();
   if (!/^[[{]/.test(trimmed)) {
     const lines = trimmed.split(/\r?\n/).map((line) => line.trim()).filter((line) => line !== '' && !line.startsWith('#'));
-    return lines.map((line, i) => entryOf(line, `the key file, key ${i + 1}`, `key ${i + 1} of the file`));
+    return lines.map((line, i) => entryOf(line, `the key file, key ${i + 1}`));
   }
   let value: unknown;
   try {
@@ -170,13 +178,13 @@ function fileEntries(text: string): Entry[] {
   }
   const list = Array.isArray(value) ? value as unknown[] : (value as { keys?: unknown }).keys;
   if (!Array.isArray(list)) throw unusable('the key file has no list "keys"');
-  return list.map((one: unknown, i) => jsonEntry(one, `keys[${i}] of the key file`, `key ${i + 1} of the file`));
+  return list.map((one: unknown, i) => jsonEntry(one, `keys[${i}] of the key file`));
 }
 
-function jsonEntry(given: unknown, where: string, usualName: string): Entry {
+function jsonEntry(given: unknown, where: string): Entry {
   if (typeof given !== 'object' || given === null || Array.isArray(given)) throw unusable(`${where} is not an object`);
   const {
-    name = usualName,
+    name,
     key,
     sha256,
     admin = false,
@@ -191,7 +199,7 @@ function jsonEntry(given: unknown, where: string, usualName: string): Entry {
   } = given as Record<string, unknown>;
   const [unknown] = Object.keys(others);
   if (unknown !== undefined) throw unusable(`${where} has the unknown field ${describe(unknown)}; the known fields are ${known.join(', ')}`);
-  if (typeof name !== 'string' || !/^[\w .@-]{1,64}$/.test(name)) throw unusable(`the name of ${where} is not 1 to 64 letters, digits, spaces and . @ _ -`);
+  if (name !== undefined && !(typeof name === 'string' && /^[\w .@-]{1,64}$/.test(name))) throw unusable(`the name of ${where} is not 1 to 64 letters, digits, spaces and . @ _ -`);
   if (typeof admin !== 'boolean') throw unusable(`admin of ${where} is neither true nor false`);
   if ((key === undefined) === (sha256 === undefined)) throw unusable(`${where} needs either key or sha256`);
   const expiresMs = expires === undefined ? Infinity : typeof expires === 'string' ? timeOf(expires) : NaN;
@@ -209,7 +217,8 @@ function jsonEntry(given: unknown, where: string, usualName: string): Entry {
   };
   if (sha256 === undefined) return { ...entryOf(key, where, name), ...limits };
   if (typeof sha256 !== 'string' || !/^[0-9a-f]{64}$/i.test(sha256)) throw unusable(`sha256 of ${where} is not 64 hexadecimal digits`);
-  return { name, hash: hidden(Buffer.from(sha256, 'hex')), ...limits };
+  const hash = Buffer.from(sha256, 'hex');
+  return { where, name: name ?? nameOf(hash), hash: hidden(hash), ...limits };
 }
 
 /**
@@ -223,9 +232,19 @@ function timeOf(text: string): number {
 }
 
 /** A key is an admin's, unless a JSON file says otherwise. */
-function entryOf(key: unknown, where: string, name: string): Entry {
+function entryOf(key: unknown, where: string, name?: string): Entry {
   if (typeof key !== 'string' || !presentable.test(key)) throw unusable(`${where} is not made of visible ASCII characters without spaces, which is all that a header can carry`);
-  return { name, admin: true, hash: hashOf(key), expiresMs: Infinity };
+  const hash = sha256Of(key);
+  return { where, name: name ?? nameOf(hash), admin: true, hash: hidden(hash), expiresMs: Infinity };
+}
+
+/** Stays the same wherever the key is in its list: what it made belongs to its name. */
+function nameOf(sha256: Buffer): string {
+  return `key ${sha256.toString('hex').slice(0, 12)}`;
+}
+
+function sha256Of(key: string): Buffer {
+  return createHash('sha256').update(key).digest();
 }
 
 const secret = randomBytes(32);
@@ -233,10 +252,6 @@ const secret = randomBytes(32);
 /** A hash that nobody outside this process can compute. */
 function hidden(sha256: Buffer): string {
   return createHmac('sha256', secret).update(sha256).digest('base64');
-}
-
-function hashOf(key: string): string {
-  return hidden(createHash('sha256').update(key).digest());
 }
 
 function unusable(what: string): RecuaError {

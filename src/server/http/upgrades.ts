@@ -18,7 +18,7 @@ export interface SocketRoute {
 }
 
 export interface Opener {
-  /** Whether the key is still valid. */
+  /** Whether the key is still valid and has the same name. */
   mayGoOn: () => boolean;
   /**
    * Sends messages, as fast as the client reads. `of`: the reply that they belong to, for the
@@ -109,7 +109,10 @@ export class Upgrades {
           destroy: () => opened.terminate(),
         });
         route.open(opened, {
-          mayGoOn: () => route.mayOpen(req.headers) !== undefined,
+          mayGoOn: () => {
+            const now = route.mayOpen(req.headers);
+            return now !== undefined && now.key?.name === opener.key?.name;
+          },
           send: chargingSend(opened, socket, route.replies, who),
           by: opener.key?.name,
           who,

@@ -30,7 +30,7 @@ const goingAway = 1001;
 const noText = 1003;
 const tooMuch = 1008;
 
-const keyRemoved = 'The API key has expired or was removed.';
+const keyRemoved = 'The API key has expired, or was removed or renamed.';
 
 /** The memory that conversations hold between messages. */
 class Held {

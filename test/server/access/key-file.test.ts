@@ -1,10 +1,12 @@
 // Key files: what they may contain, what is refused, and changes while the server runs.
 import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
 import { createHash } from 'node:crypto';
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import t from 'tap';
+import { WebSocket } from 'ws';
 import { RecuaError } from '#recua/errors.js';
 import { ApiKeys } from '#recua/server/access/api-keys.js';
 import { FakeEngine, hang } from '../fake-engine.js';
@@ -78,6 +80,35 @@ t.test('keys come and go without a restart, and an invalid file changes nothing'
     t.strictSame([await status('a'), await status('b')], [401, 200], String(why));
   }
   t.notOk(logged.some((line) => /"key"/.test(line)));
+});
+
+t.test('an open connection does not become that of another user when the file changes', async (t) => {
+  const file = join(ownFolder(t), 'keys.json');
+  const put = (keys: object[]): void => {
+    writeFileSync(`${file}.new`, JSON.stringify(keys));
+    renameSync(`${file}.new`, file);
+  };
+  put([{ name: 'ann', key: 'a', models: ['small'] }, { name: 'eve', key: 'e' }]);
+  const { url } = await startApp(t, { apiKeyFile: readFileSync(file, 'utf8') }, new FakeEngine(), { keyFile: file });
+  const open = async (key: string): Promise<{ socket: WebSocket; closed: Promise<number> }> => {
+    const socket = new WebSocket(`${url.replace('http', 'ws')}/v1/responses`, { headers: { 'x-api-key': key } });
+    t.teardown(() => socket.terminate());
+    const closed = new Promise<number>((resolve) => socket.once('close', resolve));
+    await new Promise((resolve) => socket.once('open', resolve));
+    return { socket, closed };
+  };
+  const [idle, other] = await Promise.all(['a', 'e'].map(open));
+  const leave = new AbortController();
+  t.teardown(() => leave.abort());
+  const events = await fetch(`${url}/models/sse`, { headers: { 'x-api-key': 'e' }, signal: leave.signal });
+
+  // The first key gets another name, the second one fewer rights.
+  put([{ name: 'bob', key: 'a', models: ['small'] }, { name: 'ann', key: 'new' }, { name: 'eve', key: 'e', models: ['small'] }]);
+  t.equal(await idle!.closed, 1008);
+  await t.rejects(events.text(), 'the stream of events is cut off');
+  const answered = once(other!.socket, 'message') as Promise<[Buffer]>;
+  other!.socket.send(JSON.stringify({ type: 'response.create', input: 'x', model: 'small' }));
+  t.match(JSON.parse((await answered)[0].toString()), { type: 'response.created' }, 'the same user goes on');
 });
 
 t.test('what a key started in the background, and its open streams, end with the key', async (t) => {

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import t from 'tap';
 import { RecuaError } from '#recua/errors.js';
 import { hello, post, startApp, until } from '../app-under-test.js';
@@ -6,6 +7,7 @@ import { FakeEngine, hang } from '../fake-engine.js';
 
 const path = '/v1/chat/completions';
 const secret = 'xyzzy';
+const keyName = `key ${createHash('sha256').update(secret).digest('hex').slice(0, 12)}`;
 const body = { messages: [{ role: 'user', content: `the word is ${secret}` }] };
 
 t.test('each request is one line at info: id, method, path, status, tokens, milliseconds, and no text', async (t) => {
@@ -58,7 +60,7 @@ t.test('a program that collects logs gets the same as fields', async (t) => {
   const of = (id: string): LogFields[] => lines.flatMap(({ fields }) => (fields?.['request_id'] === id ? [fields] : []));
   await until(() => ['whole', 'two', 'wrong', 'left'].every((id) => of(id).length === 1) && of('crash').length === 2);
   const told = (id: string): object => Object.fromEntries(Object.entries(of(id).at(-1)!).filter(([name, value]) => value !== undefined && !['duration_ms', 'first_ms'].includes(name)));
-  const common = { method: 'POST', path, route: path, key: 'key 1', model: 'owner/model' };
+  const common = { method: 'POST', path, route: path, key: keyName, model: 'owner/model' };
   t.strictSame(told('whole'), { request_id: 'whole', ...common, status: 200, prompt_tokens: 9, completion_tokens: 4, cached_tokens: 3, queue_ms: 1.235, prompt_ms: 2, generate_ms: 4 });
   t.strictSame(told('two'), { request_id: 'two', ...common, status: 200, prompt_tokens: 18, completion_tokens: 8, cached_tokens: 6 });
   t.strictSame(told('wrong'), { request_id: 'wrong', ...common, status: 400, error: 'invalid_type' });
@@ -71,7 +73,7 @@ t.test('a program that collects logs gets the same as fields', async (t) => {
 t.test('the line has the name of the API key, not the key', async (t) => {
   const { url, logged } = await startApp(t, { apiKey: secret });
   await (await post(url + path, hello, { authorization: `Bearer ${secret}` })).text();
-  await until(() => logged.some((line) => /^info .* 200 by "key 1" of owner\/model \d+\+\d+ tokens, 0 cached, first after \d+ ms, \d+ ms$/.test(line)));
+  await until(() => logged.some((line) => /^info .* 200 by "key [0-9a-f]{12}" of owner\/model \d+\+\d+ tokens, 0 cached, first after \d+ ms, \d+ ms$/.test(line)));
   await (await post(url + path, hello)).text();
   await until(() => logged.some((line) => /^info .* 401 invalid_api_key \d+ ms$/.test(line)));
   t.notOk(logged.some((line) => line.includes(secret)), 'no key');
