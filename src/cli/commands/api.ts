@@ -46,7 +46,7 @@ export const api = command({
     ...serverFlags,
     ...deviceListing,
     json: deviceListingJson,
-    stateFile: perCall(text(['--state-file'], 'file', 'Write to this file, as JSON, what runs at which address, as recua serve does')),
+    stateFile: perCall(text(['--state-file'], 'file', 'Write to this file, as JSON, what runs at which address, as recua serve does; replaces no other file')),
   },
   async run(given) {
     const { values } = given;

@@ -3,7 +3,7 @@ import { findPlaces } from '../../models/places.js';
 import { RecuaError } from '../../errors.js';
 import { tryLock } from '../../system/lock-file.js';
 import { SavedConversation } from '../chat/sessions/conversation.js';
-import { findSession, listSessions, loadSession, lockPathOf, nameOf, removeSession } from '../chat/sessions/session-store.js';
+import { checkIsChat, findSession, listSessions, loadSession, lockPathOf, nameOf, removeSession } from '../chat/sessions/session-store.js';
 import { asMarkdown, asMessages, exportTo } from '../chat/sessions/transcript.js';
 import { command } from '../command.js';
 import { choice, misuse, on, perCall } from '../flags/flags.js';
@@ -98,11 +98,13 @@ const rm = command({
   aliases: ['remove'],
   operands: '<session>...',
   summary: 'Remove saved chats',
-  details: 'Removes nothing unless all of them exist and none of them is open. On a terminal it asks first.',
+  details: 'Takes names, or paths of chats elsewhere. Removes nothing unless all of them are saved chats and none is open. On a terminal it asks first.',
   flags: { yes: perCall(on(['--yes', '-y'], 'Do not ask')) },
   async run({ values, operands }) {
     if (operands.length === 0) throw misuse('Expected the name of a saved chat: recua sessions rm <session>.');
-    const paths = [...new Set(await Promise.all(operands.map((name) => findSession(findPlaces().sessions, name))))];
+    const folder = findPlaces().sessions;
+    const paths = [...new Set(await Promise.all(operands.map((name) => findSession(folder, name))))];
+    for (const path of paths) await checkIsChat(folder, path);
     const locks = [];
     try {
       for (const path of paths) {

@@ -2,7 +2,8 @@
 // trusts it only after checking that the process it names is still the same process. Written by
 // `recua api --state-file`; read by the commands of `recua serve`.
 import { existsSync, lstatSync, readFileSync, renameSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
+import { stat } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import writeFileAtomic from 'write-file-atomic';
 import type { Offload } from '../../engine/protocol.js';
 import { RecuaError } from '../../errors.js';
@@ -11,6 +12,7 @@ import { findPlaces } from '../../models/places.js';
 import { ownIdentity, readIdentity, sameProcess } from '../../system/process-identity.js';
 import type { ProcessIdentity } from '../../system/process-identity.js';
 import { readLinkedFile } from '../../system/small-file.js';
+import { misuse } from '../flags/flags.js';
 import { toJson } from '../terminal/output.js';
 
 /** The title of a server that serves whatever this machine has. */
@@ -111,10 +113,13 @@ export async function register(path: string, facts: Omit<ServerRecord, 'identity
   const identity = await ownIdentity();
   let record: ServerRecord = { ...facts, identity, state: 'starting', url: '', startedAt: new Date().toISOString() };
   const write = () => writeFileAtomic(path, toJson(record), { mode: 0o600 }).catch(unwritable);
-  await write().catch(async (thrown: unknown) => {
+  try {
+    for (const file of [path, lastOf(path)]) await refuseForeign(file);
+    await write();
+  } catch (thrown) {
     await lock.release();
     throw thrown;
-  });
+  }
   // A second Ctrl-C exits at once.
   const onExit = () => retire(path, identity);
   process.on('exit', onExit);
@@ -129,6 +134,14 @@ export async function register(path: string, facts: Omit<ServerRecord, 'identity
       await lock.release();
     },
   };
+}
+
+/** Throws `invalid_usage` for a file that no server wrote, except beside that of `recua serve`. */
+async function refuseForeign(path: string): Promise<void> {
+  const { folder } = servePlaces();
+  const found = dirname(path) === folder ? undefined : await stat(path).catch(() => undefined);
+  if (!found?.isFile() || found.size === 0 || await readRecord(path)) return;
+  throw misuse(`Expected a new file or an earlier state file for --state-file; ${path} is another file. It was not changed.`);
 }
 
 /** Moves the record of an exited server aside. Another server's record stays. */

@@ -201,6 +201,23 @@ t.test('api --log-format json writes nothing but JSON, to stderr or into a file'
   }
 });
 
+t.test('api --state-file replaces no file of another kind', async (t) => {
+  const folder = t.testdir({ 'notes.json': '["my notes"]', 'other.last.json': 'mine', 'empty.json': '' });
+  for (const [name, file] of [['notes.json', 'notes.json'], ['other.json', 'other.last.json']] as const) {
+    const before = readFileSync(join(folder, file), 'utf8');
+    const refused = await recua(['api', 'builtin', ...small, '--state-file', name], '', { cwd: folder });
+    t.match(refused, { code: 2, stderr: new RegExp(`Expected a new file or an earlier state file for --state-file; .*${file} is another file\\. It was not changed\\.`) });
+    t.equal(readFileSync(join(folder, file), 'utf8'), before);
+  }
+  for (let turn = 0; turn < 2; turn++) {
+    const running = start(['api', 'builtin', ...small, '--state-file', join(folder, 'empty.json')]);
+    await until(() => readFileSync(join(folder, 'empty.json'), 'utf8').includes('"running"'));
+    running.child.kill('SIGTERM');
+    t.match(await running.ended, { code: 0 });
+    writeFileSync(join(folder, 'empty.json'), '');
+  }
+});
+
 t.test('api --state-file keeps pid and address while it runs, and only one server can hold it', async (t) => {
   const path = join(t.testdir(), 'state.json');
   const running = start(['api', 'builtin', ...small, '--state-file', path]);

@@ -48,6 +48,23 @@ t.test('sessions lists, shows, exports and removes saved chats', async (t) => {
   t.ok(existsSync(join(home, 'sessions', 'my two.json')));
 });
 
+t.test('sessions rm removes only saved chats', async (t) => {
+  const home = t.testdir({
+    sessions: { 'package.json': session('First?'), 'notes.txt': 'x' },
+    'package.json': '{"name":"my-app"}', 'package.kv': 'x', 'thesis.txt': 'thesis', 'mine.json': session('Second?'), 'mine.kv': 'x',
+  });
+  const run = (...args: string[]) => recua(['sessions', 'rm', ...args], '', { env: { SERVICE_HOME: home }, cwd: home });
+  for (const file of ['./package.json', './thesis.txt', './package.kv', 'sessions/notes.txt']) {
+    t.match(await run('package', file), { code: 1, stderr: new RegExp(`Expected a saved chat, got .*${file.replace('./', '')}\\. To remove another file, delete it yourself\\.`) });
+    t.ok(existsSync(join(home, file)), file);
+  }
+  t.match(await run('package.json'), { code: 0, stderr: /Removed package\./ });
+  t.strictSame(readdirSync(join(home, 'sessions')), ['notes.txt'], 'the chat, not the file of the project');
+  t.match(await run('package.json'), { code: 1, stderr: /Expected a saved chat/ });
+  t.match(await run('./mine.json'), { code: 0, stderr: /Removed mine\./ });
+  t.strictSame(readdirSync(home).sort(), ['package.json', 'package.kv', 'sessions', 'thesis.txt']);
+});
+
 t.test('on a terminal, sessions rm asks first', async (t) => {
   const home = t.testdir({ sessions: { 'one.json': session('First?'), 'two.json': session('Second?') } });
   const left = (): string[] => readdirSync(join(home, 'sessions'));

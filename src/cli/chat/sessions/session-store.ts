@@ -96,14 +96,15 @@ export async function listSessions(folder: string): Promise<SavedFile[]> {
 }
 
 /**
- * The file of a saved chat, by its name or by the path of a .json. Throws `session_not_found` with
- * the nearest name. `list`: the command that lists all.
+ * The file of a saved chat, by its name, with or without .json, or by its path. Throws
+ * `session_not_found` with the nearest name. `list`: the command that lists all.
  */
 export async function findSession(folder: string, given: string, list = 'recua sessions list'): Promise<string> {
-  const isPath = /[\\/]/.test(given) || given.endsWith(ending);
-  const candidates = isPath ? [resolve(given), ...(/[\\/]/.test(given) ? [] : [join(folder, given)])] : [pathOf(folder, checkSessionName(given))];
+  const isPath = /[\\/]/.test(given);
+  const isFile = isPath || given.endsWith(ending);
+  const candidates = isPath ? [resolve(given)] : isFile ? [join(folder, given), resolve(given)] : [pathOf(folder, checkSessionName(given))];
   for (const path of candidates) if (await exists(path)) return path;
-  if (isPath) throw new RecuaError('session_not_found', `There is no saved chat ${candidates[0]!}.`);
+  if (isFile) throw new RecuaError('session_not_found', `There is no saved chat ${candidates.join(', nor ')}.`);
   const names = (await listSessions(folder)).map(({ name }) => name);
   const near = nearest(given, names) ?? names.find((name) => name.includes(given));
   throw new RecuaError('session_not_found', names.length === 0
@@ -143,6 +144,17 @@ export async function saveSession(path: string, session: Session): Promise<strin
 export async function makeSessionFolder(folder: string): Promise<void> {
   await createFolder(folder, 0o700).catch((cause: Error) => {
     throw new RecuaError('store_unwritable', `Chats cannot be saved in ${folder}: ${cause.message}`, { cause });
+  });
+}
+
+/**
+ * Throws `session_not_found` for a file that is not a saved chat. In the folder of saved chats each
+ * .json is one, even if it is damaged.
+ */
+export async function checkIsChat(folder: string, path: string): Promise<void> {
+  if (dirname(path) === resolve(folder) && path.endsWith(ending)) return;
+  await loadSession(path).catch((cause: unknown) => {
+    throw new RecuaError('session_not_found', `Expected a saved chat, got ${path}. To remove another file, delete it yourself.`, { cause });
   });
 }
 
