@@ -20,6 +20,11 @@ export type Aliases = ReadonlyMap<string, AliasTarget>;
 
 /** Names that Recua uses for models itself. */
 const reserved = new Set(['builtin', 'default']);
+
+export function isReserved(name: string): boolean {
+  return reserved.has(name.toLowerCase());
+}
+
 /**
  * How long to wait for the lock. It is held for one small write; a holder that takes longer is
  * stuck.
@@ -30,7 +35,7 @@ const patienceMs = 20_000;
 export function checkAlias(name: string): string {
   const refuse = (why: string) => new RecuaError('invalid_name',
     `Expected 1 to 64 letters, digits, ".", "_" or "-" for the alias, beginning with a letter or digit, got ${JSON.stringify(name.slice(0, 80))}${why}.`);
-  if (reserved.has(name.toLowerCase())) throw new RecuaError('invalid_name', `Recua uses the name ${name} itself; choose another alias.`);
+  if (isReserved(name)) throw new RecuaError('invalid_name', `Recua uses the name ${name} itself; choose another alias.`);
   if (!/^[\p{L}\p{N}][\p{L}\p{M}\p{N}._-]{0,63}$/u.test(name)) throw refuse('');
   if (/\.gguf$/i.test(name)) throw refuse(', which looks like a file');
   return name;

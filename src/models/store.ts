@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { RecuaError, unreadable, type PlainError } from '../errors.js';
 import { isWhole } from './cache/cached-models.js';
 import type { CachedModel } from './cache/cached-models.js';
+import { isReserved } from './aliases.js';
 import { aliasesOf, chooseOne, headerQuantization, lookUp, namesOf, notFound, readInventory, sharedInventory } from './lookup.js';
 import type { Inventory } from './lookup.js';
 import { partOf, stemOf } from './names/model-names.js';
@@ -220,12 +221,14 @@ async function describeFile(path: string, { createdSeconds, fileBytes }: ReturnT
         isFixed: true,
       };
   }
-  // Drop what does not describe the model: the extension and the part count of a split model.
+  // Drop what does not describe the model: the extension and the part count of a split model. A
+  // name that means another model keeps the extension.
+  const id = path !== builtinPath && isReserved(stemOf(path)) ? `${stemOf(path)}.gguf` : stemOf(path);
   return {
     path,
-    id: stemOf(path),
+    id,
     key: path,
-    aliases: [basename(path)].filter((file) => file !== stemOf(path)),
+    aliases: [basename(path)].filter((file) => file !== id && !isReserved(file)),
     unlisted: [path],
     createdSeconds,
     ...(partOf(path).total > 1 ? {} : { fileBytes }),
@@ -240,14 +243,12 @@ function describeCached(model: CachedModel, inventory: Inventory, id: string): S
   const other = model.revision !== undefined && !inventory.models.some((one) => one.parts[0]?.path === path);
   const names = new Set([...(other ? [] : namesOf(model, inventory)), model.name]);
   names.delete(id);
-  // That is always the built-in model.
-  names.delete('builtin');
   return {
     path,
     id,
     // No name has a line break.
     key: model.revision === undefined ? `${model.repo}\n${model.file}` : path,
-    aliases: [...names],
+    aliases: [...names].filter((name) => !isReserved(name)),
     unlisted: [path],
     createdSeconds: Math.floor(model.changedMs / 1000),
     fileBytes: model.sizeBytes,

@@ -34,6 +34,17 @@ t.test('findModel() knows builtin as the built-in model, whatever the folder hol
   t.match(await findModel('builtin', { folder, places: placesIn(folder) }), { path: builtinPath, id: 'builtin' });
 });
 
+t.test('a file that is called like a name of Recua keeps its extension', async (t) => {
+  const folder = t.testdir({ 'Default.gguf': model('default'), 'builtin.gguf': model('builtin'), 'default': model('default, too') });
+  const places = placesIn(folder);
+  t.match(await findModel('./Default.gguf', { folder, places }), { id: 'Default.gguf', aliases: [] });
+  t.match(await findModel('./builtin.gguf', { folder, places }), { id: 'builtin.gguf', aliases: [] });
+  t.match(await findModel('./default', { folder, places }), { id: 'default.gguf', aliases: [] });
+  put(places.hub, { repo: 'own/d', file: 'default.gguf', bytes: model('d') });
+  const { id, aliases } = await findModel('own/d', { places });
+  t.strictSame([id, ...aliases], ['own/d', 'own/d/default.gguf', 'default.gguf']);
+});
+
 t.test('findModel() reports a missing model, and what was expected', async (t) => {
   const folder = t.testdir({ sub: {} });
   const places = placesIn(folder);

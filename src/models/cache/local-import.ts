@@ -21,7 +21,7 @@ import { readModelFile } from '../gguf/model-file.js';
 import { stemOf } from '../names/model-names.js';
 import type { Places } from '../places.js';
 import { carryOut, planEntries, pruneFolder } from './removal.js';
-import { checkRepo, checkRepoFile } from '../names/safe-names.js';
+import { checkRepo, storedNameOf } from '../names/safe-names.js';
 
 /** How to bring in the contents; 'auto' links if possible, else copies. */
 export type ImportMode = 'auto' | 'copy' | 'symlink';
@@ -73,9 +73,8 @@ export async function importModel(places: Places, request: ImportRequest, watch:
   if (request.alias !== '') checkAlias(request.alias);
   const given = resolve(request.path);
   const model = await readModelFile(given);
-  const files = model.parts.map((part) => ({ given: part.path, file: fileNameOf(part.path) }));
+  const files = model.parts.map(({ path }) => ({ given: path, file: storedNameOf(fileNameOf(path), model.parts.length) }));
   const repo = request.repo === '' ? `local/${slugOf(stemOf(files[0]!.file))}` : checkRepo(request.repo).join('/');
-  for (const { file } of files) checkRepoFile(file);
   const inventory = await readInventory(places);
   const target = { repo, file: files[0]!.file };
   const taken = inventory.aliases.get(request.alias);

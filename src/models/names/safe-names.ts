@@ -2,6 +2,7 @@
 // checked here before it is joined to a folder: nothing escapes the store, and a store written on
 // one system is readable on another.
 import { RecuaError } from '../../errors.js';
+import { partOf, stemOf } from './model-names.js';
 
 /**
  * File systems allow 255 bytes per name; the rest leaves room for the cache's own folders within
@@ -13,6 +14,10 @@ const longestPathBytes = 800;
 /** `owner/repo`, or `repo` alone, as the hub's oldest ones are named. */
 const repoPart = /^[\p{L}\p{N}_](?:[\p{L}\p{M}\p{N}._-]{0,94}[\p{L}\p{M}\p{N}_])?$/u;
 const deviceNames = /^(con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])(\.|$)/i;
+/** Characters that not every file system keeps. */
+const forbidden = /[\\:*?"<>|]/u;
+/** Control characters, text direction overrides and lone surrogates. */
+const control = /[\p{Cc}\p{Cs}\u2028\u2029\u202a-\u202e\u2066-\u2069]/u;
 
 function refuse(what: string, given: string, why: string, expected: string): RecuaError {
   return new RecuaError('invalid_name', `Expected ${expected} for ${what}, got ${quote(given)}: ${why}.`);
@@ -36,6 +41,18 @@ export function checkRepo(repo: string): string[] {
 /** Returns the segments of a path inside a repository, which uses `/` on every system. */
 export function checkRepoFile(file: string): string[] {
   return checkSegments('the file of a repository', file, 'a path like model.gguf or folder/model.gguf');
+}
+
+/**
+ * The name under which the store keeps a file of the user's own. A whole model does not keep the
+ * ending of a part: the store would look for the other parts. Throws `invalid_name`.
+ */
+export function storedNameOf(file: string, parts: number): string {
+  const named = parts === 1 && partOf(file).total > 1 ? `${stemOf(file)}.gguf` : file;
+  const stored = named.replaceAll(new RegExp(forbidden, 'gu'), '-').replaceAll(new RegExp(control, 'gu'), '-').trimStart();
+  const fault = faultOf(stored);
+  if (fault !== undefined) throw new RecuaError('invalid_name', `The store cannot keep a file named ${quote(file)}: ${fault}. Rename the file, then import it.`);
+  return stored;
 }
 
 export function isRepoFile(file: string): boolean {
@@ -75,10 +92,8 @@ function checkSegments(what: string, given: string, expected: string): string[] 
 function faultOf(segment: string): string | undefined {
   if (segment === '') return 'a part of it is empty, or it begins with "/"';
   if (segment === '.' || segment === '..') return `${quote(segment)} would lead elsewhere`;
-  // Control characters, text direction overrides, and lone surrogates, which no file system keeps
-  // as they are.
-  if (/[\p{Cc}\p{Cs}\u2028\u2029\u202a-\u202e\u2066-\u2069]/u.test(segment)) return 'it holds control characters';
-  if (/[\\:*?"<>|]/.test(segment)) return 'it holds one of \\ : * ? " < > |';
+  if (control.test(segment)) return 'it holds control characters';
+  if (forbidden.test(segment)) return 'it holds one of \\ : * ? " < > |';
   if (/^ |[. ]$/.test(segment)) return 'a part of it begins or ends with a space, or ends with a dot';
   if (deviceNames.test(segment)) return `${quote(segment)} is the name of a device on Windows`;
   if (Buffer.byteLength(segment) > longestNameBytes) return `a part of it is longer than ${longestNameBytes} bytes`;

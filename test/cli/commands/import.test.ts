@@ -1,7 +1,7 @@
 import t from 'tap';
 import { spawn } from '@lydell/node-pty';
 import { appendFileSync, copyFileSync, existsSync, mkdtempSync, readFileSync, readdirSync, readlinkSync, rmSync, statSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { builtinPath } from '#recua/models/store.js';
 import { commitA, folderOf, model, modelPart, partFile, put, sha256 } from '../../models/hub-layout.js';
 import { mainPath, recua } from '../recua.js';
@@ -220,7 +220,21 @@ t.test('import takes a file without its extension, and names in any script', asy
     t.match(done, { code: 0, name: expected }, name);
   }
   appendFileSync(join(folder, 'mine', 'con.gguf'), model('con'));
-  t.match(await importing(folder, join(folder, 'mine', 'con.gguf')), { code: 1, stderr: /name of a device on Windows/ });
+  t.match(await importing(folder, join(folder, 'mine', 'con.gguf')), { code: 1, stderr: /name of a device on Windows.* Rename the file, then import it\./ });
+});
+
+t.test('a whole model may be named like a part, or as the store names no file', async (t) => {
+  const folder = t.testdir({ mine: {} });
+  for (const [name, expected] of [['m-00002-of-00002.gguf', 'm.gguf'], ['s-00001-of-00003.gguf', 's.gguf'], ['one-00001-of-00001.gguf', 'one-00001-of-00001.gguf'], ['C:"x".gguf', 'C--x-.gguf']] as const) {
+    for (const how of ['--copy', '--symlink']) {
+      const path = join(folder, 'mine', name);
+      writeFileSync(path, model(name));
+      const done = await importing(folder, path, '--name', `me/${how.slice(2)}-${expected.slice(0, 1)}`, how);
+      t.match(done, { code: 0, parts: 1 }, name);
+      t.equal(basename(done.path), expected);
+      t.equal((await recua(['show', String(done['name'])], '', { env: envOf(folder) })).code, 0);
+    }
+  }
 });
 
 t.test('import into a repository of the hub leaves its main to the files of the hub', async (t) => {
