@@ -202,7 +202,6 @@ private:
               [](const auto &a, const auto &b) { return a.first < b.first; });
     const auto begin = static_cast<uint32_t>(made->ranges.size());
     for (const auto &range : ranges) {
-      if (range.first > range.last) continue;
       auto *last = made->ranges.size() > begin ? &made->ranges.back() : nullptr;
       if (last != nullptr && (last->last == UINT32_MAX || range.first <= last->last + 1))
         last->last = std::max(last->last, range.last);
@@ -226,6 +225,7 @@ private:
     std::vector<GrammarRules::Range> ranges;
     while (peek() != ']') {
       if (done()) unfinished();
+      const size_t begin = at;
       const uint32_t first = character();
       uint32_t last = first;
       if (peek() == '-' && peek(1) != ']') {
@@ -233,6 +233,8 @@ private:
         if (done()) unfinished();
         last = character();
       }
+      if (last < first)
+        fail_at(begin, "expected a range up to a later character, got " + text.substr(begin, at - begin));
       ranges.push_back({first, last});
     }
     advance();

@@ -35,7 +35,7 @@ uint32_t unspelled(const GrammarRules &rules, const Element &element, const Spel
     next = range.last + 1;
   }
   if (set.negated && look(next, last_character)) return none;
-  return first; // `none` for a set that is empty because its ranges are inverted
+  return first;
 }
 
 std::string name_of(uint32_t character) {
