@@ -130,8 +130,14 @@ t.test('a message that is too long comes back with its files, and the chat goes 
   await page.locator('article').first().waitFor({ state: 'detached' });
   await page.getByText(/^9,012 \/ [\d,]+ tokens$/).waitFor();
   t.equal(await box.inputValue(), 'Sum this up');
+  const chats = page.getByRole('navigation', { name: 'Chats' }).getByRole('listitem');
+  await chats.first().waitFor({ state: 'detached' });
+  t.notMatch(page.url(), /chat\//, 'it is a new chat again');
   await page.reload();
   t.equal(await page.locator('article').count(), 0, 'it was not kept either');
+  t.equal(await chats.count(), 0);
+  t.equal(await box.inputValue(), 'Sum this up');
+  await page.getByRole('button', { name: 'Remove long.txt' }).click();
   engine.script = echo;
   await say(page, 'Hello');
   await page.locator('article.answer .prose').getByText('Hello').waitFor();

@@ -580,6 +580,49 @@ t.test('chats that could not be listed are listed once the server responds', { s
   await listed(page).filter({ hasText: 'cusco' }).waitFor();
 });
 
+t.test('a chat that is moved to the server keeps the title that the user gave it', { skip: missing('chromium') }, async (t) => {
+  const { url, folder } = await start(t);
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  const first = page.getByRole('navigation', { name: 'Chats' }).getByRole('listitem').first();
+  for (const [title, name] of [['Sums: "renamed"', 'Sums renamed'], ['Sums/renamed', 'Sums renamed 2'], ['…', '']] as const) {
+    await page.getByRole('button', { name: 'New chat' }).first().click();
+    await say(page, 'What is 1 + 1?');
+    await lastAnswer(page);
+    await act(first, 'Rename');
+    await page.getByRole('dialog').getByRole('textbox').fill(title);
+    await page.keyboard.press('Enter');
+    await first.getByText(title).waitFor();
+    await act(first, 'Move to the terminal\'s chats');
+    const expected = name === '' ? /^\d{4}-\d\d-\d\d-what-is-1-1$/ : name;
+    await listed(page).getByText(expected, { exact: true }).waitFor();
+    t.ok(readdirSync(folder).some((file) => (name === '' ? /-what-is-1-1\.json$/.test(file) : file === `${name}.json`)), title);
+  }
+  t.strictSame(complaints, []);
+});
+
+t.test('a chat of the terminal can be renamed and deleted before it is opened', { skip: missing('chromium') }, async (t) => {
+  const { url, folder } = await start(t);
+  await savedChats(folder).create({ messages: exchange }, 'one');
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  const menu = (name: string): Promise<void> => listed(page).getByRole('button', { name: `Actions for ${name}` }).click();
+  await listed(page).first().hover();
+  await menu('one');
+  await listed(page).getByRole('button', { name: 'Rename' }).click();
+  await page.getByRole('dialog').getByRole('textbox').fill('two');
+  await page.keyboard.press('Enter');
+  await listed(page).getByText('two').waitFor();
+  t.strictSame(readdirSync(folder), ['two.json']);
+  t.equal(await page.locator('article').count(), 0, 'it is not opened');
+  await page.reload();
+  await listed(page).first().hover();
+  await menu('two');
+  await listed(page).getByRole('button', { name: 'Delete' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
+  await listed(page).first().waitFor({ state: 'detached' });
+  t.strictSame(readdirSync(folder), []);
+  t.strictSame(complaints, []);
+});
+
 t.test('a list says how many chats it does not show', { skip: missing('chromium') }, async (t) => {
   const { folder, url } = await start(t);
   for (let at = 0; at < 302; at++) await savedChats(folder).create({ messages: exchange }, `trip-${at}`);

@@ -36,12 +36,12 @@ export function ChatView({ id }) {
     setShown(firstShown);
     if (id !== '') void session.open(id);
   }, [id]);
-  // A new chat takes the model chosen last, else a loaded one, else the first.
+  // A chat without a model takes the one chosen last, else a loaded one, else the first.
   useEffect(() => {
     if (!models.asked || models.find(conversation.model)) return;
     const { chatting } = models;
     const usual = chatting.find((model) => model.id === inBrowser.get('model')) ?? chatting.find(({ status }) => status.value === 'loaded') ?? chatting[0];
-    if (usual && session.messages.size === 0) session.change({ model: usual.id });
+    if (usual && (session.messages.size === 0 || conversation.model === '')) session.change({ model: usual.id });
   }, [models.list, conversation.id]);
   // Put the conversation's id in the address once it has a message. A reload may come at once.
   useLayoutEffect(() => {

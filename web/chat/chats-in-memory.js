@@ -64,6 +64,11 @@ export class ChatsInMemory {
     if (entry && --entry.users === 0) this.#entries.delete(id);
   }
 
+  /** @param {Conversation} conversation @returns {Promise<import('./tree.js').Message[]>} */
+  async messagesOf(conversation) {
+    return await this.using(conversation, async ({ messages }) => [...messages.values()]);
+  }
+
   /**
    * Keeps the chat in memory while the work lasts.
    * @template T @param {Conversation} conversation @param {(chat: OpenChat) => Promise<T>} work

@@ -95,7 +95,7 @@ export function ConversationList({ isShown, go }) {
 }
 
 /** @param {Conversation} one */
-const messagesOf = (one) => session.messagesOf(one);
+const messagesOf = (one) => session.chats.messagesOf(one);
 
 /** Runs work that the server or the database may refuse. @param {() => Promise<unknown>} work */
 const attempt = (work) => work().catch((thrown) => notify(sentenceOf(thrown)));
@@ -105,25 +105,42 @@ const fileStays = 'Its copy among the chats of recua chat stays: the server does
 /** @param {Conversation} one */
 const groupOf = ({ pinned, changedMs }) => (pinned ? 'Pinned' : ageOf(changedMs));
 
+/** The name of the file that is read for its menu, which then opens. */
+let readForMenu = '';
+
 /** A chat on the server that this browser has not opened yet, or cannot read. @param {{ name: string, error: string | undefined, go: (to: string) => void }} props */
 function Unseen({ name, error, go }) {
-  const open = async (/** @type {Event} */ event) => {
-    event.preventDefault();
-    try {
-      if (error) throw new Error(error);
-      go(`#/chat/${await session.files.find(name)}`);
-    } catch (thrown) {
-      notify(sentenceOf(thrown));
-    }
+  const read = async () => {
+    if (error) throw new Error(error);
+    return await session.files.find(name);
   };
-  return html`<li><a href="#/" class=${error ? 'dim' : ''} title=${error ?? name} onClick=${open}>${name}</a></li>`;
+  const open = (/** @type {Event} */ event) => {
+    event.preventDefault();
+    void attempt(async () => go(`#/chat/${await read()}`));
+  };
+  const openMenu = () => {
+    readForMenu = name;
+    void attempt(read);
+  };
+  return html`<li>
+    <a href="#/" class=${error ? 'dim' : ''} title=${error ?? name} onClick=${open}>${name}</a>
+    <button type="button" class="more" aria-label=${`Actions for ${name}`} aria-expanded="false" onClick=${openMenu}>⋯</button>
+  </li>`;
 }
+
+/** @param {Record<string, any>} props */
+const Action = ({ label, ...rest }) => html`<${IconButton} label=${label} text=${label} ...${rest} />`;
 
 /** @param {{ one: Conversation, isOpen: boolean, title: string, pinned: boolean }} props */
 function Entry({ one, isOpen, title, pinned }) {
-  const [open, setOpen] = useState(false);
+  const [open, setOpen] = useState(Boolean(one.saved) && one.saved?.name === readForMenu);
   /** @type {{ current: HTMLButtonElement | null }} */
   const opener = useRef(null);
+  useEffect(() => {
+    if (!open) return;
+    readForMenu = '';
+    opener.current?.focus();
+  }, []);
   /** @param {() => unknown} work */
   const act = (work) => () => {
     setOpen(false);
@@ -153,12 +170,12 @@ function Entry({ one, isOpen, title, pinned }) {
     <a href=${`#/chat/${one.id}`} aria-current=${isOpen ? 'page' : undefined} title=${title}>${title}</a>
     <button type="button" class="more" ref=${opener} aria-label=${`Actions for ${title}`} aria-expanded=${open} onClick=${() => setOpen(!open)}>⋯</button>
     ${open && html`<div class="entry-actions" role="group" aria-label=${`Actions for ${title}`}>
-      ${(savedChats.isServed || one.saved) && html`<${IconButton} icon=${one.saved ? 'here' : 'computer'} label=${one.saved ? 'Move to this browser' : 'Move to the terminal\'s chats'} disabled=${isOpen && session.busy} onClick=${act(move)} />`}
-      ${!one.saved && html`<${IconButton} icon="pin" label=${pinned ? 'Unpin' : 'Pin'} onClick=${act(() => session.alter(one, { pinned: !pinned }))} />`}
-      <${IconButton} icon="edit" label="Rename" onClick=${act(rename)} />
-      <${IconButton} icon="save" label="Export as JSON" onClick=${act(() => attempt(() => exportJson([one], one.title, messagesOf)))} />
-      <${IconButton} icon="file" label="Export as Markdown" onClick=${act(() => attempt(() => exportMarkdown(one, messagesOf)))} />
-      <${IconButton} icon="bin" label="Delete" onClick=${act(remove)} />
+      ${!one.saved && html`<${Action} icon="pin" label=${pinned ? 'Unpin' : 'Pin'} onClick=${act(() => session.alter(one, { pinned: !pinned }))} />`}
+      <${Action} icon="edit" label="Rename" onClick=${act(rename)} />
+      <${Action} icon="save" label="Export as JSON" onClick=${act(() => attempt(() => exportJson([one], one.title, messagesOf)))} />
+      <${Action} icon="file" label="Export as Markdown" onClick=${act(() => attempt(() => exportMarkdown(one, messagesOf)))} />
+      ${(savedChats.isServed || one.saved) && html`<${Action} icon=${one.saved ? 'here' : 'computer'} label=${one.saved ? 'Move to this browser' : 'Move to the terminal\'s chats'} disabled=${isOpen && session.busy} onClick=${act(move)} />`}
+      <${Action} icon="bin" label="Delete" onClick=${act(remove)} />
     </div>`}
   </li>`;
 }

@@ -87,6 +87,20 @@ export class Drafts {
     if (document.hidden) this.#write();
   }
 
+  /**
+   * Makes the drafts and the settings of a conversation those of the next new chat. Returns false
+   * if that has a draft of its own.
+   * @param {import('./tree.js').Conversation} conversation
+   */
+  beginAgain({ id, model, second, settings }) {
+    const to = this.newChat.id;
+    if (this.texts.get(to) || this.files.get(to)?.length) return false;
+    Object.assign(this.newChat, { model, second, settings });
+    this.texts.set(to, this.texts.get(id) ?? '');
+    this.files.set(to, this.files.get(id) ?? []);
+    return true;
+  }
+
   /** @param {string} key a conversation id, or draftOf() */
   drop(key) {
     this.texts.delete(key);

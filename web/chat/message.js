@@ -196,7 +196,7 @@ function Answer({ message, live, isLast, results, takesResults }) {
     if (!live) return undefined;
     return session.running.watch(message.id, () => draw(shapeOf(message) + (session.running.get(message.id)?.connecting ? 0.5 : 0)));
   }, [live, message]);
-  return html`<article class="message answer" aria-label=${`Answer from ${model}`} aria-busy=${live}>
+  return html`<article class="message answer" aria-label=${model ? `Answer from ${model}` : 'Answer'} aria-busy=${live}>
     ${silent && html`<p class="pulse waiting">Waiting for the model…</p>`}
     ${reasoning && html`<${Thoughts} message=${message} live=${live} />`}
     ${editing

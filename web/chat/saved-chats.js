@@ -4,7 +4,7 @@ import { Emitter } from '../app/emitter.js';
 import { models } from '../app/models.js';
 import { json, ServerError } from '../app/server.js';
 import { inBrowser } from '../app/stored.js';
-import { merged, sessionOf } from './saved-mapping.js';
+import { fileNameOf, merged, sessionOf } from './saved-mapping.js';
 
 /** @typedef {import('./tree.js').Conversation} Conversation */
 /** @typedef {import('./tree.js').Message} Message */
@@ -68,15 +68,17 @@ class SavedChats extends Emitter {
   /**
    * Writes the branch to the file. Returns the messages it wrote.
    * @param {Conversation} conversation @param {Message[]} path
+   * @param {string} title of a new file; '' for the server's choice
    */
-  async write(conversation, path) {
+  async write(conversation, path, title = '') {
     const { saved } = conversation;
     const made = sessionOf(conversation, path);
     if (!made) throw new Error('This branch stays in the browser: it has tool calls or a message without an answer before its end, which recua chat cannot save.');
+    const name = fileNameOf(title, new Set(this.list.map((one) => one.name)));
     /** @type {Answered} */
     const answered = saved
       ? await json(pathOf(saved.name), { method: 'PUT', body: { session: made.session }, headers: { 'If-Match': `"${saved.etag}"` } })
-      : await json('sessions', { body: { session: made.session } });
+      : await json('sessions', { body: { session: made.session, ...(name === '' ? {} : { name }) } });
     conversation.saved = remembered(answered, conversation.model);
     made.written.forEach((message, at) => { message.saved = answered.session['messages'][at]; });
     void this.refresh();

@@ -36,6 +36,29 @@ export function sessionOf({ saved, settings, model }, path) {
   };
 }
 
+/** The longest name of a file of `recua chat`, and some room for a number. */
+const mostNameBytes = 90;
+
+/**
+ * A name for the file of a chat with this title, other than `taken`; '' if nothing of the title can
+ * be in a name.
+ * @param {string} title @param {Set<string>} taken
+ */
+export function fileNameOf(title, taken) {
+  const plain = title.replace(/[^\p{L}\p{N}\p{M} ._-]+/gu, ' ').replace(/ +/g, ' ').replace(/^[^\p{L}\p{N}]+/u, '');
+  let name = '';
+  for (const letter of plain) {
+    if (new TextEncoder().encode(name + letter).length > mostNameBytes) break;
+    name += letter;
+  }
+  name = name.replace(/(\.json)?[. ]*$/, '');
+  for (let number = 1; name !== ''; number++) {
+    const numbered = number === 1 ? name : `${name} ${number}`;
+    if (!taken.has(numbered)) return numbered;
+  }
+  return '';
+}
+
 /** @param {Message} message @param {boolean} isLast */
 function messageOf(message, isLast) {
   const { role, reasoning, stats, finish, error, createdMs, saved } = message;

@@ -5,7 +5,7 @@ import { notify } from '../app/notice.js';
 import { sentenceOf, ServerError } from '../app/server.js';
 import { alone } from './one-tab.js';
 import { savedChats, servedModel } from './saved-chats.js';
-import { furthest, newConversation } from './tree.js';
+import { furthest, newConversation, titleOf } from './tree.js';
 
 /** @typedef {import('./tree.js').Conversation} Conversation */
 /** @typedef {import('./tree.js').Message} Message */
@@ -124,7 +124,10 @@ export class ServerFiles {
   /** @param {Conversation} conversation */
   async #write(conversation) {
     await this.#chats.using(conversation, async (chat) => {
-      const written = await savedChats.write(conversation, chat.path).catch(async (thrown) => {
+      const first = chat.path[0];
+      // A title that the user gave; else the file gets a date, as in the terminal.
+      const title = first && conversation.title !== titleOf(first.content || first.attached?.[0]?.name || '') ? conversation.title : '';
+      const written = await savedChats.write(conversation, chat.path, title).catch(async (thrown) => {
         if (!isCode(thrown, 'session_changed') || !await this.#isSame(conversation, chat)) throw thrown;
         return await savedChats.write(conversation, chat.path);
       });

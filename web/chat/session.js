@@ -21,13 +21,13 @@ class Session extends Emitter {
   running = new RunningAnswers();
   #kept = new KeptChats(() => this.running.messages);
   drafts = new Drafts();
-  #chats = new ChatsInMemory(this.#kept);
+  chats = new ChatsInMemory(this.#kept);
   #chat = this.#newChat('');
   #opening = 0;
   /** Chats with a message that is being written to the server's file, by id. @type {Set<string>} */
   #sending = new Set();
   /** The copies of some conversations on the server. */
-  files = new ServerFiles(this.#kept, this.#chats, {
+  files = new ServerFiles(this.#kept, this.chats, {
     isWriting: (conversation) => this.#isWriting(conversation),
     save: (conversation, messages) => void this.#save(conversation, messages),
     changed: () => this.changed(),
@@ -68,7 +68,7 @@ class Session extends Emitter {
   /** @param {string} model */
   begin(model) {
     this.#opening++;
-    this.#chats.release(this.conversation.id);
+    this.chats.release(this.conversation.id);
     this.#chat = this.#newChat(model);
     this.changed();
   }
@@ -76,7 +76,7 @@ class Session extends Emitter {
   /** @param {string} model */
   #newChat(model) {
     const chat = new OpenChat(Object.assign(this.drafts.newChat, { model }), []);
-    this.#chats.add(chat);
+    this.chats.add(chat);
     return chat;
   }
 
@@ -92,16 +92,16 @@ class Session extends Emitter {
     }
     // Not what was told while the page was loading.
     if (opening > 1) unnotify();
-    const wasHere = this.#chats.find(id) !== undefined;
-    const chat = await this.#chats.take(conversation).catch((thrown) => {
+    const wasHere = this.chats.find(id) !== undefined;
+    const chat = await this.chats.take(conversation).catch((thrown) => {
       if (opening !== this.#opening) return;
       notify(`Cannot read this chat: ${sentenceOf(thrown)}`);
       // Else the message box would belong to the chat that was open before.
       location.replace('#/');
     });
     if (!chat) return;
-    if (opening !== this.#opening) return this.#chats.release(id);
-    this.#chats.release(this.conversation.id);
+    if (opening !== this.#opening) return this.chats.release(id);
+    this.chats.release(this.conversation.id);
     this.#chat = chat;
     this.changed();
     void this.#catchUp(chat, wasHere);
@@ -110,11 +110,6 @@ class Session extends Emitter {
   /** @param {Conversation} conversation */
   #isWriting({ id }) {
     return this.running.messagesOf(id).length > 0 || this.#sending.has(id);
-  }
-
-  /** @param {Conversation} conversation @returns {Promise<Message[]>} */
-  async messagesOf(conversation) {
-    return await this.#chats.using(conversation, async ({ messages }) => [...messages.values()]);
   }
 
   /** Reads what other tabs changed. */
@@ -226,7 +221,7 @@ class Session extends Emitter {
    */
   async #sayOnServer(chat, message, before) {
     const { conversation } = chat;
-    this.#chats.hold(chat);
+    this.chats.hold(chat);
     this.#sending.add(conversation.id);
     this.changed();
     try {
@@ -240,12 +235,13 @@ class Session extends Emitter {
       await this.#takeBack(chat, [message], thrown);
       await this.files.refresh(conversation).catch(() => undefined);
     }
-    this.#chats.release(conversation.id);
+    this.chats.release(conversation.id);
     this.changed();
   }
 
   /**
-   * Puts a user's message back into the box, and takes it and its failed answers out of the chat.
+   * Puts a user's message back into the box, and takes it and its failed answers out of the chat,
+   * which is a new chat again if nothing is left of it.
    * @param {OpenChat} chat @param {[Message, ...Message[]]} messages the user's, then the answers
    * @param {unknown} thrown
    */
@@ -255,6 +251,10 @@ class Session extends Emitter {
     this.drafts.putBack(messages[0]);
     await this.#kept.removeMessages(messages).catch(() => undefined);
     chat.remove(messages);
+    if (chat.messages.size === 0 && !conversation.saved && this.drafts.beginAgain(conversation)) {
+      if (this.conversation === conversation) this.begin(conversation.model);
+      return await this.remove(conversation.id).catch(() => undefined);
+    }
     void this.#save(conversation, []);
     this.changed();
   }
@@ -283,8 +283,8 @@ class Session extends Emitter {
     chat.arrange();
     void this.#save(conversation, answers);
     const written = Promise.all(answers.map((message) => this.#write(chat, message, path)));
-    this.#chats.hold(chat);
-    void written.then((failures) => this.#afterFailures(chat, to, failures)).finally(() => this.#chats.release(conversation.id));
+    this.chats.hold(chat);
+    void written.then((failures) => this.#afterFailures(chat, to, failures)).finally(() => this.chats.release(conversation.id));
     this.changed();
   }
 
@@ -333,11 +333,11 @@ class Session extends Emitter {
     await this.#save(this.conversation, [message]);
     if (!isHere()) return release();
     const [chat, to, before] = [this.#chat, this.messages.get(message.parent), message.content];
-    this.#chats.hold(chat);
+    this.chats.hold(chat);
     void this.#write(chat, message, pathTo(message, this.messages).slice(0, -1), release).then(async (failure) => {
       if (failure && to) return await this.#afterFailures(chat, to, [failure]);
       if (message.finish === 'stop' && message.content === before && !message.toolCalls?.length) notify('The model had nothing to add.');
-    }).finally(() => this.#chats.release(chat.conversation.id));
+    }).finally(() => this.chats.release(chat.conversation.id));
     this.changed();
   }
 
@@ -361,11 +361,11 @@ class Session extends Emitter {
    * @returns {Promise<unknown>} why it failed
    */
   async #write(chat, message, before, release) {
-    this.#chats.hold(chat);
+    this.chats.hold(chat);
     const failure = await this.running.write(message, before, chat.conversation, () => this.#save(chat.conversation, [message]), release);
     this.changed();
     void this.files.keep(chat.conversation);
-    this.#chats.release(chat.conversation.id);
+    this.chats.release(chat.conversation.id);
     return failure;
   }
 
