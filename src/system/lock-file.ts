@@ -34,7 +34,8 @@ const longestMarkBytes = 4096;
  */
 export async function tryLock(path: string): Promise<Lock | undefined> {
   await createFolder(dirname(path));
-  const mark = JSON.stringify({ ...await ownIdentity(), lock: randomUUID() });
+  const { pid, ...identity } = await ownIdentity();
+  const mark = JSON.stringify({ pid, ...identity, lock: randomUUID() });
   const draft = `${path}.${randomUUID()}`;
   try {
     // Readable by others: several users can share a store and need to see who holds a lock.
@@ -43,6 +44,7 @@ export async function tryLock(path: string): Promise<Lock | undefined> {
       if (await place(draft, path, mark)) return hold(path, mark);
       const found = await contents(path);
       if (found === undefined) continue;
+      if (!isEmpty(found) && !isMark(found)) throw new RecuaError('store_unwritable', `${path} is in the way: Recua needs that name for a lock, and did not write this file. Use another name, or move the file.`);
       if (await isHeld(path, found)) return undefined;
       await takeAway(path, found);
     }
@@ -104,7 +106,7 @@ function hold(path: string, mark: string): Lock {
 
 async function isHeld(path: string, mark: string): Promise<boolean> {
   // Its holder writes it just now.
-  if (mark === '') return await touchedWithin(path, touchMs);
+  if (isEmpty(mark)) return await touchedWithin(path, touchMs);
   const holder = readMark(mark);
   if (!holder) return false;
   const life = await lifeOf(holder);
@@ -157,6 +159,16 @@ async function contents(path: string): Promise<string | undefined> {
     if (code === 'ENOENT') return undefined;
     throw new RecuaError('store_unwritable', `The lock ${path} cannot be read (${message}). It may belong to another user; remove it if that user runs nothing.`, { cause });
   });
+}
+
+/** Whether it is a lock's text, perhaps cut off. */
+function isMark(mark: string): boolean {
+  return '{"pid":'.startsWith(mark.slice(0, 7)) || readMark(mark) !== undefined;
+}
+
+/** After a power loss, there may be zeros in the place of what was written. */
+function isEmpty(mark: string): boolean {
+  return /^\0*$/.test(mark);
 }
 
 function readMark(mark: string): ProcessIdentity | undefined {

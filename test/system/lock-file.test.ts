@@ -96,7 +96,7 @@ t.test('a lock touched before the clock was set back does not stay until that ti
 
 t.test('of many processes that find a dead lock, one gets it', async (t) => {
   const path = join(t.testdir(), 'a.lock');
-  await writeFile(path, 'what a crash may leave');
+  await writeFile(path, '{"pid":12,"star');
   const locks = await Promise.all(Array.from({ length: 20 }, () => tryLock(path)));
   t.equal(locks.filter((lock) => lock !== undefined).length, 1);
 });
@@ -177,6 +177,15 @@ t.test('a Mac knows its processes in every language, time zone and network', { s
   t.equal(say('first', { TZ: 'JST-9', LC_ALL: 'de_DE.UTF-8' }, 'ann.local', identity), 'alive');
   t.equal(say('first', { TZ: 'UTC' }, 'ann.example.net', identity), 'alive');
   t.equal(say('second', { TZ: 'UTC' }, 'ann.local', identity), 'dead', 'it was restarted since');
+});
+
+t.test('a file that is no lock stays', async (t) => {
+  const path = join(t.testdir({ 'Pipfile.lock': '{"_meta":{}}', 'zeros.lock': '\0\0\0' }), 'Pipfile.lock');
+  await t.rejects(tryLock(path), { code: 'store_unwritable', message: /Pipfile\.lock is in the way: / });
+  t.equal(await readFile(path, 'utf8'), '{"_meta":{}}');
+  const zeros = join(dirname(path), 'zeros.lock');
+  await utimes(zeros, 1, 1);
+  t.ok(await tryLock(zeros).then((lock) => lock?.release().then(() => true)), 'as a power loss leaves it');
 });
 
 t.test('an unreadable lock is an error at once, not an endless wait', async (t) => {

@@ -19,7 +19,7 @@ import type { SavedReply } from './sessions/conversation.js';
 import { runCommand } from './in-chat-commands.js';
 import type { Input } from './input/input.js';
 import type { Session } from './sessions/session.js';
-import { kvPathOf, loadSession } from './sessions/session-store.js';
+import { loadSession } from './sessions/session-store.js';
 import type { SessionKeeper } from './sessions/session-keeper.js';
 import { Statistics } from './sessions/statistics.js';
 
@@ -203,7 +203,7 @@ export class Dialogue {
     this.#others = session.others;
     this.statistics.reset();
     this.#unsavedKv = false;
-    await this.restoreKv(path);
+    await this.restoreKv();
     this.offerUnanswered();
     return session.model;
   }
@@ -265,10 +265,10 @@ export class Dialogue {
   }
 
   /** Reads what `saveKv` wrote, if it exists and fits. If not, /stats says why. */
-  async restoreKv(path: string): Promise<void> {
-    const kvPath = kvPathOf(path);
+  async restoreKv(): Promise<void> {
+    const { kvPath } = this.keeper;
     const { kv } = this.#answerer;
-    if (!kv) return;
+    if (!kv || kvPath === undefined) return;
     const found = statSync(kvPath, { throwIfNoEntry: false });
     if (!found?.isFile()) return;
     try {

@@ -56,7 +56,7 @@ export async function chatOnTerminal(parts: DialogueParts, { stateFolder, resume
   try {
     dialogue = new Dialogue({ ...parts, look }, input);
     if (resumed !== undefined) {
-      await dialogue.restoreKv(resumed);
+      await dialogue.restoreKv();
       showLast(dialogue);
       dialogue.offerUnanswered();
     }

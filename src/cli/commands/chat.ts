@@ -18,7 +18,7 @@ import { SavedConversation } from '../chat/sessions/conversation.js';
 import type { DialogueParts } from '../chat/dialogue.js';
 import type { Session } from '../chat/sessions/session.js';
 import { SessionKeeper } from '../chat/sessions/session-keeper.js';
-import { findSession, kvPathOf, listSessions, loadSession, nameOf } from '../chat/sessions/session-store.js';
+import { findSession, listSessions, loadSession, nameOf } from '../chat/sessions/session-store.js';
 import { deviceListing, listDevices } from '../devices.js';
 import { engineConfig, engineFlags } from '../flags/engine-flags.js';
 import { choice, misuse, off, on, perCall, quote, text } from '../flags/flags.js';
@@ -208,7 +208,7 @@ async function answerSingle(parts: DialogueParts, prompt: string, values: ChatVa
     exchanges: conversation.exchanges,
     ...(parts.others ? { others: parts.others } : {}),
   });
-  const kvPath = keeper.path === undefined ? undefined : kvPathOf(keeper.path);
+  const { kvPath } = keeper;
   if (kv && kvPath !== undefined && existsSync(kvPath)) await kv.restore(kvPath).catch(() => undefined);
   conversation.ask(prompt, new Date().toISOString());
   await keeper.save(session());

@@ -118,7 +118,7 @@ const rm = command({
         return 1;
       }
       for (const path of paths) {
-        await removeSession(path);
+        await removeSession(folder, path);
         say(`Removed ${nameOf(path)}.`);
       }
     } finally {

@@ -1,6 +1,6 @@
 // `recua serve install` and `uninstall`: let the system start the server at each login, and again
 // if it exits.
-import { readFile, rm, writeFile } from 'node:fs/promises';
+import { readFile, readlink, rm, writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { RecuaError } from '../../errors.js';
 import { findPlaces, standardFolder } from '../../models/places.js';
@@ -124,9 +124,11 @@ function checkPaths(folder: string, others: readonly string[]): void {
 
 export async function uninstall(): Promise<number> {
   const { path, link, stop } = target();
-  const isThere = await readFile(path, 'utf8').then(() => true, () => false);
+  const text = await readFile(path, 'utf8').catch(() => undefined);
+  const isThere = text !== undefined;
+  if (isThere && !text.includes('Written by recua serve install')) throw new RecuaError('server_failed', `${path} was not written by recua serve install. If you do not need it, remove it yourself.`);
   await rm(path, { force: true });
-  if (link) await rm(link, { force: true });
+  if (link && await readlink(link).then(() => true, () => false)) await rm(link, { force: true });
   say(isThere ? `Removed ${path}. If the system still runs it, stop it:` : `There is no ${path}.`);
   if (isThere) for (const line of stop) say(`  ${line}`);
   return 0;

@@ -1,12 +1,13 @@
 // The log of a background server: a file of bounded size with a few rotated copies, readable only
 // by its owner. Used by `recua api --log-file`, and so by every managed server. Gateway process.
-import { closeSync, openSync, readSync, statSync } from 'node:fs';
+import { closeSync, openSync, readSync, realpathSync, statSync } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';
 import { createStream } from 'rotating-file-stream';
 import type { RotatingFileStream } from 'rotating-file-stream';
-import { jsonLine, textLines, type LogFields, type LogFormat, type LogLevel } from '../terminal/log-line.js';
+import { jsonLine, lineStart, textLines, type LogFields, type LogFormat, type LogLevel } from '../terminal/log-line.js';
 import { RecuaError } from '../../errors.js';
 import { createFolderSync } from '../../system/create-folder.js';
+import { servePlaces } from './state-file.js';
 
 export interface LogFileLimits {
   /** A file that has grown to this size is rotated. */
@@ -44,11 +45,25 @@ export function checkLogFile(path: string): void {
     const stat = statSync(path, { throwIfNoEntry: false });
     if (stat?.isDirectory()) throw new Error('it is a folder');
     // Opening a pipe would wait for its reader.
-    if (!stat || stat.isFile()) closeSync(openSync(path, 'a', 0o600));
+    if (stat && !stat.isFile()) return;
+    if (stat && dirname(path) !== servePlaces().folder && !beginsAsLog(path)) throw new Error('it is a file of another kind');
+    closeSync(openSync(path, 'a', 0o600));
   } catch (cause) {
     const { code = '', message } = cause as NodeJS.ErrnoException;
     if (passing.has(code)) return;
     throw new RecuaError('file_unreadable', `The log file ${path} cannot be written: ${message}.`, { cause });
+  }
+}
+
+/** Whether it is an empty file, or its first line is a log's. */
+function beginsAsLog(path: string): boolean {
+  const file = openSync(path, 'r');
+  try {
+    const start = Buffer.alloc(40);
+    const text = start.toString('latin1', 0, readSync(file, start, 0, start.length, 0));
+    return text === '' || lineStart.test(text);
+  } finally {
+    closeSync(file);
   }
 }
 
@@ -74,7 +89,7 @@ export class LogFile {
    * Calls `trouble` when the file becomes unwritable. Throws as `checkLogFile`.
    */
   constructor(path: string, trouble: (message: string) => void, limits: Partial<LogFileLimits> = {}, format: LogFormat = 'text') {
-    this.#path = resolve(path);
+    this.#path = realPathOf(resolve(path));
     this.#format = format;
     this.#trouble = trouble;
     this.#limits = { ...logFileLimits, ...limits };
@@ -162,6 +177,15 @@ export class LogFile {
       this.#trouble(`The log file ${this.#path} cannot be written: ${cause.message}.`);
     });
     return stream;
+  }
+}
+
+/** Rotation must rename the log, not a link to it. */
+function realPathOf(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch {
+    return path;
   }
 }
 

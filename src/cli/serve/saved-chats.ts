@@ -88,7 +88,7 @@ class ChatFiles implements SavedChats {
         return await withLock(to, async () => {
           if (await exists(to)) throw taken(newName!);
           const saved = await saveSession(path, session);
-          await moveSession(path, to);
+          await moveSession(this.#folder, path, to);
           return chatOf(to, session, saved);
         });
       });
@@ -101,7 +101,7 @@ class ChatFiles implements SavedChats {
       await withLock(path, async () => {
         // A damaged chat has no ETag.
         if (etag !== '*') checkUnchanged(name, etag, await sessionText(path));
-        await removeSession(path);
+        await removeSession(this.#folder, path);
       });
     });
   }

@@ -107,19 +107,17 @@ export async function register(path: string, facts: Omit<ServerRecord, 'identity
   const unwritable = (cause: Error): never => {
     throw new RecuaError('file_unreadable', `The state file ${path} cannot be written: ${cause.message}.`, { cause });
   };
+  for (const file of [path, lastOf(path)]) await refuseForeign(file);
   // The lock is freed however the process ends, so two servers never both hold it.
   const lock = await tryLock(recordLock(path)).catch(unwritable);
   if (!lock) throw new RecuaError('server_running', `Another server has the state file ${path}. recua serve status shows which.`);
   const identity = await ownIdentity();
   let record: ServerRecord = { ...facts, identity, state: 'starting', url: '', startedAt: new Date().toISOString() };
   const write = () => writeFileAtomic(path, toJson(record), { mode: 0o600 }).catch(unwritable);
-  try {
-    for (const file of [path, lastOf(path)]) await refuseForeign(file);
-    await write();
-  } catch (thrown) {
+  await write().catch(async (thrown: unknown) => {
     await lock.release();
     throw thrown;
-  }
+  });
   // A second Ctrl-C exits at once.
   const onExit = () => retire(path, identity);
   process.on('exit', onExit);

@@ -7,6 +7,9 @@ export type LogFormat = 'text' | 'json';
 /** Structured fields of a line, only in JSON. Undefined fields are left out. */
 export type LogFields = Readonly<Record<string, string | number | boolean | undefined>>;
 
+/** What each line of a log file begins with, in either format. */
+export const lineStart = /^(\{"time":")?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/;
+
 /** One JSON object on one line, with `time`, `level` and `msg` as in pino's logs. */
 export function jsonLine(level: LogLevel, text: string, fields: LogFields = {}): string {
   // JSON does not escape these characters, but terminals obey them.

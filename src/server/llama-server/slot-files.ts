@@ -3,7 +3,7 @@
 // tokens in any slot, so the slot's number has no effect, and the reply says so.
 import { randomUUID } from 'node:crypto';
 import type { Stats } from 'node:fs';
-import { readdir, rename, rm, stat } from 'node:fs/promises';
+import { open, readdir, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import type { Request, RequestHandler, Response } from 'express';
 import type { Engine } from '../../engine/api.js';
@@ -21,6 +21,9 @@ const actions = ['save', 'restore', 'erase'] as const;
 const maxName = 255;
 /** Unfinished files. No client can name one, since names do not begin with a dot. */
 const draftStart = '.save-';
+const draftName = /^\.save-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/;
+/** What a saved state of any version begins with. */
+const stateStart = Buffer.from('RECUAKV');
 /** Drafts that nobody has written to for this long are left over. */
 const abandonedMs = 3_600_000;
 
@@ -68,6 +71,7 @@ export function slotFiles({ poolFor, config, staysAnyway, traffic, clientOf }: G
         startMs = performance.now();
         found = await stat(path).catch(() => undefined);
         if (found && !found.isFile()) throw wrongValue('filename', 'the name of a file, not of a folder or a pipe', filename);
+        if (action === 'save' && found && !await isState(path)) throw wrongValue('filename', 'a new name or that of a saved state: there is another file of this name', filename);
         if (action === 'restore' && !found) throw new RecuaError('file_not_found', `There is no saved state ${JSON.stringify(filename)}.`, { param: 'filename' });
         return action === 'save' ? await saveTo(path, lease.engine) : await lease.engine.restoreState(path);
       });
@@ -108,9 +112,20 @@ async function saveTo(path: string, engine: Pick<Engine, 'saveState'>): Promise<
   }
 }
 
+/** Whether the file holds a saved state, or nothing. */
+async function isState(path: string): Promise<boolean> {
+  const file = await open(path);
+  try {
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(stateStart.length), 0, stateStart.length, 0);
+    return bytesRead === 0 || buffer.equals(stateStart);
+  } finally {
+    await file.close();
+  }
+}
+
 /** Errors are ignored: the save itself reports a folder that cannot be used. */
 async function removeDrafts(folder: string, goes: (name: string, changedMs: number) => boolean): Promise<void> {
-  const names = (await readdir(folder).catch(() => [])).filter((name) => name.startsWith(draftStart));
+  const names = (await readdir(folder).catch(() => [])).filter((name) => draftName.test(name));
   await Promise.all(names.map(async (name) => {
     const path = join(folder, name);
     const found = await stat(path);

@@ -56,6 +56,10 @@ t.test('serve install writes a unit that starts the server with these models and
   t.match(await uninstall(), { code: 0, stderr: /Removed .*recua\.service[^]*systemctl --user stop recua/ });
   t.same([path, link].filter((one) => lstatSync(one, { throwIfNoEntry: false })), [], 'it is no longer enabled');
   t.match(await uninstall(), { code: 0, stderr: /There is no / });
+  writeFileSync(path, '[Unit]\nDescription=mine\n');
+  writeFileSync(link, 'mine');
+  t.match(await uninstall(), { code: 1, stderr: /recua\.service was not written by recua serve install\. If you do not need it, remove it yourself\./ });
+  t.equal(readFileSync(path, 'utf8'), '[Unit]\nDescription=mine\n');
 });
 
 t.test('serve install names a folder that it cannot make', onLinux, async (t) => {

@@ -62,7 +62,7 @@ t.test('sessions rm removes only saved chats', async (t) => {
   t.strictSame(readdirSync(join(home, 'sessions')), ['notes.txt'], 'the chat, not the file of the project');
   t.match(await run('package.json'), { code: 1, stderr: /Expected a saved chat/ });
   t.match(await run('./mine.json'), { code: 0, stderr: /Removed mine\./ });
-  t.strictSame(readdirSync(home).sort(), ['package.json', 'package.kv', 'sessions', 'thesis.txt']);
+  t.strictSame(readdirSync(home).sort(), ['mine.kv', 'package.json', 'package.kv', 'sessions', 'thesis.txt']);
 });
 
 t.test('on a terminal, sessions rm asks first', async (t) => {

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { existsSync, mkdirSync, readFileSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, lstatSync, mkdirSync, readFileSync, readdirSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { LogFile, logFiles } from '#recua/cli/serve/log-file.js';
 import { until } from '../home.js';
@@ -47,11 +47,29 @@ t.test('a log never takes more space than its pieces', async (t) => {
 });
 
 t.test('an existing file is continued', async (t) => {
-  const path = join(t.testdir({ 'a.log': 'before\n' }), 'a.log');
+  const before = '2026-11-30T10:00:00.000Z info  before\n';
+  const path = join(t.testdir({ 'a.log': before }), 'a.log');
   const log = new LogFile(path, silent);
   log.write('info', 'after');
   await log.close();
-  t.match(readFileSync(path, 'utf8'), /^before\n\S+ info {2}after\n$/);
+  t.match(readFileSync(path, 'utf8'), /^\S+ info {2}before\n\S+ info {2}after\n$/);
+});
+
+t.test('a file of another kind is no log, and a link to a log stays a link', { skip: process.platform === 'win32' && 'links need rights' }, async (t) => {
+  const folder = t.testdir({ 'model.gguf': 'GGUF', 'notes.txt': 'mine\n', logs: {} });
+  for (const name of ['model.gguf', 'notes.txt']) {
+    const path = join(folder, name);
+    const before = readFileSync(path, 'utf8');
+    t.throws(() => new LogFile(path, silent), { code: 'file_unreadable', message: /cannot be written: it is a file of another kind\.$/ });
+    t.equal(readFileSync(path, 'utf8'), before);
+  }
+  symlinkSync(join(folder, 'logs', 'a.log'), join(folder, 'a.log'));
+  writeFileSync(join(folder, 'logs', 'a.log'), '');
+  const log = new LogFile(join(folder, 'a.log'), silent, { sizeBytes: 100 });
+  for (let i = 0; i < 5; i++) log.write('info', 'x'.repeat(60));
+  await log.close();
+  t.ok(lstatSync(join(folder, 'a.log')).isSymbolicLink());
+  t.ok(readdirSync(join(folder, 'logs')).includes('a.log.1'));
 });
 
 t.test('a log that is moved or removed begins anew', async (t) => {
@@ -102,10 +120,10 @@ t.test('a log that cannot be written says so once, and later how many lines are 
 });
 
 t.test('a line that was cut off keeps the next one apart', async (t) => {
-  const path = join(t.testdir({ 'a.log': '{"msg":"hal' }), 'a.log');
+  const path = join(t.testdir({ 'a.log': '{"time":"2026-11-30T10:00:00.000Z","msg":"hal' }), 'a.log');
   const log = new LogFile(path, silent, {}, 'json');
   log.write('info', 'one');
   log.write('info', 'two');
   await log.close();
-  t.match(readFileSync(path, 'utf8').split('\n'), ['{"msg":"hal', /"one"\}$/, /"two"\}$/, '']);
+  t.match(readFileSync(path, 'utf8').split('\n'), [/"hal$/, /"one"\}$/, /"two"\}$/, '']);
 });

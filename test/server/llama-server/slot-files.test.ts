@@ -1,5 +1,5 @@
 // The computed state of a conversation is saved to a file and restored, also in another server.
-import { mkdirSync, readdirSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, readdirSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import t, { type Test } from 'tap';
 import { startLocalEngine } from '#recua/engine/in-process/local.js';
@@ -111,17 +111,20 @@ t.test('bad names, files and actions are refused', async (t) => {
   const refused = await act('?action=restore', { filename: 'junk' });
   t.equal(refused.status, 400);
   t.notMatch(JSON.stringify(refused), folder, 'where files lie is not told');
+  t.match(await act('?action=save', { filename: 'junk' }), { status: 400, error: { param: 'filename', message: /there is another file of this name/ } });
+  t.equal(readFileSync(join(folder, 'junk'), 'utf8'), 'this is no state');
   t.strictSame(readdirSync(folder), ['dir', 'junk']);
 });
 
 t.test('the longest name takes a file, and what a killed engine left goes', async (t) => {
-  const folder = t.testdir({ 'mine.3f2b0d6e-8a7c-4c51-9d0e-1f2a3b4c5d6e': '', '.save-old.1': '', '.save-new.1': '' });
+  const uuid = '6f0c1f6e-4c8e-4d5b-9a39-1f2e3d4c5b6a';
+  const folder = t.testdir({ 'mine.3f2b0d6e-8a7c-4c51-9d0e-1f2a3b4c5d6e': '', [`.save-${uuid}`]: '', '.save-6f0c1f6e-4c8e-4d5b-9a39-1f2e3d4c5b6b.new': '', '.save-game1': '' });
   for (const name of readdirSync(folder)) if (!name.includes('new')) utimesSync(join(folder, name), 1, 1);
   const { chat, act } = await start(t, folder);
   await chat();
   const filename = 'x'.repeat(255);
   t.match(await act('?action=save', { filename }), { status: 200, filename });
-  t.strictSame(readdirSync(folder).sort(), ['.save-new.1', 'mine.3f2b0d6e-8a7c-4c51-9d0e-1f2a3b4c5d6e', filename]);
+  t.strictSame(readdirSync(folder).sort(), ['.save-6f0c1f6e-4c8e-4d5b-9a39-1f2e3d4c5b6b.new', '.save-game1', 'mine.3f2b0d6e-8a7c-4c51-9d0e-1f2a3b4c5d6e', filename]);
 });
 
 t.test('a save whose engine dies leaves no draft', async (t) => {

@@ -36,8 +36,9 @@ export class SessionKeeper {
     return this.#path;
   }
 
+  /** Where its KV cache is kept, if it is. */
   get kvPath(): string | undefined {
-    return this.#path === undefined ? undefined : kvPathOf(this.#path);
+    return this.#path === undefined ? undefined : kvPathOf(this.#folder, this.#path);
   }
 
   get folder(): string {
@@ -75,7 +76,7 @@ export class SessionKeeper {
     }
     const moves = before !== undefined && before === this.#named && !(await this.#isChanged());
     try {
-      if (moves) await moveSession(before, path);
+      if (moves) await moveSession(this.#folder, before, path);
     } catch (thrown) {
       await lock.release();
       throw thrown;

@@ -1,9 +1,9 @@
 // The folder of saved chats: names ↔ files, listing, reading, writing, removing. Next to NAME.json
 // there may be NAME.kv, the model's KV cache, and NAME.json.lock while a chat has it open. Used by
 // the chat and by the sessions command.
-import { chmod, readdir, rename, rm, stat } from 'node:fs/promises';
+import { randomUUID } from 'node:crypto';
+import { open, readdir, realpath, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
-import writeFileAtomic from 'write-file-atomic';
 import { RecuaError, unreadable } from '../../../errors.js';
 import { misuse, quote } from '../../flags/flags.js';
 import { nearest } from '../../../models/names/nearest.js';
@@ -21,6 +21,7 @@ export interface SavedFile {
 }
 
 const ending = '.json';
+const draftEnding = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const longestName = 100;
 /** Chats hold text only. */
 const mostBytes = 2 ** 29;
@@ -33,8 +34,13 @@ export function nameOf(path: string): string {
   return basename(path).replace(/\.json$/, '');
 }
 
-export function kvPathOf(path: string): string {
-  return path.replace(/(\.json)?$/, '.kv');
+/** Undefined for a chat outside the folder: what is called so there is not Recua's. */
+export function kvPathOf(folder: string, path: string): string | undefined {
+  return isIn(folder, path) ? path.replace(/\.json$/, '.kv') : undefined;
+}
+
+function isIn(folder: string, path: string): boolean {
+  return dirname(path) === resolve(folder) && path.endsWith(ending);
 }
 
 export function lockPathOf(path: string): string {
@@ -132,12 +138,27 @@ export async function saveSession(path: string, session: Session): Promise<strin
   try {
     const text = writeSession(session);
     await makeSessionFolder(dirname(path));
-    await writeFileAtomic(path, text, { mode: 0o600 });
-    // The mode above is for a new file; an existing file may have been readable by others.
-    await chmod(path, 0o600);
+    // A link stays one.
+    await replaceFile(await realpath(path).catch(() => path), text);
     return text;
   } catch (cause) {
     throw unreadable(`The chat cannot be saved as ${path}`, cause);
+  }
+}
+
+/** A draft has a name that only Recua makes: `removeDrafts` deletes those that are left. */
+async function replaceFile(path: string, text: string): Promise<void> {
+  const draft = `${path}.${randomUUID()}`;
+  const file = await open(draft, 'wx', 0o600);
+  try {
+    await file.writeFile(text);
+    await file.sync();
+    await file.close();
+    await rename(draft, path);
+  } catch (error) {
+    await file.close().catch(() => undefined);
+    await rm(draft, { force: true });
+    throw error;
   }
 }
 
@@ -152,16 +173,17 @@ export async function makeSessionFolder(folder: string): Promise<void> {
  * .json is one, even if it is damaged.
  */
 export async function checkIsChat(folder: string, path: string): Promise<void> {
-  if (dirname(path) === resolve(folder) && path.endsWith(ending)) return;
+  if (isIn(folder, path)) return;
   await loadSession(path).catch((cause: unknown) => {
     throw new RecuaError('session_not_found', `Expected a saved chat, got ${path}. To remove another file, delete it yourself.`, { cause });
   });
 }
 
-export async function removeSession(path: string): Promise<void> {
+export async function removeSession(folder: string, path: string): Promise<void> {
   try {
     await rm(path);
-    await rm(kvPathOf(path), { force: true });
+    const kv = kvPathOf(folder, path);
+    if (kv !== undefined) await rm(kv, { force: true });
     await removeDrafts(path);
   } catch (cause) {
     throw unreadable(`The saved chat ${path} cannot be removed`, cause);
@@ -174,20 +196,19 @@ export async function removeSession(path: string): Promise<void> {
  */
 export async function removeDrafts(path: string): Promise<void> {
   const folder = dirname(path);
-  const forms = [[`${basename(path)}.`, /^\d+$/], [`${basename(kvPathOf(path))}.`, /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/]] as const;
-  const names = (await readdir(folder)).filter((name) =>
-    forms.some(([stem, rest]) => name.startsWith(stem) && rest.test(name.slice(stem.length))),
-  );
+  const stems = [basename(path), `${nameOf(path)}.kv`];
+  const names = (await readdir(folder)).filter((name) => stems.some((stem) => name.startsWith(`${stem}.`) && draftEnding.test(name.slice(stem.length + 1))));
   await Promise.all(names.map((name) => rm(join(folder, name), { force: true })));
 }
 
-/** Renames a saved chat. The new name must be free. */
-export async function moveSession(from: string, to: string): Promise<void> {
+/** Renames a saved chat of the folder. The new name must be free. */
+export async function moveSession(folder: string, from: string, to: string): Promise<void> {
   try {
     await rename(from, to);
-    await rename(kvPathOf(from), kvPathOf(to)).catch((cause: NodeJS.ErrnoException) => {
-      if (cause.code !== 'ENOENT') throw cause;
-    });
+    const [kv, newKv] = [kvPathOf(folder, from), kvPathOf(folder, to)];
+    if (kv !== undefined && newKv !== undefined) {
+      await rename(kv, newKv).catch((cause: NodeJS.ErrnoException) => { if (cause.code !== 'ENOENT') throw cause; });
+    }
   } catch (cause) {
     throw unreadable(`The chat ${nameOf(from)} cannot be renamed`, cause);
   }

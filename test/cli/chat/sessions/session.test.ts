@@ -80,6 +80,6 @@ t.test('a name is suggested from the day and the first words', async (t) => {
 });
 
 t.test('the KV file is beside the session file', async (t) => {
-  t.equal(kvPathOf('/a/b.json'), '/a/b.kv');
-  t.equal(kvPathOf('/a/b'), '/a/b.kv');
+  t.equal(kvPathOf('/a', '/a/b.json'), '/a/b.kv');
+  t.equal(kvPathOf('/a', '/b/b.json'), undefined);
 });
