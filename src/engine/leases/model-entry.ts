@@ -48,6 +48,11 @@ export interface LoadFailure {
 }
 
 export class ModelEntry {
+  /** Why it is not loaded, as far as known: another file has not been tried. */
+  get failed(): LoadFailure | undefined {
+    return this.failure?.fingerprint === this.plan.fingerprint ? this.failure : undefined;
+  }
+
   phase: Phase = 'unloaded';
   plan: ModelPlan;
   /** Its memory at the last measurement. */

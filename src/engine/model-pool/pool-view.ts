@@ -38,7 +38,7 @@ export function stateOf(served: ServedModel, entry: Readonly<ModelEntry> | undef
     return entry.draining || entry.stopFrom !== undefined ? { state: 'unloading' } : { state: 'loaded', model: known! };
   }
   if (entry.waiting.length > 0) return { state: 'loading', fraction: 0 };
-  if (entry.failure) return { state: 'failed', error: entry.failure.error };
+  if (entry.failed) return { state: 'failed', error: entry.failed.error };
   if (problem && entry.phase === 'unloaded') return { state: 'failed', error: problem };
   return { state: entry.phase === 'unloaded' && sleep?.keeps(key) ? 'sleeping' : entry.phase };
 }
@@ -61,7 +61,7 @@ export function viewOf(
     state,
     known: served?.knownOf(model),
     fileChange: served?.engine && served.fileChange,
-    hasFailed: entry?.failure !== undefined || served?.problem !== undefined,
+    hasFailed: entry?.failed !== undefined || served?.problem !== undefined,
     pinned: entry?.plan.pinned ?? false,
     leases: entry ? entry.leases.size + entry.waiting.length : 0,
     activity: activityOf(served?.engine, entry?.waiting.length),

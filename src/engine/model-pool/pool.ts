@@ -92,7 +92,7 @@ class EnginePool implements ModelPool {
   }
 
   async #lookAtFile(served: ServedModel | undefined): Promise<void> {
-    if (served?.isWorthAnotherTry()) (served.planning ??= this.#plan(served)).catch(() => undefined); // not awaited: the disk may hang
+    await served?.tryFile(this.#leases.model(served.key)?.failed !== undefined);
     await served?.lookAtFile();
   }
 

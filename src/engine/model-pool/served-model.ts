@@ -1,6 +1,7 @@
 // One model of a pool and its process: starts and ends the process, fails a load that makes no
 // progress, and measures its memory. engine/leases decides whether it is loaded. Used by
 // engine/model-pool/pool.
+import { setTimeout as wait } from 'node:timers/promises';
 import { RecuaError, type PlainError } from '../../errors.js';
 import type { EngineSettings, EngineState, Log } from '../api.js';
 import type { LeaseEvent } from '../leases/events.js';
@@ -32,7 +33,9 @@ export interface ServedModelSettings extends Pick<EngineSettings, 'logLevel'> {
 /** Shortest time between two measurements. */
 const measureEveryMs = 10_000;
 /** Shortest time between two looks at a file that cannot be used. */
-const tryEveryMs = 2_000;
+const tryEveryMs = 500;
+/** Whoever lists the models waits this long for such a look. */
+const longestTryMs = 200;
 /** Loads in a row whose file changed meanwhile. */
 const mostOutdated = 3;
 
@@ -235,12 +238,15 @@ export class ServedModel {
     for (const unloaded of this.whenUnloaded.splice(0)) unloaded();
   }
 
-  /** Whether it is time to look whether its file can be used again. */
-  isWorthAnotherTry(): boolean {
+  /**
+   * Reads its file again if that could not be used, now and then. `hasFailed`: it did not load.
+   */
+  async tryFile(hasFailed: boolean): Promise<void> {
     const nowMs = performance.now();
-    if (!this.problem || this.#engine || nowMs - this.#triedMs < tryEveryMs) return false;
+    if (!(this.problem || hasFailed) || this.#engine || nowMs - this.#triedMs < tryEveryMs) return;
     this.#triedMs = nowMs;
-    return true;
+    // The disk may hang.
+    await Promise.race([this.#settings.planAgain(this).catch(() => undefined), wait(longestTryMs, undefined, { ref: false })]);
   }
 
   /** Whether it is time to check its process and file; true at most every `measureEveryMs`. */

@@ -1,3 +1,4 @@
+import { setTimeout as wait } from 'node:timers/promises';
 import { copyFileSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
@@ -195,7 +196,12 @@ t.test('a model that crashes for good leaves and fails for a while, and a change
   t.match(await failure(pool.lease('a')), { code: 'model_crashed' });
   t.match(await pool.find('a'), { state: { state: 'failed', error: { code: 'model_crashed' } }, pid: undefined });
   lease.release();
+  await wait(600);
+  t.match(await pool.find('a'), { state: { state: 'failed' } }, 'the same file was tried');
   models.a!.fingerprint = '2';
+  // Lists look at the file now and then.
+  while ((await pool.find('a')).state.state === 'failed') await wait(100);
+  t.match(await pool.list(), [{ state: { state: 'unloaded' }, hasFailed: false }], 'another file was not');
   const again = await pool.lease('a');
   t.equal(await complete(again, 'again'), 'again');
   t.match(await pool.find('a'), { loads: 2, crashes: 1 }, 'counted beyond the life of an engine');
@@ -209,7 +215,7 @@ t.test('a model whose file cannot be used any more has failed, until it can', as
     t.match(await failure(pool.lease('a')), { code: 'file_not_found' });
     t.match(await pool.list(), [{ state: { state: 'failed', error: { code: 'file_not_found' } }, hasFailed: true }, { state: { state: 'unloaded' }, hasFailed: false }], before);
     delete models.a!.unusable;
-    // The list looks again, at most every two seconds.
+    // The list looks again, now and then.
     while (before === 'never loaded' && (await pool.list())[0]!.state.state === 'failed') await new Promise((resolve) => setTimeout(resolve, 100));
     (await pool.lease('a')).release();
     t.match(await pool.find('a'), { state: { state: 'loaded' }, hasFailed: false });
