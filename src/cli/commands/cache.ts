@@ -28,17 +28,25 @@ export const cache = command({
     if (rest.length > 0 || (action !== 'clear' && model !== undefined) || !['ls', 'list', 'clear'].includes(action)) {
       throw misuse(`Expected recua cache, recua cache ls or recua cache clear [model], got recua cache ${operands.join(' ')}.`);
     }
-    const found = action === 'clear' ? await clearKept(root, model) : await listKept(root);
+    const found = action === 'clear' ? await clearKept(root, model === undefined ? undefined : await namesOf(model)) : await listKept(root);
     if (values.json) await print(toJson({ folder: root, models: found.map(({ folder: _, ...one }) => one) }));
-    else if (action === 'clear') say(found.length === 0 ? nothing(model) : `Removed ${describe(found)}.`);
+    else if (action === 'clear') say(found.length === 0 ? nothing(model, await listKept(root)) : `Removed ${describe(found)}.`);
     else if (found.length === 0) await print(`${nothing()}\n`);
     else await print(await tableOf(found));
     return 0;
   },
 });
 
-function nothing(model?: string): string {
-  return `No conversations${model === undefined ? '' : ` of ${model}`} are kept. recua api --cache-disk 4096 keeps some.`;
+/** All names of a model: a server keeps its conversations under the name that it has there. */
+async function namesOf(model: string): Promise<ReadonlySet<string>> {
+  const { findModel } = await import('../../models/store.js');
+  const found = await findModel(model).catch(() => undefined);
+  return new Set([model, ...(found ? [found.id, ...found.aliases, ...found.unlisted] : [])]);
+}
+
+function nothing(model?: string, others: readonly KeptModel[] = []): string {
+  const what = `No conversations${model === undefined ? '' : ` of ${model}`} are kept.`;
+  return others.length > 0 ? `${what} There are some of ${others.map(({ id }) => id).join(', ')}.` : `${what} recua api --cache-disk 4096 keeps some.`;
 }
 
 function describe(found: readonly KeptModel[]): string {

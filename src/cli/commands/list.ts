@@ -64,7 +64,7 @@ function stateOf(model: ListedModel): string {
     states.push(percent === undefined ? 'partly downloaded' : `${percent} % downloaded`);
     if (model.partials.some((partial) => partial.puller)) states.push('pulling now');
     else if (model.partials.some((partial) => partial.foreign)) states.push('by huggingface_hub');
-  } else if (model.missingParts.length > 0) states.push(`${model.parts.length} of ${model.totalParts} parts`);
+  } else if (model.missingParts.length > 0 && model.totalParts > 1) states.push(`${model.parts.length} of ${model.totalParts} parts`);
   if (dangling) states.push(`dangling: there is no ${dangling.target}`);
   else if (link) states.push(`link to ${link.target}`);
   if (model.olderBytes > 0) states.push(`and ${sizeText(model.olderBytes)} of older versions`);

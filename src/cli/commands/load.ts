@@ -18,7 +18,7 @@ export const load = command({
   aliases: [],
   operands: '<model>…',
   summary: 'Load models in a running server',
-  details: 'Shows the progress, and returns when the models are ready. Without --url, it asks one of your servers that have the model: first one that can load and unload models, of these the one that has it loaded, else the one of recua serve. If several remain, give --url. '
+  details: 'Shows the progress, and returns when the models are ready. Without --url, it asks one of your servers that have the model. A server that can load and unload models is preferred to one that cannot; then one that has the model loaded, then that of recua serve. If several remain, give --url. '
     + 'A server that was started with one model loads no other. Ctrl-C stops the waiting, not the loading.',
   examples: [
     ['recua load owner/repo:Q4_K_M', 'Load a model before the first request needs it'],

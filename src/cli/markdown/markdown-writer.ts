@@ -85,6 +85,8 @@ export class MarkdownWriter {
     if (this.#line === '') return;
     if (this.#fence) return this.#showCode();
     if (this.#table.length > 0 && this.#mayBelong(this.#line)) return this.#showTable(this.#line);
+    // It may be a row whose first cell has not ended.
+    if (this.#table.length > 1 && this.#line.length < mostPiece && !this.#line.includes('|')) return;
     if (!this.#carried && (undecided.test(this.#line) || fenceOpening.test(withoutQuotes(this.#line)))) return;
     if (this.#table.length > 0) this.#endTable();
     const line = this.#carried ? this.#carried.line! : this.#read(this.#line);

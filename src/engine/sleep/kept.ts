@@ -34,12 +34,12 @@ async function listFolders(root: string): Promise<KeptModel[]> {
 }
 
 /**
- * Removes the conversations of a model, or of all, and unfinished ones; resolves to those that were
- * finished. A running server evaluates missing conversations again, and continues to write to the
- * folder.
+ * Removes the conversations of a model, by its names, or of all, and unfinished ones; resolves to
+ * those that were finished. A running server evaluates missing conversations again, and continues
+ * to write to the folder.
  */
-export async function clearKept(root: string, id?: string): Promise<KeptModel[]> {
-  const gone = (await listFolders(root)).filter((one) => id === undefined || one.id === id);
+export async function clearKept(root: string, names?: ReadonlySet<string>): Promise<KeptModel[]> {
+  const gone = (await listFolders(root)).filter(({ id }) => names === undefined || names.has(id));
   await Promise.all(gone.map(async ({ folder }) => {
     const files = (await readdir(folder).catch(() => [])).filter((name) => name !== nameFile);
     await Promise.all(files.map((name) => rm(join(folder, name), { recursive: true, force: true })));

@@ -101,6 +101,18 @@ t.test('a line that only grows is only appended to: nothing is drawn twice', asy
   t.ok(screen.bytes.length < 200, `${screen.bytes.length} bytes`);
 });
 
+t.test('a table without leading bars is one in any pieces', async (t) => {
+  const table = 'Name | Age\n---|---\nAnna Maria | 30\nBo | 41\nno more';
+  const whole = await rendered(table, { columns: 40 });
+  t.strictSame(whole, ['Name       │ Age', '───────────┼────', 'Anna Maria │ 30', 'Bo         │ 41', 'no more']);
+  for (const piece of [1, 3, 6]) {
+    const screen = new Screen({ columns: 40 });
+    screen.push(table, piece);
+    screen.end();
+    t.strictSame(await screen.lines(), whole, `pieces of ${piece}`);
+  }
+});
+
 t.test('text that has scrolled away is never redrawn', async (t) => {
   const rows = Array.from({ length: 60 }, (_, at) => `| ${at} | ${'x'.repeat(at % 7 + 1)} |`).join('\n');
   const screen = new Screen({ columns: 30, rows: 10 });
