@@ -97,7 +97,7 @@ export const errorTable = {
   download_wrong_content: { status: 502, type: 'server_error', meaning: 'The download host sent something other than the file, for example a login page.' },
   download_changed: { status: 502, type: 'server_error', meaning: 'The file changed on the hub during its download.' },
   download_corrupt: { status: 502, type: 'server_error', meaning: 'The downloaded bytes do not match the hash that the hub states.' },
-  download_removed: { status: 409, type: 'invalid_request_error', meaning: 'The model was removed by `recua rm` during its download.' },
+  download_removed: { status: 409, type: 'invalid_request_error', meaning: 'The model was removed during its download, as by `recua rm`.' },
   balancer_refused: { status: 500, type: 'server_error', meaning: 'HAProxy or nginx rejects the configuration that `recua cluster config` made; the message quotes it.' },
   invalid_session: { status: 400, type: 'invalid_request_error', meaning: 'The file of a saved chat is damaged, or was written by a newer Recua.' },
   session_not_found: { status: 404, type: 'not_found_error', meaning: 'No saved chat has that name.' },

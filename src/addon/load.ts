@@ -131,6 +131,6 @@ function story(installation: Installation, packages: readonly NativePackage[], a
   const isShort = attempts.some(({ reason }) => /temporarily unavailable|cannot allocate memory|failed to map/i.test(reason));
   const mend = isShort ? 'This process may take no more memory or threads: `ulimit -a` shows its limits.' : forced ? 'RECUA_ADDON names the file; correct it or unset it.'
     : isClone(installation) ? 'Run `npm run setup` to build it.'
-      : `Run \`${installCommand(installation, `${base}@${installation.version}`)}\`. If there is no package for this machine, build it in a clone of the repository: \`npm run setup\`.`;
+      : `Run \`${installCommand(installation, `${base}@${installation.version}`)}\`; if Recua came as archives, install both at once. If there is no package for this machine, build it in a clone of the repository: \`npm run setup\`.`;
   return `Expected the native addon of Recua for ${machineText(machineFacts())}, found none that loads.\n${lines.map((line) => `  ${line}\n`).join('')}${mend}`;
 }

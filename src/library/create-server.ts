@@ -34,8 +34,8 @@ export interface ServerApp {
   listen(port: number, host: string, listening?: () => void): Server;
   listen(port: number, listening?: () => void): Server;
   /**
-   * Ends the app, not its models: it answers new requests with a 503, and running answers complete.
-   * Without this, an app stays in memory for as long as its models.
+   * Ends the app, not its models: it answers new requests that need a model with a 503, and running
+   * answers complete. Without this, an app stays in memory for as long as its models.
    */
   close(): void;
 }

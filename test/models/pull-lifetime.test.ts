@@ -88,7 +88,7 @@ t.test('recua rm ends a pull, and those that wait for it, through its cancel fil
   writeFileSync(cancel, '');
   for (const result of await Promise.all([running.ended, waiting.ended])) {
     t.equal(result.code, 1);
-    t.match(result.stderr, /The download of m-Q8_0\.gguf of owner\/model was ended and removed by recua rm|gave it up or was told to by recua rm/);
+    t.match(result.stderr, /The download of m-Q8_0\.gguf of owner\/model was ended and removed, as by recua rm|gave it up or was told to by recua rm/);
   }
   t.strictSame(blobs(folder), [`${hashOf(file)}.recua-cancel`], 'nothing is left but what rm takes away itself');
   t.ok(isAbsent(folder, file));

@@ -238,7 +238,7 @@ function watchForCancel(
     const found = await lstat(cancel).catch(() => undefined);
     // An older file was meant for another download. File times are a few milliseconds coarse.
     if (found && found.mtimeMs >= startedMs - 50) {
-      controller.abort(new RecuaError('download_removed', `The download of ${file.path} of ${repo} was ended and removed by recua rm.`));
+      controller.abort(new RecuaError('download_removed', `The download of ${file.path} of ${repo} was ended and removed, as by recua rm.`));
     } else if (found) {
       await rm(cancel, { force: true });
     }

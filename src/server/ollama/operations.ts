@@ -75,7 +75,7 @@ export const operations = {
   },
   pull: {
     id: 'ollamaPull', topic, summary: 'Download a model from the hub.', about: onMachine, body: pullBody, reply: { schema: line }, stream: { type: ndjson, event: oneOf(line, error) }, error,
-    errors: [...shelfErrors, ...hubErrors, 'cancelled'],
+    errors: [...shelfErrors, ...hubErrors, 'cancelled', 'download_removed'],
   },
   copy: { id: 'ollamaCopy', topic, summary: 'Give a model a second name; no file is copied.', about: onMachine, body: copyBody, reply: { schema: anything, empty: true }, error, errors: [...shelfErrors, ...storeErrors, 'invalid_name', 'alias_taken'] },
   remove: { id: 'ollamaDelete', topic, summary: 'Remove a model, or a second name of one.', about: onMachine, body: deleteBody, reply: { schema: anything, empty: true }, error, errors: [...shelfErrors, ...storeErrors, 'invalid_usage'] },
