@@ -121,7 +121,7 @@ function ModelPicker({ label, value, models, asked, choose }) {
   const known = models.some(({ id }) => id === value);
   return html`<label class="picker"><span class="hidden">${label}</span>
     <select value=${value} onChange=${(/** @type {Event} */ event) => choose(/** @type {HTMLSelectElement} */ (event.currentTarget).value)}>
-      ${!known && html`<option value=${value}>${value || (asked ? 'No model' : '…')}</option>`}
+      ${!known && html`<option value=${value}>${value ? `${value}${asked ? ' (not here)' : ''}` : asked ? 'No model' : '…'}</option>`}
       ${models.map(({ id, status }) => html`<option key=${id} value=${id}>${id}${status.value === 'loaded' ? '' : ` (${status.value})`}</option>`)}
     </select>
   </label>`;

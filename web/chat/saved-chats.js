@@ -10,6 +10,9 @@ import { fileNameOf, merged, sessionOf } from './saved-mapping.js';
 /** @typedef {import('./tree.js').Message} Message */
 /** @typedef {{ name: string, etag: string, open: boolean, session: Record<string, any> }} Answered */
 
+/** @param {Message} message */
+const hasTools = ({ role, toolCalls = [] }) => role === 'tool' || toolCalls.length > 0;
+
 /** @param {string} name */
 const pathOf = (name) => `sessions/${encodeURIComponent(name)}`;
 
@@ -73,7 +76,7 @@ class SavedChats extends Emitter {
   async write(conversation, path, title = '') {
     const { saved } = conversation;
     const made = sessionOf(conversation, path);
-    if (!made) throw new Error('This branch stays in the browser: it has tool calls or a message without an answer before its end, which recua chat cannot save.');
+    if (!made) throw new Error(`This chat stays in the browser: recua chat cannot save ${path.some(hasTools) ? 'tool calls' : 'a message without an answer, except the last'}.`);
     const name = fileNameOf(title, new Set(this.list.map((one) => one.name)));
     /** @type {Answered} */
     const answered = saved

@@ -168,11 +168,11 @@ export function fingerprintOf(files: readonly CheckedFile[]): string {
   return createHash('sha256').update(files.map(({ mark }) => writtenPart(mark)).join('\n')).digest('hex').slice(0, 32);
 }
 
-/** What happened to a model's files since they were checked; undefined if they are unchanged. */
+/** What happened to a model's files since they were checked; undefined if nobody wrote to them. */
 export async function changeOf(checked: readonly CheckedFile[]): Promise<'changed' | 'gone' | undefined> {
   const marks = await Promise.all(checked.map((file) => readMark(file.path)));
   if (marks.includes(undefined)) return 'gone';
-  return marks.every((mark, i) => mark === checked[i]!.mark) ? undefined : 'changed';
+  return marks.every((mark, i) => writtenPart(mark!) === writtenPart(checked[i]!.mark)) ? undefined : 'changed';
 }
 
 /** The quantization that the file states, or the type of most of its bytes. */

@@ -1,6 +1,6 @@
 // The `messages` of a chat request → messages for chat templates. Called by chat-request. Pure.
-// Lenient where real clients differ (null, absent, empty or parts as content, in every role),
-// strict where meaning would be lost.
+// Lenient where real clients differ (null, empty or parts as content, in every role; absent in
+// answers and results), strict where meaning would be lost.
 import type { ChatMessage } from '../../engine/protocol.js';
 import { RecuaError } from '../../errors.js';
 import { describe, Fields, isObject, wrongType, wrongValue } from '../../request/fields.js';
@@ -11,6 +11,9 @@ const maxToolCalls = 1_000;
 const maxNameLength = 256;
 
 const roles = ['system', 'developer', 'user', 'assistant', 'tool'] as const;
+
+/** Else a misspelled `content` would be an empty message. */
+const mayLackContent: ReadonlySet<string> = new Set(['assistant', 'tool']);
 
 export function readMessages(body: Fields): ChatMessage[] {
   const messages = body.array('messages', maxMessages);
@@ -26,6 +29,7 @@ function readMessage(fields: Fields): ChatMessage {
     throw new RecuaError('unsupported_parameter', `${fields.param('function_call')} is not supported; use tool_calls instead.`,
       { param: fields.param('function_call') });
   }
+  if (!mayLackContent.has(role) && fields.peek('content') === undefined) throw wrongType(fields.param('content'), 'a string or an array of text parts', undefined);
   const message: ChatMessage = { role: role === 'developer' ? 'system' : role, content: readContent(fields) };
   const name = fields.string('name');
   if (name) message.name = name;

@@ -196,15 +196,17 @@ t.test('the time limit of generation reaches the engine; -1 and 0 mean no limit'
   for (const off of [0, -1, null]) t.same(read({ messages, t_max_predict_ms: off }), read({ messages }));
 });
 
-t.test('content may be null, absent, empty or parts, in every role', async (t) => {
+t.test('content may be null, empty or parts in every role, and absent in answers and results', async (t) => {
   for (const role of ['system', 'developer', 'user', 'assistant', 'tool']) {
     const engineRole = role === 'developer' ? 'system' : role;
     for (const [message, content] of [
-      [{ role }, ''], [{ role, content: null }, ''], [{ role, content: '' }, ''], [{ role, content: [] }, ''],
+      [{ role, content: null }, ''], [{ role, content: '' }, ''], [{ role, content: [] }, ''],
       [{ role, content: [{ type: 'text', text: 'a' }, { type: 'text', text: 'b' }] }, [{ type: 'text', text: 'a' }, { type: 'text', text: 'b' }]],
     ] as const) {
       t.same(JSON.parse(read({ messages: [message] }).request.messages), [{ role: engineRole, content }]);
     }
+    if (role === 'assistant' || role === 'tool') t.same(JSON.parse(read({ messages: [{ role }] }).request.messages), [{ role, content: '' }]);
+    else t.throws(() => read({ messages: [{ role, contnt: 'a' }] }), { code: 'invalid_type', param: 'messages[0].content' }, role);
   }
 });
 
