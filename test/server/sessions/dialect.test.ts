@@ -136,7 +136,7 @@ t.test('a full disk is a 507, which tells no path', async (t) => {
   const { folder, ask } = await start(t);
   const { body: { session } } = await ask('POST', '/sessions', { name: 'a', session: { messages } });
   // When the lock is taken, and when the chat is written.
-  for (const call of ['writeFile', 'chmod'] as const) {
+  for (const call of ['writeFile', 'rename'] as const) {
     const usual = fs.promises[call];
     fs.promises[call] = () => Promise.reject(Object.assign(new Error(`ENOSPC: no space left on device, open '${folder}'`), { code: 'ENOSPC', path: folder }));
     syncBuiltinESMExports();
