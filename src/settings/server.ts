@@ -283,7 +283,7 @@ export const serverSettings = {
     kind: 'text', fallback: '',
     flag: {
       names: ['--log-file'], value: 'file',
-      help: 'Log to this file instead of stderr (serve: instead of the one in the state folder), rotated into up to 5 files of 10 MiB',
+      help: 'Log to this file, a new one or an earlier log, instead of stderr (serve: instead of the one in the state folder), rotated into up to 5 files of 10 MiB',
     },
   },
   /** The collector for OpenTelemetry spans. Default: `OTEL_EXPORTER_OTLP_ENDPOINT`. */

@@ -1,5 +1,5 @@
 // What two tabs of the page set in one chat.
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { RecuaError } from '#recua/errors.js';
 import { startApp, until } from '../server/app-under-test.js';
 import { echo } from '../server/fake-engine.js';
@@ -23,7 +23,8 @@ async function rename(page: Page, title: string, to: string): Promise<void> {
   await listed(page, to).waitFor();
 }
 
-t.test('what one tab sets in a chat stays when another one writes into it', { skip: missing('chromium') }, async (t) => {
+/** Two tabs of one chat. The next answer stops in the middle until `finish` is called. */
+async function twoWindows(t: Test) {
   const { url, engine } = await startApp(t);
   const { page, complaints } = await openPage(t, 'chromium', url);
   await say(page, 'first');
@@ -38,6 +39,11 @@ t.test('what one tab sets in a chat stays when another one writes into it', { sk
     await finished;
     yield { content: ' and the second.' };
   };
+  return { engine, page, other, complaints, finish };
+}
+
+t.test('what one tab sets in a chat stays when another one writes into it', { skip: missing('chromium') }, async (t) => {
+  const { engine, page, other, complaints, finish } = await twoWindows(t);
   await say(page, 'second');
   await page.locator('article.answer .prose').getByText('The first half').waitFor();
   await rename(other, 'first', 'Fruit');
@@ -86,20 +92,7 @@ t.test('a tab that is looked at again lists the chats of another', { skip: missi
 });
 
 t.test('two windows of one chat show the same, also while an answer grows', { skip: missing('chromium') }, async (t) => {
-  const { url, engine } = await startApp(t);
-  const { page, complaints } = await openPage(t, 'chromium', url);
-  await say(page, 'first');
-  await lastAnswer(page);
-  const other = await page.context().newPage();
-  await other.goto(page.url());
-  await lastAnswer(other);
-
-  const { promise: finished, resolve: finish } = deferred();
-  engine.script = async function* () {
-    yield { content: 'The first half' };
-    await finished;
-    yield { content: ' and the second.' };
-  };
+  const { engine, page, other, complaints, finish } = await twoWindows(t);
   await say(page, 'second');
   const shown = (text: string): Locator => other.locator('article.answer .prose').getByText(text, { exact: true });
   await shown('The first half').waitFor();

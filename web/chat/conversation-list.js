@@ -120,7 +120,10 @@ function Unseen({ name, error, go }) {
   };
   const openMenu = () => {
     readForMenu = name;
-    void attempt(read);
+    void attempt(() => read().catch((thrown) => {
+      readForMenu = '';
+      throw thrown;
+    }));
   };
   return html`<li>
     <a href="#/" class=${error ? 'dim' : ''} title=${error ?? name} onClick=${open}>${name}</a>

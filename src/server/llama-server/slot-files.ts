@@ -1,7 +1,6 @@
 // POST /slots/:id?action=save|restore|erase, as in llama-server: saves the KV cache of a
 // conversation to a file and restores it, even after a restart. Conversations are found by their
 // tokens in any slot, so the slot's number has no effect, and the reply says so.
-import { randomUUID } from 'node:crypto';
 import type { Stats } from 'node:fs';
 import { open, readdir, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
@@ -10,6 +9,7 @@ import type { Engine } from '../../engine/api.js';
 import type { SavedState } from '../../engine/protocol.js';
 import { RecuaError } from '../../errors.js';
 import { wrongValue, type Fields } from '../../request/fields.js';
+import { draftName, isDraft } from '../../system/drafts.js';
 import { ClientTurns } from '../exchange/client-turns.js';
 import { readAdmission, readAll, residence } from '../exchange/admission.js';
 import type { Gateway } from '../http/gateway.js';
@@ -21,7 +21,6 @@ const actions = ['save', 'restore', 'erase'] as const;
 const maxName = 255;
 /** Unfinished files. No client can name one, since names do not begin with a dot. */
 const draftStart = '.save-';
-const draftName = /^\.save-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/;
 /** What a saved state of any version begins with. */
 const stateStart = Buffer.from('RECUAKV');
 /** Drafts that nobody has written to for this long are left over. */
@@ -98,7 +97,7 @@ export function slotFiles({ poolFor, config, staysAnyway, traffic, clientOf }: G
  * The draft has a name of its own: one made from the file's would be too long, or a client's file.
  */
 async function saveTo(path: string, engine: Pick<Engine, 'saveState'>): Promise<SavedState> {
-  const draft = join(dirname(path), `${draftStart}${randomUUID()}`);
+  const draft = join(dirname(path), draftName(draftStart));
   // What an engine left that died while it wrote.
   await removeDrafts(dirname(path), (_name, changedMs) => Date.now() - changedMs > abandonedMs);
   try {
@@ -125,7 +124,7 @@ async function isState(path: string): Promise<boolean> {
 
 /** Errors are ignored: the save itself reports a folder that cannot be used. */
 async function removeDrafts(folder: string, goes: (name: string, changedMs: number) => boolean): Promise<void> {
-  const names = (await readdir(folder).catch(() => [])).filter((name) => draftName.test(name));
+  const names = (await readdir(folder).catch(() => [])).filter((name) => isDraft(name, draftStart));
   await Promise.all(names.map(async (name) => {
     const path = join(folder, name);
     const found = await stat(path);

@@ -50,6 +50,7 @@ t.test('list shows models, partial downloads and running pulls', async (t) => {
   t.match(rows['acme/torn'], /50 % downloaded$/, 'one part whole, one half, one not begun');
   t.match(rows['acme/m-GGUF'], /^Q8_0 +\d+ bytes +never$/);
   t.match(rows['local/linked'], /dangling: there is no .*gone\.gguf$/);
+  t.notMatch(rows['local/linked'], /1 of 1 parts/);
   t.match(rows['acme/m-GGUF/mmproj-F16.gguf'], /used with the models of its repository/);
   // Wide characters take two columns.
   const [plainLine, wideLine] = [/^acme\/half .*$/m, /^模型.*$/m].map((pattern) => pattern.exec(stdout)![0]);

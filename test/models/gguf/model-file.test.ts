@@ -3,9 +3,22 @@ import { chmodSync, linkSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path';
 import { RecuaError } from '#recua/errors.js';
 import { fileSource } from '#recua/models/gguf/byte-source.js';
-import { checkedFiles, fingerprintOf, readModelFile } from '#recua/models/gguf/model-file.js';
+import { changeOf, checkedFiles, fingerprintOf, readModelFile } from '#recua/models/gguf/model-file.js';
 import { gguf, sound, types } from '../gguf-bytes.js';
 import type { Meta, Spec } from '../gguf-bytes.js';
+
+t.test('a new link or mode of a file is no change, new contents are', async (t) => {
+  const path = join(t.testdir(), 'tiny.gguf');
+  writeFileSync(path, gguf(sound));
+  const checked = checkedFiles(await readModelFile(path));
+  linkSync(path, `${path}.link`);
+  chmodSync(path, 0o600);
+  t.equal(await changeOf(checked), undefined);
+  utimesSync(path, 1, 1);
+  t.equal(await changeOf(checked), 'changed');
+  rmSync(path);
+  t.equal(await changeOf(checked), 'gone');
+});
 
 t.test('readModelFile() summarizes a model', async (t) => {
   const path = join(t.testdir(), 'tiny.gguf');

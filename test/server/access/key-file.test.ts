@@ -6,10 +6,10 @@ import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import t from 'tap';
-import { WebSocket } from 'ws';
 import { RecuaError } from '#recua/errors.js';
 import { ApiKeys } from '#recua/server/access/api-keys.js';
 import { FakeEngine, hang } from '../fake-engine.js';
+import { openSocket } from './open-socket.js';
 import { hello, ownFolder, post, startApp, until } from '../app-under-test.js';
 
 const read = (file: string): ApiKeys => ApiKeys.read({ keys: '', file });
@@ -90,14 +90,7 @@ t.test('an open connection does not become that of another user when the file ch
   };
   put([{ name: 'ann', key: 'a', models: ['small'] }, { name: 'eve', key: 'e' }]);
   const { url } = await startApp(t, { apiKeyFile: readFileSync(file, 'utf8') }, new FakeEngine(), { keyFile: file });
-  const open = async (key: string): Promise<{ socket: WebSocket; closed: Promise<number> }> => {
-    const socket = new WebSocket(`${url.replace('http', 'ws')}/v1/responses`, { headers: { 'x-api-key': key } });
-    t.teardown(() => socket.terminate());
-    const closed = new Promise<number>((resolve) => socket.once('close', resolve));
-    await new Promise((resolve) => socket.once('open', resolve));
-    return { socket, closed };
-  };
-  const [idle, other] = await Promise.all(['a', 'e'].map(open));
+  const [idle, other] = await Promise.all(['a', 'e'].map((key) => openSocket(t, url, key)));
   const leave = new AbortController();
   t.teardown(() => leave.abort());
   const events = await fetch(`${url}/models/sse`, { headers: { 'x-api-key': 'e' }, signal: leave.signal });

@@ -8,6 +8,7 @@ import { WebSocket } from 'ws';
 import { echo, FakeEngine, hang } from '../fake-engine.js';
 import { ownFolder, post, startApp, until } from '../app-under-test.js';
 import { deferred } from '../../deferred.js';
+import { openSocket } from './open-socket.js';
 
 const keys = { apiKeyFile: JSON.stringify([{ name: 'ann', key: 'a' }, { name: 'bob', key: 'b' }, { name: 'chief', key: 'c', admin: true }]) };
 const nobodyElses = /^404 There is no /;
@@ -200,14 +201,7 @@ t.test('only the key that asked for an answer ends its thinking', async (t) => {
 t.test('an expired key closes its WebSocket and stops its requests', async (t) => {
   const { url, of } = await start(t, { apiKeyFile: JSON.stringify([{ name: 'ann', key: 'a', expires: new Date(Date.now() + 1_000).toISOString() }, { name: 'bob', key: 'b' }]) });
   t.equal((await post(`${url}/v1/responses`, { input: 'x' }, { 'x-api-key': 'a' })).status, 200);
-  const open = async (key: string): Promise<{ socket: WebSocket; closed: Promise<number> }> => {
-    const socket = new WebSocket(`${url.replace('http', 'ws')}/v1/responses`, { headers: { 'x-api-key': key } });
-    t.teardown(() => socket.terminate());
-    const closed = new Promise<number>((resolve) => socket.once('close', resolve));
-    await new Promise((resolve) => socket.once('open', resolve));
-    return { socket, closed };
-  };
-  const [silent, speaking, other] = await Promise.all(['a', 'a', 'b'].map(open));
+  const [silent, speaking, other] = await Promise.all(['a', 'a', 'b'].map((key) => openSocket(t, url, key)));
   await new Promise((resolve) => setTimeout(resolve, 1_100));
   speaking!.socket.send(JSON.stringify({ type: 'response.create', input: 'x' }));
   for (const { closed } of [speaking!, silent!]) t.equal(await closed, 1008);

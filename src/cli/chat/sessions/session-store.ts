@@ -1,13 +1,13 @@
 // The folder of saved chats: names ↔ files, listing, reading, writing, removing. Next to NAME.json
 // there may be NAME.kv, the model's KV cache, and NAME.json.lock while a chat has it open. Used by
 // the chat and by the sessions command.
-import { randomUUID } from 'node:crypto';
 import { open, readdir, realpath, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { RecuaError, unreadable } from '../../../errors.js';
 import { misuse, quote } from '../../flags/flags.js';
 import { nearest } from '../../../models/names/nearest.js';
 import { createFolder } from '../../../system/create-folder.js';
+import { draftName, isDraft } from '../../../system/drafts.js';
 import { readLinkedFile } from '../../../system/small-file.js';
 import type { Exchange } from './conversation.js';
 import { graphemes } from '../input/editor.js';
@@ -21,7 +21,6 @@ export interface SavedFile {
 }
 
 const ending = '.json';
-const draftEnding = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const longestName = 100;
 /** Chats hold text only. */
 const mostBytes = 2 ** 29;
@@ -40,7 +39,7 @@ export function kvPathOf(folder: string, path: string): string | undefined {
 }
 
 function isIn(folder: string, path: string): boolean {
-  return dirname(path) === resolve(folder) && path.endsWith(ending);
+  return dirname(resolve(path)) === resolve(folder) && path.endsWith(ending);
 }
 
 export function lockPathOf(path: string): string {
@@ -148,7 +147,7 @@ export async function saveSession(path: string, session: Session): Promise<strin
 
 /** A draft has a name that only Recua makes: `removeDrafts` deletes those that are left. */
 async function replaceFile(path: string, text: string): Promise<void> {
-  const draft = `${path}.${randomUUID()}`;
+  const draft = draftName(`${path}.`);
   const file = await open(draft, 'wx', 0o600);
   try {
     await file.writeFile(text);
@@ -197,7 +196,7 @@ export async function removeSession(folder: string, path: string): Promise<void>
 export async function removeDrafts(path: string): Promise<void> {
   const folder = dirname(path);
   const stems = [basename(path), `${nameOf(path)}.kv`];
-  const names = (await readdir(folder)).filter((name) => stems.some((stem) => name.startsWith(`${stem}.`) && draftEnding.test(name.slice(stem.length + 1))));
+  const names = (await readdir(folder)).filter((name) => stems.some((stem) => isDraft(name, `${stem}.`)));
   await Promise.all(names.map((name) => rm(join(folder, name), { force: true })));
 }
 
