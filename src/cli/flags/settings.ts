@@ -192,13 +192,11 @@ export class FlagSettings {
   }
 
   #fromVariable(flag: Flag<unknown>): Setting | undefined {
-    for (const name of variableNames(flag)) {
-      const text = this.#environment[name];
-      // An empty variable counts as unset.
-      if (text === undefined || text === '') continue;
-      return { value: readText(flag, text, `The variable ${name}`), origin: { from: 'variable', name } };
-    }
-    return undefined;
+    // An empty variable counts as unset.
+    const [name, other] = variableNames(flag).filter((one) => Boolean(this.#environment[one]));
+    if (name === undefined) return undefined;
+    if (other !== undefined) throw badConfig(`The variable ${name}: the same setting is given as ${other} too. Unset one of them.`);
+    return { value: readText(flag, this.#environment[name]!, `The variable ${name}`), origin: { from: 'variable', name } };
   }
 
   #fromSection(name: string, section: Section | undefined, flag: Flag<unknown>): Setting | undefined {

@@ -112,6 +112,9 @@ t.test('a bad variable is refused with its name', async (t) => {
   await t.rejects(read(t, 'api', [], {}, { RECUA_MLOCK: 'perhaps' }), { code: 'invalid_config', message: /variable RECUA_MLOCK: expected true or false \(1 or 0\), got "perhaps"/ });
   await t.rejects(read(t, 'run', [], {}, { RECUA_PROMPT: 'x' }), { code: 'invalid_config', message: /RECUA_PROMPT cannot be used: --prompt is for one call/ });
   t.match((await read(t, 'api', ['--port', '1'], {}, { RECUA_PORT: 'many' })).values, { port: 1 }, 'one that does not count does no harm');
+  const both = { RECUA_TEMP: '0.1', RECUA_TEMPERATURE: '0.2' };
+  await t.rejects(read(t, 'api', [], {}, both), { code: 'invalid_config', message: /^The variable RECUA_TEMP: the same setting is given as RECUA_TEMPERATURE too\. Unset one of them\.$/ });
+  t.match((await read(t, 'api', [], {}, { ...both, RECUA_TEMP: '' })).values, { temperature: 0.2 });
 });
 
 t.test('the config file is RECUA_CONFIG, else in XDG_CONFIG_HOME, else in ~/.config; only a named one must exist', async (t) => {
