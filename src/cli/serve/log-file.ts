@@ -1,6 +1,6 @@
 // The log of a background server: a file of bounded size with a few rotated copies, readable only
 // by its owner. Used by `recua api --log-file`, and so by every managed server. Gateway process.
-import { closeSync, openSync, readSync, realpathSync, statSync } from 'node:fs';
+import { closeSync, lstatSync, openSync, readSync, realpathSync, statSync } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';
 import { createStream } from 'rotating-file-stream';
 import type { RotatingFileStream } from 'rotating-file-stream';
@@ -39,14 +39,15 @@ export function logFiles(path: string, kept = logFileLimits.kept): string[] {
  * Throws if there can be no log at this path. A disk that is full now may have room later.
  * @throws RecuaError `file_unreadable`
  */
-export function checkLogFile(path: string): void {
+export function checkLogFile(path: string, kept = logFileLimits.kept): void {
   try {
     createFolderSync(dirname(path));
     const stat = statSync(path, { throwIfNoEntry: false });
     if (stat?.isDirectory()) throw new Error('it is a folder');
     // Opening a pipe would wait for its reader.
     if (stat && !stat.isFile()) return;
-    if (stat && dirname(path) !== servePlaces().folder && !beginsAsLog(path)) throw new Error('it is a file of another kind');
+    if (stat && !isOwn(path)) throw new Error('it is a file of another kind');
+    checkRotated(path, kept);
     closeSync(openSync(path, 'a', 0o600));
   } catch (cause) {
     const { code = '', message } = cause as NodeJS.ErrnoException;
@@ -55,11 +56,20 @@ export function checkLogFile(path: string): void {
   }
 }
 
+/** Throws if rotation would rename or replace a file that is no log. */
+function checkRotated(path: string, kept: number): void {
+  for (const name of logFiles(path, kept).slice(1)) {
+    const stat = lstatSync(name, { throwIfNoEntry: false });
+    if (stat && !(stat.isFile() && isOwn(name))) throw new Error(`rotation would replace ${name}, which is no log of Recua; move it away, or choose another name for the log`);
+  }
+}
+
 /** Whether it is an empty file, or its first line is a log's. */
-function beginsAsLog(path: string): boolean {
+function isOwn(path: string): boolean {
+  if (dirname(path) === servePlaces().folder) return true;
   const file = openSync(path, 'r');
   try {
-    const start = Buffer.alloc(40);
+    const start = Buffer.alloc(80);
     const text = start.toString('latin1', 0, readSync(file, start, 0, start.length, 0));
     return text === '' || lineStart.test(text);
   } finally {
@@ -93,7 +103,7 @@ export class LogFile {
     this.#format = format;
     this.#trouble = trouble;
     this.#limits = { ...logFileLimits, ...limits };
-    checkLogFile(this.#path);
+    checkLogFile(this.#path, this.#limits.kept);
     this.#stream = this.#open();
   }
 
@@ -156,9 +166,13 @@ export class LogFile {
   #open(): RotatingFileStream {
     const name = basename(this.#path);
     this.#isCut = endsInLine(this.#path);
-    const stream = createStream((index: number | Date | null) => (typeof index === 'number' ? `${name}.${index}` : name), {
-      path: dirname(this.#path), size: `${this.#limits.sizeBytes}B`, rotate: this.#limits.kept, mode: 0o600,
-    });
+    const { sizeBytes, kept } = this.#limits;
+    const nameOf = (index: number | Date | null): string => {
+      // A rotation begins with the last name.
+      if (index === kept) checkRotated(this.#path, kept);
+      return typeof index === 'number' ? `${name}.${index}` : name;
+    };
+    const stream = createStream(nameOf, { path: dirname(this.#path), size: `${sizeBytes}B`, rotate: kept, mode: 0o600 });
     // One line at a time: otherwise lines in the file would count as lost if a later one fails.
     Object.assign(stream, { _writev: undefined });
     this.#inode = undefined;

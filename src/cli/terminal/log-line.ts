@@ -8,7 +8,7 @@ export type LogFormat = 'text' | 'json';
 export type LogFields = Readonly<Record<string, string | number | boolean | undefined>>;
 
 /** What each line of a log file begins with, in either format. */
-export const lineStart = /^(\{"time":")?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/;
+export const lineStart = /^\n?(?:\{"time":")?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z(?:","level":"(?:debug|info|warn|error)","msg":| (?:debug|info |warn |error) )/;
 
 /** One JSON object on one line, with `time`, `level` and `msg` as in pino's logs. */
 export function jsonLine(level: LogLevel, text: string, fields: LogFields = {}): string {

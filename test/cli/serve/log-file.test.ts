@@ -56,8 +56,8 @@ t.test('an existing file is continued', async (t) => {
 });
 
 t.test('a file of another kind is no log, and a link to a log stays a link', { skip: process.platform === 'win32' && 'links need rights' }, async (t) => {
-  const folder = t.testdir({ 'model.gguf': 'GGUF', 'notes.txt': 'mine\n', logs: {} });
-  for (const name of ['model.gguf', 'notes.txt']) {
+  const folder = t.testdir({ 'model.gguf': 'GGUF', 'notes.txt': 'mine\n', 'other.log': '2026-11-30T19:54:46.159Z info: another program\n', logs: {} });
+  for (const name of ['model.gguf', 'notes.txt', 'other.log']) {
     const path = join(folder, name);
     const before = readFileSync(path, 'utf8');
     t.throws(() => new LogFile(path, silent), { code: 'file_unreadable', message: /cannot be written: it is a file of another kind\.$/ });
@@ -70,6 +70,36 @@ t.test('a file of another kind is no log, and a link to a log stays a link', { s
   await log.close();
   t.ok(lstatSync(join(folder, 'a.log')).isSymbolicLink());
   t.ok(readdirSync(join(folder, 'logs')).includes('a.log.1'));
+});
+
+t.test('rotation replaces no file but logs', async (t) => {
+  const mine = { 'a.log.2': 'mine\n' };
+  const folder = t.testdir(mine);
+  const path = join(folder, 'a.log');
+  const message = /a\.log cannot be written: rotation would replace .*a\.log\.2, which is no log of Recua; move it away, or choose another name for the log\.$/;
+  t.throws(() => new LogFile(path, silent), { code: 'file_unreadable', message });
+  t.same(readdirSync(folder), ['a.log.2'], 'nothing is created beside it');
+  renameSync(join(folder, 'a.log.2'), join(folder, 'mine'));
+  const trouble: string[] = [];
+  const log = new LogFile(path, (text) => trouble.push(text), { sizeBytes: 100, kept: 2, retryMs: 0 });
+  for (let n = 0; n < 5; n++) log.write('info', `first ${n} ${'x'.repeat(60)}`);
+  await until(() => existsSync(join(folder, 'a.log.2')));
+  rmSync(join(folder, 'a.log.2'));
+  renameSync(join(folder, 'mine'), join(folder, 'a.log.2'));
+  const before = readFileSync(join(folder, 'a.log.1'), 'utf8');
+  await until(() => {
+    log.write('info', 'x'.repeat(60));
+    return trouble.length > 0;
+  });
+  t.match(trouble, [message]);
+  t.same([readFileSync(join(folder, 'a.log.2'), 'utf8'), readFileSync(join(folder, 'a.log.1'), 'utf8')], ['mine\n', before]);
+  rmSync(join(folder, 'a.log.2'));
+  await until(() => {
+    log.write('info', 'again');
+    return existsSync(join(folder, 'a.log.2'));
+  });
+  await log.close();
+  t.match(logFiles(path, 2).map((file) => readFileSync(file, 'utf8')).join(''), /lines are missing here/);
 });
 
 t.test('a log that is moved or removed begins anew', async (t) => {
@@ -120,7 +150,7 @@ t.test('a log that cannot be written says so once, and later how many lines are 
 });
 
 t.test('a line that was cut off keeps the next one apart', async (t) => {
-  const path = join(t.testdir({ 'a.log': '{"time":"2026-11-30T10:00:00.000Z","msg":"hal' }), 'a.log');
+  const path = join(t.testdir({ 'a.log': '{"time":"2026-11-30T10:00:00.000Z","level":"info","msg":"hal' }), 'a.log');
   const log = new LogFile(path, silent, {}, 'json');
   log.write('info', 'one');
   log.write('info', 'two');
