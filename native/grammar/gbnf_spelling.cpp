@@ -13,15 +13,17 @@ using Kind = GrammarRules::Kind;
 
 constexpr uint32_t last_character = 0x10FFFF;
 constexpr uint32_t none = UINT32_MAX;
+constexpr uint32_t no_character = UINT32_MAX - 1;
 
-// The lowest character of the element if tokens can spell none of its characters; otherwise `none`.
+// The lowest character of the element if tokens can spell none of its characters, `no_character` if
+// it has none; otherwise `none`.
 uint32_t unspelled(const GrammarRules &rules, const Element &element, const Spelled &spelled,
                    Effort &work) {
   if (element.kind == Kind::character)
     return spelled(element.value, element.value, work) ? none : element.value;
   if (element.kind != Kind::set) return none;
   const auto &set = rules.sets[element.value];
-  uint32_t first = none;
+  uint32_t first = no_character;
   uint32_t next = 0; // after the ranges so far
   const auto look = [&](uint32_t from, uint32_t to) {
     if (from > to) return false;
@@ -109,6 +111,9 @@ void keep_spelled(std::vector<std::vector<Element>> &definitions, const GrammarR
     }
   }
   if (!sound[rules.root]) {
+    if (missing == no_character)
+      throw GrammarError("expected a root with a text, got one whose texts all need a class that "
+                         "matches no character");
     throw GrammarError("expected a root that this model's tokens can spell, but all of its texts "
                        "need " +
                        name_of(missing) + " or another character that no token has");

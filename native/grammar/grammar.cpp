@@ -1,6 +1,5 @@
-// The automaton. It decodes characters as llama.cpp's grammars do, quirks included: a sampler must
-// accept what its grammar accepts, token by token (test/native/grammar/grammar.test.ts compares the
-// two).
+// The automaton. It accepts what llama.cpp's grammars accept, token by token, as long as that is
+// well-formed UTF-8 (test/native/grammar/grammar.test.ts compares the two).
 #include "grammar/grammar.h"
 
 #include <algorithm>
@@ -54,17 +53,24 @@ std::shared_ptr<Grammar> Grammar::successor(Position &position, Effort &work) co
   return made;
 }
 
-// Feeds one byte. `continues`: the byte belongs to a character that an earlier token began. There
-// llama.cpp requires a continuation byte; within one piece it does not.
-bool Grammar::feed(Position &position, uint8_t byte, bool continues, Effort &work) {
+// Feeds one byte. Refuses what is not well-formed UTF-8 (RFC 3629, section 4): overlong forms,
+// surrogates and values above U+10FFFF reach a client as replacement characters, which no grammar
+// has allowed. llama.cpp lets them pass.
+bool Grammar::feed(Position &position, uint8_t byte, Effort &work) {
   if (position.remaining > 0) {
-    if (continues && (byte >> 6) != 2) return false;
+    uint8_t low = 0x80, high = 0xBF;
+    if (position.remaining == 3 && position.value == 0) low = 0x90;
+    if (position.remaining == 3 && position.value == 4) high = 0x8F;
+    // Smaller values than 0x10 have a first byte from 0xE0: those from 0xF0 are larger by now.
+    if (position.remaining == 2 && position.value == 0) low = 0xA0;
+    if (position.remaining == 2 && position.value == 0xD) high = 0x9F;
+    if (byte < low || byte > high) return false;
     position.value = (position.value << 6) + (byte & 0x3f);
     if (--position.remaining > 0) return true;
   } else {
     static constexpr int8_t lengths[] = {1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 2, 2, 3, 4};
     position.remaining = lengths[byte >> 4] - 1;
-    if (position.remaining < 0) return false;
+    if (position.remaining < 0 || byte == 0xC0 || byte == 0xC1 || byte > 0xF4) return false;
     position.value = byte & ((1u << (7 - position.remaining)) - 1);
     if (position.remaining > 0) return true;
   }
@@ -75,11 +81,9 @@ bool Grammar::feed(Position &position, uint8_t byte, bool continues, Effort &wor
 
 // Feeds the bytes of one piece, which may end within a character.
 bool Grammar::feed_all(Position &position, const char *bytes, size_t count, Effort &work) {
-  bool continues = position.remaining > 0;
   for (size_t i = 0; i < count; i++) {
     work.spend();
-    if (!feed(position, static_cast<uint8_t>(bytes[i]), continues, work)) return false;
-    continues = continues && position.remaining > 0;
+    if (!feed(position, static_cast<uint8_t>(bytes[i]), work)) return false;
   }
   return position.remaining == 0 ||
          stacks.may_begin(position.state, position.value, position.remaining, work);
@@ -148,12 +152,9 @@ void Grammar::keep(const Position &position, const std::shared_ptr<const Mask> &
 // Collects the tokens whose bytes may follow.
 void Grammar::walk(const Position &position, const PieceTree &tree,
                    std::vector<llama_token> &allowed, Effort &work) {
-  // The positions before each byte of the current path. Only its first bytes can continue a
-  // character of an earlier token.
+  // The positions before each byte of the current path.
   std::vector<Position> path(tree.longest + 1);
-  std::vector<bool> continues(tree.longest + 1);
   path[0] = position;
-  continues[0] = position.remaining > 0;
   // If nearly every piece leads to its own state, the states would not fit. Then a temporary
   // grammar walks each top-level branch of the tree, and is dropped afterwards.
   std::shared_ptr<Grammar> passing;
@@ -168,12 +169,11 @@ void Grammar::walk(const Position &position, const PieceTree &tree,
       walker = passing.get();
     }
     Position at = path[node.depth];
-    if (!walker->feed(at, node.byte, continues[node.depth], work)) {
+    if (!walker->feed(at, node.byte, work)) {
       i = node.next;
       continue;
     }
     path[node.depth + 1u] = at;
-    continues[node.depth + 1u] = continues[node.depth] && at.remaining > 0;
     if (node.token >= 0 &&
         (at.remaining == 0 || walker->stacks.may_begin(at.state, at.value, at.remaining, work))) {
       for (llama_token token = node.token; token >= 0;

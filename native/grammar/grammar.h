@@ -1,5 +1,5 @@
 // A GBNF grammar as an automaton with a memory: the same language as llama.cpp's, token by token,
-// but sets of stacks are numbered (stacks.h), steps between them are looked up, and the tokens that
+// without malformed UTF-8. Sets of stacks are numbered (stacks.h), steps between them are looked up, and the tokens that
 // a set allows are found by walking the vocabulary's tree once. Shared by all samplers with the
 // same grammar text. Used on pool threads and on the compute thread, under its own lock, which is
 // never held for more than the steps that the caller grants.
@@ -72,7 +72,7 @@ private:
       : markers(std::move(markers)), stacks(std::move(rules)) {}
   bool crowded() const;
   std::shared_ptr<Grammar> successor(Position &position, Effort &work) const;
-  bool feed(Position &position, uint8_t byte, bool continues, Effort &work);
+  bool feed(Position &position, uint8_t byte, Effort &work);
   bool feed_all(Position &position, const char *bytes, size_t count, Effort &work);
   void walk(const Position &position, const PieceTree &tree, std::vector<llama_token> &allowed,
             Effort &work);

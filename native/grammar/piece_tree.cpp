@@ -70,9 +70,13 @@ PieceTree::PieceTree(const llama_vocab *vocab) {
 }
 
 bool PieceTree::spells(uint32_t first, uint32_t last, Effort &work) const {
-  constexpr uint32_t most = 0x1FFFFF; // the largest value of four bytes
+  constexpr uint32_t most = 0x10FFFF;
   for (uint32_t character = first; character <= std::min(last, most); character++) {
     work.spend();
+    if (character >= 0xD800 && character <= 0xDFFF) { // surrogates are no characters
+      character = 0xDFFF;
+      continue;
+    }
     const int bytes = character < 0x80 ? 1 : character < 0x800 ? 2 : character < 0x10000 ? 3 : 4;
     static constexpr uint32_t leads[] = {0, 0xC0, 0xE0, 0xF0};
     int shift = 6 * (bytes - 1);

@@ -77,11 +77,12 @@ bool Stacks::set_may_begin(const GrammarRules::Element &element, uint32_t low,
 }
 
 bool Stacks::may_begin(Id from, uint32_t value, int32_t remaining, Effort &work) {
-  if (remaining == 1 && value < 2) return false; // an ASCII character in two bytes
   uint32_t low = value << (remaining * 6);
-  const uint32_t high = low | ((1u << (remaining * 6)) - 1);
+  uint32_t high = low | ((1u << (remaining * 6)) - 1);
   if (low == 0 && remaining == 2) low = 1u << 11;
   if (low == 0 && remaining == 3) low = 1u << 16;
+  if (low == 0xD000 && remaining == 2) high = 0xD7FF; // without surrogates
+  high = std::min(high, 0x10FFFFu);
   const bool many = sets[from].end - sets[from].begin > wide;
   const uint64_t key = key_of(from, (static_cast<uint32_t>(remaining) << 24) | value);
   if (many) {
