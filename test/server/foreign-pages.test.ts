@@ -65,6 +65,18 @@ t.test('a page that looks like a program reads no files under a name that its si
   t.match(await replyTo(url, 'GET /v1/models', 'Host: evil.example'), /^HTTP\/1.1 200/, 'models are for all');
 });
 
+t.test('a page of another server at the same address reads no files', async (t) => {
+  const { url } = await startApp(t, { host: '0.0.0.0' });
+  const reply = async (host: string, origin: string, ...more: string[]) => await replyTo(url, 'GET /v1/files', `Host: ${host}`, `Origin: ${origin}`, 'User-Agent: Mozilla/5.0', ...more);
+  const own = [['10.1.2.3:8080', 'http://10.1.2.3:8080'], ['10.1.2.3', 'http://10.1.2.3'], ['10.1.2.3:443', 'https://10.1.2.3'], ['[fd00::1]:81', 'http://[fd00::1]:81']] as const;
+  for (const [host, origin] of own) t.match(await reply(host, origin), /^HTTP\/1.1 200/, `${origin} at ${host}`);
+  const others = [['10.1.2.3:8080', 'http://10.1.2.3:9'], ['10.1.2.3:8080', 'http://10.1.2.3'], ['10.1.2.3:8080', 'https://10.1.2.3'], ['[fd00::1]:81', 'http://[fd00::1]']] as const;
+  for (const [host, origin] of others) t.match(await reply(host, origin), /^HTTP\/1.1 403 [^]*Only programs, and pages of this server/, `${origin} at ${host}`);
+  t.match(await reply('10.1.2.3', 'https://10.1.2.3:8443', 'Sec-Fetch-Site: same-origin'), /^HTTP\/1.1 200/, 'behind a proxy that leaves out the port');
+  t.match(await reply('10.1.2.3', 'https://10.1.2.3:8443', 'Sec-Fetch-Site: same-site'), /^HTTP\/1.1 403/);
+  t.match(await reply('10.1.2.3:8080', 'http://localhost:9', 'Sec-Fetch-Site: cross-site'), /^HTTP\/1.1 200/, 'a page of the visitor\'s own machine');
+});
+
 t.test('listed names are the server\'s own, also for its page', async (t) => {
   const { url } = await startApp(t, { allowedHosts: 'models.example.com,.example.org' });
   t.match(await replyTo(url, 'GET /v1/files', 'Host: models.example.com'), /^HTTP\/1.1 200/);

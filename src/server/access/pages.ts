@@ -96,10 +96,20 @@ function refusalOf(headers: IncomingHttpHeaders, visitors: Visitors): RecuaError
   if (!visitors.knows(host ?? '', isPage)) {
     return new RecuaError('client_refused', `This route does not answer to the host ${describe(host ?? '')}, because any site could point a name at this server. If the name is yours, add it to --allowed-hosts, or use API keys.`);
   }
-  const own = nameOf(host ?? '');
-  const name = from && nameOf(from.host);
-  const isForeign = origin === undefined ? site === 'cross-site' : name === undefined || (name !== own && !isLoopback(name));
+  const isForeign = origin === undefined ? site === 'cross-site' : !from || !(isLoopback(nameOf(from.host)) || isOwnPage(from, host ?? '', site));
   return isForeign ? new RecuaError('client_refused', 'Only programs, and pages of this server or of localhost, may use this route.') : undefined;
+}
+
+/**
+ * Whether this is a page of the server that the request addresses, and not of another one on the
+ * same machine. `site`: Sec-Fetch-Site, which browsers do not send over HTTP to other machines.
+ */
+function isOwnPage(from: URL, host: string, site: string | undefined): boolean {
+  if (nameOf(from.host) !== nameOf(host)) return false;
+  if (site !== undefined) return site === 'same-origin';
+  // Some proxies pass on the name without the port.
+  const port = /:(\d+)$/.exec(host)?.[1];
+  return port === undefined || port === (from.port || (from.protocol === 'https:' ? '443' : '80'));
 }
 
 function addressOf(text: string): URL | undefined {
