@@ -59,7 +59,7 @@ export function copyWebModules() {
       .replace(/^\/\/# sourceMappingURL=.*$/m, '');
     write(name, `${text}${module.ending ?? ''}`);
     if (name.includes('/')) continue;
-    write(name.replace(/js$/, 'd.ts'), module.types ? typesOf(module.types) : 'declare const all: any;\nexport default all;\nexport const Marked: any;\n');
+    write(name.replace(/js$/, 'd.ts'), module.types ? typesOf(module.types) : 'declare const all: any;\nexport default all;\nexport class Lexer {\n  constructor(options: any);\n  lex(text: string): any[];\n  inlineTokens(text: string, tokens?: any[]): any[];\n}\nexport const Marked: any;\n');
   }
   cpSync(letterTables, join(folder, 'cmaps'), { recursive: true });
   write('LICENSES.txt', licenses());

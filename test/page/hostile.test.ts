@@ -243,6 +243,23 @@ t.test('Markdown, code with colors and formulas are drawn', { skip: missing('chr
   t.strictSame(complaints, []);
 });
 
+t.test('a long run of text is read in pieces, and nothing of it is lost', { skip: missing('chromium') }, async (t) => {
+  const { url } = await startApp(t);
+  const { page } = await openPage(t, 'chromium', url);
+  const read = await page.evaluate(async (module) => {
+    interface Token { type: string; raw: string; tokens: Token[] }
+    const { tokensOf } = await import(module) as { tokensOf(text: string): Token[] };
+    const words = 'word '.repeat(900);
+    return ['a_'.repeat(10_000), 'a'.repeat(20_000), `${words}**bold** ${words}\`code\``, `*${words}*`].map((text) => {
+      const [{ raw, tokens }] = tokensOf(text) as [Token];
+      return { whole: raw === text && tokens.map((one) => one.raw).join('') === text, kinds: [...new Set(tokens.map(({ type }) => type))] };
+    });
+  }, new URL('ui/text/markdown.js', url).href);
+  t.ok(read.every(({ whole }) => whole));
+  // Over long runs, marked would take time with the square of their length.
+  t.strictSame(read.slice(2).map(({ kinds }) => kinds), [['text', 'strong', 'codespan'], ['text']], 'emphasis is read within a piece only');
+});
+
 t.test('complete blocks are not redrawn while the answer grows', { skip: missing('chromium') }, async (t) => {
   const { url, engine } = await startApp(t);
   const { promise: held, resolve: release } = deferred();
