@@ -23,7 +23,7 @@ import { factsOf, tokensOf } from './http/facts.js';
 import { isBrowser, pageRefusal, watchPages } from './access/pages.js';
 import { KeptFolder } from './kept/kept-folder.js';
 import { everyone, ownerWith } from './kept/owner.js';
-import { refuseExpectations } from './body/body-reader.js';
+import { checkTransfer } from './body/body-reader.js';
 import { hasBody, jsonBody } from './body/json-body.js';
 import { holdReplies, ReplyMemory } from './body/reply-memory.js';
 import type { SavedChats } from './http/saved-chats.js';
@@ -141,7 +141,7 @@ export function createApp(options: AppOptions): Express {
     metrics.watch,
     cors(visitors),
     watchPages(visitors, keys),
-    refuseExpectations,
+    checkTransfer,
     readKey(keys, askedByKey),
     (_req, res, next) => {
       if (traffic.draining || traffic.probers.isLeaving) res.set('Connection', 'close');

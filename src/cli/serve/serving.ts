@@ -37,6 +37,7 @@ import { jsonLine, plainLine } from '../terminal/log-line.js';
 import { checkContext, showLoading } from '../terminal/model-loading.js';
 import { engineLog, engineLogLevel, LoadingLine, makeLog, say, sayError } from '../terminal/output.js';
 import { aborted } from '../terminal/signals.js';
+import { plain } from '../terminal/wording.js';
 import { pageLines, reachable } from '../servers/connection.js';
 import { registerServer } from '../servers/registry.js';
 import { describePortInUse } from './port-owner.js';
@@ -199,7 +200,7 @@ export async function serve(
   // Loaded on demand: most servers send no traces.
   const traces = asksForTraces(config.traces) ? await (await import('./trace-export.js')).startTraces(config.traces, log) : undefined;
   // Before the engine's own messages.
-  output.note('info', `Loading ${serving.title}`);
+  output.note('info', `Loading ${plain(serving.title)}`);
   const { pool, defaultsOf, files, load, close } = serving.open(output, config);
   try {
     // Loaded on demand: Express alone costs a third of the start of any other command.

@@ -143,7 +143,7 @@ export class LoadingLine implements ProgressLine {
   constructor(label: string, quiet = false) {
     this.#label = plain(label);
     this.#quiet = quiet;
-    if (!quiet && !process.stderr.isTTY) say(`${label} …`);
+    if (!quiet && !process.stderr.isTTY) say(`${this.#label} …`);
   }
 
   show(fraction: number): void {

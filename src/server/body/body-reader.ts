@@ -35,10 +35,16 @@ export function letSend(req: IncomingMessage, res: Response): void {
   if (waitingForWord.delete(req)) res.writeContinue();
 }
 
-/** Express middleware: listen passes requests with any `Expect` on. */
-export function refuseExpectations({ headers: { expect } }: Request, _res: Response, next: NextFunction): void {
-  if (expect === undefined || expect.toLowerCase() === '100-continue') return next();
-  throw new RecuaError('invalid_http', `Expected the header Expect to be 100-continue or missing, got ${describe(expect)}.`);
+/**
+ * Express middleware: listen passes on requests with any `Expect`, and Node those with any codings
+ * before `chunked`, which it does not decode.
+ */
+export function checkTransfer({ headers: { expect, 'transfer-encoding': coding } }: Request, _res: Response, next: NextFunction): void {
+  if (expect !== undefined && expect.toLowerCase() !== '100-continue')
+    throw new RecuaError('invalid_http', `Expected the header Expect to be 100-continue or missing, got ${describe(expect)}.`);
+  if (coding !== undefined && coding.trim().toLowerCase() !== 'chunked')
+    throw new RecuaError('invalid_http', `Expected the header Transfer-Encoding to be chunked or missing, got ${describe(coding)}. For a compressed body, send Content-Encoding.`);
+  next();
 }
 
 /** All bytes of the body, which may be none. Their memory is charged to the share. */

@@ -148,7 +148,7 @@ export const operations = {
   },
   slot: {
     id: 'changeSlot', topic: 'Server', summary: 'Save the KV cache of a conversation to a file, or restore it.',
-    about: 'Needs a server with a folder for the files (`--slot-save-path`). `save` writes the idle conversation that was used last; after `restore`, a request that begins like it '
+    about: 'Needs a server with a folder for the files (`--slot-save-path`). `save` writes the conversation that was used last, of those that are idle and still in the KV cache, without those of keys with `cache_salt`; after `restore`, a request that begins like it '
       + 'continues it, in any slot; `restore` needs a free sequence, else it gets a 429; `erase` drops all idle conversations. A file works with the same model, cache types and `--flash-attn`, even after a restart. It contains the conversation, so keep it private. '
       + 'To make room, remove files, not the folder: in its sandbox, a loaded model cannot use a folder that replaces the one it was loaded with.',
     params: { id: 'Number of the slot; no effect, with a warning.' }, query: { ...model, action: { type: 'string', enum: ['save', 'restore', 'erase'], description: 'What to do.', example: 'save' } }, body: slotBody,

@@ -140,7 +140,7 @@ function asShown(thrown: unknown, shown: (text: string) => string): RecuaError {
 }
 
 function sayOf(action: (typeof actions)[number]): string {
-  if (action === 'save') return 'The slot has no effect: the most recently used idle conversation is saved.';
+  if (action === 'save') return 'The slot has no effect: of the idle conversations in the KV cache, the one used last is saved.';
   return action === 'restore' ? 'The slot has no effect: the state is found by its tokens.' : 'The slot has no effect: all idle conversations are dropped.';
 }
 

@@ -131,7 +131,10 @@ t.test('an answer by a grammar is well-formed UTF-8', async (t) => {
   const rare = [0xE0, 0xED, 0xF0, 0xF4];
   // Makes characters of several tokens likely.
   const logitBias = [...(await model.pieces(false)).flags.keys()]
-    .filter((token) => { const bytes = model.piece(token, true); return bytes.length === 1 && bytes[0]! >= 0x80 || rare.includes(bytes.at(-1)!); })
+    .filter((token) => {
+      const bytes = model.piece(token, true);
+      return (bytes.length === 1 && bytes[0]! >= 0x80) || rare.includes(bytes.at(-1)!);
+    })
     .map((token) => ({ token, bias: 15 }));
   let several = 0;
   for (const grammar of ['root ::= [^\\x00-\\x7F]{9}', 'root ::= [\\u0080-\\U0010FFFF]{9}', 'root ::= .{9}', 'root ::= [\\u0700-\\U00010100]{9}']) {

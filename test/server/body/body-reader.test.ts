@@ -93,6 +93,16 @@ t.test('another expectation is refused in the format of the API', async (t) => {
   t.match(seen.text, /Expected the header Expect to be 100-continue or missing, got \\"a-pony\\"/);
 });
 
+t.test('a body in another transfer coding is not taken for plain text', async (t) => {
+  const { port, engine } = await startApp(t);
+  const { socket, seen } = client(port);
+  socket.write(head('Transfer-Encoding: gzip, chunked\r\nConnection: close') + `${json.length.toString(16)}\r\n${json}\r\n0\r\n\r\n`);
+  await until(() => seen.closed);
+  t.match(seen.text, /^HTTP\/1.1 400 [^]*"code":"invalid_http"/);
+  t.match(seen.text, /Expected the header Transfer-Encoding to be chunked or missing, got \\"gzip, chunked\\"/);
+  t.equal(engine.requests.length, 0);
+});
+
 t.test('a body of single bytes is read, complete or not', async (t) => {
   const { port, engine, logged } = await startApp(t);
   const { socket, seen } = client(port);
