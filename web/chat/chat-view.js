@@ -2,8 +2,10 @@
 import { html, useEffect, useLayoutEffect, useRef, useState } from '../app/html.js';
 import { useEmitter } from '../app/emitter.js';
 import { IconButton } from '../app/icons.js';
+import { keepFocus } from '../app/kept-focus.js';
 import { useEscape } from '../app/keys.js';
 import { ModelsError, useModels } from '../app/models.js';
+import { beforePrint } from '../app/printing.js';
 import { inBrowser, inTab } from '../app/stored.js';
 import { Composer } from './composer.js';
 import { MessageView } from './message.js';
@@ -36,6 +38,19 @@ export function ChatView({ id }) {
     setShown(firstShown);
     if (id !== '') void session.open(id);
   }, [id]);
+  useEffect(() => beforePrint(() => setShown(Infinity)), []);
+  /** @type {{ current: HTMLElement | null }} */
+  const body = useRef(null);
+  const panel = () => /** @type {HTMLElement | null | undefined} */ (body.current?.querySelector('.settings'));
+  // The panel comes last in the document, far from its button.
+  useLayoutEffect(() => {
+    if (settingsOpen) panel()?.focus();
+  }, [settingsOpen]);
+  const closeSettings = () => {
+    const opener = body.current?.parentElement?.querySelector('[aria-label="Chat settings"]');
+    if (panel()?.contains(document.activeElement)) /** @type {HTMLElement} */ (opener).focus();
+    setSettingsOpen(false);
+  };
   // A chat without a model takes the one chosen last, else a loaded one, else the first.
   useEffect(() => {
     if (!models.asked || models.find(conversation.model)) return;
@@ -60,9 +75,9 @@ export function ChatView({ id }) {
       ${conversation.second !== '' && html`<${ModelPicker} label="Second model" value=${conversation.second} models=${models.chatting} asked=${models.asked} choose=${(/** @type {string} */ to) => session.change({ second: to })} />`}
       <span class="stretch"></span>
       <${IconButton} icon="two" label="Two models side by side" aria-pressed=${conversation.second !== ''} onClick=${() => session.change({ second: conversation.second === '' ? otherThan(conversation.model, models.chatting) : '' })} />
-      <${IconButton} icon="settings" label="Chat settings" aria-expanded=${settingsOpen} aria-pressed=${Object.keys(conversation.settings).length > 0} onClick=${() => setSettingsOpen(!settingsOpen)} />
+      <${IconButton} icon="settings" label="Chat settings" aria-expanded=${settingsOpen} aria-pressed=${Object.keys(conversation.settings).length > 0} onClick=${() => (settingsOpen ? closeSettings() : setSettingsOpen(true))} />
     </header>
-    <div class="chat-body">
+    <div class="chat-body" ref=${body}>
       <div class="column">
         <${Scroller} key=${conversation.id} busy=${busy} count=${path.length}>
           ${path.length > 0 && html`<h1 class="hidden">${conversation.title}</h1>`}
@@ -76,7 +91,7 @@ export function ChatView({ id }) {
         <//>
         <${Composer} model=${model} />
       </div>
-      ${settingsOpen && html`<${SettingsPanel} key=${conversation.id} model=${conversation.model} isLoaded=${model?.status.value === 'loaded'} close=${() => setSettingsOpen(false)} />`}
+      ${settingsOpen && html`<${SettingsPanel} key=${conversation.id} model=${conversation.model} isLoaded=${model?.status.value === 'loaded'} close=${closeSettings} />`}
     </div>
     <${Spoken} busy=${busy} />
   </section>`;
@@ -162,7 +177,11 @@ function Scroller({ children, busy, count }) {
     if (!box?.firstElementChild) return undefined;
     const observer = new ResizeObserver(toEnd);
     for (const one of [box, box.firstElementChild]) observer.observe(one);
-    return () => observer.disconnect();
+    const end = keepFocus(box, () => /** @type {HTMLElement | null} */ (document.querySelector('.composer textarea'))?.focus());
+    return () => {
+      observer.disconnect();
+      end();
+    };
   }, []);
   const onScroll = () => {
     const box = at.current;

@@ -107,6 +107,8 @@ const groupOf = ({ pinned, changedMs }) => (pinned ? 'Pinned' : ageOf(changedMs)
 
 /** The name of the file that is read for its menu, which then opens. */
 let readForMenu = '';
+/** The chat that moves to another group, with the focus on its menu's button. */
+let moving = '';
 
 /** A chat on the server that this browser has not opened yet, or cannot read. @param {{ name: string, error: string | undefined, go: (to: string) => void }} props */
 function Unseen({ name, error, go }) {
@@ -140,8 +142,8 @@ function Entry({ one, isOpen, title, pinned }) {
   /** @type {{ current: HTMLButtonElement | null }} */
   const opener = useRef(null);
   useEffect(() => {
-    if (!open) return;
-    readForMenu = '';
+    if (!open && moving !== one.id) return;
+    readForMenu = moving = '';
     opener.current?.focus();
   }, []);
   /** @param {() => unknown} work */
@@ -168,12 +170,19 @@ function Entry({ one, isOpen, title, pinned }) {
       await attempt(() => session.remove(one.id));
     }
   };
-  useEscape(open, () => setOpen(false));
+  const pin = () => {
+    moving = one.id;
+    return session.alter(one, { pinned: !pinned });
+  };
+  useEscape(open, () => {
+    if (opener.current?.parentElement?.contains(document.activeElement)) opener.current.focus();
+    setOpen(false);
+  });
   return html`<li class=${isOpen ? 'open' : ''}>
     <a href=${`#/chat/${one.id}`} aria-current=${isOpen ? 'page' : undefined} title=${title}>${title}</a>
     <button type="button" class="more" ref=${opener} aria-label=${`Actions for ${title}`} aria-expanded=${open} onClick=${() => setOpen(!open)}>⋯</button>
     ${open && html`<div class="entry-actions" role="group" aria-label=${`Actions for ${title}`}>
-      ${!one.saved && html`<${Action} icon="pin" label=${pinned ? 'Unpin' : 'Pin'} onClick=${act(() => session.alter(one, { pinned: !pinned }))} />`}
+      ${!one.saved && html`<${Action} icon="pin" label=${pinned ? 'Unpin' : 'Pin'} onClick=${act(pin)} />`}
       <${Action} icon="edit" label="Rename" onClick=${act(rename)} />
       <${Action} icon="save" label="Export as JSON" onClick=${act(() => attempt(() => exportJson([one], one.title, messagesOf)))} />
       <${Action} icon="file" label="Export as Markdown" onClick=${act(() => attempt(() => exportMarkdown(one, messagesOf)))} />

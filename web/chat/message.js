@@ -1,9 +1,11 @@
 // One message: text, thoughts, tool calls and actions. Markdown is parsed only when a message comes
-// near the window, so that a long conversation opens at once.
+// near the window, so that a long conversation opens at once. Until then its source is there, for
+// the browser's search and for screen readers.
 import { html, memo, useEffect, useLayoutEffect, useRef, useState } from '../app/html.js';
 import { IconButton, Icon } from '../app/icons.js';
 import { closes } from '../app/keys.js';
 import { copyText } from '../app/notice.js';
+import { beforePrint, isPrinting } from '../app/printing.js';
 import { count, duration, characters, speed } from '../app/units.js';
 import { GrowingText } from '../text/growing-text.js';
 import { indented } from '../text/json-text.js';
@@ -35,6 +37,9 @@ const nearWindow = (() => {
   };
 })();
 
+/** Characters. The browser would take long to lay out megabytes of text that nobody sees. */
+const mostSource = 20_000;
+
 /**
  * Text of a message, which may still grow. Preact makes the element; GrowingText fills it.
  * @param {{ message: Message, field: 'content' | 'reasoning', live: boolean, label?: string }} props
@@ -44,8 +49,13 @@ function Prose({ message, field, live }) {
   const at = useRef(null);
   /** @type {{ current: GrowingText | undefined }} */
   const text = useRef(undefined);
-  const [near, setNear] = useState(live);
-  useEffect(() => (near || !at.current ? undefined : nearWindow(at.current, () => setNear(true))), [near]);
+  const [near, setNear] = useState(live || isPrinting());
+  useEffect(() => {
+    if (near || !at.current) return undefined;
+    const come = () => setNear(true);
+    const ends = [nearWindow(at.current, come), beforePrint(come)];
+    return () => ends.forEach((end) => end());
+  }, [near]);
   useLayoutEffect(() => {
     if (!near || !at.current) return undefined;
     const shown = (text.current ??= new GrowingText(at.current));
@@ -53,7 +63,7 @@ function Prose({ message, field, live }) {
     return live ? session.running.watch(message.id, () => shown.show(message[field] ?? '', false)) : undefined;
   });
   useEffect(() => () => text.current?.close(), []);
-  return html`<div class=${`prose ${near ? '' : 'later'}`} ref=${at}></div>`;
+  return html`<div class=${`prose ${near ? '' : 'later'}`} ref=${at}>${near ? undefined : (message[field] ?? '').slice(0, mostSource)}</div>`;
 }
 
 /** What the model thought, folded until the user opens it. @param {{ message: Message, live: boolean }} props */

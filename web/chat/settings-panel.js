@@ -16,7 +16,7 @@ export function SettingsPanel({ model, isLoaded, close }) {
   }, [model, isLoaded]);
   useEscape(true, close);
 
-  return html`<aside class="settings" aria-label="Chat settings">
+  return html`<aside class="settings" aria-label="Chat settings" tabindex="-1">
     <header class="row"><h2>Chat settings</h2><${IconButton} icon="close" label="Close settings" onClick=${close} /></header>
     <label>System prompt
       <${Field} name="system" tag="textarea" rows="4" placeholder="None" />

@@ -1,0 +1,59 @@
+// Keeps the keyboard's place when the element that has the focus goes away: an editor closes, or
+// another version of a message is shown. Browsers would give the focus to the whole document.
+
+/** Where to go from an element that is gone, or is disabled now. @type {Record<string, string[]>} */
+const others = {
+  'Previous version': ['Next version'],
+  'Next version': ['Previous version'],
+};
+
+/** The buttons that open an editor, where the focus was. */
+const openers = ['Edit and resend', 'Edit answer'];
+
+/** @param {Element} element */
+const labelOf = (element) => element.getAttribute('aria-label') ?? element.textContent?.trim() ?? '';
+
+/**
+ * Returns a function that ends this.
+ * @param {HTMLElement} box holds articles @param {() => void} otherwise moves the focus elsewhere
+ */
+export function keepFocus(box, otherwise) {
+  /** The last element that the keyboard focused. @type {{ at: number, labels: string[] } | undefined} */
+  let last;
+  const articles = () => [...box.querySelectorAll('article')];
+  const note = (/** @type {FocusEvent} */ { target }) => {
+    const element = /** @type {HTMLElement} */ (target);
+    const article = element.closest('article');
+    const label = labelOf(element);
+    last = article && element.matches(':focus-visible')
+      ? { at: articles().indexOf(article), labels: element.closest('.editor') ? openers : [label, ...others[label] ?? []] }
+      : undefined;
+  };
+  const leave = (/** @type {FocusEvent} */ { relatedTarget }) => {
+    if (relatedTarget instanceof Node && !box.contains(relatedTarget)) last = undefined;
+  };
+  let frame = 0;
+  const settle = () => {
+    frame = 0;
+    if (!last || document.activeElement !== document.body) return;
+    const { at, labels } = last;
+    last = undefined;
+    const buttons = [...articles()[at]?.querySelectorAll('button') ?? []].filter((button) => !button.disabled);
+    const found = labels.map((label) => buttons.find((button) => labelOf(button) === label)).find((button) => button);
+    if (found) found.focus();
+    else otherwise();
+  };
+  // What comes in place of the element may be drawn after it is gone.
+  const observer = new MutationObserver(() => {
+    if (last && document.activeElement === document.body) frame ||= requestAnimationFrame(settle);
+  });
+  observer.observe(box, { childList: true, subtree: true });
+  box.addEventListener('focusin', note);
+  box.addEventListener('focusout', leave);
+  return () => {
+    observer.disconnect();
+    cancelAnimationFrame(frame);
+    box.removeEventListener('focusin', note);
+    box.removeEventListener('focusout', leave);
+  };
+}
