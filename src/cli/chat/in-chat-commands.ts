@@ -121,7 +121,7 @@ const commands: readonly InChatCommand[] = [
     },
   },
   {
-    names: ['/template'], operand: '[name]', does: `Switch the chat template: ${templateNames.join(', ')}; auto means the model's own`,
+    names: ['/template'], operand: '[name]', does: `Switch the chat template: ${templateNames.join(', ')}; auto means the model's own, the only one that a server uses`,
     async run(chat, operand) {
       if (operand === '') return chat.input.say(`The template is ${chat.template}. There are ${templateNames.join(', ')}.`);
       const found = templateNames.find((name) => name === operand);
@@ -131,7 +131,8 @@ const commands: readonly InChatCommand[] = [
       }
       chat.template = found;
       if (chat.conversation.exchanges.length > 0) await chat.save();
-      chat.input.say(`The template is ${found} now.`);
+      const { url } = chat.models.current;
+      chat.input.say(`The template is ${found} now.${found === 'auto' || url === undefined ? '' : ` The server ${url} uses the model's own, so your next message loads the model in this chat.`}`);
     },
     choices: () => templateNames,
   },

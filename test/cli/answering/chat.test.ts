@@ -194,8 +194,9 @@ t.test('a template that the server does not have is used locally', async (t) => 
   const home = await serveHome(t, ['builtin', '--parallel', '1']);
   const chat = await openServed(t, home, ['builtin', '-g', 'root ::= "yes<|end|> and more"']);
   const before = await home.requests();
-  t.match(await chat.say('/template phi3'), /The template is phi3 now/);
+  t.match(await chat.say('/template phi3'), /The template is phi3 now\. The server http\S+ uses the model's own, so your next message loads the model\s+in this chat\./);
   t.match(await chat.say('Is it?'), /^yes$/m);
+  t.match(await chat.say('/template llama3'), /^The template is llama3 now\.$/, 'the model is here by now');
   t.equal(await home.requests(), before);
   t.equal(await chat.leave(), 0);
 });

@@ -25,6 +25,7 @@ export interface Counted {
 const leastRoom = 20;
 
 const uncounted = 'The last answer was interrupted, and its tokens could not be counted.';
+const unknown = 'The next answer shows how many are in use.';
 
 /** From this fill level on, the user is warned. */
 const nearlyFull = 0.85;
@@ -83,7 +84,7 @@ export class Statistics {
 
   tokens(columns: number): string {
     const last = this.#last;
-    if (!last) return `${this.#isUncounted ? uncounted : 'No answer yet.'} The context holds ${this.model.contextSize} tokens.`;
+    if (!last) return `${this.#isUncounted ? `${uncounted} ` : ''}The context holds ${this.model.contextSize} tokens. ${unknown}`;
     return table([
       ['Prompt', `${last.promptTokens} tokens${last.cachedTokens === undefined ? '' : `, ${last.cachedTokens} of them cached`}`],
       ['Generated', `${last.completionTokens} tokens`],
@@ -108,7 +109,7 @@ export class Statistics {
         ...(last.seed === undefined ? [] : [['Seed', String(last.seed)] as [string, string]]),
         ['Context', this.#fill(this.used!)],
       );
-    } else rows.push(['Context', `${contextSize} tokens${this.#isUncounted ? '' : ', no answer yet'}`]);
+    } else rows.push(['Context', `${contextSize} tokens. ${unknown}`]);
     if (this.restored) {
       const { tokens, reason } = this.restored;
       rows.push(['Saved KV', tokens > 0 ? `${tokens} tokens restored` : `not used${reason === undefined ? '' : `: ${reason}`}`]);
