@@ -632,6 +632,11 @@ t.test('a list says how many chats it does not show', { skip: missing('chromium'
   await page.getByText('2 more are not shown. Search finds them.').waitFor();
   await page.getByRole('searchbox', { name: 'Search chats' }).fill('trip-30');
   await page.getByText('not shown').waitFor({ state: 'detached' });
+  await savedChats(folder).create({ messages: [exchange[0]!, { ...exchange[1]!, content: 'A condor flies.' }] }, 'bird');
+  await turnTo(page);
+  await page.getByRole('searchbox', { name: 'Search chats' }).fill('Condor');
+  await listed(page).getByText('bird').waitFor();
+  t.equal(await listed(page).count(), 1, 'found by an answer, though it was never opened');
 });
 
 t.test('with an API key, the saved chats are listed once the key is given', { skip: missing('chromium') }, async (t) => {

@@ -34,6 +34,7 @@ export function ConversationList({ isShown, go }) {
   const files = new Set(onServer.map(({ name }) => name));
   const list = all.filter(({ saved }) => !saved || !files.has(saved.name));
   const [wanted, setWanted] = useState('');
+  /** Ids of chats here, and names of those on the server. */
   const [saying, setSaying] = useState(/** @type {Set<string>} */ (new Set()));
   /** @type {{ current: HTMLInputElement | null }} */
   const picker = useRef(null);
@@ -52,13 +53,26 @@ export function ConversationList({ isShown, go }) {
     };
   }, []);
   useEffect(() => {
-    if (wanted.trim() === '') return undefined;
-    const timer = setTimeout(() => void conversationsSaying(wanted.trim()).then(setSaying, () => undefined), searchAfterMs);
-    return () => clearTimeout(timer);
+    const text = wanted.trim();
+    if (text === '') return undefined;
+    let isOver = false;
+    /** @type {string[]} */
+    const all = [];
+    const add = (/** @type {Set<string>} */ found) => {
+      all.push(...found);
+      if (!isOver) setSaying(new Set(all));
+    };
+    const timer = setTimeout(() => {
+      for (const found of [conversationsSaying(text), savedChats.namesSaying(text)]) found.then(add, () => undefined);
+    }, searchAfterMs);
+    return () => {
+      isOver = true;
+      clearTimeout(timer);
+    };
   }, [wanted]);
   const found = wanted.trim() === '' ? list : list.filter(({ id, title }) => saying.has(id) || title.toLowerCase().includes(wanted.trim().toLowerCase()));
   const terminal = onServer.map(({ name, error }) => ({ name, error, one: all.find(({ saved }) => saved?.name === name) }))
-    .filter(({ name, one }) => wanted.trim() === '' || name.toLowerCase().includes(wanted.trim().toLowerCase()) || (one && saying.has(one.id)));
+    .filter(({ name, one }) => wanted.trim() === '' || name.toLowerCase().includes(wanted.trim().toLowerCase()) || saying.has(name) || (one && saying.has(one.id)));
   const groups = Map.groupBy
     ? Map.groupBy(found.slice(0, mostShown), groupOf)
     : found.slice(0, mostShown).reduce((map, one) => map.set(groupOf(one), [...map.get(groupOf(one)) ?? [], one]), new Map());

@@ -49,6 +49,13 @@ class SavedChats extends Emitter {
     this.changed();
   }
 
+  /** The names of the chats that contain this text. @param {string} text */
+  async namesSaying(text) {
+    /** @type {{ data: { name: string }[] }} */
+    const { data } = this.isServed ? await json(`sessions?search=${encodeURIComponent(text)}`, { quietly: true }) : { data: [] };
+    return new Set(data.map(({ name }) => name));
+  }
+
   /**
    * Reads the file. Returns undefined if it has not changed since the last read.
    * @param {string} name @param {Conversation} conversation

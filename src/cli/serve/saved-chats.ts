@@ -23,21 +23,29 @@ class ChatFiles implements SavedChats {
   /** Serializes writes: a request would see another request's lock as a foreign one. */
   #turn: Promise<unknown> = Promise.resolve();
   readonly #all = new SharedReading(() => this.#readAll());
+  /** One search at a time: each reads all files. */
+  #searched: Promise<unknown> = Promise.resolve();
 
   constructor(folder: string) {
     this.#folder = folder;
   }
 
-  async list(): Promise<readonly SavedChatEntry[]> {
-    return await this.#all.get();
+  async list(search = ''): Promise<readonly SavedChatEntry[]> {
+    if (search === '') return await this.#all.get();
+    const found = this.#searched.then(() => this.#readAll(search.toLowerCase()));
+    this.#searched = found.catch(() => undefined);
+    return await found;
   }
 
-  async #readAll(): Promise<SavedChatEntry[]> {
+  /** `wanted`: in lower case; '' for all chats. */
+  async #readAll(wanted = ''): Promise<SavedChatEntry[]> {
     const entries: SavedChatEntry[] = [];
     // One after the other: thousands at once would take as many open files, and the memory of all.
     for (const { name, path, updatedMs } of await listSessions(this.#folder)) {
       // One damaged file must not hide the others.
       const session = await loadSession(path, name).catch((thrown: unknown) => RecuaError.from(thrown));
+      const texts = session instanceof RecuaError ? [] : session.exchanges.flatMap(({ message, reply }) => [message, reply?.text ?? '']);
+      if (![name, ...texts].some((text) => text.toLowerCase().includes(wanted))) continue;
       if (session instanceof RecuaError) entries.push({ name, updatedMs, error: session.code === 'invalid_session' ? session.message : 'Its file cannot be read.' });
       else entries.push({ name, updatedMs, model: session.model, exchanges: session.exchanges.length });
     }

@@ -25,8 +25,8 @@ export interface SavedChat {
 
 /** Each throws `session_not_found`, `invalid_session`, or `invalid_usage` for an invalid name. */
 export interface SavedChats {
-  /** Newest first. */
-  list(): Promise<readonly SavedChatEntry[]>;
+  /** Newest first. `search`: only those whose name, messages or answers contain it, in any case. */
+  list(search?: string): Promise<readonly SavedChatEntry[]>;
   read(name: string): Promise<SavedChat>;
   /** Picks a name if none is given. Missing fields of the session get the values of a new chat. */
   create(session: Record<string, unknown>, name: string | undefined): Promise<SavedChat>;

@@ -8,6 +8,7 @@ import type { Dialect } from '../exchange/dialect.js';
 import { refuseOthers, refusePages } from '../access/pages.js';
 import { sendJson } from '../exchange/send-json.js';
 import type { SavedChat, SavedChats } from '../http/saved-chats.js';
+import { Query } from '../http/query.js';
 import { keepingError } from '../kept/kept-folder.js';
 import { operations as about } from './operations.js';
 import { etagOf, readChange, readNew } from './session-request.js';
@@ -30,8 +31,8 @@ export const sessions: Dialect = {
     return [
       {
         method: 'get', paths: ['/sessions'], about: about.list,
-        handler: guarded(async (chats, _req, res) => {
-          const data = (await chats.list()).map(({ updatedMs, ...entry }) => ({ ...entry, updated_ms: Math.round(updatedMs) }));
+        handler: guarded(async (chats, req, res) => {
+          const data = (await chats.list(new Query(req).text('search'))).map(({ updatedMs, ...entry }) => ({ ...entry, updated_ms: Math.round(updatedMs) }));
           res.json({ object: 'list', data });
         }),
         also: {

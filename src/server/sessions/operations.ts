@@ -23,7 +23,10 @@ const ofOne = [...errors, 'session_not_found', 'invalid_session'] as const;
 const ifMatch = (what: string) => ({ 'If-Match': { description: `The \`ETag\` of the version to ${what}, or \`*\` for any.`, example: '*' } });
 
 export const operations = {
-  list: { id: 'listSavedChats', topic, summary: 'List the saved chats, newest first.', reply: { schema: object({ object: 'list', data: list(entry) }) }, error, errors },
+  list: {
+    id: 'listSavedChats', topic, summary: 'List the saved chats, newest first.',
+    query: { search: told(text, 'Only chats whose name, messages or answers contain this text, in any case.') }, reply: { schema: object({ object: 'list', data: list(entry) }) }, error, errors,
+  },
   create: {
     id: 'createSavedChat', topic, summary: 'Save a chat.', about: `If \`name\` is omitted, the server picks one as \`recua chat\` does. ${filled}`,
     body: newBody, reply: { schema: saved }, error, errors: [...errors, 'disk_full', 'invalid_session', 'session_locked'],

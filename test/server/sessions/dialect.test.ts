@@ -42,6 +42,12 @@ t.test('a chat is saved, read, continued, renamed and deleted', async (t) => {
   t.equal(read.etag, written.etag);
   t.match((await ask('GET', '/sessions')).body.data, [{ name, model: 'builtin', exchanges: 1 }]);
 
+  t.test('a search finds names, messages and answers, in any case', async (t) => {
+    const found = async (text: string) => (await ask('GET', `/sessions?search=${encodeURIComponent(text)}`)).body.data.map((one: { name: string }) => one.name);
+    for (const text of ['tell-me', 'TELL me of', messages[1]!.content.slice(2, 12).toUpperCase()]) t.strictSame(await found(text), [name], text);
+    t.strictSame(await found('builtin'), [], 'not other fields');
+  });
+
   t.test('recua chat keeps the fields it does not know', async (t) => {
     const keeper = new SessionKeeper(folder, true);
     const path = join(folder, `${name}.json`);
