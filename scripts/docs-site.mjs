@@ -15,7 +15,7 @@ const siteFolder = join(place.build, 'docs-site');
 
 /** The menu; each page's first heading is its name. */
 const menu = [
-  ['Use it', ['README.md', 'docs/getting-started.md', 'docs/page.md', 'docs/models.md', 'docs/clients.md', 'docs/configuration.md', 'docs/gpu.md', 'docs/library.md', 'docs/deployment.md', 'docs/security.md', 'docs/watching.md', 'docs/troubleshooting.md']],
+  ['Use it', ['README.md', 'docs/getting-started.md', 'docs/chat.md', 'docs/page.md', 'docs/models.md', 'docs/clients.md', 'docs/configuration.md', 'docs/gpu.md', 'docs/library.md', 'docs/deployment.md', 'docs/security.md', 'docs/watching.md', 'docs/troubleshooting.md']],
   ['Reference', ['docs/cli.md', 'docs/http.md', 'docs/api.md', 'docs/errors.md']],
   ['How well', ['docs/performance.md', 'docs/reliability.md', 'docs/comparison.md']],
   ['How it works', ['docs/architecture.md', 'docs/history.md', 'docs/design']],

@@ -1,8 +1,8 @@
 // A GBNF grammar as an automaton with a memory: the same language as llama.cpp's, token by token,
-// without malformed UTF-8. Sets of stacks are numbered (stacks.h), steps between them are looked up, and the tokens that
-// a set allows are found by walking the vocabulary's tree once. Shared by all samplers with the
-// same grammar text. Used on pool threads and on the compute thread, under its own lock, which is
-// never held for more than the steps that the caller grants.
+// without malformed UTF-8. Sets of stacks are numbered (stacks.h), steps between them are looked
+// up, and the tokens that a set allows are found by walking the vocabulary's tree once. Shared by
+// all samplers with the same grammar text. Used on pool threads and on the compute thread, under
+// its own lock, which is never held for more than the steps that the caller grants.
 #pragma once
 
 #include "grammar/piece_tree.h"

@@ -158,7 +158,7 @@ const installCommand = command({
   often: oftenServed,
   flags: {
     ...serverFlags,
-    print: perCall(on(['--print'], 'Print the file instead of writing it')),
+    print: perCall(on(['--print', '--dry-run'], 'Print the file instead of writing it')),
     force: perCall(on(['--force', '-f'], 'Replace an existing file')),
   },
   async run(given) {

@@ -161,6 +161,7 @@ export const operations = {
     id: 'watchModels',
     topic: 'Models',
     summary: 'Stream an event whenever a model changes state.',
+    about: 'The first event comes with the first change.',
     reply: { schema: replies.modelEvent, empty: true },
     stream: { type: sse, event: replies.modelEvent },
     error,
