@@ -6,7 +6,7 @@ import type { CachedModel } from '../../models/cache/cached-models.js';
 import { readInventory } from '../../models/lookup.js';
 import { findPlaces } from '../../models/places.js';
 import { shellWord } from '../../models/names/shell-word.js';
-import { carryOut, planRemoval } from '../../models/cache/removal.js';
+import { carryOut, checkRemoval, planRemoval } from '../../models/cache/removal.js';
 import type { RemovalPlan, RepoRemoval } from '../../models/cache/removal.js';
 import { command } from '../command.js';
 import { misuse, on, perCall } from '../flags/flags.js';
@@ -36,6 +36,7 @@ export const rm = command({
     if (operands.length === 0) throw misuse('Expected a model: recua rm <model>…, where a model is a name that recua list shows.');
     const inventory = await readInventory(findPlaces());
     const plan = await planRemoval(inventory, operands);
+    await checkRemoval(plan, inventory);
     if (values.dryRun) {
       await print(values.json ? asJson(plan, true) : `${[...lines(plan), ...freed('This would free', plan)].join('\n')}\n`);
       if (!values.json) tellAdopted(plan);

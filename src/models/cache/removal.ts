@@ -221,16 +221,19 @@ async function spaceOf(paths: readonly string[]): Promise<Pick<RepoRemoval, 'fre
   return { freedBytes: sum(false), linkedBytes: sum(true) };
 }
 
-/**
- * Carries out the plan; resolves to the freed bytes. Throws `store_unwritable` if something cannot
- * be deleted.
- */
-export async function carryOut(plan: Pick<RemovalPlan, 'removals' | 'aliases'>, { places, models }: Inventory): Promise<void> {
-  // Check everything first, so that a refused removal changes nothing.
-  for (const { repo, entries, blobs } of plan.removals) {
+/** Throws `store_unwritable` if the plan leads out of the store. */
+export async function checkRemoval({ removals }: Pick<RemovalPlan, 'removals'>, { places }: Inventory): Promise<void> {
+  for (const { repo, entries, blobs } of removals) {
     await checkFolder(places.hub, repo.folder);
     for (const path of [...entries.map((entry) => entry.path), ...blobs]) await checkInside(repo.folder, path);
   }
+}
+
+/** Carries out the plan. Throws `store_unwritable` if something cannot be deleted. */
+export async function carryOut(plan: Pick<RemovalPlan, 'removals' | 'aliases'>, inventory: Inventory): Promise<void> {
+  const { places, models } = inventory;
+  // Check everything first, so that a refused removal changes nothing.
+  await checkRemoval(plan, inventory);
   for (const removal of plan.removals) {
     for (const partial of removal.partials) await removePartial(removal.repo, partial);
     for (const entry of removal.entries) await removeFile(removal.repo.folder, entry.path);
