@@ -4,6 +4,7 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { exportTo } from '#recua/cli/chat/sessions/transcript.js';
 import { LogFile } from '#recua/cli/serve/log-file.js';
 import { addAlias } from '#recua/models/aliases.js';
 import { findPlaces } from '#recua/models/places.js';
@@ -77,6 +78,27 @@ t.test('rm works on a full disk, including leftover downloads', { skip }, async 
   const removed = await recua(['rm', 'o/r'], '', { env });
   t.equal(removed.code, 0, removed.stderr);
   t.strictSame(names().filter((name) => !name.startsWith('recua')), ['hub']);
+});
+
+t.test('an export and a unit that do not fit leave nothing, and no name is taken', { skip }, async (t) => {
+  const begun = { model: 'builtin', system: '', createdAt: '2026-01-31T10:00:00.000Z', exchanges: [{ message: 'Hello!', sentAt: '2026-01-31T10:00:00.000Z' }] };
+  const path = join(folder, 'chat.md');
+  const install = async (port: string) => await recua(['serve', 'install', 'builtin', '--port', port, '--force'], '', { env: { ...env, XDG_CONFIG_HOME: join(folder, 'config') } });
+  const unit = join(folder, 'config', 'systemd', 'user', 'recua.service');
+  const free = fill();
+  await t.rejects(exportTo(path, begun, 'chat'), { code: 'file_unreadable', message: /ENOSPC/ });
+  t.notOk(existsSync(path));
+  free();
+  await exportTo(path, begun, 'chat');
+  rmSync(path);
+  t.match(await install('9000'), { code: 0 });
+  const before = readFileSync(unit, 'utf8');
+  const freeAgain = fill();
+  t.match(await install('9001'), { code: 1, stderr: /recua\.service cannot be written: ENOSPC/ });
+  freeAgain();
+  t.equal(readFileSync(unit, 'utf8'), before);
+  t.strictSame(readdirSync(join(folder, 'config', 'systemd', 'user')), ['recua.service']);
+  rmSync(join(folder, 'config'), { recursive: true });
 });
 
 t.test('a log counts each line that did not fit', { skip }, async (t) => {

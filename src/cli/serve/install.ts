@@ -1,6 +1,6 @@
 // `recua serve install` and `uninstall`: let the system start the server at each login, and again
 // if it exits.
-import { readFile, readlink, rm, writeFile } from 'node:fs/promises';
+import { readFile, readlink, rm } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { RecuaError } from '../../errors.js';
 import { findPlaces, standardFolder } from '../../models/places.js';
@@ -96,7 +96,9 @@ export async function install(
     throw new RecuaError('server_failed', `${path} already exists with other settings. --force replaces it.`);
   try {
     await createFolder(dirname(path));
-    await writeFile(path, written, { mode: 0o600 });
+    // A write that fails leaves an earlier unit as it was.
+    const { default: writeFileAtomic } = await import('write-file-atomic');
+    await writeFileAtomic(path, written, { mode: 0o600 });
   } catch (cause) {
     throw new RecuaError('server_failed', `${path} cannot be written: ${(cause as Error).message}.`, { cause });
   }

@@ -88,6 +88,7 @@ export class EngineLoop {
     this.#questions = new Questions(loaded, poolShare);
     this.#intake = new Intake(addon, loaded, this.#active, this.#arrivals, poolShare, partial && options.specType !== 'none', {
       waiting: this.#waiting,
+      opened: context && this.#sleep?.open(context.contextSize),
       join: (request) => this.#join(request),
       fail: (id, error) => this.#fail(id, error),
       done: () => this.#stir(),

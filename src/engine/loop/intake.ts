@@ -21,6 +21,8 @@ import type { WaitingQueue } from './waiting-queue.js';
 export interface IntakeHooks {
   /** Prepared requests that wait for a sequence. */
   waiting: WaitingQueue;
+  /** Settles when the chats of the model's earlier process are known; never rejects. */
+  opened: Promise<void> | undefined;
   /** Queues a prepared request. */
   join(request: Generation): void;
   fail(id: number, error: RecuaError): void;
@@ -146,6 +148,7 @@ export class Intake {
         this.#active.whenEnded(id, end);
       }
       leave = takesLong(request) ? await this.#poolShare.enter(client, whenGone) : undefined;
+      await this.#hooks.opened;
       if (!this.#active.has(id)) return;
       const prepared = await prepare({
         model,

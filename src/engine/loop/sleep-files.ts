@@ -59,6 +59,7 @@ export class SleepFiles {
   readonly #identify: () => Promise<Fingerprint>;
   readonly #log: EngineHooks['log'];
   readonly #read: () => void;
+  #opened: Promise<void> | undefined;
   #reading: Promise<void> | undefined;
   /** A step ran since the last writing. */
   #hasNews = false;
@@ -76,8 +77,15 @@ export class SleepFiles {
     this.#read = read;
   }
 
-  /** Finds files written before. Never rejects: an unreadable conversation is evaluated again. */
-  async open(contextSize: number): Promise<void> {
+  /**
+   * Finds files written before, once. A prompt that is tokenized earlier does not know their chats.
+   * Never rejects: an unreadable conversation is evaluated again.
+   */
+  open(contextSize: number): Promise<void> {
+    return (this.#opened ??= this.#open(contextSize));
+  }
+
+  async #open(contextSize: number): Promise<void> {
     const found: (Stashed & { usedMs: number })[] = [];
     let foreign = 0;
     const lost: [file: string, why: string][] = [];

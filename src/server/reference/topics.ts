@@ -18,7 +18,7 @@ export const aboutAll = [
   + 'pulling, copying and deleting, are then only for clients on the server\'s own machine. With API keys, the key decides: these routes need `admin`, except those of files and batches.',
   '**Load balancers.** A stream starts once its prompt is accepted, or after `--ping-interval`. With the header `x-stream-opens: first-piece`, the server sends no byte before the first piece of the answer (or 55 seconds), so until then a load balancer can still '
   + 'send the request to another server. A server that is stopping refuses new requests with a 503; while a load balancer polls `/health/ready`, it still takes requests for up to five seconds ([watching.md](watching.md)). `recua cluster config` writes load balancer configurations that send this header.',
-  '**Next turns.** In the next turn of a chat, the server evaluates only the new text, as long as it still has the conversation in its cache. The model\'s own answers keep the tokens that it generated.',
+  '**Next turns.** In the next turn of a chat, the server evaluates only the new text, as long as it still has the conversation in its cache. The model\'s own answers keep the tokens that it generated; after a crash of its process, both begin anew, unless `--cache-disk` has kept them.',
 ].join('\n\n');
 
 const schemas = '**Forms of an answer.** A JSON schema is enforced during generation: types, properties, `enum`, `anyOf`, `allOf`, `$ref`, bounds of numbers (up to those of int64; beyond 2^53, as the nearest double), '

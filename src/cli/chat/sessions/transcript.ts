@@ -1,6 +1,6 @@
 // Exports a conversation as Markdown, or as JSON in the shape that chat APIs take. Used by /export
 // and `sessions export`.
-import { writeFile } from 'node:fs/promises';
+import { open, rm } from 'node:fs/promises';
 import { dirname, extname, resolve } from 'node:path';
 import { RecuaError } from '../../../errors.js';
 import { misuse, quote } from '../../flags/flags.js';
@@ -37,7 +37,16 @@ export async function exportTo(file: string, transcribed: Transcribed, title: st
   if (kind !== '.md' && kind !== '.json') throw misuse(`Expected a file name that ends in .md or .json, got ${quote(file)}.`);
   const path = resolve(file);
   try {
-    await writeFile(path, kind === '.md' ? asMarkdown(transcribed, title) : asMessages(transcribed), { flag: 'wx', mode: 0o600 });
+    const written = kind === '.md' ? asMarkdown(transcribed, title) : asMessages(transcribed);
+    const exported = await open(path, 'wx', 0o600);
+    try {
+      await exported.writeFile(written);
+    } catch (thrown) {
+      await rm(path, { force: true });
+      throw thrown;
+    } finally {
+      await exported.close();
+    }
   } catch (cause) {
     const { code, message } = cause as NodeJS.ErrnoException;
     const why = code === 'EEXIST' ? `There is already a file ${path}; choose another name.` : code === 'ENOENT' ? `There is no folder ${dirname(path)}; make it first, or choose another.` : `${path} cannot be written: ${message}`;
