@@ -1,5 +1,6 @@
 // Model aliases: one JSON file, which one process at a time replaces as a whole. An alias names a
 // file in a repository, not a path, so it stays valid when the model is downloaded again.
+import { stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { RecuaError, unreadable } from '../errors.js';
 import { createFolder } from '../system/create-folder.js';
@@ -53,6 +54,12 @@ export async function readAliases(places: Places): Promise<Aliases> {
   const aliases = parse(text);
   if (!aliases) throw new RecuaError('file_unreadable', `Expected aliases in ${path}, got something else. Fix the file or delete it; that does not affect the models.`);
   return aliases;
+}
+
+/** Changes whenever the file of aliases does, also by another process. */
+export async function aliasesVersion(places: Places): Promise<string> {
+  const found = await stat(fileOf(places), { bigint: true }).catch(() => undefined);
+  return found ? `${found.ino} ${found.mtimeNs} ${found.size}` : '';
 }
 
 /**

@@ -1,7 +1,8 @@
 // The models of a server with several, and which of them a request's `model` means. Answers from
-// memory; rereads the store after a moment, and for an unknown name. Called by servers' catalogues.
+// memory; rereads the store after a moment, when an alias changes, and for an unknown name. Called
+// by servers' catalogues.
 import { RecuaError } from '../errors.js';
-import { lastingAliases } from './aliases.js';
+import { aliasesVersion, lastingAliases } from './aliases.js';
 import { lastingScan } from './cache/hub-scan.js';
 import { readInventory, someOf } from './lookup.js';
 import type { Inventory } from './lookup.js';
@@ -79,7 +80,7 @@ export function storeModels({
   warn = () => undefined,
 }: StoreOptions = {}): ServedModels {
   let read:
-    { inventory: Inventory; index: NameIndex; atMs: number; tookMs: number; changes: number } | undefined;
+    { inventory: Inventory; index: NameIndex; atMs: number; tookMs: number; changes: number; aliases: string } | undefined;
   let reading: Promise<NonNullable<typeof read>> | undefined;
   const aliasesOf = lastingAliases(warn);
   const reposOf = lastingScan(warn);
@@ -87,6 +88,7 @@ export function storeModels({
   const scan = async () => {
     const before = changes;
     const beganMs = now();
+    const aliases = await aliasesVersion(places);
     const inventory = await readInventory(places, aliasesOf, reposOf);
     const named = withOwnKeys(await Promise.all(first.map(async (one) => await asItIsNow(one, inventory))));
     const names = new Set(named.map(({ id }) => id.toLowerCase()));
@@ -94,7 +96,7 @@ export function storeModels({
       ({ id, path }) => !names.has(id.toLowerCase()) && !named.some((one) => one.path === path),
     );
     const index = new NameIndex([...named, ...others], listedBy);
-    return (read = { inventory, index, atMs: now(), tookMs: now() - beganMs, changes: before });
+    return (read = { inventory, index, atMs: now(), tookMs: now() - beganMs, changes: before, aliases });
   };
   const readAgain = async () => {
     const least = changes;
@@ -105,6 +107,12 @@ export function storeModels({
   };
   const notOlderThan = async (ms: number) => {
     if (!read || read.changes !== changes) return await readAgain();
+    // A name must not mean its former model: a key may be limited to it.
+    const version = await aliasesVersion(places);
+    if (read.aliases !== version) {
+      const last = await readAgain();
+      return last.aliases === version ? last : await readAgain();
+    }
     const ageMs = (now() - read.atMs) / Math.max(1, read.tookMs / usualMs);
     if (ageMs >= ms) return await readAgain();
     if (ageMs >= aheadMs) void readAgain().catch(() => undefined);

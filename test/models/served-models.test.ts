@@ -2,7 +2,7 @@ import t from 'tap';
 import { renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
-import { addAlias } from '#recua/models/aliases.js';
+import { addAlias, removeAliases } from '#recua/models/aliases.js';
 import type { Places } from '#recua/models/places.js';
 import { chosenModels, storeChanged, storeModels } from '#recua/models/served-models.js';
 import type { StoredModel } from '#recua/models/store.js';
@@ -125,6 +125,21 @@ t.test('a model pulled while the server runs is found at once, and a removed one
   nowMs = 10_000;
   await t.rejects(find('acme/new'), { code: 'model_not_found' });
   t.equal((await list()).length, 4);
+});
+
+t.test('an alias that another process adds, moves or removes counts at once', async (t) => {
+  const places = await fill(t.testdir());
+  for (const name of ['va', 'vb']) put(places.hub, { repo: `own/${name}`, file: 'm.gguf', bytes: model(name) });
+  const { list, find } = storeModels({ places, now: () => 0 });
+  await list();
+  await t.rejects(find('moving'), { code: 'model_not_found' });
+  for (const name of ['va', 'vb', 'va']) {
+    await addAlias(places, 'moving', { repo: `own/${name}`, file: 'm.gguf' }, true);
+    const [one, other] = await Promise.all([find('moving'), find('moving')]);
+    t.same([one.id, other.id], [`own/${name}`, `own/${name}`]);
+  }
+  await removeAliases(places, (alias) => alias === 'moving');
+  await t.rejects(find('moving'), { code: 'model_not_found' });
 });
 
 t.test('requests that go on coming do not wait for the store to be read again, and a slow store is read less often', async (t) => {
