@@ -252,7 +252,8 @@ t.test('GET /models/sse reports each change of state, and a stop does not wait f
   t.same(await next(), [{ model: 'owner/a', event: 'status_change', data: { status: 'loading', progress: 0.5 } }]);
   pool.finish('owner/a', new RecuaError('model_unusable', 'Bad.'));
   t.same(await next(), [{ model: 'owner/a', event: 'status_change', data: { status: 'failed', error: { message: 'Bad.', code: 'model_unusable' } } }]);
-  await Promise.all([close(60 * 60_000), reader.read().catch(() => undefined)]);
+  const [, last] = await Promise.all([close(60 * 60_000), reader.read()]);
+  t.equal(last.done, true, 'the stream ends, and is not cut off');
   t.equal(pool.listeners, 0);
 });
 

@@ -66,8 +66,8 @@ export class MessageWriter implements AnswerWriter {
     ];
   }
 
-  failure(error: RecuaError): Frame[] {
-    return [{ event: 'error', data: errorBody(error, '') }];
+  failure(error: RecuaError, requestId: string): Frame[] {
+    return [{ event: 'error', data: errorBody(error, requestId) }];
   }
 
   whole([{ content, reasoning, toolCalls }]: readonly [WholeAnswer], [finish]: readonly [Finish]): object {

@@ -176,7 +176,7 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
     logError(this.#gateway.log, this.#res, error);
     const stream = this.#stream;
     stream.quiet();
-    const sending = this.#sendLast(stream, this.#writer!.failure(error));
+    const sending = this.#sendLast(stream, this.#writer!.failure(error, String(this.#res.getHeader('x-request-id'))));
     if (sending) void sending.then(() => stream.end());
     else stream.end();
     return true;

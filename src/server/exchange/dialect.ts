@@ -103,7 +103,7 @@ export interface AnswerWriter {
   ended?(finish: Finish, index: number): Frame[] | Generator<Frame>;
   /** All answers are complete. */
   ending(finishes: readonly Finish[]): Frame[] | Promise<Frame[]>;
-  /** The last frames of a stream that failed. */
-  failure(error: RecuaError): Frame[];
+  /** The last frames of a stream that failed. `requestId`: that of its headers. */
+  failure(error: RecuaError, requestId: string): Frame[];
   whole(said: readonly WholeAnswer[], finishes: readonly Finish[]): object | Promise<object>;
 }

@@ -1,5 +1,5 @@
 // GET /models/sse: an event for each change of a model's state from now on, in llama-server's
-// format. Route mounted by app. A stop does not wait for these streams.
+// format. Route mounted by app. A stop of the server ends these streams.
 import type { Request, RequestHandler, Response } from 'express';
 import type { PoolModel } from '../../engine/pool-api.js';
 import type { Gateway } from '../http/gateway.js';
@@ -7,6 +7,10 @@ import { Stream } from '../http/stream.js';
 import { statusOf } from './models.js';
 
 export function modelEvents({ poolFor, config, traffic }: Gateway): RequestHandler {
+  const open = new Set<Stream>();
+  traffic.onDrain(() => {
+    for (const events of open) events.end();
+  });
   return (_req: Request, res: Response) => {
     traffic.admit();
     const events = new Stream(res);
@@ -30,7 +34,11 @@ export function modelEvents({ poolFor, config, traffic }: Gateway): RequestHandl
       changed.set(model.id, model);
       void send();
     });
-    res.once('close', stop);
+    open.add(events);
+    res.once('close', () => {
+      open.delete(events);
+      stop();
+    });
   };
 }
 

@@ -142,6 +142,8 @@ t.test('an answer that fails in its stream ends with an error event', async (t) 
     throw new RecuaError('model_crashed', 'The engine process died.');
   };
   await t.rejects(client.messages.stream({ model: 'default', max_tokens: 5, messages }).finalMessage(), { message: /The engine process died/ });
+  const response = await post(`${app.url}/v1/messages`, { max_tokens: 5, messages, stream: true });
+  t.match(await response.text(), `"request_id":"${response.headers.get('request-id')!}"`);
 });
 
 t.test('a prompt that is too long is reported in the words that Claude Code looks for', async (t) => {
