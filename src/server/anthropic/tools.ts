@@ -15,7 +15,7 @@ function readCustom(fields: Fields): ReadTool {
   const type = fields.string('type');
   if (type !== undefined && type !== 'custom') {
     throw new RecuaError('unsupported_parameter',
-      `Expected a tool with an input_schema for ${fields.param('type')}, got ${describe(type)}; tools that run on Anthropic's servers are not supported.`,
+      `Expected a tool with an input_schema for ${fields.param('type')}, got ${describe(type)}; Anthropic's own tools are not supported.`,
       { param: fields.param('type') });
   }
   const schema = fields.get('input_schema');

@@ -1,5 +1,6 @@
 // POST /api/embed, and the older /api/embeddings: texts → vectors of length 1. Texts are never
-// truncated: a text longer than the context is an error.
+// truncated: a text longer than the context is an error. As in Ollama, a request without a text
+// loads the model, and gets no vectors.
 import type { RequestHandler } from 'express';
 import type { ModelDescription } from '../../engine/protocol.js';
 import { wrongType, wrongValue, type Fields } from '../../request/fields.js';
@@ -13,6 +14,7 @@ const maxInputs = 2_048;
 
 export function embed(gateway: Gateway): RequestHandler {
   return askRoute(gateway, readEmbed, async ({ inputs, old, dimensions }, { id, engine }, signal, lend, res) => {
+    if (inputs.length === 0) return old ? { embedding: [] } : { model: id, embeddings: [], total_duration: 0, load_duration: 0, prompt_eval_count: 0 };
     const startMs = performance.now();
     const { vectors, tokenCounts } = await engine.embed({ inputs, asker: askerOf(gateway, res) }, signal, lend());
     const tokens = tokenCounts.reduce((sum, count) => sum + count, 0);
@@ -42,9 +44,8 @@ function readInputs(body: Fields): { inputs: string[]; old: boolean } {
   const old = body.get('input') === undefined && body.get('prompt') !== undefined;
   const param = old ? 'prompt' : 'input';
   const input = body.get(param);
-  if (typeof input === 'string') return { inputs: [checked(input, param)], old };
+  if (typeof input === 'string') return { inputs: input === '' ? [] : [input], old };
   if (old || !Array.isArray(input)) throw wrongType(param, old ? 'a string' : 'a string or an array of strings', input);
-  if (input.length === 0) throw wrongValue(param, 'at least one input', input);
   return { inputs: (body.array(param, maxInputs) ?? []).map((text, index) => checked(text, `${param}[${index}]`)), old };
 }
 

@@ -101,8 +101,8 @@ export const embedBody: Body = {
     dimensions: 'Keep only the first so many numbers of each vector, rescaled to length 1.',
     truncate: { text: 'No effect: a text longer than the context is an error.' },
     options: { text: 'No effect: the settings of a model are fixed when the server starts.' },
-    input: { text: 'A text, or a list of up to 2,048 texts.', is: [{ type: 'string', minLength: 1 }, { type: 'array', items: { type: 'string', minLength: 1 }, minItems: 1, maxItems: 2_048 }] },
-    prompt: { text: 'One text, as in the older route; the reply then has `embedding`.', is: [{ type: 'string', minLength: 1 }] },
+    input: { text: 'A text, or a list of up to 2,048 texts. If it is empty, the model is loaded, and there are no vectors.', is: [{ type: 'string' }, { type: 'array', items: { type: 'string', minLength: 1 }, maxItems: 2_048 }] },
+    prompt: { text: 'One text, as in the older route; the reply then has `embedding`.', is: [{ type: 'string' }] },
     ...admissionWords,
   },
 };

@@ -95,7 +95,7 @@ export const operations = {
     id: 'retrieveResponse', topic, summary: 'Get a stored response, or one in progress.', params,
     query: {
       stream: { type: 'boolean', default: false, description: 'Stream its events, starting with the first.' },
-      starting_after: { type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description: 'For a stream: the `sequence_number` of the last event the client has seen.' },
+      starting_after: { type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description: 'For a stream: the `sequence_number` of the last event the client has seen. If the server no longer has the events, only the last one follows, which has the whole output.' },
     },
     reply: { schema: response }, stream, error, errors: ['response_not_found', 'invalid_value', 'invalid_type', 'disk_full', 'store_unwritable'],
   },

@@ -119,6 +119,12 @@ const refusals: [path: string, body: object, param: string][] = [
   ['embed', {}, 'input'],
 ];
 
+t.test('a request for vectors of no text loads the model, and gets none', async (t) => {
+  const { app } = await start(t);
+  for (const input of ['', []]) t.match(await (await post(`${app.url}/api/embed`, { model: 'default', input })).json(), { model: /./, embeddings: [], prompt_eval_count: 0 });
+  t.strictSame(await (await post(`${app.url}/api/embeddings`, { model: 'default', prompt: '' })).json(), { embedding: [] });
+});
+
 t.test('an impossible request is refused in Ollama’s shape, with the field', async (t) => {
   const { app } = await start(t);
   for (const [path, body, param] of refusals) {
