@@ -1,10 +1,13 @@
 // The JSON of files that people write.
+import { refuseHalves } from '../../request/half-characters.js';
 
 /** Parses it. Throws an error that says what is wrong, and in which line. */
 export function parseJson(text: string): unknown {
   const json = text.replace(/^\uFEFF/, '');
   try {
-    return JSON.parse(json) as unknown;
+    const parsed = JSON.parse(json) as unknown;
+    refuseHalves(json, parsed);
+    return parsed;
   } catch (cause) {
     throw new SyntaxError(withLine((cause as Error).message, json), { cause });
   }

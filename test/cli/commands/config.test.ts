@@ -73,6 +73,7 @@ const wrong: [string, unknown, RegExp][] = [
   ['a flag for one call', { json: true }, /key "json": --json is for one call/],
   ['two names of one setting', { 'ctx-size': 1, 'context-size': 2 }, /key "ctx-size".*"context-size" too/],
   ['a list instead of an object', '[1]', /expected a JSON object, got \[1\]/],
+  ['half of a character', '{"system": "a\\ud800"}', /Expected system to be text, got \\ud800 at character 2, which is half of a character/],
   ['bad JSON', '{\n  "port": 1,\n  x\n}', /is not valid JSON: .*line 3,? column 3/],
 ];
 for (const [what, config, expected] of wrong) {

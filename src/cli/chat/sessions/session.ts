@@ -9,6 +9,7 @@ import { moreParameters } from '../parameters.js';
 import { samplerSettings } from '../../../settings/answer.js';
 import { maxCount } from '../../../settings/kinds.js';
 import type { Exchange, Others, SavedReply } from './conversation.js';
+import { refuseHalves } from '../../../request/half-characters.js';
 import { toJson } from '../../terminal/output.js';
 
 export interface Session {
@@ -87,6 +88,11 @@ export function readSession(text: string, path: string): Session {
     value = JSON.parse(text);
   } catch (cause) {
     throw invalidIn(path)(`it is not valid JSON (${(cause as Error).message})`);
+  }
+  try {
+    refuseHalves(text, value);
+  } catch (cause) {
+    throw invalidIn(path)((cause as Error).message.replace(/\.$/, ''));
   }
   return readDocument(value, path);
 }

@@ -46,6 +46,7 @@ t.test('fields of a newer version stay, also inside objects', async (t) => {
 t.test('every fault of a file is reported with its place', async (t) => {
   const whole = JSON.parse(writeSession(session));
   const refuse = (value: unknown, message: RegExp) => t.throws(() => readSession(typeof value === 'string' ? value : JSON.stringify(value), '/x/a.json'), { code: 'invalid_session', message });
+  refuse(JSON.stringify({ messages: [{ role: 'user', content: 'x \ud800' }] }), /Expected messages\[0\]\.content to be text, got \\ud800 at character 3, which is half of a character [^]* Cut texts between characters\. The file is left unchanged/);
   refuse('', /\/x\/a\.json is not a valid saved chat: it is not valid JSON .*left unchanged/);
   refuse('[]', /the file is not an object/);
   refuse({ ...whole, recua_session: 2 }, /version 2 of the format, and this Recua reads version 1/);
