@@ -7,7 +7,13 @@ function begin() {
   isBegun = true;
   const later = /** @type {HTMLTemplateElement} */ (document.getElementById('later'));
   document.head.append(later.content);
-  void import('./main.js');
+  import('./main.js').catch(() => {
+    const told = document.createElement('p');
+    told.className = 'error';
+    told.setAttribute('role', 'alert');
+    told.textContent = 'The page cannot be loaded from the server. Reload it.';
+    document.querySelector('main')?.replaceChildren(told);
+  });
 }
 
 requestAnimationFrame(() => setTimeout(begin));

@@ -10,8 +10,9 @@ t.teardown(closeBrowsers);
 /** An answer that hangs after this text until the test ends. */
 function stalls(t: Test, engine: FakeEngine, text: string): void {
   const ended = new Promise<void>((resolve) => t.teardown(resolve));
+  const usage = { promptTokens: 3, completionTokens: 5, cachedTokens: 0 };
   engine.script = async function* () {
-    yield { content: text };
+    yield { content: text, soFar: { usage, timings: { queueMs: 0, promptMs: 1, generateMs: 1 } } };
     await ended;
   };
 }
@@ -39,6 +40,7 @@ for (const name of ['chromium', 'firefox'] satisfies BrowserName[]) {
     t.equal(await page.getByText('Reconnecting…').count(), 0);
     t.equal(await page.locator('article.answer .error').count(), 0);
     t.match(JSON.parse(engine.requests.at(-1)!.messages), [{ role: 'user' }, { role: 'assistant', content: 'The first half' }]);
+    t.strictSame(engine.requests.map(({ maxTokens }) => maxTokens), [2_048, 2_043], 'the rest may have as many tokens as were left');
     t.strictSame(complaints.filter((one) => !/network|connection/i.test(one)), []);
   });
 }

@@ -1,7 +1,7 @@
 // Builds the request for a conversation and reads the streamed answer. The API view shows the same
 // request body as code.
 import { models } from '../app/models.js';
-import { events, ServerError } from '../app/server.js';
+import { events, json, ServerError } from '../app/server.js';
 import { cutOff, isCut, serverId, serverIsBack, Watch } from './connection.js';
 import { sizeOf, wireMessages } from './tree.js';
 
@@ -186,6 +186,14 @@ export function restartOf(message, conversation) {
   return Boolean(message.content || message.reasoning);
 }
 
+/**
+ * The server's limit of an answer's tokens; 0 if it does not tell. A request that continues an
+ * answer would get as many once more.
+ * @param {string} model
+ */
+const usualMost = (model) => json(`props?model=${encodeURIComponent(model)}`, { quietly: true })
+  .then((/** @type {any} */ props) => Number(props.default_generation_settings.params.max_tokens) || 0, () => 0);
+
 /** How many more tokens an answer that was cut may have. @param {Message} message @param {number} most */
 const tokensLeft = ({ stats, tokensBefore = 0 }, most) => Math.max(1, most - (stats?.tokens ?? tokensBefore) + tokensBefore);
 
@@ -212,7 +220,8 @@ export async function wholeAnswer(message, running, conversation, continued, gro
     const body = bodyOf(conversation, continued ? running.path : path, message.model ?? '');
     if (continued) {
       body['continue_final_message'] = true;
-      if (body['max_tokens']) body['max_tokens'] = tokensLeft(message, body['max_tokens']);
+      const most = body['max_tokens'] ?? await usualMost(body['model']);
+      if (most > 0) body['max_tokens'] = tokensLeft(message, most);
     } else delete message.tokensBefore;
     const watch = new Watch();
     try {

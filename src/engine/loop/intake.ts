@@ -47,6 +47,8 @@ export class Intake {
   readonly #hooks: IntakeHooks;
   /** Whether samplers guess ahead. */
   readonly #guesses: boolean;
+  /** Those with a priority below the usual one: of batches, and with `service_tier` "flex". */
+  readonly #idle = new Set<number>();
   /** The requests being prepared, in order of arrival. */
   readonly #preparing = new Map<number, { cancelled: CancelFlag; client: string; endsThinking: boolean; stays: boolean }>();
 
@@ -122,7 +124,9 @@ export class Intake {
     const refusal = notGenerating(this.#loaded.description);
     if (refusal || !context) return this.#hooks.fail(id, refusal ?? new RecuaError('closed', 'The model is closed.'));
     const { client, priority, follows = false } = request.asker ?? anyone;
-    if (!follows && this.#active.size >= context.sequences + options.queueSize && !this.#makeRoom(request.asker)) {
+    // Idle work leaves for other requests, which must not be refused for it.
+    const idle = priority < 0 ? 0 : this.#idle.size;
+    if (!follows && this.#active.size - idle >= context.sequences + options.queueSize && !this.#makeRoom(request.asker)) {
       const waiting = this.#active.size - context.sequences;
       return this.#hooks.fail(
         id,
@@ -132,6 +136,10 @@ export class Intake {
     const cancelled = newCancelFlag();
     const whenGone = (stop: () => void): void => this.#active.whenEnded(id, stop);
     this.#active.set(id, undefined);
+    if (priority < 0) {
+      this.#idle.add(id);
+      whenGone(() => this.#idle.delete(id));
+    }
     const own = {
       cancelled,
       client,

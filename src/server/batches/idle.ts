@@ -1,30 +1,60 @@
 // Decides when lines of batches may run: while the server has no other requests, and has had none
 // for a moment, since people ask follow-up questions. When other requests arrive, lines continue
-// only if there is room for all; otherwise the newest give way and run again later.
+// only if there is room for all; otherwise the newest give way and run again later. All of them
+// give way to a request for a model that is not loaded, because theirs may be in its place.
+import type { ModelPool, PoolModel } from '../../engine/pool-api.js';
 import type { Traffic } from '../http/traffic.js';
 
 /** How long the server must have had no other requests. */
 const quietMs = 1_000;
+/** How often to look, beside other requests, whether one of them waits for its model. */
+const lookMs = 100;
 
 export class Idle {
   readonly #traffic: Traffic;
+  readonly #pool: Pick<ModelPool, 'list' | 'onChange'> | undefined;
   readonly #slots: number;
   readonly #quietMs: number;
+  /** How many sequences each loaded model has. */
+  readonly #sequences = new Map<string, number>();
   /** Oldest first. */
   readonly #lines: AbortController[] = [];
   readonly #waiting: (() => void)[] = [];
   #lastPersonMs = -Infinity;
   #timer: NodeJS.Timeout | undefined;
+  #looking: NodeJS.Timeout | undefined;
 
-  constructor(traffic: Traffic, slots: number, quiet = quietMs) {
+  /** `slots`: most lines at once. A loaded model with fewer sequences lowers it. */
+  constructor(traffic: Traffic, slots: number, quiet = quietMs, pool?: Pick<ModelPool, 'list' | 'onChange'>) {
     this.#traffic = traffic;
     this.#slots = slots;
     this.#quietMs = quiet;
+    this.#pool = pool;
     traffic.watchPeople(() => this.#look());
+    pool?.onChange((model) => this.#note(model));
+    void pool?.list().then((models) => models.forEach((model) => this.#note(model)), () => undefined);
   }
 
+  /** Most lines at once. */
   get slots(): number {
     return this.#slots;
+  }
+
+  /** A line that its model has no sequence for would wait in the model's queue, in a client's place. */
+  get #room(): number {
+    return Math.min(this.#slots, ...this.#sequences.values());
+  }
+
+  #note({ id, state }: PoolModel): void {
+    if (state.state === 'loaded' && state.model.contextSize > 0) this.#sequences.set(id, state.model.parallel);
+    else this.#sequences.delete(id);
+    this.#stopBeyond(this.#room - this.#traffic.people);
+    this.#wake();
+  }
+
+  /** The newest lines give way. */
+  #stopBeyond(room: number): void {
+    for (const line of this.#lines.slice(Math.max(0, room))) line.abort();
   }
 
   /** Runs a line once it may. Its signal aborts when the line must give way or is stopped. */
@@ -55,21 +85,29 @@ export class Idle {
 
   #mayStart(): boolean {
     const { people, draining } = this.#traffic;
-    return !draining && people === 0 && this.#lines.length < this.#slots && performance.now() - this.#lastPersonMs >= this.#quietMs;
+    return !draining && people === 0 && this.#lines.length < this.#room && performance.now() - this.#lastPersonMs >= this.#quietMs;
   }
 
   /** A request of a client arrived or left. */
   #look(): void {
     const { people } = this.#traffic;
     this.#lastPersonMs = performance.now();
-    const room = Math.max(0, this.#slots - people);
-    for (const line of this.#lines.slice(room)) line.abort();
+    this.#stopBeyond(this.#room - people);
     if (this.#waiting.length > 0) this.#schedule();
+    if (people > 0) this.#looking ??= setTimeout(() => void this.#lookAtModels(), lookMs).unref();
+  }
+
+  async #lookAtModels(): Promise<void> {
+    const models = this.#lines.length > 0 ? await this.#pool?.list().catch(() => []) ?? [] : [];
+    this.#looking = undefined;
+    if (this.#traffic.people === 0 || this.#lines.length === 0) return;
+    if (models.some(({ leases, state }) => leases > 0 && state.state !== 'loaded')) this.#stopBeyond(0);
+    this.#looking = setTimeout(() => void this.#lookAtModels(), lookMs).unref();
   }
 
   /** Wakes the waiting lines once the server has been quiet long enough. */
   #schedule(): void {
-    if (this.#traffic.people > 0 || this.#lines.length >= this.#slots) return;
+    if (this.#traffic.people > 0 || this.#lines.length >= this.#room) return;
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => this.#wake(), Math.max(1, this.#lastPersonMs + this.#quietMs - performance.now() + 1));
     this.#timer.unref();
