@@ -46,7 +46,7 @@ export class Idle {
   }
 
   #note({ id, state }: PoolModel): void {
-    if (state.state === 'loaded' && state.model.contextSize > 0) this.#sequences.set(id, state.model.parallel);
+    if (state.state === 'loaded' && state.model.canGenerate) this.#sequences.set(id, state.model.parallel);
     else this.#sequences.delete(id);
     this.#stopBeyond(this.#room - this.#traffic.people);
     this.#wake();

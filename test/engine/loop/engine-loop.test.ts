@@ -146,6 +146,19 @@ t.test('requests over the queue limit are refused at once', async (t) => {
   await closeClean(t, open);
 });
 
+t.test('idle work takes no place in the queue from other requests', async (t) => {
+  const open = await openEngine({}, { parallel: 1, queueSize: 0 });
+  const asker = (client: string, priority: number) => ({ client, priority });
+  const idle = open.complete(completion('~', { maxTokens: 400, asker: asker('batch', -1) }));
+  const refused = await open.complete(completion('~', { maxTokens: 2, asker: asker('batch', -1) })).done;
+  t.match(refused.end, { kind: 'error', error: { code: 'queue_full' } });
+  const person = open.complete(completion('~', { maxTokens: 2, asker: asker('ann', 0) }));
+  open.engine.cancel(idle.id);
+  t.match((await person.done).end, { kind: 'done' });
+  t.match((await idle.done).end, { kind: 'error', error: { code: 'cancelled' } });
+  await closeClean(t, open);
+});
+
 t.test('a cancel stops work in preparation, queue, prefill and decode', async (t) => {
   const open = await openEngine({}, { parallel: 1 });
   const long = completion(`~${'y'.repeat(1500)}`, { maxTokens: 400 });

@@ -6,6 +6,7 @@ import { syncBuiltinESMExports } from 'node:module';
 import { dirname, join } from 'node:path';
 import OpenAI, { toFile } from 'openai';
 import t, { type Test } from 'tap';
+import type { ModelState, PoolModel } from '#recua/engine/pool-api.js';
 import { RecuaError } from '#recua/errors.js';
 import { Fields } from '#recua/request/fields.js';
 import { readBatch } from '#recua/server/batches/batch-request.js';
@@ -26,7 +27,7 @@ import { makeConfig } from '#recua/settings/config.js';
 import { tryLock } from '#recua/system/lock-file.js';
 import { identityOf } from '#recua/system/process-identity.js';
 import { ownFolder, post, startApp, until, type AppUnderTest } from '../app-under-test.js';
-import { echo, FakeEngine, hang, messagesOf } from '../fake-engine.js';
+import { description, echo, FakeEngine, hang, messagesOf } from '../fake-engine.js';
 import { FakePool } from '../fake-pool.js';
 import { deferred } from '../../deferred.js';
 
@@ -214,6 +215,40 @@ t.test('lines of a batch give way to interactive requests, and are done later', 
   const done = await ended(client, id);
   t.match(done.request_counts, { total: 6, completed: 6, failed: 0 });
   t.strictSame((await answers(client, done.output_file_id)).map(({ custom_id: custom }) => custom).sort(), ['0', '1', '2', '3', '4', '5']);
+});
+
+t.test('lines take no more sequences than their model has, and all make way for a model that has to be loaded', async (t) => {
+  let look = (): void => undefined;
+  let told = (_model: PoolModel): void => undefined;
+  const traffic = { people: 0, draining: false, watchPeople: (watch: () => void) => (look = watch) };
+  const models = ['a', 'b'].map((id) => ({ id, leases: 0, state: { state: 'unloaded' } as ModelState }));
+  const pool = { list: async () => models as unknown as PoolModel[], onChange: (listener: typeof told) => (told = listener, () => undefined) };
+  const idle = new Idle(traffic as unknown as Traffic, 4, 0, pool);
+  const stop = new AbortController();
+  const signals: AbortSignal[] = [];
+  const begin = () => void idle.line(stop.signal, async (signal) => {
+    signals.push(signal);
+    await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
+  }).catch(() => undefined);
+  const loaded = (parallel: number): void => {
+    models[0]!.state = { state: 'loaded', model: { ...description, parallel } };
+    told(models[0] as unknown as PoolModel);
+  };
+  const running = () => signals.filter(({ aborted }) => !aborted).length;
+  for (let at = 0; at < 4; at++) begin();
+  await until(() => running() === 4);
+  loaded(1);
+  t.strictSame(signals.map(({ aborted }) => aborted), [false, true, true, true], 'the newest leave');
+  begin();
+  loaded(4);
+  await until(() => running() === 2);
+  traffic.people = 1;
+  look();
+  t.equal(running(), 2, 'there is room for all');
+  models[1]!.leases = 1;
+  await until(() => running() === 0);
+  stop.abort();
+  t.equal(signals.length, 5);
 });
 
 t.test('transient failures are retried, and a crash three times', async (t) => {
