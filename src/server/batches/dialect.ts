@@ -25,7 +25,8 @@ export const batches: Dialect = {
     const store = new BatchStore(gateway.kept, undefined, (text) => gateway.log('warn', text));
     const files = filesOf(gateway);
     const counts = new LineCounts();
-    const queue = new BatchQueue({ gateway, store, files, idle: new Idle(gateway.traffic, Math.min(gateway.config.parallel, mostLines), undefined, gateway.pool) });
+    const idle = new Idle(gateway.traffic, Math.min(gateway.config.parallel, mostLines), undefined, gateway.pool);
+    const queue = new BatchQueue({ gateway, store, files, idle });
     if (gateway.kept.has('batches')) queue.resume().catch((thrown: unknown) => gateway.log('warn', `Batches cannot be resumed: ${RecuaError.logText(thrown)}`));
     const shown = async (record: BatchRecord): Promise<BatchRecord> => {
       const working = queue.find(record.batch.id);

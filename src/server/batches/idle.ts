@@ -17,6 +17,7 @@ export class Idle {
   readonly #quietMs: number;
   /** How many sequences each loaded model has. */
   readonly #sequences = new Map<string, number>();
+  #isWatching = false;
   /** Oldest first. */
   readonly #lines: AbortController[] = [];
   readonly #waiting: (() => void)[] = [];
@@ -31,8 +32,14 @@ export class Idle {
     this.#quietMs = quiet;
     this.#pool = pool;
     traffic.watchPeople(() => this.#look());
-    pool?.onChange((model) => this.#note(model));
-    void pool?.list().then((models) => models.forEach((model) => this.#note(model)), () => undefined);
+  }
+
+  /** Most servers never get a batch. */
+  #watchModels(): void {
+    if (this.#isWatching || !this.#pool) return;
+    this.#isWatching = true;
+    this.#pool.onChange((model) => this.#note(model));
+    void this.#pool.list().then((models) => models.forEach((model) => this.#note(model)), () => undefined);
   }
 
   /** Most lines at once. */
@@ -40,7 +47,7 @@ export class Idle {
     return this.#slots;
   }
 
-  /** A line that its model has no sequence for would wait in the model's queue, in a client's place. */
+  /** A line without a sequence would wait in the queue of its model. */
   get #room(): number {
     return Math.min(this.#slots, ...this.#sequences.values());
   }
@@ -59,6 +66,7 @@ export class Idle {
 
   /** Runs a line once it may. Its signal aborts when the line must give way or is stopped. */
   async line<Result>(stop: AbortSignal, work: (signal: AbortSignal) => Promise<Result>): Promise<Result> {
+    this.#watchModels();
     const wake = (): void => this.#wake();
     stop.addEventListener('abort', wake, { once: true });
     try {

@@ -222,7 +222,11 @@ t.test('lines take no more sequences than their model has, and all make way for 
   let told = (_model: PoolModel): void => undefined;
   const traffic = { people: 0, draining: false, watchPeople: (watch: () => void) => (look = watch) };
   const models = ['a', 'b'].map((id) => ({ id, leases: 0, state: { state: 'unloaded' } as ModelState }));
-  const pool = { list: async () => models as unknown as PoolModel[], onChange: (listener: typeof told) => (told = listener, () => undefined) };
+  const onChange = (listener: typeof told) => {
+    told = listener;
+    return () => undefined;
+  };
+  const pool = { list: async () => models as unknown as PoolModel[], onChange };
   const idle = new Idle(traffic as unknown as Traffic, 4, 0, pool);
   const stop = new AbortController();
   const signals: AbortSignal[] = [];
