@@ -14,7 +14,9 @@ const maxInputs = 2_048;
 
 export function embed(gateway: Gateway): RequestHandler {
   return askRoute(gateway, readEmbed, async ({ inputs, old, dimensions }, { id, engine }, signal, lend, res) => {
-    if (inputs.length === 0) return old ? { embedding: [] } : { model: id, embeddings: [], total_duration: 0, load_duration: 0, prompt_eval_count: 0 };
+    if (inputs.length === 0) {
+      return old ? { embedding: [] } : { model: id, embeddings: [], total_duration: 0, load_duration: 0, prompt_eval_count: 0 };
+    }
     const startMs = performance.now();
     const { vectors, tokenCounts } = await engine.embed({ inputs, asker: askerOf(gateway, res) }, signal, lend());
     const tokens = tokenCounts.reduce((sum, count) => sum + count, 0);
