@@ -45,6 +45,17 @@ for (const name of ['chromium', 'firefox'] satisfies BrowserName[]) {
   });
 }
 
+t.test('a page whose modules do not come says so', { skip: missing('chromium') }, async (t) => {
+  const { url } = await startApp(t);
+  const { page } = await openPage(t, 'chromium', url);
+  await page.route(/\/ui\/main\.js$/, (route) => route.abort());
+  await page.reload();
+  await page.getByRole('alert').getByText('The page cannot be loaded from the server. Reload it.').waitFor();
+  await page.unroute(/\/ui\/main\.js$/);
+  await page.reload();
+  await page.getByRole('textbox', { name: 'Message' }).waitFor();
+});
+
 t.test('an answer that lacks only the end of its stream is complete', { skip: missing('chromium') }, async (t) => {
   const { url, engine } = await startApp(t);
   const { page, complaints } = await openPage(t, 'chromium', url);
