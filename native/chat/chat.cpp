@@ -205,6 +205,8 @@ bool render_chat(ModelState &model, const ChatInput &input, const volatile int32
   if (compiled.code != nullptr) throw_if_cancelled(cancelled);
   if (compiled.code != nullptr) throw CodedError("chat_unsupported", "The chat template does not compile: " + in_one_line(compiled.message));
   check_texts(input);
+  // From here on: a compiled template is kept for others.
+  const schema::Watch conversions(cancelled);
   const Outcome taken = Outcome::of([&] { render_as(model, *templates, input, cancelled, out); }, refused);
   if (taken.code == nullptr) return true;
   // Only retry if the template itself refuses.

@@ -1,9 +1,11 @@
 // See text_forms.h.
 #include "chat/text_forms.h"
 
+#include "coded_error.h"
 #include "jinja_bounds.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace recua {
 
@@ -45,6 +47,8 @@ bool known(std::atomic<int> &fact, bool refused, const std::function<bool()> &fi
   bool found = refused;
   try {
     found = find();
+  } catch (const CodedError &error) {
+    if (std::strcmp(error.code, "cancelled") == 0) throw;
   } catch (const std::exception &) {
     // complete() tells whether it was a limit.
   }

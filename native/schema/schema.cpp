@@ -1,6 +1,8 @@
 // Limits for the conversion of schemas, and for the JSON that llama.cpp gets.
 #include "schema/schema.h"
 
+#include "cancelled.h"
+
 #include <algorithm>
 #include <random>
 
@@ -9,10 +11,15 @@ namespace recua::schema {
 namespace {
 
 thread_local Budget *current = nullptr;
+thread_local const volatile int32_t *watched = nullptr;
 
 } // namespace
 
+Watch::Watch(const volatile int32_t *cancelled) : outer(watched) { watched = cancelled; }
+Watch::~Watch() { watched = outer; }
+
 void Budget::step(size_t count) {
+  throw_if_cancelled(watched);
   steps += count;
   if (steps > most_steps) throw Refusal("", "The schema is too large or too complex: its conversion would take over " + std::to_string(most_steps) + " steps.");
 }

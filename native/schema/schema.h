@@ -66,6 +66,18 @@ private:
   size_t bytes = 0;
 };
 
+// While a Watch lives, the steps of this thread throw `cancelled` once the flag is not 0.
+class Watch {
+public:
+  explicit Watch(const volatile int32_t *cancelled);
+  ~Watch();
+  Watch(const Watch &) = delete;
+  Watch &operator=(const Watch &) = delete;
+
+private:
+  const volatile int32_t *outer;
+};
+
 // While a Session lives, all conversions of this thread share its budget.
 class Session {
 public:
@@ -143,12 +155,6 @@ std::vector<std::string> constrained_values(const common_chat_schema_document &d
 bool requires_some(const common_chat_schema_document &document);
 std::string escaped(const std::string &name); // as a part of a JSON pointer
 
-// Merges several schemas that all apply into one, as far as keywords can express that.
-struct Part {
-  const common_json *schema;
-  std::string pointer;
-};
-common_json merge(const std::vector<Part> &parts, Budget &budget, std::vector<Loss> *losses);
 bool is_annotation(const std::string &keyword);
 
 // Makes a rule of an expression and returns its name.

@@ -2,6 +2,7 @@
 // same ones; rules that its chat parsers refer to by name ("space", "tool-…-schema") keep their
 // names. Recursion is as deep as the schema is nested; references wait in a queue.
 #include "schema/schema_builtins.h"
+#include "schema/schema_parts.h"
 #include "schema/schema_text.h"
 
 #include "schema_hooks.h"
@@ -353,7 +354,7 @@ void check(const common_json &schema, const Freedom &freedom, std::vector<Loss> 
   const auto document = read(schema, budget, &losses);
   count_walks(document, budget);
   grammar_of(document, budget);
-  const auto add = [&](const std::string &pointer, const std::string &what) { losses.push_back({pointer, "this chat template " + what}); };
+  const auto add = [&](const std::string &pointer, const std::string &what) { Losses{&losses}.add(pointer, "this chat template " + what); };
   if (freedom.values) {
     for (const auto &name : constrained_values(document)) add("/properties/" + escaped(name), "lets arguments have any value");
   } else if (freedom.texts) {

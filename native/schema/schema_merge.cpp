@@ -1,5 +1,5 @@
 // Merges schemas that all apply to a value into one: allOf, and keywords next to $ref or anyOf.
-#include "schema/schema.h"
+#include "schema/schema_parts.h"
 
 #include <algorithm>
 #include <set>
@@ -54,11 +54,12 @@ common_json all_of(const common_json &a, const common_json &b) {
 
 class Merger {
 public:
-  Merger(Budget &budget, std::vector<Loss> *losses) : budget(budget), losses(losses) {}
+  Merger(Budget &budget, const Losses &losses) : budget(budget), losses(losses) {}
 
   void add(const Part &part) {
     for (const auto &[keyword, value] : part.schema->items()) {
-      budget.step(1 + size_of(value));
+      // Each keyword is looked for among those before it.
+      budget.step(1 + size_of(value) + merged.size() / 64);
       if (!is_annotation(keyword)) add(keyword, value, part.pointer + "/" + keyword);
     }
   }
@@ -126,8 +127,8 @@ private:
     } else if (keyword == "additionalProperties" && (value.is_boolean() || known.is_boolean())) {
       // The narrower one wins: false, then a schema, then true.
       if ((value.is_boolean() && !value.get<bool>()) || (known.is_boolean() && known.get<bool>())) merged[keyword] = value;
-    } else if (losses != nullptr) {
-      losses->push_back({pointer, "it is combined with another " + keyword});
+    } else {
+      losses.add(pointer, "it is combined with another " + keyword);
     }
   }
 
@@ -141,7 +142,7 @@ private:
   }
 
   Budget &budget;
-  std::vector<Loss> *losses;
+  const Losses &losses;
 };
 
 // Whether the merged schema lists something in `list` that this part does not, but would hold to
@@ -162,14 +163,12 @@ bool adds_to(const Part &part, const common_json &merged, const char *list, cons
 
 } // namespace
 
-common_json merge(const std::vector<Part> &parts, Budget &budget, std::vector<Loss> *losses) {
+common_json merge(const std::vector<Part> &parts, Budget &budget, const Losses &losses) {
   Merger merger(budget, losses);
   for (const Part &part : parts) merger.add(part);
-  if (losses != nullptr) {
-    for (const Part &part : parts) {
-      if (adds_to(part, merger.merged, "properties", "additionalProperties", budget)) losses->push_back({part.pointer + "/additionalProperties", "another part of the schema adds properties"});
-      if (adds_to(part, merger.merged, "prefixItems", "items", budget)) losses->push_back({part.pointer + "/items", "another part of the schema adds prefixItems"});
-    }
+  for (const Part &part : parts) {
+    if (adds_to(part, merger.merged, "properties", "additionalProperties", budget)) losses.add(part.pointer + "/additionalProperties", "another part of the schema adds properties");
+    if (adds_to(part, merger.merged, "prefixItems", "items", budget)) losses.add(part.pointer + "/items", "another part of the schema adds prefixItems");
   }
   return std::move(merger.merged);
 }

@@ -41,6 +41,13 @@ struct Losses {
   void add(const std::string &pointer, const std::string &why) const;
 };
 
+// Merges several schemas that all apply into one, as far as keywords can express that.
+struct Part {
+  const common_json *schema;
+  std::string pointer;
+};
+common_json merge(const std::vector<Part> &parts, Budget &budget, const Losses &losses);
+
 // The value of a keyword that counts something; `missing` if it is absent.
 int count(const common_json &schema, const char *keyword, const std::string &pointer, int missing);
 void check_order(int min, int max, const char *low, const char *high, const std::string &pointer);

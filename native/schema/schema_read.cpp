@@ -131,7 +131,7 @@ private:
     collect({&schema, pointer}, parts, seen);
     if (parts.empty()) return std::make_unique<common_chat_schema_any>();
     if (parts.size() == 1) return read_merged(*parts[0].schema, parts[0].pointer, depth);
-    return read_merged(merge(parts, budget, losses.list), pointer, depth);
+    return read_merged(merge(parts, budget, losses), pointer, depth);
   }
 
   // A merged schema may contain itself, like a tree's; inside is a reference to a copy of its own.
@@ -173,7 +173,7 @@ private:
       collect({&alternative, way}, parts, seen);
       common_json both;
       try {
-        both = merge(parts, budget, losses.list);
+        both = merge(parts, budget, losses);
       } catch (const Contradiction &) {
         // No value matches this alternative.
         if (i == all.size() && node->children.empty()) throw;

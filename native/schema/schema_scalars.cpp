@@ -26,7 +26,7 @@ bool follows(const std::string &pattern, const Length &within, bool &held, const
     return true;
   } catch (const InvalidPattern &error) {
     fail(pointer + "/pattern", "Expected a regular expression, got " + shorten(pattern) + ": " + error.what() + ".");
-  } catch (const Refusal &) {
+  } catch (const CodedError &) {
     throw;
   } catch (const std::runtime_error &error) {
     losses.add(pointer + "/pattern", error.what());

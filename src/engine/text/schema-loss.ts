@@ -20,7 +20,11 @@ interface Source {
  */
 export function schemaWarnings(unenforced: Unenforced[], constraint: Constraint, tools: readonly ToolSource[]): string[] {
   const bySource = new Map<number, Unenforced[]>();
-  for (const one of unenforced) bySource.set(one.tool, [...(bySource.get(one.tool) ?? []), one]);
+  for (const one of unenforced) {
+    const known = bySource.get(one.tool);
+    if (known) known.push(one);
+    else bySource.set(one.tool, [one]);
+  }
   return [...bySource].map(([tool, losses]) => {
     const { name, strict, param } = sourceOf(tool, constraint, tools);
     const list = listOf(losses);

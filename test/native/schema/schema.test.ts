@@ -41,6 +41,21 @@ t.test('dates are days of the calendar, leap years included', async (t) => {
   t.notOk(times.matches('"2023-02-29T10:20:30Z"'));
 });
 
+const keywords = (count: number, value: number): object => Object.fromEntries(Array.from({ length: count }, (_, i) => [`k${i}`, value]));
+
+t.test('keywords that are not enforced are listed once each, and at most a hundred', async (t) => {
+  const both = { allOf: [{ $ref: '#/$defs/a' }, { $ref: '#/$defs/b' }] };
+  const properties = Object.fromEntries(Array.from({ length: 100 }, (_, i) => [`p${i}`, both]));
+  const { unenforced } = await compile({ $defs: { a: keywords(200, 1), b: keywords(200, 2) }, properties });
+  t.equal(unenforced.length, 100);
+  t.equal(new Set(unenforced).size, 100);
+});
+
+t.test('schemas of some hundred keywords are combined, of thousands refused', async (t) => {
+  t.equal((await compile({ allOf: [keywords(300, 1), keywords(300, 1)] })).unenforced.length, 100);
+  await t.rejects(compile({ allOf: [keywords(7_000, 1), keywords(7_000, 1)] }), { code: 'invalid_schema', message: /too large or too complex/ });
+});
+
 t.test('integers keep to their bounds, over all of int64', async (t) => {
   const bounds = [
     int64.min,
