@@ -141,6 +141,9 @@ void SamplerState::add_biases(float *logits) const {
 bool SamplerState::give_ends_back(float *logits) {
   if (parts.before_end == 0) return false;
   for (size_t i = 0; i < parts.ends.size(); i++) logits[parts.ends[i]] = end_logits[i];
+  for (const auto &[token, bias] : parts.biases) {
+    if (std::find(parts.ends.begin(), parts.ends.end(), token) != parts.ends.end()) logits[token] += bias;
+  }
   return true;
 }
 

@@ -7,7 +7,7 @@ import { checkTokens, headOf, mostUsed } from './known-tokens.js';
 
 /** The sampler's options; text biases become token biases. */
 export async function optionsOf(
-  { model, guesses, earlierPrompt }: Preparing,
+  { model, guesses, earlierPrompt, cancelled }: Preparing,
   { sampling, tells = {} }: ChatRequest | CompletionRequest,
 ): Promise<SamplerOptions> {
   const options = samplerOptions(sampling, guesses);
@@ -21,10 +21,15 @@ export async function optionsOf(
     model.info.vocabSize,
     'logit_bias',
   );
-  for (const { text, bias } of sampling.textBias ?? []) {
-    const tokens = await model.tokenize(text, false, false);
-    options.logitBias = [...(options.logitBias ?? []), ...Array.from(tokens, (token) => ({ token, bias }))];
+  if (!sampling.textBias) return options;
+  // Texts may have the same tokens many times.
+  const biases = new Map<number, number>();
+  const add = (token: number, bias: number): void => void biases.set(token, (biases.get(token) ?? 0) + bias);
+  for (const { token, bias } of options.logitBias ?? []) add(token, bias);
+  for (const { text, bias } of sampling.textBias) {
+    for (const token of await model.tokenize(text, false, false, { cancelled })) add(token, bias);
   }
+  options.logitBias = Array.from(biases, ([token, bias]) => ({ token, bias }));
   return options;
 }
 

@@ -129,6 +129,10 @@ t.test('no end comes before the minimum of tokens, unless a grammar leaves nothi
   const sampler = await model.createSampler({ temperature: 0, minTokens: 5, grammar }, prompt);
   const tokens = await generate(context, sampler, prompt, 2);
   t.equal(tokens[1], model.info.eosToken, 'the text of the grammar is over');
+  await context.removeSequence(0, 0, -1);
+  const logitBias = [{ token: model.info.eosToken, bias: -Infinity }];
+  const endless = await model.createSampler({ temperature: 0, minTokens: 5, grammar, logitBias }, prompt);
+  await t.rejects(generate(context, endless, prompt, 2), { code: 'no_token_left' }, 'unless it may not end');
 });
 
 t.test('samplers by name draw as in llama.cpp, in any order', async (t) => {
