@@ -89,6 +89,12 @@ ${twos.map((from) => `  http-request set-var(txn.two) ${beginning(from)} if !is_
   acl store ${field('store')} -m bool
   use_backend responses if is_kept METH_POST store
   use_backend responses if is_kept METH_POST !says_store
+  # What it continues is where the client's responses are.
+  acl continues ${field('previous_response_id')} -m found
+  use_backend responses if is_kept METH_POST continues
+  # Another request of the client may end the thinking.
+  acl is_controlled ${field('reasoning_control')} -m bool
+  use_backend responses if asks METH_POST is_controlled
   # A WebSocket, whose messages are not read here.
   use_backend responses if is_kept METH_GET
   use_backend replicas if asks

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { until } from '../cli/home.js';
 import { recua, start } from '../cli/recua.js';
-import { chat, post, type Message } from './service.js';
+import { chat, enginePid, post, type Message } from './service.js';
 
 async function serve(t: Test, home: string, args: readonly string[] = ['builtin'], flags: readonly string[] = ['--cache-disk', '100']) {
   const running = start(['api', ...args, '--port', '0', '--threads', '1', '--parallel', '1', '--ctx-size', '0', '--log-level', 'debug', ...flags], { env: { SERVICE_HOME: home } });
@@ -14,7 +14,7 @@ async function serve(t: Test, home: string, args: readonly string[] = ['builtin'
   };
   t.teardown(() => stop());
   const [, url] = await running.saw(/Recua listens on (http:\/\/\S+)/);
-  return { url: url!, stop, log: () => running.stderr() };
+  return { url: url!, pid: running.child.pid!, stop, log: () => running.stderr() };
 }
 
 const folderOf = (home: string) => join(home, 'recua', 'conversations');
@@ -48,6 +48,16 @@ for (const [name, args] of [['one model', ['builtin']], ['several', ['builtin', 
     t.equal(filesOf(home).length, 1);
   });
 }
+
+t.test('a stop that reaches all processes of the server loses nothing', { skip: process.platform === 'win32' }, async (t) => {
+  const home = t.testdir();
+  const server = await serve(t, home);
+  await ask(server.url, long);
+  // As systemd does unless a unit says otherwise. The engine has not been idle for long.
+  process.kill(enginePid(server.pid), 'SIGTERM');
+  await server.stop();
+  t.equal(filesOf(home).length, 1);
+});
 
 t.test('a killed server had saved its idle conversations, and a damaged file is dropped with a warning', async (t) => {
   const home = t.testdir();

@@ -68,6 +68,23 @@ const namings: Record<string, string[]> = { haproxy: ['header', 'key', 'none'], 
 const traffic = { conversations: 12, kinds: 2, systemWords: 60, toolWords: 20, seed: 1 };
 const work = { turns: 4, tokens: 12, pauseMs: [50, 300] };
 
+t.test('behind haproxy what continues or controls an answer reaches the replica that has it', { skip: without('haproxy') }, async (t) => {
+  const replicas = await standInsOf(t, (index) => (_req, res) => res.end(String(index)));
+  const url = await balancerOf(t, 'haproxy', replicas);
+  let elsewhere = 0;
+  for (let client = 0; client < 12; client++) {
+    const ask = async (path: string, body: object) => (await fetch(url + path, { method: 'POST', headers: { authorization: `Bearer client ${client}` }, body: JSON.stringify(body) })).text();
+    const messages = [{ role: 'user', content: `conversation ${client}` }];
+    const home = await ask('/v1/responses', { input: 'Hi' });
+    t.equal(await ask('/v1/responses', { input: `And then ${client}?`, store: false, previous_response_id: 'resp_1' }), home);
+    t.equal(await ask('/v1/chat/completions', { messages, reasoning_control: true }), home);
+    t.equal(await ask('/v1/chat/completions/control', { id: 'chatcmpl-1', action: 'reasoning_end' }), home);
+    if (await ask('/v1/chat/completions', { messages }) !== home) elsewhere++;
+    if (await ask('/v1/responses', { input: `And then ${client}?`, store: false, previous_response_id: null }) !== home) elsewhere++;
+  }
+  t.ok(elsewhere > 0, 'others go by conversation');
+});
+
 for (const kind of ['haproxy', 'nginx']) {
   t.test(`behind ${kind} conversations reach their cache, and replicas share the load`, { skip: without(kind) }, async (t) => {
     const replicas = await replicasOf(t);

@@ -1,10 +1,6 @@
 // The engine process killed with a real signal: the gateway answers, and serves again.
-import { execFileSync } from 'node:child_process';
 import t from 'tap';
-import { ask, post, startService } from './service.js';
-
-/** The only child of the gateway. */
-const enginePid = (gateway: number) => Number(execFileSync('ps', ['-o', 'pid=', '--ppid', String(gateway)], { encoding: 'utf8' }).trim().split('\n')[0]);
+import { ask, enginePid, post, startService } from './service.js';
 
 /** Waits until the server reports these numbers of running and waiting requests. */
 async function counted(url: string, wanted: { running: number; waiting: number }): Promise<void> {

@@ -1,5 +1,6 @@
 // The whole service as a user runs it: `recua api` as a child process on a free port, and helpers
 // for its tests.
+import { execFileSync } from 'node:child_process';
 import type { Test } from 'tap';
 import { gpuFlags } from '../device.js';
 import { start, type Options, type Running } from '../cli/recua.js';
@@ -32,6 +33,9 @@ export async function startService(t: Test, args: readonly string[] = [], model 
   const [, url] = await running.saw(/Recua listens on (http:\/\/\S+)/);
   return { ...running, url: url! };
 }
+
+/** The only child of the gateway. */
+export const enginePid = (gateway: number): number => Number(execFileSync('ps', ['-o', 'pid=', '--ppid', String(gateway)], { encoding: 'utf8' }).trim().split('\n')[0]);
 
 export const post = (url: string, path: string, body: unknown, signal?: AbortSignal): Promise<Response> =>
   fetch(`${url}${path}`, {

@@ -26,6 +26,7 @@ WorkingDirectory=${folder.replaceAll('%', '%%')}
 ${Object.entries(variables).map(([name, value]) => `Environment=${systemdWord(`${name}=${value}`, false)}\n`).join('')}Restart=always
 RestartSec=2
 TimeoutStopSec=${stopSeconds}
+KillMode=mixed
 ${bounds.map((bound) => `${boundLine(bound).replaceAll('%', '%%')}\n`).join('')}
 [Install]
 WantedBy=default.target

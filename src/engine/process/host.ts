@@ -31,6 +31,8 @@ export function runHost(openNative: (options: EngineOptions) => OpenedNative | P
   let engine: EngineLoop | undefined;
   let loading: Loading | undefined;
   let closing = false;
+  /** Whether its conversations outlive the gateway. */
+  let lasts = false;
   /** Files whose bytes the model still reads. */
   let mapped: readonly CheckedFile[] = [];
 
@@ -46,6 +48,7 @@ export function runHost(openNative: (options: EngineOptions) => OpenedNative | P
   const fail = (error: unknown): void => exit({ type: 'failed', error: RecuaError.from(error).toPlain() }, 1);
 
   const start = async (options: EngineOptions): Promise<void> => {
+    lasts = options.sleep?.lasts ?? false;
     const { addon, backends = [] } = await openNative(options);
     listenToNative(addon, log);
     log('debug', `sandbox: ${process.env['RECUA_CONFINED'] ?? 'none'}`);
@@ -113,5 +116,6 @@ export function runHost(openNative: (options: EngineOptions) => OpenedNative | P
   // Ctrl-C and the end of the terminal reach the whole group; the parent decides when the engine
   // stops.
   for (const name of ['SIGINT', 'SIGHUP', 'SIGUSR1', 'SIGUSR2'] as const) process.on(name, () => {});
-  process.on('SIGTERM', () => void close());
+  // A service manager may send this to all processes of the server.
+  process.on('SIGTERM', () => void close(lasts));
 }

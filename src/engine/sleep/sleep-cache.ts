@@ -133,6 +133,8 @@ export class SleepCache {
   /** A model's process ended: removes its unfinished files, and old ones beyond the limit. */
   async settle(ended: string, keys: readonly string[]): Promise<void> {
     const root = this.#root;
+    // close() may come while this waits.
+    const limitBytes = this.#limitBytes;
     if (root === undefined) return;
     const folder = this.#folderOf(root, ended);
     const drafts = (await readdir(folder).catch(() => [])).filter((name) => !name.endsWith(stateEnding) && name !== nameFile);
@@ -142,11 +144,11 @@ export class SleepCache {
       const isNew = this.#lasting !== undefined && Date.now() - (await lstat(path)).mtimeMs < makingMs;
       if (!isNew) await rm(path, { force: true });
     }).map((removed) => removed.catch(() => {})));
-    await makeRoom(root, 0, this.#limitBytes).catch(() => false);
+    await makeRoom(root, 0, limitBytes).catch(() => false);
     const kept = await Promise.all(
       keys.map(async (key) => (await readdir(this.#folderOf(root, key)).catch(() => [])).some((name) => name.endsWith(stateEnding))),
     );
-    this.#asleep = new Set(keys.filter((_, i) => kept[i]));
+    if (this.#root !== undefined) this.#asleep = new Set(keys.filter((_, i) => kept[i]));
   }
 
   /**

@@ -25,6 +25,17 @@ t.test('each model has a private folder, which is removed with the gateway', asy
   await cache.close();
 });
 
+t.test('conversations that last stay when the gateway ends while a model is being unloaded', async (t) => {
+  const lasting = t.testdir();
+  const cache = new SleepCache({ limitBytes: 1_000, lasting }, () => {});
+  const files = ids.map((id) => join(cache.placeOf(id)!.folder, 'x.kv'));
+  for (const file of files) writeFileSync(file, 'a conversation');
+  const settling = cache.settle('a', ids);
+  await cache.close();
+  await settling;
+  for (const file of files) t.equal(readFileSync(file, 'utf8'), 'a conversation');
+});
+
 t.test('a folder that was just made is removed, too', async (t) => {
   const parent = t.testdir();
   for (let round = 0; round < 100; round++) {
