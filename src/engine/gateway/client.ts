@@ -348,6 +348,8 @@ class EngineClient extends EngineRequests {
     const error = stuck
       ? new RecuaError('model_stuck', 'The engine process made no progress while it worked on this request, and was ended; it is being restarted.')
       : new RecuaError('model_crashed', `The engine process ${end} while it worked on this request; it is being restarted.`);
+    // Before requests are settled: the others must wait for the next process.
+    if (this.#everReady && this.#state.state !== 'restarting') this.#turn({ state: 'restarting', fraction: 0 });
     this.failAll(error, (call) => (call.sent && isAboutKv(call.type)) || !call.isKept);
     for (const guilty of this.#suspects.judge(this.requests.values(), ending !== 'died', stuck)) this.settle(guilty.id)?.fail(error);
     const { size } = this.requests;
@@ -356,7 +358,6 @@ class EngineClient extends EngineRequests {
     const { delayMs, error: failure } = this.#restarts.after({ ending, how, stuck: stuck !== undefined, output });
     if (failure) return this.#giveUp(failure, delayMs);
     if (!this.#everReady && delayMs === 0) return this.#spawn();
-    if (this.#everReady && this.#state.state !== 'restarting') this.#turn({ state: 'restarting', fraction: 0 });
     this.#restartIn(delayMs);
   }
 

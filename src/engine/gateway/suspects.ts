@@ -32,6 +32,7 @@ export class Suspects {
    */
   judge(requests: Iterable<PendingRequest>, clean: boolean, stuck?: Part): PendingRequest[] {
     const all = [...requests];
+    const tried = this.onTrial?.sent && all.includes(this.onTrial) ? this.onTrial : undefined;
     let worked = 0;
     for (const call of all) {
       // Requests that wait for their first step are innocent.
@@ -44,10 +45,9 @@ export class Suspects {
       call.sent = call.accepted = call.begun = false;
       call.resume();
     }
-    if (clean) return [];
-    const tried = this.onTrial && all.includes(this.onTrial) ? this.onTrial : undefined;
     this.onTrial = undefined;
     this.#waiting = all.filter((call) => call.deaths >= 2);
+    if (clean) return [];
     if (tried) return this.#blame(tried);
     const [suspect] = this.#waiting;
     return suspect && worked === 1 ? this.#blame(suspect) : [];
@@ -56,7 +56,10 @@ export class Suspects {
   #blame(call: PendingRequest): PendingRequest[] {
     this.#waiting = this.#waiting.filter((other) => other !== call);
     if (this.#refused.size >= mostRefused) this.#refused.delete(this.#refused.keys().next().value!);
-    this.#refused.set(fingerprint(call), performance.now() + refusedMs);
+    const key = fingerprint(call);
+    // The oldest come first.
+    this.#refused.delete(key);
+    this.#refused.set(key, performance.now() + refusedMs);
     return [call];
   }
 
@@ -76,9 +79,13 @@ export class Suspects {
 
   /** The error for a request that has killed processes before. */
   refusal(call: PendingRequest): RecuaError | undefined {
-    if (this.#refused.size === 0) return undefined;
-    const until = this.#refused.get(fingerprint(call));
-    if (until === undefined || until < performance.now()) return undefined;
+    const nowMs = performance.now();
+    for (const [key, untilMs] of this.#refused) {
+      if (untilMs >= nowMs) break;
+      this.#refused.delete(key);
+    }
+    // A fingerprint is expensive for a long request.
+    if (this.#refused.size === 0 || !this.#refused.has(fingerprint(call))) return undefined;
     return new RecuaError('request_set_aside', 'The engine process died twice while it worked on a request like this one, so such requests are refused for ten minutes.');
   }
 }

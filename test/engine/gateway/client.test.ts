@@ -74,6 +74,23 @@ t.test('an engine process loads, chats, embeds, tokenizes and closes with nothin
   t.equal(engine.crashes, 0);
 });
 
+t.test('when a long request dies on trial, the others go on in the next process', async (t) => {
+  const { engine } = start(t, { stepMs: 5 }, {}, { restart: { crashes: 9 } });
+  await engine.ready();
+  // Its text is dropped when it begins, so it cannot go on.
+  const long = engine.chat(chat(marks.endless, { tools: `[${' '.repeat(5 * 2 ** 20)}]` }));
+  const others = ['one', 'two'].map((name) => engine.chat(chat(name, { constraint: say(name) })));
+  for (const death of [1, 2]) {
+    process.kill(engine.pid!, 'SIGKILL');
+    while (engine.crashes < death) await new Promise((resolve) => setTimeout(resolve, 1));
+    await engine.ready();
+  }
+  await begun(long);
+  process.kill(engine.pid!, 'SIGKILL');
+  t.equal(await code(long.finished), 'model_crashed');
+  t.same(await Promise.all(others.map(read)), ['one', 'two']);
+});
+
 t.test('an early error rejects accepted, finished and the iterator', async (t) => {
   const { engine } = start(t, {}, { contextSize: 10 });
   await engine.ready();

@@ -17,6 +17,24 @@ t.test('a request that was sent to two processes that died is guilty', (t) => {
   t.end();
 });
 
+t.test('a suspect is not to blame for a process that never had it', (t) => {
+  const suspects = new Suspects();
+  const [call, other] = [sent(), sent()];
+  for (let times = 0; times < 2; times++) {
+    call.sent = other.sent = true;
+    t.strictSame(suspects.judge([call, other], false), []);
+  }
+  const tried = suspects.next(() => true)!;
+  tried.sent = true;
+  t.strictSame(suspects.judge([call, other], true), [], 'the process was ended by somebody');
+  t.strictSame(suspects.judge([call, other], false), [], 'the next one died while it loaded');
+  t.equal(suspects.refusal(sent()), undefined);
+  t.equal(suspects.next(() => true), tried, 'it is tried again');
+  tried.sent = true;
+  t.strictSame(suspects.judge([call, other], false), [tried]);
+  t.end();
+});
+
 t.test('it is not to blame for processes that ended by themselves', (t) => {
   const suspects = new Suspects();
   const call = sent();
