@@ -109,7 +109,15 @@ export class Generation {
     if (rendersMore && this.#prepared.tells.logprobs !== undefined) this.#lastNoted = this.sampler.logprobs();
     this.#left = true;
     this.sampler.close();
-    if (rendersMore) return;
+    if (!rendersMore) this.#finish();
+  }
+
+  /** Nobody wants its text any more; `leave` may have counted on more of it. */
+  abandon(): void {
+    if (this.#left) this.#finish();
+  }
+
+  #finish(): void {
     this.#prepared.parser.close();
     // After a cancel, the client may continue from the text that was sent.
     this.#remember();

@@ -45,7 +45,10 @@ export class TextWork {
   /** Renders all new tokens; the events go out soon. */
   render(): void {
     for (const request of this.#fresh) {
-      if (!this.#active.has(request.id)) continue;
+      if (!this.#active.has(request.id)) {
+        request.abandon();
+        continue;
+      }
       try {
         this.#outbox.gather((events) => request.render(this.#pieces, events));
       } catch (error) {

@@ -28,7 +28,7 @@ async function answering(generateMs: number | undefined, parser?: AnswerParser, 
   request.start(1);
   const events: EngineEvent[] = [];
   return {
-    engine, events, sequence,
+    engine, events, sequence, request,
     flush: (): void => request.flush(events),
     give: (text: string, atMs: number, atOnce = false): void => {
       for (const byte of Buffer.from(text)) {
@@ -54,6 +54,19 @@ t.test('an answer past its time limit ends with its current line', async (t) => 
   t.equal(sequence.state, 'finished');
   t.equal(textOf(events), 'a line\nand another\na third\n');
   t.match(events.at(-1), { kind: 'done', finishReason: 'length' });
+  await engine.close();
+});
+
+t.test('an answer that is cancelled after it left frees its parser', async (t) => {
+  let closed = 0;
+  const parser: AnswerParser = { reasoning: '', push: () => undefined, end: () => ({ delta: undefined, finishReason: 'stop', warnings: [] }), close: () => void closed++ };
+  const { engine, request } = await answering(undefined, parser);
+  request.abandon();
+  t.equal(closed, 0, 'it has not left');
+  request.leave(true);
+  t.equal(closed, 0, 'its last tokens may still be rendered');
+  request.abandon();
+  t.equal(closed, 1);
   await engine.close();
 });
 
