@@ -47,6 +47,8 @@ async function readTensor(cursor: Cursor, index: number, alignment: number): Pro
   if (nameBytes > limits.nameBytes) throw cursor.invalid(`the name of tensor ${index} claims ${countText(nameBytes)} bytes, ${limits.nameBytes} are allowed`, start);
   await cursor.need(nameBytes + 4, `tensor ${index}`);
   const name = cursor.text(nameBytes);
+  // llama.cpp reads names up to a NUL, so it would take this one for another, unchecked.
+  if (name.includes('\0')) throw cursor.invalid(`the tensor name ${JSON.stringify(name)} contains a NUL`, start);
   const dimensions = cursor.u32();
   if (dimensions < 1 || dimensions > limits.dimensions) throw cursor.invalid(`tensor "${name}" has ${dimensions} dimensions, expected 1 to 4`, start);
   await cursor.need(dimensions * 8 + 12, `tensor "${name}"`);

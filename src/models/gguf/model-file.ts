@@ -108,11 +108,23 @@ function checkValues({ path, metadata }: Gguf, architecture: string): void {
     const value = metadata.get(`${architecture}.${name}`);
     return typeof value === 'number' || typeof value === 'bigint' ? Number(value) : NaN; // or a list
   };
-  const heads = numberOf('attention.head_count');
-  check('attention.head_count_kv', !(heads % numberOf('attention.head_count_kv') > 0), `a divisor of ${heads} heads`);
-  const rotated = numberOf('rope.dimension_count');
-  // With 0, ggml's rotation on the CPU never ends.
-  check('rope.dimension_count', !(heads > 0) || Number.isNaN(rotated) || (rotated >= 2 && rotated % 2 === 0), 'an even number from 2');
+  const listOf = (name: string): number[] => {
+    const value = metadata.get(`${architecture}.${name}`);
+    return value === undefined || isText(value) ? [] : typeof value === 'object' ? value.items.map(Number) : [Number(value)];
+  };
+  const heads = listOf('attention.head_count');
+  const cached = listOf('attention.head_count_kv');
+  // Each is one number for all layers, or a list with one per layer.
+  const layers = Math.max(heads.length, cached.length);
+  const at = (numbers: readonly number[], layer: number): number => numbers[numbers.length === 1 ? 0 : layer] ?? NaN;
+  const isDivisor = Array.from({ length: layers }, (_, layer) => !(at(heads, layer) % at(cached, layer) > 0)).every(Boolean);
+  check('attention.head_count_kv', isDivisor, heads.length === 1 ? `a divisor of ${heads[0]} heads` : 'divisors of the heads of their layers');
+  for (const name of ['rope.dimension_count', 'rope.dimension_count_swa']) {
+    const rotated = numberOf(name);
+    // With 0, ggml's rotation on the CPU never ends.
+    check(name, !heads.some((count) => count > 0) || Number.isNaN(rotated) || (rotated >= 2 && rotated % 2 === 0), 'an even number from 2');
+  }
+  check('attention.key_length', !heads.some((count) => count > 0) || numberOf('attention.key_length') !== 0, 'at least 1');
   const scaling = metadata.get(`${architecture}.rope.scaling.type`);
   check('rope.scaling.type', !isText(scaling) || ropeScalings.some((one) => one === scaling), `one of ${ropeScalings.join(', ')}`);
   check('nextn_predict_layers', !(numberOf('nextn_predict_layers') > numberOf('block_count')), `at most ${numberOf('block_count')}`);

@@ -97,6 +97,7 @@ const broken: [string, Spec | Buffer | string, RegExp][] = [
   ['tensors that overlap', withTensors(embedding, { ...norm, offset: 96 }), /overlap/],
   ['a tensor that comes twice', withTensors(norm, { ...norm, offset: 0 }), /comes twice/],
   ['a tensor name of 64 bytes', withTensors({ ...norm, name: 'x'.repeat(64) }), /name of tensor 0/],
+  ['a tensor name with a NUL, which llama.cpp takes for another', withTensors({ ...norm, name: 'blk.0.ffn_up.weight\0x' }), /ffn_up.weight\\u0000x" contains a NUL/],
   ['a key with a NUL, which llama.cpp takes for another', {
     metadata: [['tokenizer.ggml.tokens', types.array, ['a', '<0x-1>'], types.string], ['tokenizer.ggml.token_type\0', types.array, [1, 6], types.i32]],
   }, /token_type\\u0000" contains a NUL/],

@@ -92,7 +92,7 @@ t.test('an architecture that llama.cpp would read otherwise is refused', async (
 
 t.test('numbers that contradict each other are refused', async (t) => {
   const path = join(t.testdir(), 'bad.gguf');
-  const names = ['expert_count', 'expert_used_count', 'attention.head_count', 'attention.head_count_kv', 'rope.dimension_count'];
+  const names = ['expert_count', 'expert_used_count', 'attention.head_count', 'attention.head_count_kv', 'attention.key_length', 'rope.dimension_count'];
   const others = sound.metadata!.filter(([key]) => !names.some((name) => key === `llama.${name}`));
   type Numbers = Record<string, number | number[]>;
   const write = (numbers: Numbers) => writeFileSync(path, gguf({
@@ -113,6 +113,12 @@ t.test('numbers that contradict each other are refused', async (t) => {
     [{ 'attention.head_count_kv': 3, 'attention.head_count': 4 }, 'expected llama.attention.head_count_kv to be a divisor of 4 heads, got 3'],
     [{ 'rope.dimension_count': 0, 'attention.head_count': 4 }, 'expected llama.rope.dimension_count to be an even number from 2, got 0'],
     [{ 'rope.dimension_count': 7, 'attention.head_count': 4 }, 'expected llama.rope.dimension_count to be an even number from 2, got 7'],
+    [{ 'rope.dimension_count': 0, 'attention.head_count': [4, 4] }, 'expected llama.rope.dimension_count to be an even number from 2, got 0'],
+    [{ 'rope.dimension_count_swa': 0, 'attention.head_count': 4 }, 'expected llama.rope.dimension_count_swa to be an even number from 2, got 0'],
+    [{ 'attention.key_length': 0, 'attention.head_count': 4 }, 'expected llama.attention.key_length to be at least 1, got 0'],
+    [{ 'attention.head_count_kv': [2, 3], 'attention.head_count': 4 }, 'expected llama.attention.head_count_kv to be a divisor of 4 heads, got 3'],
+    [{ 'attention.head_count_kv': 4, 'attention.head_count': [4, 6] }, 'expected llama.attention.head_count_kv to be divisors of the heads of their layers, got 4'],
+    [{ 'attention.head_count_kv': [2, 4], 'attention.head_count': [4, 6] }, 'expected llama.attention.head_count_kv to be divisors of the heads of their layers, got 4'],
   ];
   for (const [numbers, told] of wrong) {
     write(numbers);
@@ -129,7 +135,7 @@ t.test('numbers that contradict each other are refused', async (t) => {
     { expert_count: 0, expert_used_count: 0 }, { expert_count: 4, expert_used_count: 4 },
     { expert_count: 4, expert_used_count: [0, 4] }, { expert_count: 4, expert_used_count: 2, expert_group_count: 1 },
     { expert_count: 4, expert_used_count: 2, expert_group_count: 2, expert_group_used_count: 1 }, { nextn_predict_layers: 1 },
-    { 'attention.head_count': [4, 6], 'attention.head_count_kv': [2, 4] },
+    { 'attention.head_count': [4, 6], 'attention.head_count_kv': [2, 3] }, { 'attention.head_count': 4, 'attention.head_count_kv': [0, 2] },
     { 'attention.head_count': 4, 'attention.head_count_kv': 0 }, { 'attention.head_count': 4, 'attention.head_count_kv': 2 }, { 'attention.head_count_kv': 3 },
     { 'rope.dimension_count': 0 }, { 'rope.dimension_count': 0, 'attention.head_count': 0 }, { 'rope.dimension_count': 8, 'attention.head_count': 4 },
   ];
