@@ -56,6 +56,7 @@ export class PartialFile {
   /** Why the journal could not be written during the transfer; the next write throws it. */
   #fault: unknown;
   readonly #timer: NodeJS.Timeout;
+  #isClosed = false;
 
   private constructor(blob: string, identity: PartialIdentity, handle: FileHandle, chunkBytes: number) {
     this.#blob = blob;
@@ -187,6 +188,7 @@ export class PartialFile {
       await syncFolder(dirname(this.#blob));
       await rm(journal, { force: true });
     } catch (cause) {
+      await this.close().catch(() => undefined);
       throw unwritable(this.#blob, cause);
     }
   }
@@ -195,6 +197,8 @@ export class PartialFile {
    * Records what has arrived. If that fails, a kill loses up to a second of the download, no more.
    */
   async close(): Promise<void> {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
     clearInterval(this.#timer);
     if (this.#unnoted) await this.#save().catch(() => undefined);
     await this.#saving.catch(() => undefined);

@@ -1,8 +1,11 @@
 import t from 'tap';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, readFileSync, readdirSync, statSync, symlinkSync, truncateSync, utimesSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, readdirSync, readlinkSync, statSync, symlinkSync, truncateSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { open } from 'node:fs/promises';
 import { setTimeout as wait } from 'node:timers/promises';
+import { PartialFile } from '#recua/models/download/partial-file.js';
+import type { HubFile } from '#recua/models/hub/hub.js';
 import type { Running } from '../../cli/recua.js';
 import { FakeHub, hashOf, modelBytes } from '../fake-hub.js';
 import type { FakeFile } from '../fake-hub.js';
@@ -68,6 +71,30 @@ t.test('a pull killed at twenty random bytes ends with the right file and fetche
   t.equal(last.code, 0, last.stderr);
   t.ok(isInstalled(folder, file), 'the file is right and nothing else is left');
   t.ok(hub.bytesSent <= file.bytes.length + kills * smallChunk, `${hub.bytesSent} bytes were sent for ${file.bytes.length}, with ${kills} kills`);
+});
+
+t.test('a disk that fails when the file is complete leaves no open file', { skip: process.platform !== 'linux' }, async (t) => {
+  const folder = t.testdir();
+  const blob = join(folder, 'blob');
+  const file = { path: 'm.gguf', sizeBytes: 0, etag: 'e', sha256: undefined } as unknown as HubFile;
+  const partial = await PartialFile.open(blob, { revision: 'main', commit: 'c', file }, () => undefined);
+  const isOpen = (): boolean => readdirSync('/proc/self/fd').some((fd) => {
+    try {
+      return readlinkSync(`/proc/self/fd/${fd}`).startsWith(blob);
+    } catch {
+      return false;
+    }
+  });
+  t.ok(isOpen());
+  const other = await open(join(folder, 'other'), 'w');
+  const prototype = Object.getPrototypeOf(other) as { sync: () => Promise<void> };
+  await other.close();
+  const { sync } = prototype;
+  prototype.sync = () => Promise.reject(Object.assign(new Error('EIO: i/o error, fsync'), { code: 'EIO' }));
+  t.teardown(() => (prototype.sync = sync));
+  await t.rejects(partial.install());
+  t.notOk(isOpen());
+  t.notOk(existsSync(blob));
 });
 
 t.test('with four connections a kill costs at most a chunk of each', async (t) => {
