@@ -97,6 +97,31 @@ t.test('a model is released however its answer ends', async (t) => {
   await idle();
 });
 
+t.test('a stream that opens while its model is loaded repeats that model\'s settings', async (t) => {
+  const { pool, url } = await startPool(t, { pingIntervalMs: 5 }, (id) => (id === 'owner/b' ? { temperature: 0.25, maxTokens: 5 } : {}));
+  pool.slow.add('owner/b');
+  const response = await post(`${url}/v1/responses`, { model: 'owner/b', input: 'Hi', stream: true });
+  pool.finish('owner/b');
+  const told = events(await response.text()).map((event) => event.replace(/^event: \S+\n(data: )?/, '')).filter((event) => event.startsWith('{'));
+  const all = told.map((event) => JSON.parse(event) as { response?: { temperature: number } }).flatMap(({ response: one }) => (one ? [one.temperature] : []));
+  t.ok(all.length >= 2);
+  t.strictSame([...new Set(all)], [0.25]);
+  t.equal(pool.entry('owner/b').engine.requests[0]!.maxTokens, 5);
+});
+
+t.test('the durations of Ollama\'s answers include the load', async (t) => {
+  const { pool, url } = await startPool(t);
+  pool.slow.add('owner/b');
+  const waitMs = 60;
+  const answering = post(`${url}/api/chat`, { ...requests.b, stream: false }).then((response) => response.json() as Promise<{ total_duration: number; load_duration: number }>);
+  await until(() => pool.entry('owner/b').waiting.length === 1);
+  await new Promise((resolve) => setTimeout(resolve, waitMs));
+  pool.finish('owner/b');
+  const { total_duration: total, load_duration: load } = await answering;
+  t.ok(load >= waitMs * 0.9 * 1e6, `${load} ns`);
+  t.ok(total >= load);
+});
+
 t.test('a stream gets pings while its model is loaded, then the answer', async (t) => {
   const { pool, url } = await startPool(t, { pingIntervalMs: 20 });
   pool.slow.add('owner/b');

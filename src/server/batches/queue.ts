@@ -31,8 +31,8 @@ const times = {
   lookMs,
 };
 
-/** The batch is fine, and goes on once there is room. */
-const unwritable: ReadonlySet<ErrorCode> = new Set(['disk_full', 'store_unwritable']);
+/** The batch is fine, and goes on once the disk or the system has room. */
+const unwritable: ReadonlySet<ErrorCode> = new Set(['disk_full', 'store_unwritable', 'too_many_open_files']);
 
 interface Waiting {
   id: string;
@@ -250,6 +250,7 @@ export class BatchQueue {
   /** Runs the batch, perhaps in part, and gives up its lock. */
   async #run(work: BatchWork, entry: Waiting, lock: Lock): Promise<void> {
     let resumesAtMs: number | undefined;
+    let hasFailed = false;
     const { batch } = work.record;
     const mark = await this.#places.store.cancelMarkOf(entry.id).catch(() => undefined);
     let isTold = false;
@@ -264,6 +265,7 @@ export class BatchQueue {
       await work.run();
       ({ resumesAtMs } = work);
     } catch (thrown) {
+      hasFailed = true;
       this.#logError(entry.id, thrown);
       // What cannot be read now is no fault of the batch.
       const error = isDamage(thrown) ? RecuaError.from(thrown) : keepingError(thrown);
@@ -279,7 +281,7 @@ export class BatchQueue {
     if (this.#work === work) this.#work = undefined;
     await lock.release().catch((thrown: unknown) => this.#logError(entry.id, thrown));
     // It was cancelled in the moment in which it left its turn.
-    if (batch.status === 'cancelling' || (resumesAtMs !== undefined && await mark?.setAt() !== undefined)) resumesAtMs = Date.now();
+    if (!hasFailed && (batch.status === 'cancelling' || (resumesAtMs !== undefined && await mark?.setAt() !== undefined))) resumesAtMs = Date.now();
     if (resumesAtMs !== undefined) this.#addLater(entry, resumesAtMs);
   }
 

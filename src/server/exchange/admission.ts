@@ -22,8 +22,8 @@ export interface Exchange {
    * that it is not loaded for an invalid request.
    */
   check(body: Fields): void;
-  /** The model is being loaded, which may take long. */
-  wait?(id: string): void;
+  /** The model of that id is being loaded, which may take long. The body has been checked. */
+  wait?(body: Fields, id: string): void;
   /** Hands the request to the engine. `warnings`: additional ones for the answer. */
   begin(body: Fields, lease: Lease, signal: AbortSignal, warnings: readonly string[]): void;
   /** Answers; resolves when the engine is no longer needed. */
@@ -89,7 +89,7 @@ async function admit(
     // If the model does not exist, the lease reports it.
     pool.find(name).then(
       ({ id }) => {
-        if (waits && !signal.aborted) exchange.wait?.(id);
+        if (waits && !signal.aborted) exchange.wait?.(body, id);
       },
       () => undefined,
     );

@@ -91,7 +91,10 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
     this.#read(body, '', anyModel);
   }
 
-  wait(id: string): void {
+  wait(body: Fields, id: string): void {
+    if (!this.#asked?.stream) return;
+    // A stream that opens before the model is loaded may repeat the model's defaults.
+    this.#read(body, id, anyModel);
     this.#openLater(() => this.#writerOf(id));
   }
 
@@ -111,7 +114,7 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
     const count = prompts.flat().length;
     const ended = afterAll(() => lease.release(), count);
     this.#warnings = [...this.#asked?.warnings ?? [], ...this.#unknown, ...warnings];
-    this.#writerOf(id).computedBy?.(model);
+    this.#writerOf(id).computedBy?.(model, factsOf(this.#res).loadMs ?? 0);
     const either = AbortSignal.any([signal, this.#failed.signal]);
     // Each of its answers listens.
     setMaxListeners(0, either);

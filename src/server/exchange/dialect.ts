@@ -91,8 +91,11 @@ export interface ChatDialect<Asked extends ChatAsked> {
 export interface AnswerWriter {
   /** Id of the answer, as clients see it. */
   readonly id?: string;
-  /** The model is loaded, and the request is valid. Called once, before the other methods. */
-  computedBy?(model: ModelDescription): void;
+  /**
+   * The model is loaded, and the request is valid. Called once, before all methods but `opening`,
+   * `ping` and `failure`. `loadMs`: how long the request has waited for the model.
+   */
+  computedBy?(model: ModelDescription, loadMs: number): void;
   /** The first frames of a stream. `promptTokens` is undefined if it is not known yet. */
   opening(promptTokens?: number): Frame[];
   /** A frame to keep a silent stream alive. */

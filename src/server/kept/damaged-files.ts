@@ -10,11 +10,15 @@ export class DamagedFiles {
     this.#warn = warn;
   }
 
-  /** The file is left out. One that was deleted meanwhile is not damaged. */
+  /**
+   * The file is left out. One that was deleted meanwhile is not damaged, nor is one that cannot be
+   * read now.
+   */
   skip(path: string, thrown: unknown): void {
-    if ((thrown as NodeJS.ErrnoException).code === 'ENOENT' || this.#told.has(path)) return;
-    this.#told.add(path);
-    this.#warn(`A ${this.#what} is left out, because its record ${path} is damaged: ${(thrown as Error).message}`);
+    const isDamaged = isDamage(thrown);
+    if ((thrown as NodeJS.ErrnoException).code === 'ENOENT' || (isDamaged && this.#told.has(path))) return;
+    if (isDamaged) this.#told.add(path);
+    this.#warn(`A ${this.#what} is left out, because its record ${path} ${isDamaged ? 'is damaged' : 'cannot be read now'}: ${(thrown as Error).message}`);
   }
 }
 

@@ -38,8 +38,9 @@ export class KeptFolder {
       await createFolder(folder, 0o700);
       return folder;
     } catch (thrown) {
-      // The next call tries again, since the cause may be gone then.
-      this.#root = undefined;
+      // The next call tries again, since the cause may be gone then. A temporary folder that has
+      // been made stays the one: it may hold data.
+      if (this.#parent !== undefined || await this.#root?.catch(() => undefined) === undefined) this.#root = undefined;
       throw keepingError(thrown);
     }
   }

@@ -24,7 +24,7 @@ interface Part {
 abstract class Writer implements AnswerWriter {
   readonly #model: string;
   readonly #asked: AskedRest<OllamaBody>;
-  readonly #sinceMs = performance.now();
+  #sinceMs = performance.now();
   #loadMs = 0;
   /** Calls so far. Their arguments are sent once they are complete. */
   readonly #said = new WholeAnswer();
@@ -37,8 +37,9 @@ abstract class Writer implements AnswerWriter {
   /** The fields of the route for this part. */
   protected abstract part(part: Part): object;
 
-  computedBy(): void {
-    this.#loadMs = performance.now() - this.#sinceMs;
+  computedBy(_: unknown, loadMs: number): void {
+    this.#loadMs = loadMs;
+    this.#sinceMs = performance.now() - loadMs;
   }
 
   opening(): Frame[] {

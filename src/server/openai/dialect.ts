@@ -43,7 +43,7 @@ export const openai: Dialect = {
       { method: 'post', paths: ['/models/unload'], about: about.unload, isForAdmin: true, handler: fromPrograms(models.unload) },
       { method: 'get', paths: ['/models/sse'], about: about.events, handler: modelEvents(gateway) },
       { method: 'post', paths: ['/v1/chat/completions', '/chat/completions'], about: about.chat, handler: chatRoute(gateway, chat) },
-      { method: 'post', paths: ['/v1/chat/completions/control', '/chat/completions/control'], about: about.control, handler: control(gateway) },
+      { method: 'post', paths: ['/v1/chat/completions/control', '/chat/completions/control'], about: about.control, endsWork: true, handler: control(gateway) },
       { method: 'post', paths: ['/v1/completions', '/completions'], about: about.complete, handler: chatRoute(gateway, complete) },
       { method: 'post', paths: ['/v1/embeddings', '/embeddings'], about: about.embed, handler: embeddings(gateway) },
       { method: 'post', paths: ['/v1/rerank', '/v1/reranking', '/rerank', '/reranking'], about: about.rerank, handler: rerank(gateway) },

@@ -72,6 +72,8 @@ t.test('concurrent requests are limited', async (t) => {
   t.equal(slow?.status, 200);
   const refused = await post(url + path, hello, bearer('a'));
   t.equal(refused.status, 429);
+  const control = await post(`${url}${path}/control`, { id: 'chatcmpl-none', action: 'reasoning_end' }, bearer('a'));
+  t.equal(control.status, 404, 'ending an answer is no work');
   t.equal(refused.headers.get('retry-after'), '1');
   t.match(await refused.text(), /may have 1 request at once, and has that many/);
   leave.abort();

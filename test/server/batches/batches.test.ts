@@ -704,6 +704,41 @@ t.test('a batch waits while the disk is full, and loses nothing', async (t) => {
   t.equal(readFileSync(path, 'utf8').trim().split('\n').length, 3);
 });
 
+t.test('a batch waits while too many files are open', async (t) => {
+  let refused = 0;
+  class ShortStore extends BatchStore {
+    override async put(record: BatchRecord): Promise<void> {
+      if (record.batch.status === 'finalizing' && refused++ < 2) throw Object.assign(new Error('EMFILE: too many open files, open'), { code: 'EMFILE', errno: -24 });
+      await super.put(record);
+    }
+  }
+  const { store, order, add, completed } = ownQueue(t, ShortStore, { unwritableMs: 5 });
+  const id = await add('ann', 3);
+  await completed();
+  t.equal(refused, 3);
+  t.equal(order.length, 3, 'no line ran twice');
+  t.match((await store.get(id)).batch, { request_counts: { completed: 3 }, errors: null });
+});
+
+t.test('a batch whose results cannot be written while it is cancelled is tried again later, not at once', async (t) => {
+  let refused = 0;
+  class BrokenStore extends BatchStore {
+    override async put(record: BatchRecord): Promise<void> {
+      if (record.batch.status === 'cancelled' && ++refused <= 2) throw new RecuaError('store_unwritable', 'The folder is broken.');
+      await super.put(record);
+    }
+  }
+  const { store, queue, add } = ownQueue(t, BrokenStore, { unwritableMs: 400 });
+  const id = await add('ann', 30);
+  await until(() => queue.find(id)?.batch.status === 'in_progress');
+  await queue.cancel(queue.find(id)!);
+  await until(() => refused === 1);
+  await new Promise((resolve) => setTimeout(resolve, 100));
+  t.equal(refused, 1);
+  while ((await store.get(id)).batch.status !== 'cancelled') await new Promise((resolve) => setTimeout(resolve, 20));
+  t.equal(refused, 3);
+});
+
 t.test('a batch whose files cannot be read for a moment waits, and loses nothing', async (t) => {
   let refused = 0;
   const kept = new KeptFolder(ownFolder(t));

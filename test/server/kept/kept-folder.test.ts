@@ -52,6 +52,17 @@ t.test('without a place nothing exists before it is needed, nor after the proces
   t.end();
 });
 
+t.test('a temporary folder that a part of could not be made in keeps what it has', posix, async (t) => {
+  const kept = new KeptFolder();
+  const things = await kept.of('things');
+  writeFileSync(join(things, 'one'), '');
+  writeFileSync(join(things, '..', 'others'), 'in the way');
+  await t.rejects(kept.of('others'), { code: 'store_unwritable' });
+  t.equal(await kept.of('things'), things);
+  rmSync(join(things, '..', 'others'));
+  t.equal(await kept.of('others'), join(things, '..', 'others'));
+});
+
 t.test('the names in a folder that cannot be listed are asked for in vain', posix, async (t) => {
   const folder = join(t.testdir({ things: { one: '' } }), 'things');
   t.strictSame(await namesIn(folder), ['one']);
