@@ -56,15 +56,13 @@ class LarkReader {
     const ignored = this.#ignores ? this.#rule('%ignored', 1) : undefined;
     while (this.#at < this.#tokens.length) this.#statement();
     if (!start.tree) throw this.#wrong('it has no rule start', this.#tokens.at(-1)!);
-    if (ignored) {
-      ignored.tree = repeat(choice(this.#ignored), 0, Infinity);
-      start.tree = sequence([{ kind: 'rule', rule: ignored.number }, start.tree]);
-    }
+    if (ignored) ignored.tree = repeat(choice(this.#ignored), 0, Infinity);
     const all = [...this.#rules];
     const trees = all.map(([name, { tree, line, number }]) => {
       if (!tree) throw this.#options.refuse(`${isTerminal(name) ? 'the terminal' : 'the rule'} ${name} is not defined; define it, or import it from common`, line);
       const made = withoutLeft(tree, number);
-      if (made) return made;
+      // What is ignored may also come before everything else.
+      if (made) return ignored && number === start.number ? sequence([{ kind: 'rule', rule: ignored.number }, made]) : made;
       throw this.#options.refuse(`the rule ${name} begins with itself and has no other alternative`, line);
     });
     const circle = beginsWithItself(trees, () => this.#options.budget.step());

@@ -44,6 +44,7 @@ t.test('all documented syntax works', async (t) => {
     ['// a comment\nstart: A | B // more\nA: "a"\n  | "aa"\nB.2: "b"\n# and this', ['a', 'aa', 'b'], ['ab']],
     ['?start: expr\n?expr: term | expr "+" term -> add\n!term: NUMBER | "(" expr ")"\n%import common.NUMBER', ['1', '1+2', '(1+2)+3.5'], ['+1', '1+', '()']],
     ['start: pair*\npair: NAME "=" INT ";"\n%import common (CNAME, INT)\nNAME: CNAME\n%import common.WS\n%ignore WS', ['', ' a = 1 ; b=2;', 'a=1;'], ['a=b;', 'a = 1']],
+    ['start: start "x" | "y"\n%ignore " "', ['y', ' y x', 'yxx', 'y x x '], ['', 'x', 'x y']],
     ['start: A\n%import common.ESCAPED_STRING -> A', ['"a\\"b"'], ['"a']],
     ['start: (\n  "a"\n  | "b"\n)+', ['ab', 'b'], ['']],
     ['start: "\\n" "\\"" "\\\\" "\\u00e9" "\\x41"', ['\n"\\éA'], ['n']],
