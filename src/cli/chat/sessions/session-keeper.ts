@@ -51,10 +51,16 @@ export class SessionKeeper {
     await this.#take(path, this.automatic ? await this.#lockOf(path) : undefined);
   }
 
-  /** Continues in an existing file, and reads it. Throws as `moveTo`. */
+  /**
+   * Continues in an existing file, and reads it; if it is the open one, what another program has
+   * written counts from now on. Throws as `moveTo`.
+   */
   async open(path: string): Promise<Session> {
     await this.moveTo(path);
+    const version = await versionOf(path);
     const session = await loadSession(path);
+    this.#version = version;
+    this.#isSaved = true;
     if (isSuggested(nameOf(path), session.exchanges[0])) this.#named = path;
     return session;
   }
@@ -74,7 +80,8 @@ export class SessionKeeper {
       await lock.release();
       throw taken(name);
     }
-    const moves = before !== undefined && before === this.#named && !(await this.#isChanged());
+    const stays = before !== undefined && await exists(before);
+    const moves = stays && before === this.#named && !(await this.#isChanged());
     try {
       if (moves) await moveSession(this.#folder, before, path);
     } catch (thrown) {
@@ -82,7 +89,7 @@ export class SessionKeeper {
       throw thrown;
     }
     await this.#take(path, lock);
-    return before === undefined || moves ? undefined : nameOf(before);
+    return !stays || moves ? undefined : nameOf(before);
   }
 
   /** Saves a copy once; the keeper stays where it was. */
@@ -114,7 +121,7 @@ export class SessionKeeper {
     this.#isSaved = false;
     if (this.#path === undefined) await this.#name(session);
     if (await this.#isChanged()) {
-      throw new RecuaError('session_changed', `Another program has changed the saved chat ${this.name}, so it is not overwritten. To save this conversation, give it another name: /save <name>`);
+      throw new RecuaError('session_changed', `Another program has changed the saved chat ${this.name}, so it is not overwritten. To save this conversation, give it another name: /save <name>. To go on with what the file holds: /load ${this.name}`);
     }
     await saveSession(this.#path!, session);
     this.#version = await versionOf(this.#path!);

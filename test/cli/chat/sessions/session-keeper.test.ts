@@ -1,7 +1,7 @@
 // Saved chats across the life and death of the processes that write them.
 import t from 'tap';
 import { execFileSync } from 'node:child_process';
-import { copyFileSync, existsSync, readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { always, endless, openChat, readSaved, sessionFiles, sharedFolder, startChat } from '../chats.js';
 import { recua } from '../../recua.js';
@@ -42,6 +42,32 @@ t.test('a file that another program changed is not overwritten; the chat goes on
   await chat.say('Bye.');
   await chat.leave();
   t.match(chat.text(), /The last turns are not saved\./);
+});
+
+t.test('a file that another program changed is taken over by loading it again', async (t) => {
+  const chat = await openChat(t, always('ok'));
+  await chat.say('Hello');
+  const name = nameIn(chat.home);
+  const path = join(chat.home, 'sessions', `${name}.json`);
+  writeFileSync(path, JSON.stringify({ ...JSON.parse(readFileSync(path, 'utf8')) as object, system: 'Edited.' }));
+  t.match(await chat.say('Who are you?'), /To\s+go\s+on\s+with what the file holds: \/load/);
+  t.match(await chat.say(`/load ${name}`), /Loaded .*: 1 exchange/);
+  t.match(await chat.say('/system'), /Edited\./);
+  await chat.say('And now?');
+  const saved = JSON.parse(readFileSync(path, 'utf8')) as { system: string; messages: { content: string }[] };
+  t.match(saved, { system: 'Edited.' });
+  t.strictSame(saved.messages.map(({ content }) => content), ['Hello', 'ok', 'And now?', 'ok']);
+  await chat.leave();
+  t.notMatch(chat.text(), /The last turns are not saved\./);
+});
+
+t.test('a chat whose file was removed gets a new name like any other', async (t) => {
+  const chat = await openChat(t, always('ok'));
+  await chat.say('Hello');
+  rmSync(join(chat.home, 'sessions', `${nameIn(chat.home)}.json`));
+  t.match(await chat.say('/save mine'), /Saved as mine\./);
+  t.same(sessionFiles(chat.home), ['mine.json']);
+  await chat.leave();
 });
 
 t.test('--no-save writes nothing anywhere, but /save NAME still does', async (t) => {
