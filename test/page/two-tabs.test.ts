@@ -109,6 +109,26 @@ t.test('two windows of one chat show the same, also while an answer grows', { sk
   t.strictSame(complaints, []);
 });
 
+t.test('a tab that left a chat and came back goes on with the answer of a closed one', { skip: missing('chromium') }, async (t) => {
+  const { engine, page, other, complaints } = await twoWindows(t);
+  await say(page, 'second');
+  await other.locator('article.answer .prose').getByText('The first half').waitFor();
+  const chat = other.url();
+  await other.getByRole('button', { name: 'New chat' }).first().click();
+  await other.getByRole('heading', { name: 'Start a chat' }).waitFor();
+  await listed(other, 'first').click();
+  await other.locator('article.answer .prose').getByText('The first half').waitFor();
+  t.equal(other.url(), chat);
+  engine.script = async function* () {
+    await new Promise(setImmediate);
+    yield { content: ' and the rest.' };
+  };
+  await page.goto('about:blank');
+  await turnTo(other);
+  await other.locator('article.answer .prose').getByText('The first half and the rest.').waitFor();
+  t.strictSame(complaints, []);
+});
+
 t.test('what one tab adds to a chat that was on the server stays when another pins it', { skip: missing('chromium') }, async (t) => {
   const { url } = await startApp(t);
   const { page, complaints } = await openPage(t, 'chromium', url);

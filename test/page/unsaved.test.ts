@@ -225,6 +225,34 @@ t.test('an answer can be continued while its end is still being saved', { skip: 
   t.strictSame(complaints, []);
 });
 
+t.test('an answer goes on at once, whatever the database is doing', { skip: missing('chromium') }, async (t) => {
+  const { page, engine, complaints } = await openChat(t);
+  engine.script = async function* (_request, signal) {
+    yield { content: 'Half one.' };
+    await new Promise((resolve) => signal.addEventListener('abort', resolve));
+  };
+  await say(page, 'second');
+  await page.locator('article.answer .prose').getByText('Half one.').waitFor();
+  await page.getByRole('button', { name: 'Stop' }).click();
+  const goOn = page.getByRole('button', { name: /^Continue/ }).last();
+  await goOn.waitFor();
+  // It begins after the saves before it.
+  await page.evaluate(busy);
+  engine.script = async function* () {
+    await new Promise(setImmediate);
+    yield { content: ' And the second half.' };
+  };
+  await goOn.click();
+  // What comes back from the database now is older than what is shown.
+  await page.evaluate('window.dispatchEvent(new Event("focus"))');
+  await page.locator('article.answer .prose').getByText('Half one. And the second half.').waitFor();
+  await page.evaluate('window.free()');
+  await page.reload();
+  await page.locator('article.answer .prose').getByText('Half one. And the second half.').waitFor();
+  t.equal(engine.requests.length, 3);
+  t.strictSame(complaints, []);
+});
+
 t.test('the rest of an answer that was stopped and continued stays', { skip: missing('chromium') }, async (t) => {
   const { page, engine, complaints } = await openChat(t);
   engine.script = async function* (_request, signal) {

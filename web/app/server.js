@@ -140,7 +140,12 @@ async function errorOf(response) {
  * @param {{ method?: string, body?: unknown, headers?: Record<string, string>, signal?: AbortSignal, quietly?: boolean }} [options]
  */
 export async function json(path, options) {
-  return await (await request(path, options)).json();
+  const response = await request(path, options);
+  return await response.json().catch((cause) => {
+    if (options?.signal?.aborted) throw cause;
+    // Each browser words these errors differently.
+    throw cause instanceof SyntaxError ? strange() : new ServerError('The connection ended before the reply was complete.', 'cut_off');
+  });
 }
 
 /**
@@ -181,8 +186,10 @@ function objectOf(text) {
     const value = JSON.parse(text);
     if (typeof value === 'object' && value !== null) return value;
   } catch { /* Handled below. */ }
-  throw new ServerError('The server sent data that this page cannot read. If the server was updated, reload the page.', 'strange_answer');
+  throw strange();
 }
+
+const strange = () => new ServerError('The server sent data that this page cannot read. If the server was updated, reload the page.', 'strange_answer');
 
 /**
  * The events of a stream. Throws if the stream ends with an error or without `[DONE]`.

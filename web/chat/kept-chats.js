@@ -130,11 +130,11 @@ export class KeptChats {
     return this.list.find(({ saved }) => saved?.name === name);
   }
 
-  /** Its messages, also those that could not be saved. @param {string} id @returns {Promise<Message[]>} */
+  /** Its messages, also those that are not saved yet. @param {string} id @returns {Promise<Message[]>} */
   async messagesOf(id) {
     const saved = await database.messagesOf(id);
-    const unsaved = this.#unsaved.get(id);
-    return unsaved ? furthest(saved, unsaved) : saved;
+    const unsaved = [...this.#unsaved, ...this.#saving].filter(([one]) => one === id).flatMap(([, messages]) => [...messages.values()]);
+    return unsaved.length > 0 ? furthest(saved, byId(unsaved)) : saved;
   }
 
   /** Whether there are others after these messages of a chat. @param {[Message, ...Message[]]} messages */

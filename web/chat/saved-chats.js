@@ -83,7 +83,10 @@ class SavedChats extends Emitter {
   async write(conversation, path, title = '') {
     const { saved } = conversation;
     const made = sessionOf(conversation, path);
-    if (!made) throw new Error(`This chat stays in the browser: recua chat cannot save ${path.some(hasTools) ? 'tool calls' : 'a message without an answer, except the last'}.`);
+    if (!made) {
+      const what = path.some(hasTools) ? 'tool calls' : 'a message without an answer, except the last';
+      throw new Error(saved ? `The chats of recua chat cannot hold ${what}.` : `This chat stays in the browser: recua chat cannot save ${what}.`);
+    }
     const name = fileNameOf(title, new Set(this.list.map((one) => one.name)));
     /** @type {Answered} */
     const answered = saved

@@ -127,9 +127,14 @@ export class ServerFiles {
       const first = chat.path[0];
       // A title that the user gave; else the file gets a date, as in the terminal.
       const title = first && conversation.title !== titleOf(first.content || first.attached?.[0]?.name || '') ? conversation.title : '';
-      const written = await savedChats.write(conversation, chat.path, title).catch(async (thrown) => {
+      const write = () => savedChats.write(conversation, chat.path, title);
+      const written = await write().catch((thrown) => {
+        // The server may have written it, and only the reply is lost. A new file would come twice.
+        if (!conversation.saved || !(isCode(thrown, 'cut_off') || isCode(thrown, 'unreachable'))) throw thrown;
+        return write();
+      }).catch(async (thrown) => {
         if (!isCode(thrown, 'session_changed') || !await this.#isSame(conversation, chat)) throw thrown;
-        return await savedChats.write(conversation, chat.path);
+        return await write();
       });
       this.#host.save(conversation, written);
     });

@@ -134,11 +134,12 @@ class Session extends Emitter {
   async #finishCut(chat) {
     const isFree = (/** @type {Message} */ { id }) => !isHeldHere(id) && !isHeldElsewhere(id);
     await Promise.all(chat.cut.filter(isFree).map(async ({ id }) => {
-      // Meanwhile another tab may have written it, or deleted the chat.
-      const find = () => this.#kept.find(chat.conversation.id) && chat.cut.find((one) => one.id === id);
+      // Meanwhile another tab may write it or delete the chat, and this one leave it and come back.
+      const now = () => this.chats.find(chat.conversation.id) ?? chat;
+      const find = () => this.#kept.find(chat.conversation.id) && now().cut.find((one) => one.id === id);
       const release = await holdNext(id, () => this.look().then(() => Boolean(find())));
-      const cut = await this.#readAgain(chat).then(find, () => undefined);
-      if (release) await (cut ? this.#continue(cut, release) : release());
+      const cut = await this.#readAgain(now()).then(find, () => undefined);
+      if (release) (cut ? this.#continue(cut, release) : release());
     }));
   }
 
@@ -317,21 +318,20 @@ class Session extends Emitter {
   async goOn(message) {
     if (this.#isRefused()) return;
     const release = await tryHold(message.id);
-    if (release) await this.#continue(message, release);
+    if (release) this.#continue(message, release);
     // This tab still saves its end; or this is a second click, before the button is drawn again.
     else if (isHeldHere(message.id) && message.finish) await unlocked(message.id).then(() => this.goOn(message));
     else if (!isHeldHere(message.id)) notify('Another tab is writing this answer.');
   }
 
   /** @param {Message} message @param {() => void} release the lock of the answer */
-  async #continue(message, release) {
-    const isHere = () => !this.running.has(message.id) && [...this.path, ...this.pair].includes(message);
-    if (!isHere() || this.#isRefused()) return release();
+  #continue(message, release) {
+    const isHere = !this.running.has(message.id) && [...this.path, ...this.pair].includes(message);
+    if (!isHere || this.#isRefused()) return release();
     reopen(message);
     message.json = hasSchema(this.conversation);
     // So that a reload before the first new token continues it too.
-    await this.#save(this.conversation, [message]);
-    if (!isHere()) return release();
+    void this.#save(this.conversation, [message]);
     const [chat, to, before] = [this.#chat, this.messages.get(message.parent), message.content];
     this.chats.hold(chat);
     void this.#write(chat, message, pathTo(message, this.messages).slice(0, -1), release).then(async (failure) => {
