@@ -85,6 +85,8 @@ export interface Lease {
 export interface LeaseOptions {
   /** Who asks: a full queue is shared among clients. */
   client?: string;
+  /** Below 0, for idle work: it takes no place in the queue from others. */
+  priority?: number;
   /**
    * How long the model stays loaded after its last request; 0: not at all, Infinity: forever.
    * Absent: the model's own setting.

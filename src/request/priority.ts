@@ -6,6 +6,11 @@ import type { Fields } from './fields.js';
 export const idlePriority = -1;
 const tiers: ReadonlyMap<unknown, number> = new Map([['flex', idlePriority], ['priority', 1]]);
 
+/** The same before the body is read; 0 for the default. */
+export function peekPriority(body: Fields): number {
+  return tiers.get(body.peek('service_tier')) ?? 0;
+}
+
 /** All other values of OpenAI and Anthropic mean the default priority. */
 export function readPriority(body: Fields): { asker?: Asker } {
   const priority = tiers.get(body.get('service_tier'));

@@ -48,6 +48,34 @@ const children = (pid: number): string[] => ps('-o', 'pid=', '--ppid', String(pi
 /** Resident memory of a process and its descendants, in KiB. */
 const residentKib = (pid: number): number => ps('-o', 'rss=', '-p', [pid, ...children(pid)].join(',')).reduce((sum, line) => sum + Number(line), 0);
 
+t.test('requests that waited for their model run in order of their tiers and arrival', async (t) => {
+  const folder = t.testdir();
+  const path = join(folder, 'a.gguf');
+  copyFileSync(builtinPath, path);
+  writeFileSync(join(folder, 'models.json'), JSON.stringify({ models: { a: { model: 'a.gguf', context: 512, parallel: 1 } } }));
+  const running = start(['api', '--models', join(folder, 'models.json'), '--port', '0', '--threads', '1']);
+  t.teardown(async () => {
+    if (running.child.exitCode === null && running.child.signalCode === null) running.child.kill('SIGTERM');
+    await running.ended;
+  });
+  const [, url] = await running.saw(/Recua listens on (http:\/\/\S+)/);
+  for (let round = 0; round < 3; round++) {
+    for (const tiers of [['default', 'default', 'default', 'default', 'default', 'default'], ['flex', 'flex', 'flex', 'default', 'priority']]) {
+      await post(url!, '/models/unload', { model: 'a' });
+      const ended: number[] = [];
+      const asked: Promise<unknown>[] = [];
+      for (const [number, tier] of tiers.entries()) {
+        const body = { model: 'a', service_tier: tier, messages: [{ role: 'user', content: `Hello ${number}` }], max_tokens: 20, ignore_eos: true };
+        asked.push(post(url!, '/v1/chat/completions', body).then((response) => response.json()).then(() => ended.push(number)));
+        await new Promise((resolve) => setTimeout(resolve, 10));
+      }
+      t.equal(ended.length, 0, 'the model is still loading');
+      await Promise.all(asked);
+      t.strictSame(ended, tiers.includes('flex') ? [4, 3, 0, 1, 2] : [0, 1, 2, 3, 4, 5]);
+    }
+  }
+});
+
 t.test('chat, embeddings and reranking run at once through one port, each on its model', async (t) => {
   const { url, client, states } = await serveThree(t);
   t.strictSame(await states(), { chat: 'unloaded', 'text-embedding': 'unloaded', rank: 'unloaded' });

@@ -131,7 +131,7 @@ class EngineClient extends EngineRequests {
   }
 
   protected override keep(call: PendingRequest): void {
-    if (call.follows || this.requests.size <= this.#options.parallel + this.#options.queueSize || this.makeRoom(call)) return;
+    if (call.follows || this.rivalsOf(call) <= this.#options.parallel + this.#options.queueSize || this.makeRoom(call)) return;
     this.settle(call.id)!.fail(new RecuaError('queue_full', 'Too many requests wait for the engine to come back; try again in a moment.'));
   }
 

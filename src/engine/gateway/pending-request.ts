@@ -36,6 +36,8 @@ export class PendingRequest {
   readonly client: string;
   /** See `Asker`. */
   readonly follows: boolean;
+  /** It takes no place in a queue from others. */
+  readonly isIdle: boolean;
   /** The current engine process has it … */
   sent = false;
   /** … and has accepted the prompt as valid and fitting … */
@@ -62,9 +64,10 @@ export class PendingRequest {
   constructor(message: RequestMessage, event: PendingRequest['event'], fail: PendingRequest['fail'], released: Released, loan?: Loan) {
     this.id = message.id;
     this.type = message.type;
-    const { client = '', follows = false }: Partial<Asker> = ('request' in message ? message.request : message as { asker?: Asker }).asker ?? {};
+    const { client = '', priority = 0, follows = false }: Partial<Asker> = ('request' in message ? message.request : message as { asker?: Asker }).asker ?? {};
     this.client = client;
     this.follows = follows;
+    this.isIdle = priority < 0;
     if (message.type === 'chat' || message.type === 'complete') this.soFar = new AnswerSoFar(message.request);
     this.#message = seeded(message);
     this.event = event;

@@ -133,7 +133,7 @@ export abstract class EngineRequests implements Engine {
    * run. Returns whether it did.
    */
   protected makeRoom(call: PendingRequest): boolean {
-    const waiting = this.unsent.filter((one) => one !== call && !one.follows && !one.soFar?.hasStarted);
+    const waiting = this.unsent.filter((one) => one !== call && !one.follows && !one.soFar?.hasStarted && one.isIdle === call.isIdle);
     const counts = new Map<string, number>();
     for (const { client } of waiting) counts.set(client, (counts.get(client) ?? 0) + 1);
     const greediest = whoGivesWay(counts, call.client);
@@ -141,6 +141,14 @@ export abstract class EngineRequests implements Engine {
     if (!last) return false;
     this.settle(last.id)?.fail(gaveWay());
     return true;
+  }
+
+  /** How many requests compete with it for places, itself included: not idle work, unless it is. */
+  protected rivalsOf(call: PendingRequest): number {
+    if (call.isIdle) return this.requests.size;
+    let count = 0;
+    for (const one of this.requests.values()) if (!one.isIdle) count++;
+    return count;
   }
 
   /** Passes an event of the engine to its call. */

@@ -12,10 +12,11 @@ export type LeaseEvent =
   | { kind: 'planned'; model: string; plan: ModelPlan }
   /**
    * A request for the model. `explicit`: it wants the load itself, so a recent failure does not
-   * refuse it. `client`: who sent it; a full queue is shared among clients. `again`: it was granted
+   * refuse it. `client`: who sent it; a full queue is shared among clients. `priority`: below 0, it
+   * takes no place from others. `again`: it was granted
    * and recalled, so no full queue refuses it.
    */
-  | { kind: 'request'; model: string; request: number; client?: string | undefined; keepAliveMs?: number | undefined; explicit?: boolean; again?: boolean }
+  | { kind: 'request'; model: string; request: number; client?: string | undefined; priority?: number | undefined; keepAliveMs?: number | undefined; explicit?: boolean; again?: boolean }
   /** A waiting request is cancelled. */
   | { kind: 'cancel'; model: string; request: number }
   | { kind: 'release'; model: string; request: number }

@@ -138,7 +138,7 @@ export class Leases {
     }
   }
 
-  #requested(entry: ModelEntry, { request: id, client = '', keepAliveMs, explicit, again = false }: Extract<LeaseEvent, { kind: 'request' }>, nowMs: number): void {
+  #requested(entry: ModelEntry, { request: id, client = '', priority = 0, keepAliveMs, explicit, again = false }: Extract<LeaseEvent, { kind: 'request' }>, nowMs: number): void {
     const { failure, plan } = entry;
     if (failure && entry.phase !== 'loading') {
       const changed =
@@ -146,19 +146,24 @@ export class Leases {
       // If others wait for a retry, this request waits with them.
       if (!changed && entry.waiting.length === 0) return this.#refuse(entry, id, { kind: 'failed', error: failure.error });
     }
-    const isFull = !again && entry.waiting.length >= plan.mostWaiting;
-    if (isFull && !this.#shareQueue(entry, client)) return this.#refuse(entry, id, { kind: 'queue_full', most: plan.mostWaiting });
+    const rivals = priority < 0 ? entry.waiting : entry.waiting.filter((one) => one.priority >= 0);
+    const isFull = !again && rivals.length >= plan.mostWaiting;
+    if (isFull && !this.#shareQueue(entry, client, priority)) return this.#refuse(entry, id, { kind: 'queue_full', most: plan.mostWaiting });
     if (explicit && keepAliveMs !== undefined) entry.loadKeepAliveMs = keepAliveMs;
-    entry.waiting.push({ id, client, again, arrival: this.#arrivals++, sinceMs: nowMs, keepAliveMs });
+    entry.waiting.push({ id, client, priority, again, arrival: this.#arrivals++, sinceMs: nowMs, keepAliveMs });
   }
 
-  /** Makes room in a full queue for a client with fewer requests; false if it stays full. */
-  #shareQueue(entry: ModelEntry, client: string): boolean {
+  /**
+   * Makes room in a full queue for a client with fewer requests, by one of the same kind: idle work
+   * or not. False if it stays full.
+   */
+  #shareQueue(entry: ModelEntry, client: string, priority: number): boolean {
     const counts = new Map<string, number>();
-    for (const { client: of } of entry.waiting) counts.set(of, (counts.get(of) ?? 0) + 1);
+    const alike = entry.waiting.filter((one) => (one.priority < 0) === (priority < 0));
+    for (const { client: of } of alike) counts.set(of, (counts.get(of) ?? 0) + 1);
     const greediest = whoGivesWay(counts, client);
     if (greediest === undefined) return false;
-    const fresh = entry.waiting.filter(({ again }) => !again);
+    const fresh = alike.filter(({ again }) => !again);
     const last = fresh.findLast(({ client: of }) => of === greediest);
     // Those that come again were accepted before. If they are still too many then, the engine that
     // gets them chooses.

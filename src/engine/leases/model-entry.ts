@@ -26,6 +26,8 @@ export interface WaitingRequest {
   /** Chosen by the driver; the lease has the same id. */
   readonly id: number;
   readonly client: string;
+  /** Below 0, it takes no place from others. */
+  readonly priority: number;
   /** It had the model, which was recalled. */
   readonly again: boolean;
   /** Sequential number over all models, in order of arrival. */

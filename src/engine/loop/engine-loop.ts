@@ -216,6 +216,7 @@ export class EngineLoop {
       await this.#retire(context);
       for (const job of this.#jobs.splice(0)) await job();
       await this.vitals.answer(context);
+      if (this.#running.length === 0) await this.#intake.inOrder();
       const present = [...this.#waiting.sequences, ...this.#running]; // gathered before prompts are read with nothing beside them
       const savedMs = this.#costs.known && unread(present) > 0 ? this.#costs.passMs : 0;
       if (present.length > 0 && !isStreaming(present)) await this.#arrivals.gather(savedMs, context.sequences - present.length);

@@ -30,6 +30,21 @@ export interface IntakeHooks {
   done(): void;
 }
 
+interface InPreparation {
+  cancelled: CancelFlag;
+  client: string;
+  priority: number;
+  arrivedMs: number;
+  endsThinking: boolean;
+  /** It gives way to nobody. */
+  stays: boolean;
+  /** Others have waited for it long enough. */
+  isLate: boolean;
+}
+
+/** The next request waits at most this long for those that go before it. */
+const mostLateMs = 20;
+
 /** Prepared requests of a priority, with large samplers, that may wait for a sequence. */
 const mostWaitingLarge = 2;
 
@@ -50,7 +65,7 @@ export class Intake {
   /** Those with a priority below the usual one: of batches, and with `service_tier` "flex". */
   readonly #idle = new Set<number>();
   /** The requests being prepared, in order of arrival. */
-  readonly #preparing = new Map<number, { cancelled: CancelFlag; client: string; endsThinking: boolean; stays: boolean }>();
+  readonly #preparing = new Map<number, InPreparation>();
 
   constructor(
     addon: NativeAddon,
@@ -88,6 +103,28 @@ export class Intake {
     const preparing = this.#preparing.get(id);
     if (preparing) preparing.endsThinking = true;
     return preparing !== undefined;
+  }
+
+  /**
+   * Waits briefly for requests that go before the first that waits and are still being prepared: a
+   * model that was just loaded gets many at once. For when nothing runs.
+   */
+  async inOrder(): Promise<void> {
+    const untilMs = performance.now() + mostLateMs;
+    let earlier = this.#earlier();
+    for (let nowMs = performance.now(); earlier.length > 0 && nowMs < untilMs; nowMs = performance.now()) {
+      await this.#arrivals.wakeup.sleep(untilMs - nowMs);
+      earlier = this.#earlier();
+    }
+    for (const one of earlier) one.isLate = true;
+  }
+
+  #earlier(): InPreparation[] {
+    const { first } = this.#hooks.waiting;
+    if (!first) return [];
+    const isEarlier = ({ priority, arrivedMs, isLate }: InPreparation): boolean =>
+      !isLate && (priority > first.priority || (priority === first.priority && arrivedMs < first.arrived));
+    return [...this.#preparing].flatMap(([id, one]) => (this.#active.has(id) && isEarlier(one) ? [one] : []));
   }
 
   /**
@@ -143,8 +180,11 @@ export class Intake {
     const own = {
       cancelled,
       client,
+      priority,
+      arrivedMs,
       endsThinking: begun?.endsThinking ?? false,
       stays: follows || (begun !== undefined && begun.startedMs > 0),
+      isLate: false,
     };
     this.#preparing.set(id, own);
     this.#arrivals.came();

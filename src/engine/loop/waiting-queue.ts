@@ -29,13 +29,19 @@ export class WaitingQueue {
     this.#giveUp = giveUp;
   }
 
+  /** The next one: its priority, and when its request arrived. */
+  get first(): { priority: number; arrived: number } | undefined {
+    const [first] = this.sequences;
+    return first && this.#order.entryOf(first);
+  }
+
   get length(): number {
     return this.sequences.length;
   }
 
   /** Returns its position; 1 is next. `sinceMs`: when its request arrived, to be prepared first. */
   add(sequence: Sequence, asker: Asker | undefined, sinceMs: number): number {
-    this.#order.enter(sequence, asker);
+    this.#order.enter(sequence, asker, sinceMs);
     if (sequence.continues || asker?.follows === true) this.#staying.add(sequence);
     this.#sinceMs.set(sequence, this.#staying.has(sequence) ? Infinity : sinceMs);
     this.sequences.push(sequence);

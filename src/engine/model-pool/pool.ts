@@ -197,7 +197,7 @@ class EnginePool implements ModelPool {
   async #granted<T>(
     served: ServedModel, options: LeaseOptions, kind: { explicit?: boolean; again?: boolean }, take: (request: number) => T,
   ): Promise<T> {
-    const { client, keepAliveMs, signal, onWait } = options;
+    const { client, priority, keepAliveMs, signal, onWait } = options;
     const { key } = served;
     const entry = this.#leases.model(key);
     // Read the file before each load, not while the model is loaded and takes requests.
@@ -228,7 +228,7 @@ class EnginePool implements ModelPool {
           reject(error);
         },
       });
-      this.#tell({ kind: 'request', model: key, request, client, keepAliveMs, ...kind });
+      this.#tell({ kind: 'request', model: key, request, client, priority, keepAliveMs, ...kind });
       if (this.#pending.has(request)) onWait?.(this.#state(served));
     });
   }

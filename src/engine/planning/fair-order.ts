@@ -16,8 +16,8 @@ export const anyone: Asker = { client: '', priority: 0 };
 interface Entry extends Asker {
   /** Of its client among requests of its priority: only these compete. */
   account: string;
-  /** In order of arrival. */
-  number: number;
+  /** When it arrived; the first goes first. */
+  arrived: number;
 }
 
 export class FairOrder {
@@ -38,7 +38,8 @@ export class FairOrder {
     return this.#served.size;
   }
 
-  enter(sequence: Sequence, { client, priority }: Asker = anyone): void {
+  /** `arrived`: any number that grows; by default the order of these calls. */
+  enter(sequence: Sequence, { client, priority }: Asker = anyone, arrived = this.#arrived++): void {
     const account = `${priority} ${client}`;
     const totals = this.#totals();
     const waiting = this.#raise(totals, priority);
@@ -47,13 +48,18 @@ export class FairOrder {
       this.#served.delete(account);
       this.#served.set(account, before + Math.max(0, this.#floors.get(priority)! - (totals.get(account) ?? before)));
     }
-    this.#entries.set(sequence, { account, client, priority, number: this.#arrived++ });
+    this.#entries.set(sequence, { account, client, priority, arrived });
     if (this.#served.size > mostRemembered) this.#forget();
   }
 
   /** The sequence must have entered. */
   clientOf(sequence: Sequence): string {
-    return this.#entries.get(sequence)!.client;
+    return this.entryOf(sequence).client;
+  }
+
+  /** The sequence must have entered. */
+  entryOf(sequence: Sequence): Readonly<Asker & { arrived: number }> {
+    return this.#entries.get(sequence)!;
   }
 
   leave(sequence: Sequence): void {
@@ -71,7 +77,11 @@ export class FairOrder {
     const entryOf = (sequence: Sequence): Entry => this.#entries.get(sequence)!;
     const { client, priority } = entryOf(first);
     const { continues } = first;
-    if (waiting.every((one) => entryOf(one).client === client && entryOf(one).priority === priority && one.continues === continues)) return;
+    if (waiting.every((one, at) => {
+      const entry = entryOf(one);
+      const isInOrder = at === 0 || entryOf(waiting[at - 1]!).arrived <= entry.arrived;
+      return isInOrder && entry.client === client && entry.priority === priority && one.continues === continues;
+    })) return;
     const totals = this.#totals();
     waiting.sort((one, other) => {
       const [a, b] = [entryOf(one), entryOf(other)];
@@ -79,7 +89,7 @@ export class FairOrder {
         Number(other.continues) - Number(one.continues) ||
         b.priority - a.priority ||
         totals.get(a.account)! - totals.get(b.account)! ||
-        a.number - b.number
+        a.arrived - b.arrived
       );
     });
   }

@@ -6,10 +6,12 @@ import { RecuaError } from '../../errors.js';
 import { answerSettings } from '../../settings/answer.js';
 import type { ChatContext } from './dialect.js';
 import { Fields, int32Max, wrongValue } from '../../request/fields.js';
+import { idlePriority, peekPriority } from '../../request/priority.js';
 import { checkUnknown, readNear } from '../../request/unknown-fields.js';
 import { takeBody, turnForBody } from '../body/json-body.js';
 import type { Gateway } from '../http/gateway.js';
 import { factsOf } from '../http/facts.js';
+import { IdleWork, reasonOf } from '../http/inner.js';
 import { failureOf } from '../http/traffic.js';
 
 /**
@@ -61,9 +63,14 @@ export function inference(gateway: Gateway, open: (res: Response) => Exchange): 
   };
 }
 
+/** The priority of a request that asks for `asked`: its key and its purpose may lower it. */
+export function priorityOf({ mostPriority }: Pick<Gateway, 'mostPriority'>, res: Response, asked: number): number {
+  return reasonOf(res.req) instanceof IdleWork ? idlePriority : Math.min(asked, mostPriority(res));
+}
+
 /** Holds the only reference to the body, so that it is freed while the answer is generated. */
 async function admit(
-  { clientOf, poolFor, staysAnyway, traffic }: Gateway,
+  { clientOf, mostPriority, poolFor, staysAnyway, traffic }: Gateway,
   req: Request,
   res: Response,
   exchange: Exchange,
@@ -97,6 +104,7 @@ async function admit(
   const lease = await pool
     .lease(name, {
       client: clientOf(res),
+      priority: priorityOf({ mostPriority }, res, peekPriority(body)),
       signal,
       onWait,
       mayMove: true,

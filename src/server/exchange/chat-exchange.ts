@@ -12,16 +12,14 @@ import type { Telling } from '../../engine/telling.js';
 import { WholeAnswer } from '../../engine/whole-answer.js';
 import { RecuaError } from '../../errors.js';
 import type { Fields } from '../../request/fields.js';
-import { idlePriority } from '../../request/priority.js';
 import { checkUnknown, readNear } from '../../request/unknown-fields.js';
 import { freeBody, lendBody } from '../body/json-body.js';
 import { holdMore } from '../body/reply-memory.js';
 import { logError } from '../http/error-reply.js';
 import type { Gateway } from '../http/gateway.js';
 import { factsOf, noteAsked, noteFinishes } from '../http/facts.js';
-import { IdleWork, reasonOf } from '../http/inner.js';
 import { Stream, type Frame } from '../http/stream.js';
-import { anyModel, inference, openHeader, type Exchange } from './admission.js';
+import { anyModel, inference, openHeader, priorityOf, type Exchange } from './admission.js';
 import { sendJson } from './send-json.js';
 import { Siblings } from './siblings.js';
 import type { AnswerWriter, AskedRest, ChatAsked, ChatContext, ChatDialect, EngineRequest } from './dialect.js';
@@ -124,7 +122,7 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
     this.#startNoMore = () => siblings.close();
     const salt = this.#gateway.saltOf(this.#res);
     this.#start = (request) => {
-      const priority = isIdleWork(this.#res) ? idlePriority : Math.min(request.asker?.priority ?? 0, this.#gateway.mostPriority(this.#res));
+      const priority = priorityOf(this.#gateway, this.#res, request.asker?.priority ?? 0);
       const asked = { ...request, asker: { client: this.#client, priority, ...(salt === undefined ? {} : { salt }) } };
       const answer = siblings.begin(this.#gateway.running.isWatched || this.#gateway.countsTokens(this.#res) ? watched(asked) : asked);
       answer.finished.then(ended, ended);
@@ -375,10 +373,6 @@ function readsHeld({ req }: Response): boolean {
     throw new RecuaError('invalid_value', `Expected first-piece for the header ${openHeader}, got ${JSON.stringify(given)}.`, { param: openHeader });
   }
   return given !== undefined;
-}
-
-function isIdleWork({ req }: Response): boolean {
-  return reasonOf(req) instanceof IdleWork;
 }
 
 /** Calls `released` on the last of `times` calls. */

@@ -310,6 +310,19 @@ t.test('while a model loads, a client that fills its queue keeps no other out', 
   t.end();
 });
 
+t.test('while a model loads, idle work takes no place from others', (t) => {
+  const leases = new Leases({ bytes: { memory: 10 }, maxModels: 0 });
+  leases.handle({ kind: 'planned', model: 'a', plan: { need: { memory: 1 }, fingerprint: '1', keepAliveMs: 5_000, pinned: false, mostWaiting: 2 } }, 0);
+  const ask = (request: number, priority: number, client = 'one') => leases.handle({ kind: 'request', model: 'a', request, client, priority }, 0);
+  for (const request of [1, 2]) ask(request, -1);
+  t.match(ask(3, -1), [{ kind: 'refuse', request: 3, why: { kind: 'queue_full', most: 2 } }]);
+  for (const [request, priority] of [[4, 0], [5, 1]] as const) t.strictSame(ask(request, priority), []);
+  t.match(ask(6, 0), [{ kind: 'refuse', request: 6, why: { kind: 'queue_full' } }]);
+  t.match(ask(7, -1, 'other'), [{ kind: 'refuse', request: 2, why: { kind: 'gave_way' } }], 'idle work makes room for idle work');
+  t.match(leases.handle({ kind: 'loaded', model: 'a' }, 1_000), [1, 4, 5, 7].map((request) => ({ kind: 'grant', request })));
+  t.end();
+});
+
 const most = { loadMs: 3000, runMs: 2000, unloadMs: 500, models: 6 };
 /**
  * Each other model may have its turn first: it lasts two swaps or ten seconds, until its last
