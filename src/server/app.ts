@@ -103,7 +103,7 @@ export function createApp(options: AppOptions): Express {
     defaultsOf,
     clientOf,
     ...ofKey(pool),
-    hasKey: (name) => !keys.areAsked || keys.named(name, Date.now()) !== undefined,
+    hasKey: (name) => keys.named(name, Date.now()) !== undefined,
     traffic,
     live: new LiveChats(),
     running: new RunningAnswers(),

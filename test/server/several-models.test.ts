@@ -109,6 +109,22 @@ t.test('a stream that opens while its model is loaded repeats that model\'s sett
   t.equal(pool.entry('owner/b').engine.requests[0]!.maxTokens, 5);
 });
 
+t.test('a stream that its model\'s settings make invalid is refused while the model loads', async (t) => {
+  const { pool, url } = await startPool(t, { pingIntervalMs: 5 }, (id) => (id === 'owner/b' ? { sampling: { topK: 0 } } : {}));
+  pool.slow.add('owner/b');
+  for (const stream of [true, false]) {
+    const asked = post(url + path, { ...requests.b, stream, samplers: ['top_k', 'infill'] });
+    if (!stream) {
+      await until(() => pool.entry('owner/b').waiting.length > 0);
+      pool.finish('owner/b');
+    }
+    const refused = await asked;
+    t.equal(refused.status, 400);
+    t.match(await refused.json(), { error: { code: 'invalid_value' } });
+  }
+  t.equal((await fetch(`${url}/health/live`)).status, 200);
+});
+
 t.test('the durations of Ollama\'s answers include the load', async (t) => {
   const { pool, url } = await startPool(t);
   pool.slow.add('owner/b');

@@ -159,6 +159,8 @@ export class BatchStore {
       await link(path, own).catch(() => copyFile(path, own));
       return true;
     } catch (thrown) {
+      // A part of a copy.
+      await rm(own, { force: true }).catch(() => undefined);
       if ((thrown as NodeJS.ErrnoException).code === 'ENOENT') return false;
       throw keepingError(thrown);
     }

@@ -32,10 +32,17 @@ export function watchArrivals(server: Server, late: (req: IncomingMessage) => vo
   const watch = (req: IncomingMessage, res: ServerResponse): void => {
     if (!hasBody(req)) return;
     const { socket } = req;
-    const beforeBytes = socket.bytesRead;
-    const startMs = performance.now();
+    let beforeBytes = socket.bytesRead;
+    let startMs = performance.now();
     const check = (): void => {
       if (req.complete || socket.destroyed) return;
+      if (!res.socket && !res.writableEnded) {
+        // The client sent it before the reply to its last request was complete (pipelining).
+        beforeBytes = socket.bytesRead;
+        startMs = performance.now();
+        timer = setTimeout(check, freeMs).unref();
+        return;
+      }
       const dueBytes = (performance.now() - startMs) / 1_000 * leastBytesPerSecond;
       // After the reply, nobody needs the rest.
       if (res.writableEnded || socket.bytesRead - beforeBytes < dueBytes) late(req);

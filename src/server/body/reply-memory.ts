@@ -55,6 +55,12 @@ export class ReplyMemory {
     if (!before) holder.once('close', () => this.#held.delete(holder));
   }
 
+  /** The client has taken some of it. */
+  recount(holder: Holder, bytes: number): void {
+    const held = this.#held.get(holder);
+    if (held) held.bytes = bytes;
+  }
+
   /**
    * Makes room for the bytes of `holder`: of the others that count, those held for long are closed,
    * the largest first.
@@ -67,14 +73,15 @@ export class ReplyMemory {
     const ownBytes = sum(counted) - used + bytes;
     const nowMs = performance.now();
     const old = others.filter(([, { sinceMs }]) => nowMs - sinceMs >= this.#patienceMs).sort(([, a], [, b]) => b.bytes - a.bytes);
+    const least = used - sum(old);
+    if (least > 0 && least + ownBytes > mostBytes) {
+      throw new RecuaError('body_memory_full', 'Replies that their clients have not read yet use up all the memory for replies; read them, or try again in a moment.');
+    }
     for (const [other, held] of old) {
       if (used + ownBytes <= mostBytes) return;
       this.#held.delete(other);
       other.destroy();
       used -= held.bytes;
-    }
-    if (used > 0 && used + ownBytes > mostBytes) {
-      throw new RecuaError('body_memory_full', 'Replies that their clients have not read yet use up all the memory for replies; read them, or try again in a moment.');
     }
   }
 }
@@ -111,6 +118,7 @@ export function holdReplies(
         throw thrown;
       }
     };
+    res.on('drain', () => memory.recount(res, res.writableLength));
     notesOf(res)['holdMore'] = (bytes: number): void => void passes(bytes);
     const write = res.write.bind(res) as (...given: unknown[]) => boolean;
     const end = res.end.bind(res) as (...given: unknown[]) => Response;

@@ -24,7 +24,10 @@ export interface Exchange {
    * that it is not loaded for an invalid request.
    */
   check(body: Fields): void;
-  /** The model of that id is being loaded, which may take long. The body has been checked. */
+  /**
+   * The model of that id is being loaded, which may take long. Throws for errors that depend on the
+   * model's settings.
+   */
   wait?(body: Fields, id: string): void;
   /** Hands the request to the engine. `warnings`: additional ones for the answer. */
   begin(body: Fields, lease: Lease, signal: AbortSignal, warnings: readonly string[]): void;
@@ -96,7 +99,12 @@ async function admit(
     // If the model does not exist, the lease reports it.
     pool.find(name).then(
       ({ id }) => {
-        if (waits && !signal.aborted) exchange.wait?.(body, id);
+        if (!waits || signal.aborted) return;
+        try {
+          exchange.wait?.(body, id);
+        } catch (thrown) {
+          traffic.cancel(res, RecuaError.from(thrown));
+        }
       },
       () => undefined,
     );

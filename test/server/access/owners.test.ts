@@ -176,6 +176,12 @@ t.test('a server leaves a batch alone whose key only another server has, and con
   t.match(await of(one.url, 'a').batches.retrieve(anns), { status: 'validating' });
   await one.close(0);
   await two.close(0);
+  // A server without keys has its own alone, too: it does not know the limits of ann.
+  const open = await start(t, {}, keepIn);
+  const own = await make(open.of('none'));
+  while ((await open.of('none').batches.retrieve(own)).status !== 'completed');
+  t.match(await open.of('none').batches.retrieve(anns), { status: 'validating' });
+  await open.close(0);
   const again = await start(t, keys, keepIn);
   let ann = await again.of('a').batches.retrieve(anns);
   while (ann.status !== 'completed') ann = await again.of('a').batches.retrieve(anns);

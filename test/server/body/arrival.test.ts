@@ -5,6 +5,7 @@ import { text } from 'node:stream/consumers';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import t, { type Test } from 'tap';
+import { deferred } from '../../deferred.js';
 import { watchArrivals } from '#recua/server/body/arrival.js';
 
 setFlagsFromString('--expose-gc');
@@ -47,6 +48,27 @@ const closed = (socket: Socket): Promise<void> => new Promise((resolve) => {
   socket.once('close', () => resolve());
 });
 const later = (ms = 100): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+
+t.test('a request that waits for the reply before it has all its time once that is complete', async (t) => {
+  const { promise: mayEnd, resolve: end } = deferred();
+  const { open, late } = await start(t, { freeMs: 50, checkMs: 20 }, (req, res) => {
+    if (req.method === 'GET') void mayEnd.then(() => res.end('first'));
+    else answerLength(req, res);
+  });
+  const socket = open();
+  let told = '';
+  socket.on('data', (bytes: Buffer) => (told += bytes.toString()));
+  const body = 'x'.repeat(300_000);
+  socket.write(`GET / HTTP/1.1\r\nHost: x\r\n\r\n${head(body.length)}${body.slice(0, 100_000)}`);
+  await later(200);
+  t.equal(late(), 0);
+  end();
+  socket.write(body.slice(100_000));
+  while (!told.endsWith('300000')) await later(5);
+  t.equal(late(), 0);
+  socket.destroy();
+  await closed(socket);
+});
 
 t.test('a body that takes long but arrives fast enough is read to its end', async (t) => {
   const { open, late, begun } = await start(t, { freeMs: 1_000, checkMs: 10, leastBytesPerSecond: 0.001 });

@@ -62,6 +62,29 @@ t.test('parts of one reply are held together, and what a connection held before 
   t.end();
 });
 
+t.test('what a client has taken does not count, and nothing is closed in vain', (t) => {
+  const memory = new ReplyMemory(1_000 * kib, 0);
+  const [read, fresh, next] = [response(), response(), response()];
+  memory.hold(read, 'ann', 400 * kib);
+  memory.recount(read, 0);
+  memory.hold(read, 'ann', kib);
+  t.equal(memory.usedBytes, kib);
+  const patient = new ReplyMemory(1_000 * kib, 1e9);
+  patient.hold(fresh, 'bob', 450 * kib);
+  t.throws(() => patient.hold(next, 'cat', 600 * kib), { code: 'body_memory_full' });
+  const mixed = new ReplyMemory(1_000 * kib, 40);
+  const old = response();
+  mixed.hold(old, 'ann', 100 * kib);
+  const now = performance.now.bind(performance);
+  t.intercept(performance, 'now', { value: () => now() + 50 });
+  const [one, other] = [response(), response()];
+  mixed.hold(one, 'bob', 450 * kib);
+  mixed.hold(other, 'cat', 440 * kib);
+  t.throws(() => mixed.hold(next, 'dan', 200 * kib), { code: 'body_memory_full' });
+  t.notOk(old.destroyed, 'it would not have been enough');
+  t.end();
+});
+
 t.test('replies that have been held for long give way, the largest of the client first', (t) => {
   const memory = new ReplyMemory(1_000 * kib, 0);
   const [small, large, others, next] = [response(), response(), response(), response()];
