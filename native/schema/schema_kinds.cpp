@@ -23,9 +23,12 @@ void walk(const common_chat_schema &node, Budget &budget, Visited &visited, bool
   switch (node.kind()) {
     case common_chat_schema::KIND_STRING: texts = texts || is_constrained(static_cast<const Text &>(node)); break;
     case common_chat_schema::KIND_CONST: texts = texts || static_cast<const common_chat_schema_const &>(node).value.is_string(); break;
-    case common_chat_schema::KIND_ENUM:
-      for (const auto &value : static_cast<const common_chat_schema_enum &>(node).values) texts = texts || value.is_string();
+    case common_chat_schema::KIND_ENUM: {
+      const auto &values = static_cast<const common_chat_schema_enum &>(node).values;
+      budget.step(values.size() / 16);
+      texts = texts || std::any_of(values.begin(), values.end(), [](const auto &value) { return value.is_string(); });
       break;
+    }
     case common_chat_schema::KIND_ANY_OF:
       for (const auto &child : static_cast<const common_chat_schema_any_of &>(node).children) walk(*child, budget, visited, texts);
       break;

@@ -26,6 +26,7 @@ export const hostileSchemas: Record<string, unknown> = {
   '3,000 optional properties': object(byName(3000, () => ({ type: 'null' }))),
   '20,000 required properties': object(byName(20_000, () => ({ type: 'null' })), { required: times(20_000, (i) => `p${i}`) }),
   '200,000 values': object({ a: { enum: times(200_000, (i) => `v${i}`) } }),
+  'many ways to many values': object({ p: { anyOf: times(345, () => ({ $ref: '#/$defs/D' })) } }, { $defs: { D: { anyOf: times(345, () => ({ $ref: '#/$defs/E' })) }, E: { enum: times(10_000, (i) => i) } } }),
   '5,000 alternatives': object({ a: { anyOf: times(5000, (i) => ({ const: i })) } }),
   'one of 5,000': object({ a: { oneOf: times(5000, (i) => object({ k: { const: i } }, { required: ['k'] })) } }),
   'a long name': object({ ['n'.repeat(49_000)]: { type: 'null' } }),

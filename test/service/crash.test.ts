@@ -56,6 +56,24 @@ for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
   });
 }
 
+t.test('after a crash, a stream goes on before requests that had only waited', async (t) => {
+  const { url, child } = await startService(t, ['--parallel', '1']);
+  const body = { messages: [{ role: 'user', content: 'Tell me a story' }], ignore_eos: true, temperature: 0 };
+  const order: string[] = [];
+  const running = await post(url, '/v1/chat/completions', { ...body, max_tokens: 1_500, stream: true });
+  const waiting = Promise.all([1, 2].map(async () => {
+    await (await post(url, '/v1/chat/completions', { ...body, max_tokens: 300 })).text();
+    order.push('waited');
+  }));
+  await counted(url, { running: 1, waiting: 2 });
+  process.kill(enginePid(child.pid!), 'SIGKILL');
+  const told = await running.text();
+  order.push('ran');
+  await waiting;
+  t.match(told, /"finish_reason":"length"/);
+  t.strictSame(order, ['ran', 'waited', 'waited']);
+});
+
 t.test('the engine ends when the gateway is killed', async (t) => {
   const service = await startService(t, ['--parallel', '1']);
   const engine = enginePid(service.child.pid!);

@@ -33,6 +33,8 @@ export interface IntakeHooks {
 interface InPreparation {
   cancelled: CancelFlag;
   client: string;
+  /** Its answer has run, in an engine process that died. */
+  continues: boolean;
   priority: number;
   arrivedMs: number;
   endsThinking: boolean;
@@ -44,6 +46,8 @@ interface InPreparation {
 
 /** The next request waits at most this long for those that go before it. */
 const mostLateMs = 20;
+/** For one whose client may be reading its answer. */
+const mostContinuingMs = 1_000;
 
 /** Prepared requests of a priority, with large samplers, that may wait for a sequence. */
 const mostWaitingLarge = 2;
@@ -107,23 +111,28 @@ export class Intake {
 
   /**
    * Waits briefly for requests that go before the first that waits and are still being prepared: a
-   * model that was just loaded gets many at once. For when nothing runs.
+   * model that was just loaded gets many at once, and after a crash the answers that ran go on
+   * first. For when nothing runs.
    */
   async inOrder(): Promise<void> {
-    const untilMs = performance.now() + mostLateMs;
-    let earlier = this.#earlier();
-    for (let nowMs = performance.now(); earlier.length > 0 && nowMs < untilMs; nowMs = performance.now()) {
-      await this.#arrivals.wakeup.sleep(untilMs - nowMs);
-      earlier = this.#earlier();
+    const sinceMs = performance.now();
+    for (;;) {
+      const earlier = this.#earlier();
+      if (earlier.length === 0) return;
+      const untilMs = sinceMs + (earlier.some(({ continues }) => continues) ? mostContinuingMs : mostLateMs);
+      const nowMs = performance.now();
+      if (nowMs < untilMs) await this.#arrivals.wakeup.sleep(untilMs - nowMs);
+      else for (const one of earlier) one.isLate = true;
     }
-    for (const one of earlier) one.isLate = true;
   }
 
   #earlier(): InPreparation[] {
     const { first } = this.#hooks.waiting;
     if (!first) return [];
-    const isEarlier = ({ priority, arrivedMs, isLate }: InPreparation): boolean =>
-      !isLate && (priority > first.priority || (priority === first.priority && arrivedMs < first.arrived));
+    const isEarlier = ({ continues, priority, arrivedMs, isLate }: InPreparation): boolean => {
+      if (isLate || continues !== first.continues) return !isLate && continues;
+      return priority > first.priority || (priority === first.priority && arrivedMs < first.arrived);
+    };
     return [...this.#preparing].flatMap(([id, one]) => (this.#active.has(id) && isEarlier(one) ? [one] : []));
   }
 
@@ -163,13 +172,15 @@ export class Intake {
     const { client, priority, follows = false } = request.asker ?? anyone;
     // Idle work leaves for other requests, which must not be refused for it.
     const idle = priority < 0 ? 0 : this.#idle.size;
-    if (!follows && this.#active.size - idle >= context.sequences + options.queueSize && !this.#makeRoom(request.asker)) {
+    // What comes again after a crash was accepted before.
+    if (!follows && !begun && this.#active.size - idle >= context.sequences + options.queueSize && !this.#makeRoom(request.asker)) {
       const waiting = this.#active.size - context.sequences;
       return this.#hooks.fail(
         id,
         new RecuaError('queue_full', `The queue is full (${context.sequences} running, ${waiting} waiting); try again in a moment.`),
       );
     }
+    const continues = begun !== undefined && begun.startedMs > 0;
     const cancelled = newCancelFlag();
     const whenGone = (stop: () => void): void => this.#active.whenEnded(id, stop);
     this.#active.set(id, undefined);
@@ -180,10 +191,11 @@ export class Intake {
     const own = {
       cancelled,
       client,
+      continues,
       priority,
       arrivedMs,
       endsThinking: begun?.endsThinking ?? false,
-      stays: follows || (begun !== undefined && begun.startedMs > 0),
+      stays: follows || continues,
       isLate: false,
     };
     this.#preparing.set(id, own);
@@ -205,7 +217,12 @@ export class Intake {
         guesses: this.#guesses,
         ...(begun ? { earlierPrompt: begun.prompt } : {}),
       });
-      if (begun && begun.tokens.length > 0) await prepared.sampler.resume(begun.tokens, begun.draws);
+      if (begun && begun.tokens.length > 0) {
+        await prepared.sampler.resume(begun.tokens, begun.draws).catch((thrown: unknown) => {
+          discard(prepared);
+          throw thrown;
+        });
+      }
       if (own.endsThinking) prepared.sampler.endThinking();
       if (this.#active.has(id)) {
         const sequence = new Sequence(
@@ -218,10 +235,7 @@ export class Intake {
         const generation = new Generation(id, sequence, prepared, arrivedMs, request.asker);
         if (begun) generation.resume(begun, this.#loaded.pieces.flags, performance.now());
         this.#hooks.join(generation);
-      } else {
-        prepared.sampler.close();
-        prepared.parser.close();
-      }
+      } else discard(prepared);
     } catch (error) {
       if (this.#active.has(id)) this.#hooks.fail(id, RecuaError.from(error));
     } finally {
@@ -231,4 +245,10 @@ export class Intake {
       this.#hooks.done();
     }
   }
+}
+
+/** Frees native memory now: V8 sees only small objects, and would keep them for long. */
+function discard({ sampler, parser }: PreparedPrompt): void {
+  sampler.close();
+  parser.close();
 }

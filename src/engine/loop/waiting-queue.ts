@@ -29,10 +29,10 @@ export class WaitingQueue {
     this.#giveUp = giveUp;
   }
 
-  /** The next one: its priority, and when its request arrived. */
-  get first(): { priority: number; arrived: number } | undefined {
+  /** The next one: whether it has run before, its priority, and when its request arrived. */
+  get first(): { continues: boolean; priority: number; arrived: number } | undefined {
     const [first] = this.sequences;
-    return first && this.#order.entryOf(first);
+    return first && { ...this.#order.entryOf(first), continues: first.continues };
   }
 
   get length(): number {

@@ -587,6 +587,40 @@ t.test('an answer that a stop string ended as its engine died leaves nothing beh
   await closeClean(t, open);
 });
 
+t.test('what was accepted before a crash is not refused after it', async (t) => {
+  const open = await openEngine({}, { parallel: 1, queueSize: 1 });
+  const again = { tokens: new Int32Array(0), draws: 0, exactly: true, endsThinking: false, arrivedMs: 1, startedMs: 0, firstMs: 0 };
+  const prompt = await open.loaded.model.tokenize('x', true, false);
+  const asker = { client: 'one', priority: -1 };
+  const all = [0, 1, 2, 3].map((i) => open.complete(completion('x', { maxTokens: 2, ...(i < 2 ? {} : { asker }) }), { ...again, prompt }));
+  for (const { done } of all) t.equal((await done).end.kind, 'done');
+  await closeClean(t, open);
+});
+
+t.test('an answer that ran before a crash goes on before requests that had waited', async (t) => {
+  const open = await openEngine({}, { parallel: 1 });
+  const { model } = open.loaded;
+  const prompt = await model.tokenize('beginning', true, false);
+  const { createSampler } = model;
+  // Its preparation takes longest.
+  model.createSampler = async (...given) => {
+    const sampler = await createSampler.apply(model, given);
+    const { resume } = sampler;
+    sampler.resume = async (...tokens) => {
+      await new Promise((resolve) => setTimeout(resolve, 100));
+      await resume.apply(sampler, tokens);
+    };
+    return sampler;
+  };
+  const order: string[] = [];
+  const begun = { prompt, tokens: Int32Array.from(Buffer.from('one ')), draws: 4, exactly: true, endsThinking: false, arrivedMs: 3, startedMs: 2, firstMs: 1 };
+  const ran = open.complete(completion('beginning', { constraint: say('one two three') }), begun).done.then(() => order.push('ran'));
+  const waited = open.complete(completion('x', { constraint: say('ok') })).done.then(() => order.push('waited'));
+  await Promise.all([ran, waited]);
+  t.strictSame(order, ['ran', 'waited']);
+  await closeClean(t, open);
+});
+
 t.test('no request starves while others keep arriving', async (t) => {
   const open = await openEngine({}, { parallel: 2, batchSize: 32 });
   const long = open.complete(completion('L'.repeat(1500), { maxTokens: 2 }));

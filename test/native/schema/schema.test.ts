@@ -56,6 +56,18 @@ t.test('schemas of some hundred keywords are combined, of thousands refused', as
   await t.rejects(compile({ allOf: [keywords(7_000, 1), keywords(7_000, 1)] }), { code: 'invalid_schema', message: /too large or too complex/ });
 });
 
+t.test('the values of an enum count on each way to it', async (t) => {
+  const model = await loadBuiltin();
+  t.teardown(() => model.close());
+  const many = (count: number, name: string): object => ({ anyOf: Array.from({ length: count }, () => ({ $ref: `#/$defs/${name}` })) });
+  const render = (ways: number, values: number): Promise<unknown> => {
+    const parameters = { type: 'object', properties: { p: many(ways, 'D') }, $defs: { D: many(ways, 'E'), E: { enum: Array.from({ length: values }, (_, i) => i) } } };
+    return chatPrompt(model, 'Hi', { tools: JSON.stringify([{ type: 'function', function: { name: 'f', parameters } }]), toolChoice: 'required' });
+  };
+  t.ok(await render(100, 20));
+  await t.rejects(render(100, 10_000), { code: 'invalid_schema', message: /too large or too complex/ });
+});
+
 t.test('integers keep to their bounds, over all of int64', async (t) => {
   const bounds = [
     int64.min,
