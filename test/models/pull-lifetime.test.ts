@@ -115,6 +115,27 @@ t.test('--force fetches a file again and keeps the old one until then', async (t
   t.ok(isInstalled(folder, file));
 });
 
+t.test('a --force that waited for another one does its work if that stops', async (t) => {
+  const file = makeFile();
+  const hub = await FakeHub.start(t, oneFile(file));
+  const folder = t.testdir();
+  t.equal((await pull(hub, folder, pullArgs)).code, 0);
+  const blob = join(blobsFolder(folder), hashOf(file));
+  const damaged = Buffer.from(file.bytes);
+  damaged[5_000]! ^= 1;
+  writeFileSync(blob, damaged);
+  hub.onSend = (piece) => (piece.count > 12 ? new Promise<void>((resolve) => { piece.response.once('close', resolve); }) : undefined);
+  const stopped = startPull(hub, folder, [...pullArgs, '--force', '--connections', '1']);
+  await stopped.saw(/ 3\d % of/);
+  const waiting = startPull(hub, folder, [...pullArgs, '--force']);
+  await waiting.saw(/waiting for it/);
+  hub.onSend = () => undefined;
+  stopped.child.kill('SIGINT');
+  t.match((await stopped.ended).stderr, /to resume: recua pull --force owner\/model --file/);
+  t.equal((await waiting.ended).code, 0);
+  t.ok(isInstalled(folder, file));
+});
+
 t.test('an interrupted --force leaves nothing once the file is pulled without it', async (t) => {
   const file = makeFile();
   const hub = await FakeHub.start(t, oneFile(file));

@@ -198,7 +198,7 @@ async function fetchAll(hub: Hub, request: Request, model: RemoteModel, { target
   } catch (thrown) {
     if (!signal.aborted) throw thrown;
     progress?.end();
-    throw new RecuaError('cancelled', `Stopped. The part that arrived is kept; to resume: recua pull ${request.repo} --file ${shellWord(targets[0]!.file.path)}${request.revision === 'main' ? '' : ` --revision ${request.revision}`}`, { cause: thrown });
+    throw new RecuaError('cancelled', `Stopped. The part that arrived is kept; to resume: recua pull${force ? ' --force' : ''} ${request.repo} --file ${shellWord(targets[0]!.file.path)}${request.revision === 'main' ? '' : ` --revision ${request.revision}`}`, { cause: thrown });
   } finally {
     progress?.end();
   }

@@ -68,7 +68,7 @@ export const show = command({
     await print(values.json ? asJson(model, report) : asText(model, report));
     const damaged = hashes.find(({ sha256, expected }) => expected !== null && expected !== sha256);
     if (damaged) {
-      throw new RecuaError('download_corrupt', `${damaged.file} is damaged: its sha256 is ${damaged.sha256}, but it was stored as ${damaged.expected}. Get it again: recua pull with --force, or recua import.`);
+      throw new RecuaError('download_corrupt', `${damaged.file} is damaged: its sha256 is ${damaged.sha256}, but it was stored as ${damaged.expected}. Get it again: recua pull or recua import, with --force.`);
     }
     return 0;
   },

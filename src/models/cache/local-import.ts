@@ -100,7 +100,9 @@ async function importLinks(
   const commit = commitOfContents(files.map(({ given, file }) => `${file}\n${given}`));
   const before = inventory.models.find((model) => model.repo === repo && model.file === target.file);
   checkAliasFree(inventory, alias, target, force);
-  const already = before !== undefined && (await holds(before, await sourcesOf(files), watch));
+  const already = before !== undefined && await holds(before, await sourcesOf(files), watch, force).catch((cause: unknown) => {
+    throw stoppedBy(watch, cause);
+  });
   if (!already) {
     refuseOther(before, force, files[0]!.given);
     await prepare(places.hub, repo);
@@ -133,7 +135,7 @@ async function importContents(
     return await bring(inventory, request, wanted, files, watch, brought);
   } catch (error) {
     await dropUnpublished(hub, repo, brought);
-    throw watch.signal.aborted ? new RecuaError('cancelled', 'Stopped; nothing was imported.', { cause: error }) : error;
+    throw stoppedBy(watch, error);
   } finally {
     await pruneFolder(repoFolder(hub, repo), []);
   }
@@ -161,13 +163,14 @@ async function bring(
     (model) => isWhole(model) && model.parts.length === etags.length && model.parts.every((part, i) => etagOf(part) === etags[i]),
   );
   const before = models.find((model) => model.repo === repo && model.file === wanted.file);
-  const there = before && (await holds(before, sources, watch)) ? before : named === '' ? same[0] : undefined;
+  const there = before && (await holds(before, sources, watch, force)) ? before
+    : named === '' && same[0] && (!force || await holds(same[0], sources, watch, true)) ? same[0] : undefined;
   checkAliasFree(inventory, alias, there ?? wanted, force);
   if (there) return await finish(places, alias, force, there, 'none', true);
   refuseOther(before, force, files[0]!.given);
   let by: ImportedBy = 'none';
   for (const source of sources) {
-    const done = await storeBlob(places.hub, repo, source, mode, watch);
+    const done = await storeBlob(places.hub, repo, source, { mode, force }, watch);
     if (done === 'none') continue;
     by = done;
     brought.push(source.etag);
@@ -265,11 +268,16 @@ async function hashOf(path: string, signal: AbortSignal, onBytes: (bytes: number
   return hash.digest('hex');
 }
 
+function stoppedBy({ signal }: ImportWatch, cause: unknown): unknown {
+  return signal.aborted ? new RecuaError('cancelled', 'Stopped; nothing was imported.', { cause }) : cause;
+}
+
 /**
  * Whether a model of the store has exactly these contents, in whatever form. Hashes files that
- * neither name nor inode identifies.
+ * neither name nor inode identifies; with `doubts` also those whose name is their hash, since they
+ * may be damaged.
  */
-async function holds(model: CachedModel, sources: readonly Source[], { signal, progress }: ImportWatch): Promise<boolean> {
+async function holds(model: CachedModel, sources: readonly Source[], { signal, progress }: ImportWatch, doubts: boolean): Promise<boolean> {
   if (!isWhole(model) || model.parts.length !== sources.length) return false;
   const unlike = sources.filter((source, i) => model.parts[i]!.inode !== `${source.stat.dev}:${source.stat.ino}`);
   if (sources.some((source, i) => model.parts[i]!.sizeBytes !== source.stat.size)) return false;
@@ -279,14 +287,16 @@ async function holds(model: CachedModel, sources: readonly Source[], { signal, p
   for (const source of unlike) {
     const part = model.parts[sources.indexOf(source)]!;
     const name = etagOf(part) ?? '';
-    const theirs = /^[0-9a-f]{64}$/.test(name) ? name : await read(part.path);
+    const theirs = !doubts && /^[0-9a-f]{64}$/.test(name) ? name : await read(part.path);
     if (theirs !== (source.etag || await read(source.path))) return false;
   }
   return true;
 }
 
 /** Brings one file's contents into place, while no pull of the same contents runs. */
-async function storeBlob(hub: string, repo: string, source: Source, mode: ImportMode, watch: ImportWatch): Promise<ImportedBy> {
+async function storeBlob(
+  hub: string, repo: string, source: Source, { mode, force }: Pick<ImportRequest, 'mode' | 'force'>, watch: ImportWatch,
+): Promise<ImportedBy> {
   const blob = blobPath(hub, repo, source.etag);
   const draft = `${blob}.recua-import`;
   const lock = await waitForLock(partialPlaces(blob).lock, watch.signal).catch((cause: unknown) => {
@@ -294,7 +304,8 @@ async function storeBlob(hub: string, repo: string, source: Source, mode: Import
   });
   try {
     const there = await lstat(blob).catch(() => undefined);
-    if (there?.isFile() && there.size === source.stat.size) return 'none';
+    const isThere = there?.isFile() && there.size === source.stat.size;
+    if (isThere && (!force || await hashOf(blob, watch.signal, () => undefined) === source.etag)) return 'none';
     await rm(draft, { force: true });
     const by = mode === 'auto' && await linked(source.path, draft) ? 'hard link' : await copy(source, draft, watch);
     await checkUnchanged(source);

@@ -41,6 +41,8 @@ export interface DownloadOptions {
 export type DownloadPhase = 'waiting' | 'checking' | 'downloading';
 
 const pollMs = 250;
+/** How often wrong chunks are fetched again: a broken disk may return other bytes each time. */
+const mostRepairs = 3;
 
 /** Errors after which nothing is kept of what arrived. */
 const wrongs: ReadonlySet<string> = new Set(['download_corrupt', 'download_changed', 'download_wrong_content']);
@@ -65,8 +67,10 @@ export async function download(hub: Hub, target: DownloadTarget, options: Downlo
     const { lock, waited } = await takeTurn(blob, target, options, signal);
     let removed = false;
     try {
-      // A file that another pull finished meanwhile is new enough for --force too.
-      if ((options.force && !waited) || !await isComplete(target)) await fetchAndInstall(hub, blob, target, options, signal);
+      // A file that another pull finished meanwhile is new enough for --force too; not if that pull
+      // stopped.
+      const isOld = options.force && (!waited || await notedBytes(blob) !== undefined);
+      if (isOld || !await isComplete(target)) await fetchAndInstall(hub, blob, target, options, signal);
       else options.onProgress(file.sizeBytes);
       return await publish(target);
     } catch (thrown) {
@@ -179,11 +183,12 @@ async function fetchAndInstall(
 }
 
 /**
- * Downloads until all bytes are present and have the hub's hash. Refetches wrong bytes, the whole
- * file at most once.
+ * Downloads until all bytes are present and have the hub's hash. Refetches wrong bytes a few times,
+ * the whole file at most once.
  */
 async function fetchRight(remote: RemoteFile, partial: PartialFile, options: DownloadOptions, signal: AbortSignal): Promise<void> {
   let startedOver = false;
+  let repairs = 0;
   for (;;) {
     let done = partial.doneBytes;
     options.onProgress(done);
@@ -204,7 +209,7 @@ async function fetchRight(remote: RemoteFile, partial: PartialFile, options: Dow
     options.onPhase('checking');
     if (await partial.isRight(() => undefined, signal)) return;
     // If the disk or an adopted file is at fault, only some chunks are wrong.
-    if (await partial.recheck(() => undefined, signal) > 0) continue;
+    if (repairs++ < mostRepairs && await partial.recheck(() => undefined, signal) > 0) continue;
     if (startedOver) throw corrupt(remote.file);
     startedOver = true;
     options.onNote(`${remote.file.path} does not have the hash that the hub states; downloading it once more`);

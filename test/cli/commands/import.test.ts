@@ -41,6 +41,21 @@ t.test('import links a file into the store, and the model runs by its name and a
   t.match((await recua(['ls'], '', { env: envOf(folder) })).stdout, /^local\/my-model-1 +F16 +2\.29 MiB +just now +tiny$/m);
 });
 
+t.test('import --force repairs a model whose file in the store is damaged', async (t) => {
+  const folder = t.testdir();
+  const path = join(folder, 'm.gguf');
+  writeFileSync(path, model('m'));
+  const { path: stored } = await importing(folder, path, '--copy');
+  const damaged = Buffer.from(model('m'));
+  damaged[damaged.length - 1]! ^= 1;
+  writeFileSync(stored, damaged);
+  t.match(await recua(['show', 'local/m', '--verify'], '', { env: envOf(folder) }), { code: 1, stderr: /is damaged.*recua import, with --force/ });
+  t.match(await importing(folder, path), { code: 0, already: true });
+  t.match(await importing(folder, path, '--force', '--copy'), { code: 0, already: false });
+  t.strictSame(readFileSync(stored), model('m'));
+  t.equal((await recua(['show', 'local/m', '--verify'], '', { env: envOf(folder) })).code, 0);
+});
+
 t.test('import --copy and --symlink do what they say', async (t) => {
   const folder = t.testdir({ mine: {} });
   const path = join(folder, 'mine', 'm.gguf');
