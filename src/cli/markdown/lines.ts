@@ -19,7 +19,8 @@ export type Line = TextLine | { kind: 'rule' } | { kind: 'blank'; prefix: Row };
 /** Beginnings that could still become different kinds of lines. */
 export const undecided = /^[\s>]*(?:[-*_+=]{1,3}|#{1,6}|[`~]{1,3}|[-*+] +\[[ xX]?\]?)?$/;
 
-export const fenceOpening = /^(\s*)(`{3,}|~{3,})\s*([^`\s]*)[^`]*$/;
+/** Its indentation, mark and language. A line may be any length, so nothing is tried twice. */
+export const fenceOpening = /^(\s*)(`{3,}(?!`)|~{3,}(?!~))(?=[^`]*$)\s*([^`\s]*)/;
 
 const item = /^(\s*)([-*+]|\d{1,9}[.)])(?:\s+|$)(?:\[([ xX])\]\s+)?/;
 /** Maximum indentation on the screen. */
@@ -31,8 +32,12 @@ export function readLine(line: string, inList: boolean, looks: Looks): Line {
   const quoted = prefix.length > 0 ? looks.dim : '';
   if (text.trim() === '') return { kind: 'blank', prefix };
   if (/^ {0,3}([-*_])(?:\s*\1){2,}\s*$/.test(text) || /^={3,}\s*$/.test(text)) return { kind: 'rule' };
-  const heading = /^ {0,3}(#{1,6})\s+(.*?)(?:\s+#+)?\s*$/.exec(text);
-  if (heading) return { kind: 'text', first: looks.styles ? prefix : [...prefix, ...cellsOf(`${heading[1]!} `)], rest: prefix, text: heading[2]!, look: looks.headings[heading[1]!.length - 1]!, isItem: false };
+  const heading = /^ {0,3}(#{1,6})\s/.exec(text);
+  if (heading) {
+    const [all, marks] = heading as unknown as [string, string];
+    const title = text.slice(all.length).trim().replace(/\s#+$/, '').trimEnd();
+    return { kind: 'text', first: looks.styles ? prefix : [...prefix, ...cellsOf(`${marks} `)], rest: prefix, text: title, look: looks.headings[marks.length - 1]!, isItem: false };
+  }
   const listed = item.exec(text);
   if (listed && (listed[0].trim().length > 1 || /^\s*[-*+]\s/.test(text))) {
     const [marker, indent, sign, box] = listed;

@@ -16,6 +16,8 @@ import { drawTable, widened } from './table.js';
 
 /** Letters processed at once, so that no step takes long. */
 const mostPiece = 2_048;
+/** By which a longer line grows until it is drawn again. */
+const growth = 1.1;
 export const widestRule = 72;
 
 interface Fence {
@@ -33,6 +35,8 @@ export class MarkdownWriter {
   readonly #live: LiveRows;
   /** The part of the current line that has arrived. */
   #line = '';
+  /** A line that is longer than most is drawn again from this length on. */
+  #nextLength = 0;
   /** Set if the line has already filled rows, and how it continues. */
   #carried: { line: TextLine | undefined; isOpen: boolean } | undefined;
   /** Lines of a table, or a possible table head; drawn, but not final. */
@@ -83,6 +87,9 @@ export class MarkdownWriter {
 
   #show(): void {
     if (this.#line === '') return;
+    // A long line that cannot be cut costs more with each letter, so it is drawn less often.
+    if (this.#line.length > mostPiece && this.#line.length < this.#nextLength) return;
+    this.#nextLength = this.#line.length * growth;
     if (this.#fence) return this.#showCode();
     if (this.#table.length > 0 && this.#mayBelong(this.#line)) return this.#showTable(this.#line);
     // It may be a row whose first cell has not ended.

@@ -15,11 +15,17 @@ export async function lastLines(files: readonly string[], count: number, end?: L
   let lines: string[] = [];
   for (const [at, file] of files.entries()) {
     if (lines.length >= count) break;
-    const bytes = await readFile(file).catch(() => Buffer.alloc(0));
+    const bytes = await readLog(file);
     const text = bytes.subarray(0, at === 0 ? end?.offset : undefined).toString('utf8');
     lines = [...text.split('\n').filter((line, at, all) => at < all.length - 1 || line !== ''), ...lines];
   }
   return count === 0 ? [] : lines.slice(-count);
+}
+
+/** Empty if it is no regular file: reading a pipe would wait for its writer. */
+export async function readLog(path: string): Promise<Buffer> {
+  const isFile = await stat(path).then((found) => found.isFile(), () => false);
+  return isFile ? await readFile(path).catch(() => Buffer.alloc(0)) : Buffer.alloc(0);
 }
 
 /**

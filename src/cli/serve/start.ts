@@ -32,7 +32,7 @@ import { recuaVersion } from '../commands/version.js';
 import { askHealth } from './health.js';
 import { curlLine, servingOf } from './serving.js';
 import type { Serving } from './serving.js';
-import { endOf, isWarning, messageOf } from './log-lines.js';
+import { endOf, isWarning, messageOf, readLog } from './log-lines.js';
 import type { LogEnd } from './log-lines.js';
 import { readRecord } from './state-file.js';
 import type { ServePlaces, ServerRecord } from './state-file.js';
@@ -306,7 +306,7 @@ async function failure(child: ChildProcess, places: ServePlaces, wanted: Wanted,
 
 /** The lines of the log since `before`. */
 async function freshLines(log: string, before: LogEnd | undefined): Promise<string[]> {
-  const bytes = await readFile(log).catch(() => Buffer.alloc(0));
+  const bytes = await readLog(log);
   const now = await endOf(log);
   return bytes.subarray(before && before.inode === now?.inode ? before.offset : 0).toString('utf8').split('\n').filter((line) => line !== '');
 }

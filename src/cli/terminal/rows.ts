@@ -81,5 +81,5 @@ function widthOf(cells: readonly (readonly string[])[]): number {
 }
 
 function widthsOf(cells: readonly (readonly string[])[]): number[] {
-  return cells[0]!.map((_, column) => Math.max(...cells.map((row) => stringWidth(row[column] ?? ''))));
+  return cells[0]!.map((_, column) => cells.reduce((most, row) => Math.max(most, stringWidth(row[column] ?? '')), 0));
 }

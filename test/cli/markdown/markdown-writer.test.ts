@@ -3,6 +3,8 @@
 import t from 'tap';
 import fc from 'fast-check';
 import stringWidth from 'string-width';
+import { fenceOpening, readLine } from '#recua/cli/markdown/lines.js';
+import { makeLooks } from '#recua/cli/markdown/looks.js';
 import { rendered, Screen } from './screen.js';
 
 const text = `# Title of *it*
@@ -51,6 +53,20 @@ const shown = [
 t.test('Markdown is laid out the same wherever its pieces end', async (t) => {
   t.strictSame(await rendered(text, { columns: 50 }), shown);
   for (const size of [1, 2, 3, 5, 7, 20]) t.strictSame(await rendered(text, { columns: 50, size }), shown, `pieces of ${size}`);
+});
+
+t.test('a line of any length is classified in one pass', (t) => {
+  const plainLooks = makeLooks(false);
+  const count = 100_000;
+  for (const line of [`${'~'.repeat(count)}\``, `\`${'\`'.repeat(count)} \``, `~~~${' '.repeat(count)}\``, `# ${' '.repeat(count)}x\u2028y`, `# x${' #'.repeat(count)}y`]) {
+    const read = readLine(line, false, plainLooks);
+    t.equal(read.kind, 'text');
+    t.notOk(fenceOpening.test(line));
+  }
+  t.match(readLine('## A title  ##  ', false, plainLooks), { text: 'A title' });
+  t.match(readLine('# ##', false, plainLooks), { text: '##' });
+  t.strictSame([...fenceOpening.exec('  ~~~~ js extra')!].slice(1), ['  ', '~~~~', 'js']);
+  t.end();
 });
 
 t.test('styles and colors match the kind of text', async (t) => {

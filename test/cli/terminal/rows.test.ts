@@ -9,6 +9,12 @@ t.test('a text is shortened in its middle, by its width on a screen', (t) => {
   t.end();
 });
 
+t.test('a table may have any number of rows', (t) => {
+  const count = 200_000;
+  t.equal(rows(Array.from({ length: count }, (_, i) => [`m${i}`, 'x']), 80).split('\n').filter(Boolean).length, count);
+  t.end();
+});
+
 t.test('the last column of a table shrinks on a screen, and nothing does elsewhere', (t) => {
   const cells = [['NAME', 'STATE'], ['owner/a-long-name', `link to /${'x'.repeat(100)}/m.gguf`], ['b', '']];
   const wide = rows(cells, 60).split('\n');
