@@ -47,7 +47,7 @@ export function readCount(text: string): number {
 
 /** YAML reads words such as `true` and `1e3` as other types, unless they are quoted. */
 function yamlText(text: string): string {
-  return /^(?:true|false|yes|no|on|off|y|n|null|0x[\da-f]+|[\d.]+(?:e\d+)?)$/i.test(text) ? JSON.stringify(text) : text;
+  return /^(?:true|false|yes|no|on|off|y|n|null|0x[\da-f]+|0o[0-7]+|0b[01]+|[\d.]+(?:e[-+]?\d+)?)$/i.test(text) ? JSON.stringify(text) : text;
 }
 
 export function kubernetesConfig({ replicas, image, model, ...given }: Deployed): Written {

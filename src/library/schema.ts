@@ -117,7 +117,7 @@ export function jsonSchemaOf(schema: Schema, param: string): object {
  * @throws RecuaError `answer_invalid` with the issues found.
  */
 export async function checkBySchema(schema: Schema | undefined, value: unknown): Promise<unknown> {
-  if (schema === undefined || !isStandard(schema)) return value;
+  if (!schema || !isStandard(schema)) return value;
   const result = await schema['~standard'].validate(value);
   if (result.issues === undefined) return result.value;
   const issues = result.issues.map(({ message, path }) => (path?.length ? `${path.map(segment).join('.')}: ${message}` : message));

@@ -108,7 +108,7 @@ function choose(choice: unknown, tools: ReadTool[]): Choice {
  */
 export async function runTools(tools: Tools, calls: readonly ToolCall[], signal: AbortSignal): Promise<Message[] | undefined> {
   const executable = calls.map((call) => (Object.hasOwn(tools, call.name) ? tools[call.name] : undefined));
-  if (!executable.every((tool) => tool?.execute !== undefined)) return undefined;
+  if (!executable.every((tool) => typeof tool?.execute === 'function')) return undefined;
   return await Promise.all(calls.map(async (call, index) => {
     const content = await runTool(executable[index]!, call, signal);
     return { role: 'tool' as const, toolCallId: call.id, content };

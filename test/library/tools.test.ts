@@ -28,6 +28,15 @@ inBothModes('calls without execute are the answer, and their results continue th
   t.match(second, { finishReason: 'stop', content: /Sunny/, toolCalls: [] });
 });
 
+inBothModes('null means no function and no schema', async (t, load) => {
+  const model = await load(t);
+  const call = await model.chat(question, { ...greedy, tools: { get_weather: { description, parameters, execute: null } } as unknown as Tools, toolChoice: 'required' });
+  t.match(call, { finishReason: 'tool_calls', toolCalls: [{ name: 'get_weather' }] });
+  let ran = 0;
+  await model.chat(question, { ...greedy, maxTokens: 60, tools: { now: { description, parameters: null, execute: () => String(++ran) } } as unknown as Tools });
+  t.ok(ran >= 0);
+});
+
 inBothModes('tools with execute run, and the model continues', async (t, load) => {
   const model = await load(t);
   const asked: unknown[] = [];

@@ -85,6 +85,12 @@ export class LarkScanner {
   }
 
   #unescape(text: string): string {
+    const unescaped = this.#withoutEscapes(text);
+    if (!unescaped.isWellFormed()) throw this.#wrong('a string has half a surrogate pair', this.#line);
+    return unescaped;
+  }
+
+  #withoutEscapes(text: string): string {
     const letters: Record<string, string> = { n: '\n', t: '\t', r: '\r', f: '\f', v: '\v', b: '\b', a: '\x07', '0': '\0', '\\': '\\', '"': '"', '/': '/', '\'': '\'' };
     return text.replace(/\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([^]))/g, (all, two?: string, four?: string, eight?: string, letter?: string) => {
       const number = two ?? four ?? eight;

@@ -73,7 +73,7 @@ t.test('unsupported syntax is refused with its line and what to do', async (t) =
     ['start: "a" ~ 200000', 1, /0 to 100000/], ['start: start', 1, /begins with itself/], ['start "a"', 1, /expects ":"/], ['start: "\\q"', 1, /unknown escape/],
     ['start: a\na: b "x"\nb: c? a "y" | "z"\nc: "c"', 2, /through other rules/],
     ['start: "b".."a"', 1, /range ends before/], ['start: "ab".."c"', 1, /one character to another/], ['start: "a" )', 1, /not expected/], ['start: @', 1, /starts no token/],
-    ['start[capture]: "a"', 1, /attributes/],
+    ['start[capture]: "a"', 1, /attributes/], ['start: "\\ud800".."\\udfff"', 1, /half a surrogate pair/], ['start: "x"\ny: "a\\udc00b"', 2, /half a surrogate pair/],
   ];
   for (const [lark, line, why] of refused) {
     t.throws(() => grammarConstraint(lark, 'definition'), { code: 'invalid_grammar', param: 'definition', message: new RegExp(`in line ${line}\\b.*(${why.source})`) }, lark);
