@@ -8,6 +8,7 @@ import { hang } from '../server/fake-engine.js';
 import { startApp, until } from '../server/app-under-test.js';
 import { deferred } from '../deferred.js';
 import { closeBrowsers, lastAnswer, missing, openPage, say, type BrowserName } from './browsers.js';
+import type { Page } from 'playwright-core';
 
 t.teardown(closeBrowsers);
 
@@ -258,6 +259,68 @@ t.test('a long run of text is read in pieces, and nothing of it is lost', { skip
   t.ok(read.every(({ whole }) => whole));
   // Over long runs, marked would take time with the square of their length.
   t.strictSame(read.slice(2).map(({ kinds }) => kinds), [['text', 'strong', 'codespan'], ['text']], 'emphasis is read within a piece only');
+});
+
+/** Draws texts one after another, each a longer beginning of the answer; the last is complete. */
+async function drawn(page: Page, url: string, texts: string[]): Promise<void> {
+  await page.evaluate(async ({ module, texts }) => {
+    interface Growing { show(text: string, complete: boolean): void }
+    const { GrowingText } = await import(module) as { GrowingText: new (into: HTMLElement) => Growing };
+    const into = document.createElement('div');
+    into.id = 'drawn';
+    document.querySelector('#drawn')?.remove();
+    document.body.append(into);
+    const growing = new GrowingText(into);
+    for (const [at, text] of texts.entries()) {
+      growing.show(text, at === texts.length - 1);
+      await new Promise((resolve) => setTimeout(resolve, 150));
+    }
+  }, { module: new URL('ui/text/growing-text.js', url).href, texts });
+}
+
+t.test('a code block of any length is one block, and what follows is not code', { skip: missing('chromium') }, async (t) => {
+  const { url } = await startApp(t);
+  const { page } = await openPage(t, 'chromium', url);
+  const code = Array.from({ length: 900 }, (_, i) => `function f${i}() {\n  return ${i};\n}\n`).join('\n');
+  await drawn(page, url, [`Here it is:\n\n\`\`\`js\n${code}\`\`\`\n\nAfter the **code**.\n`]);
+  t.ok(code.length > 26_000);
+  t.equal(await page.locator('#drawn .code').count(), 1);
+  t.equal((await page.locator('#drawn .code code').textContent())!.trim(), code.trim());
+  t.equal(await page.locator('#drawn strong').innerText(), 'code');
+  const text = `${'A word. '.repeat(1_000)}\n\n`.repeat(3);
+  await drawn(page, url, [`${text}\`\`\`\na\n\n\`\`\`\n\n${text}`]);
+  t.equal(await page.locator('#drawn .code').count(), 1);
+  t.equal(await page.locator('#drawn p').count(), 6);
+});
+
+t.test('a formula of several lines is a formula however it comes', { skip: missing('chromium') }, async (t) => {
+  const { url } = await startApp(t);
+  const { page } = await openPage(t, 'chromium', url);
+  const text = 'So\n\n$$\ny = b_1\n- b_2\n\n- b_3\n$$\n\nand\n\n\\[\nx = a\n+ b\n\\]\n\n$$ is no formula, and neither is this.\n\nDone.\n';
+  const lines = text.split('\n');
+  await drawn(page, url, lines.map((_, at) => lines.slice(0, at + 1).join('\n')));
+  t.equal(await page.locator('#drawn div.math math').count(), 2);
+  t.equal(await page.locator('#drawn li').count(), 0);
+  t.match(await page.locator('#drawn').innerText(), /Done\./);
+});
+
+t.test('a short formula cannot be made huge, nor name parts of the page', { skip: missing('chromium') }, async (t) => {
+  const { url } = await startApp(t);
+  const { page } = await openPage(t, 'chromium', url);
+  await drawn(page, url, [`$$\n\\def\\a{${'x'.repeat(3_500)}}${'\\a '.repeat(100)}\n$$\n\n$$\n\\label{question} x\n$$\n`]);
+  await page.locator('#drawn math').waitFor();
+  t.equal(await page.locator('#drawn math').count(), 1, 'macros are shown as they are');
+  t.equal(await page.locator('#drawn [id]').count(), 0);
+});
+
+t.test('formulas are drawn once their module comes', { skip: missing('chromium') }, async (t) => {
+  const { url } = await startApp(t);
+  const { page } = await openPage(t, 'chromium', url);
+  await page.route(/vendor\/temml\.js/, (route) => route.abort(), { times: 1 });
+  await drawn(page, url, ['$$\na\n$$\n']);
+  t.equal(await page.locator('#drawn math').count(), 0);
+  await drawn(page, url, ['$$\nb\n$$\n']);
+  await page.locator('#drawn math').waitFor();
 });
 
 t.test('complete blocks are not redrawn while the answer grows', { skip: missing('chromium') }, async (t) => {

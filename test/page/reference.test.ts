@@ -1,5 +1,6 @@
 // The API reference in the page: every route of openapi.json, and requests sent from its forms.
 import t from 'tap';
+import { deferred } from '../deferred.js';
 import { startApp, until } from '../server/app-under-test.js';
 import { hang } from '../server/fake-engine.js';
 import { closeBrowsers, missing, openPage } from './browsers.js';
@@ -78,6 +79,30 @@ t.test('parameters can be filled in, and a deletion asks first', { skip: missing
   await page.getByText('/sessions/{name}', { exact: true }).click();
   const removal = page.getByRole('form', { name: 'Try DELETE /sessions/{name}' });
   t.equal(await removal.getByLabel('If-Match').inputValue(), '*', 'a header that it must have');
+});
+
+t.test('Enter in a form whose request runs changes nothing', { skip: missing('chromium') }, async (t) => {
+  const { url } = await startApp(t);
+  const { page, complaints } = await openPage(t, 'chromium', `${url}/#/api`);
+  const { promise: mayAnswer, resolve: answer } = deferred();
+  let asked = 0;
+  await page.route('**/v1/models/owner%2Fmodel', async (route) => {
+    asked++;
+    await mayAnswer;
+    await route.continue();
+  });
+  await page.getByRole('searchbox', { name: 'Search routes' }).fill('GET /v1/models/{id}');
+  await page.getByText('/v1/models/{id}', { exact: true }).click();
+  const form = page.getByRole('form', { name: 'Try GET /v1/models/{id}' });
+  const field = form.getByRole('textbox');
+  await field.fill('owner/model');
+  await field.press('Enter');
+  await form.getByRole('button', { name: 'Stop' }).waitFor();
+  await field.press('Enter');
+  answer();
+  await form.getByText(/^200 OK, /).waitFor();
+  t.equal(asked, 1);
+  t.strictSame(complaints, []);
 });
 
 t.test('leaving the view ends the request of a form', { skip: missing('chromium') }, async (t) => {

@@ -200,8 +200,13 @@ t.test('deleting a chat while the server is away says that its file stays', { sk
   await own.getByText('cusco').waitFor();
   await act(own, 'Delete');
   await page.getByRole('dialog').getByText('deletes “cusco” from this browser. Its copy among the chats of recua chat stays').waitFor();
+  // What was said holds, also if the server is back before the answer.
+  await page.unroute('**/ui/server');
+  await turnTo(page);
+  await page.waitForTimeout(300);
   await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
-  await page.getByText('No chats yet.').waitFor();
+  await page.getByRole('dialog').waitFor({ state: 'detached' });
+  await page.waitForTimeout(300);
   t.strictSame(readdirSync(folder), ['cusco.json']);
 });
 
@@ -561,6 +566,41 @@ t.test('a message whose write lost only its reply is sent once', { skip: missing
   t.equal(await page.getByRole('textbox', { name: 'Message' }).inputValue(), '');
   t.equal(engine.requests.length, 2);
   t.strictSame(complaints.filter((text) => !text.includes('net::ERR_FAILED')), []);
+});
+
+t.test('a message that is stopped while it goes to the server is not answered', { skip: missing('chromium') }, async (t) => {
+  const { url, engine, file } = await start(t);
+  await saveOn(t, url, 'cusco');
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  await listed(page).getByText('cusco').click();
+  await page.locator('article.answer').getByText('Hello').waitFor();
+  const { promise: mayWrite, resolve: write } = deferred();
+  await page.route('**/sessions/cusco', async (route) => {
+    if (route.request().method() === 'PUT') await mayWrite;
+    await route.continue();
+  });
+  await say(page, 'And Lima?');
+  await page.getByRole('button', { name: 'Stop' }).click();
+  await page.getByRole('button', { name: 'Stop' }).waitFor({ state: 'detached' });
+  write();
+  await until(() => file().messages.length === 3);
+  await page.getByRole('button', { name: 'Get an answer' }).waitFor();
+  t.equal(engine.requests.length, 0);
+  t.strictSame(complaints, []);
+});
+
+t.test('a listed chat whose file is gone leaves nothing in the browser', { skip: missing('chromium') }, async (t) => {
+  const { url, folder } = await start(t);
+  await saveOn(t, url, 'cusco');
+  const { page } = await openPage(t, 'chromium', url);
+  await listed(page).getByText('cusco').waitFor();
+  rmSync(join(folder, 'cusco.json'));
+  await listed(page).getByText('cusco').click();
+  await page.getByText('cusco is no longer on the server.').waitFor();
+  await listed(page).getByText('cusco').waitFor({ state: 'detached' });
+  await page.reload();
+  await page.getByText('No chats yet.').waitFor();
+  t.pass();
 });
 
 t.test('versions that are chosen faster than the file is written are all written', { skip: missing('chromium') }, async (t) => {

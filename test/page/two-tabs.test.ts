@@ -129,6 +129,32 @@ t.test('a tab that left a chat and came back goes on with the answer of a closed
   t.strictSame(complaints, []);
 });
 
+t.test('a version that one tab chose of a new answer is shown in the other, and stays', { skip: missing('chromium') }, async (t) => {
+  const { engine, page, other, complaints } = await twoWindows(t);
+  engine.script = async function* () {
+    await new Promise(setImmediate);
+    yield { content: `Answer ${engine.requests.length}.` };
+  };
+  // The other one sees nothing of this yet.
+  await other.evaluate('Object.defineProperty(document, "hidden", { configurable: true, value: true })');
+  await say(page, 'second');
+  await page.locator('article.answer').nth(1).locator('.numbers').waitFor();
+  await page.getByRole('button', { name: 'Regenerate' }).last().click();
+  await page.locator('article.answer .prose').getByText('Answer 3.').waitFor();
+  await page.locator('article.answer').nth(1).locator('.numbers').waitFor();
+  await page.getByRole('button', { name: 'Previous version' }).click();
+  const shown = (tab: Page): Locator => tab.locator('article.answer .prose').getByText('Answer 2.');
+  await shown(page).waitFor();
+  await other.evaluate('delete document.hidden');
+  await turnTo(other);
+  await shown(other).waitFor();
+  await actOn(other, 'first', 'Pin');
+  await turnTo(page);
+  await page.reload();
+  await shown(page).waitFor();
+  t.strictSame(complaints, []);
+});
+
 t.test('what one tab adds to a chat that was on the server stays when another pins it', { skip: missing('chromium') }, async (t) => {
   const { url } = await startApp(t);
   const { page, complaints } = await openPage(t, 'chromium', url);

@@ -20,6 +20,9 @@ import { askAgain, json, sentenceOf, ServerError } from './server.js';
  * @property {Record<string, any>} [meta]
  */
 
+/** For the whole list. The next refresh waits for the one before. */
+const mostMs = 60_000;
+
 class Models extends Emitter {
   /** @type {Model[]} */
   list = [];
@@ -39,11 +42,11 @@ class Models extends Emitter {
   async refresh() {
     this.#open++;
     try {
-      this.list = (await json('v1/models')).data;
+      this.list = (await json('v1/models', { signal: AbortSignal.timeout(mostMs) })).data;
       this.error = '';
       this.lacksKey = false;
     } catch (thrown) {
-      this.error = sentenceOf(thrown);
+      this.error = thrown instanceof DOMException ? 'The server does not respond.' : sentenceOf(thrown);
       this.lacksKey = thrown instanceof ServerError && thrown.status === 401;
     }
     this.#open--;

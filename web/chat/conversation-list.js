@@ -175,13 +175,15 @@ function Entry({ one, isOpen, title, pinned }) {
   };
   const move = async () => {
     if (!one.saved) return attempt(() => session.files.moveThere(one));
-    const what = isOnlyHere() ? `From now on this browser keeps “${one.title}” by itself. ${fileStays}` : `“${one.title}” will be in this browser only. This deletes it from the chats of recua chat.`;
-    if (await confirmed('Move to this browser?', what, 'Move')) await attempt(() => session.files.moveHere(one));
+    const keepsFile = Boolean(isOnlyHere());
+    const what = keepsFile ? `From now on this browser keeps “${one.title}” by itself. ${fileStays}` : `“${one.title}” will be in this browser only. This deletes it from the chats of recua chat.`;
+    if (await confirmed('Move to this browser?', what, 'Move')) await attempt(() => session.files.moveHere(one, keepsFile));
   };
   const remove = async () => {
-    const from = isOnlyHere() ? `this browser. ${fileStays}` : one.saved ? 'this browser and from the chats of recua chat.' : 'this browser.';
+    const keepsFile = Boolean(isOnlyHere());
+    const from = keepsFile ? `this browser. ${fileStays}` : one.saved ? 'this browser and from the chats of recua chat.' : 'this browser.';
     if (await confirmed('Delete this chat?', `This permanently deletes “${one.title}” from ${from}`, 'Delete')) {
-      await attempt(() => session.remove(one.id));
+      await attempt(() => session.remove(one.id, keepsFile));
     }
   };
   const pin = () => {

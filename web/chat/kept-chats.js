@@ -25,7 +25,7 @@ function newsOf(before, there, here, isShown = true) {
   const news = Object.fromEntries(
     fields.filter((name) => differ(before[name], there[name]) && !differ(before[name], here[name])).map((name) => [name, there[name]]),
   );
-  const isOpenEnd = (/** @type {string} */ parent) => before.chosen[parent] === '' && here.chosen[parent] === '';
+  const isOpenEnd = (/** @type {string} */ parent) => !before.chosen[parent] && !here.chosen[parent];
   const isFree = (/** @type {string} */ parent) => (isShown ? isOpenEnd(parent) : before.chosen[parent] === here.chosen[parent]);
   const wentOn = Object.entries(there.chosen).filter(([parent, child]) => child !== '' && isFree(parent));
   if (wentOn.length > 0) news.chosen = { ...here.chosen, ...Object.fromEntries(wentOn) };

@@ -35,14 +35,14 @@ export class OpenChat {
    */
   takeNews(saved, before, isGrowing) {
     const news = saved.filter((message) => {
-      const { id, content, finish, error } = message;
+      const { id, content, reasoning, finish, error } = message;
       const here = this.messages.get(id);
       if (!here) return true;
       // A complete answer that could not be saved is ahead of its saved copy.
       return (
         !isGrowing(here) &&
         (finish || error || !here.finish) &&
-        (content !== here.content || finish !== here.finish || error !== here.error)
+        (content !== here.content || reasoning !== here.reasoning || finish !== here.finish || error !== here.error)
       );
     });
     const kept = new Set(saved.map(({ id }) => id));

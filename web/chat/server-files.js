@@ -83,6 +83,8 @@ export class ServerFiles {
     if (!saved || this.#host.isWriting(conversation)) return;
     const read = await savedChats.read(saved.name, conversation, () => this.#allMessages(chat), servedModel).catch((thrown) => {
       if (!isCode(thrown, 'session_not_found')) throw thrown;
+      void savedChats.refresh();
+      if (!this.#kept.find(conversation.id)) throw new Error(`${saved.name} is no longer on the server.`);
       this.#change(conversation, { saved: undefined });
       throw new Error(`${saved.name} is no longer on the server. This browser keeps its copy.`);
     });
@@ -182,10 +184,13 @@ export class ServerFiles {
     this.#change(conversation, { title: conversation.saved?.name ?? conversation.title });
   }
 
-  /** Moves a conversation back into this browser only. @param {Conversation} conversation */
-  async moveHere(conversation) {
-    await this.#readRenamed(conversation);
-    if (savedChats.isServed) await this.#removeFile(conversation);
+  /**
+   * Moves a conversation back into this browser only.
+   * @param {Conversation} conversation @param {boolean} keepsFile as the user was told
+   */
+  async moveHere(conversation, keepsFile) {
+    if (!keepsFile) await this.#readRenamed(conversation);
+    if (!keepsFile) await this.#removeFile(conversation);
     this.#change(conversation, { saved: undefined });
   }
 
@@ -198,7 +203,6 @@ export class ServerFiles {
 
   /** Deletes the file of a conversation. @param {Conversation} conversation */
   async remove(conversation) {
-    if (!savedChats.isServed) return;
     // It may be gone already.
     await this.#readRenamed(conversation).catch((thrown) => { if (conversation.saved) throw thrown; });
     await this.#removeFile(conversation);

@@ -11,6 +11,7 @@ import { KeptChats } from './kept-chats.js';
 import { OpenChat } from './open-chat.js';
 import { holdNext, isHeldElsewhere, isHeldHere, tryHold, unlocked } from './one-tab.js';
 import { RunningAnswers } from './running-answers.js';
+import { savedChats } from './saved-chats.js';
 import { ServerFiles } from './server-files.js';
 import { lacksResults, newConversation, newId, pathTo, reopen, titleOf } from './tree.js';
 
@@ -82,16 +83,14 @@ class Session extends Emitter {
 
   /** Resolves when the chat is shown, or cannot be. @param {string} id */
   async open(id) {
-    // Also if it is open: another one may still be read.
-    const opening = ++this.#opening;
+    const opening = ++this.#opening; // also if it is open: another one may still be read
     if (id === this.conversation.id) return;
     const conversation = this.#kept.find(id);
     if (!conversation) {
       notify('This chat is not in this browser.');
       return location.replace('#/');
     }
-    // Not what was told while the page was loading.
-    if (opening > 1) unnotify();
+    if (opening > 1) unnotify(); // not what was told while the page was loading
     const wasHere = this.chats.find(id) !== undefined;
     const chat = await this.chats.take(conversation).catch((thrown) => {
       if (opening !== this.#opening) return;
@@ -227,9 +226,8 @@ class Session extends Emitter {
     this.changed();
     try {
       await this.files.push(conversation);
-      this.#sending.delete(conversation.id);
-      // It may have been deleted meanwhile.
-      if (this.#kept.find(conversation.id)) this.#reply(chat, message);
+      // It may have been stopped or deleted meanwhile.
+      if (this.#sending.delete(conversation.id) && this.#kept.find(conversation.id)) this.#reply(chat, message);
     } catch (thrown) {
       this.#sending.delete(conversation.id);
       conversation.chosen = before;
@@ -351,6 +349,8 @@ class Session extends Emitter {
   }
 
   stop() {
+    // A message that is being written to the server's file gets no answer.
+    if (this.#sending.delete(this.conversation.id)) this.changed();
     this.running.stop([...this.path, ...this.pair]);
   }
 
@@ -375,10 +375,10 @@ class Session extends Emitter {
     this.running.stop(this.running.messagesOf(id));
   }
 
-  /** @param {string} id */
-  async remove(id) {
+  /** @param {string} id @param {boolean} keepsFile on the server */
+  async remove(id, keepsFile = !savedChats.isServed) {
     const conversation = this.#kept.find(id);
-    if (conversation) await this.files.remove(conversation);
+    if (conversation && !keepsFile) await this.files.remove(conversation);
     this.#forget(id);
     this.drafts.forget(id);
     if (this.conversation.id === id) this.begin(this.conversation.model);

@@ -36,6 +36,8 @@ export function TryIt({ route, document }) {
   /** @param {Event} event */
   const submit = async (event) => {
     event.preventDefault();
+    // Enter sends a form without a button, too.
+    if (stop) return;
     if (isJson) {
       try {
         JSON.parse(text);

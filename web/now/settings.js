@@ -9,7 +9,12 @@ export function Settings() {
   const [list, setList] = useState(/** @type {Setting[]} */ ([]));
   const [error, setError] = useState('');
   useEffect(() => {
-    if (open) json('ui/settings').then(({ data }) => setList(data), (thrown) => setError(sentenceOf(thrown)));
+    if (open) {
+      json('ui/settings').then(({ data }) => {
+        setList(data);
+        setError('');
+      }, (thrown) => setError(sentenceOf(thrown)));
+    }
   }, [open]);
   // Changed settings come first.
   const ordered = [...list].sort((a, b) => Number(a.isDefault) - Number(b.isDefault));

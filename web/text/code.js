@@ -20,6 +20,8 @@ const loaded = new Map();
 function once(name, load) {
   const known = loaded.get(name) ?? load();
   loaded.set(name, known);
+  // A server that restarts may answer the next request.
+  known.catch(() => loaded.delete(name));
   return known;
 }
 

@@ -1,7 +1,7 @@
 // Draws an answer's Markdown while it grows. Complete blocks are drawn once; only the last one is
 // redrawn. Drawing takes at most a tenth of the time, and less if the text comes faster than anyone
 // reads, so that even the fastest model leaves the page responsive.
-import { tokensOf } from './markdown.js';
+import { longestFormula, tokensOf } from './markdown.js';
 import { blocks, element } from './elements.js';
 
 /** Characters. A longer paragraph, list or table is shown as source: nobody reads it as one. */
@@ -141,7 +141,15 @@ function openFrom(tokens) {
   const before = (below) => tokens.findLastIndex(({ type }, at) => at < below && type !== 'space');
   const last = before(tokens.length);
   const open = last > 0 && !tokens[last]?.raw.includes('\n') ? before(last) : last;
-  return Math.max(0, open);
+  const formula = tokens.findIndex(({ type, raw }) => type === 'paragraph' && opensFormula(raw));
+  const fromFormula = formula < 0 ? 0 : tokens.slice(formula).reduce((sum, { raw }) => sum + raw.length, 0);
+  return Math.max(0, formula >= 0 && fromFormula <= longestFormula ? Math.min(formula, open) : open);
+}
+
+/** Whether a displayed formula begins here whose end has not come. @param {string} text */
+function opensFormula(text) {
+  const begun = [...text.matchAll(/(?:^|\n) {0,3}(\$\$|\\\[)/g)].at(-1);
+  return begun !== undefined && !text.includes(begun[1] === '$$' ? '$$' : '\\]', begun.index + begun[0].length);
 }
 
 /** @param {string} text */
@@ -184,11 +192,24 @@ function lengthOfCode(text, from) {
   return (line < 0 ? text.length : line + 1) - from;
 }
 
+/** Where a code block begins that does not end in this text; -1 if there is none. @param {string} text */
+function openCode(text) {
+  let [begun, mark] = [-1, ''];
+  for (const { index, 1: fence = '', 2: rest = '' } of text.matchAll(/^ {0,3}(`{3,}|~{3,})([^\n]*)$/gm)) {
+    if (begun < 0) [begun, mark] = [index, fence];
+    else if (fence.startsWith(mark) && rest.trim() === '') begun = -1;
+  }
+  return begun;
+}
+
 /** @param {string} text @param {number} from */
 function lengthOfPart(text, from) {
   if (text.length - from <= longestBlock) return text.length - from;
-  const paragraph = text.slice(from, from + longestBlock).lastIndexOf('\n\n');
+  const part = text.slice(from, from + longestBlock);
+  const code = openCode(part);
+  const paragraph = (code < 0 ? part : part.slice(0, code)).lastIndexOf('\n\n');
   if (paragraph > 0) return paragraph + 2;
+  if (code > 0) return code;
   const next = text.indexOf('\n\n', from + longestBlock);
   return (next < 0 ? text.length : next + 2) - from;
 }

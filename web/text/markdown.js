@@ -5,7 +5,9 @@ import { Lexer, Marked } from '../vendor/marked.js';
 /** @typedef {{ type: string, raw: string, [field: string]: any }} Token */
 
 const inlineMath = /^(?:\\\(([\s\S]{1,2000}?)\\\)|\$\$((?:\\.|[^\\$\n]){1,1000}?)\$\$|\$(?![\s$])((?:\\.|[^\\$\n]){1,1000}?)(?<![\s\\])\$(?!\d))/;
-const blockMath = /^(?: {0,3})(?:\$\$([\s\S]{1,8000}?)\$\$|\\\[([\s\S]{1,8000}?)\\\])[^\S\n]*(?:\n|$)/;
+/** Characters. The time for a formula grows with the square of this. */
+export const longestFormula = 4_000;
+const blockMath = new RegExp(String.raw`^(?: {0,3})(?:\$\$([\s\S]{1,${longestFormula}}?)\$\$|\\\[([\s\S]{1,${longestFormula}}?)\\\])[^\S\n]*(?:\n|$)`);
 
 const marked = new Marked({
   gfm: true,
