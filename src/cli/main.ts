@@ -24,7 +24,7 @@ const unconfined = /^(--gpu-layers|-ngl|--n-gpu-layers|--device|-dev|--require-g
 export async function main(argv: readonly string[]): Promise<number> {
   // Some daemons reopen their logs on these, so people and logrotate send them. Node would open its
   // debugger to every user of the machine on the first, and end on the second.
-  if (argv[0] === 'api') for (const name of ['SIGUSR1', 'SIGUSR2'] as const) process.on(name, () => undefined);
+  for (const name of argv[0] === 'api' ? ['SIGUSR1', 'SIGUSR2'] as const : ['SIGUSR1'] as const) process.on(name, () => undefined);
   if (withEngine.has(argv[0] ?? '') && !argv.some((word) => withoutEngine.includes(word))) forkAhead(argv);
   try {
     const { call } = await import('./call.js');

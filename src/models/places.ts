@@ -43,7 +43,12 @@ export function findPlaces(environment: Environment = process.env): Places {
 
 function innerHub(folder: string): string {
   const inner = join(folder, 'hub');
-  return statSync(inner, { throwIfNoEntry: false })?.isDirectory() ? inner : folder;
+  try {
+    return statSync(inner).isDirectory() ? inner : folder;
+  } catch {
+    // Reading the folder will tell why.
+    return folder;
+  }
 }
 
 /**

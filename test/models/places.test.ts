@@ -30,6 +30,16 @@ t.test('the more specific variable wins, and of equal ones that of Recua', (t) =
   t.end();
 });
 
+t.test('a variable that names no folder is told of, and stops no command that needs no store', async (t) => {
+  const file = t.testdir({ file: '' });
+  t.equal(findPlaces({ HOME: '/h', HUB_HOME: '/dev/null' }).hub, '/dev/null');
+  for (const name of ['HUB_HOME', 'HF_HUB_CACHE']) {
+    const options = { env: { HUB_HOME: '', HF_HUB_CACHE: '', [name]: join(file, 'file') } };
+    t.match(await recua(['list'], '', options), { code: 1, stderr: /^recua: The model store's folder .*file cannot be read/ });
+    t.match(await recua(['run', 'builtin', '-p', 'Hi', '-n', '2', '-q'], '', options), { code: 0 });
+  }
+});
+
 t.test('an empty HOME is none, and a relative one is made absolute', async (t) => {
   for (const HOME of ['', 'here']) {
     const { code, stdout } = await recua(['config'], '', { env: { HOME, XDG_CONFIG_HOME: '', SERVICE_HOME: '', HF_HOME: '', XDG_CACHE_HOME: '', XDG_DATA_HOME: '' } });

@@ -71,7 +71,8 @@ const longestRefBytes = 256;
  * @throws RecuaError `file_unreadable`
  */
 export async function scanHub(hub: string, instead?: (repo: string, thrown: unknown) => CachedRepo | undefined): Promise<CachedRepo[]> {
-  const names = (await entriesOf(hub)).filter((entry) => entry.isDirectory() || entry.isSymbolicLink()).map((entry) => entry.name).sort();
+  const entries = await entriesOf(hub, { isRoot: true });
+  const names = entries.filter((entry) => entry.isDirectory() || entry.isSymbolicLink()).map((entry) => entry.name).sort();
   const repos: CachedRepo[] = [];
   for (const name of names) {
     const repo = repoOfFolder(name);
@@ -117,20 +118,20 @@ export async function scanRepo(repo: string, folder: string): Promise<CachedRepo
   return { repo, folder, refs, files, partials };
 }
 
-/** A folder's entries; none if there is no folder. */
-async function entriesOf(folder: string, recursive = false): Promise<Dirent[]> {
+/** A folder's entries; none if there is no folder, or, except for the root, something else. */
+async function entriesOf(folder: string, { recursive = false, isRoot = false } = {}): Promise<Dirent[]> {
   try {
     return await readdir(folder, { withFileTypes: true, recursive });
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException;
-    if (code === 'ENOENT' || code === 'ENOTDIR') return [];
+    if (code === 'ENOENT' || (code === 'ENOTDIR' && !isRoot)) return [];
     throw unreadable(`The model store's folder ${folder} cannot be read`, cause);
   }
 }
 
 async function readRefs(folder: string): Promise<Map<string, string>> {
   const refs = new Map<string, string>();
-  for (const entry of await entriesOf(folder, true)) {
+  for (const entry of await entriesOf(folder, { recursive: true })) {
     if (!entry.isFile() || entry.name.endsWith(draftEnding)) continue;
     const path = join(entry.parentPath, entry.name);
     const commit = (await readSmallFile(path, longestRefBytes).catch(() => '')).trim();
@@ -145,7 +146,7 @@ async function readSnapshots(folder: string): Promise<SnapshotFile[]> {
   for (const snapshot of await entriesOf(snapshots)) {
     if (!snapshot.isDirectory()) continue;
     const root = join(snapshots, snapshot.name);
-    for (const entry of await entriesOf(root, true)) {
+    for (const entry of await entriesOf(root, { recursive: true })) {
       if (!entry.isFile() && !entry.isSymbolicLink()) continue;
       if (entry.name.endsWith(draftEnding)) continue;
       const path = join(entry.parentPath, entry.name);

@@ -100,9 +100,7 @@ async function importLinks(
   const commit = commitOfContents(files.map(({ given, file }) => `${file}\n${given}`));
   const before = inventory.models.find((model) => model.repo === repo && model.file === target.file);
   checkAliasFree(inventory, alias, target, force);
-  const already = before !== undefined && await holds(before, await sourcesOf(files), watch, force).catch((cause: unknown) => {
-    throw stoppedBy(watch, cause);
-  });
+  const already = before !== undefined && await holds(before, await sourcesOf(files), watch, force).catch(failing(watch));
   if (!already) {
     refuseOther(before, force, files[0]!.given);
     await prepare(places.hub, repo);
@@ -135,7 +133,7 @@ async function importContents(
     return await bring(inventory, request, wanted, files, watch, brought);
   } catch (error) {
     await dropUnpublished(hub, repo, brought);
-    throw stoppedBy(watch, error);
+    return failing(watch)(error);
   } finally {
     await pruneFolder(repoFolder(hub, repo), []);
   }
@@ -163,8 +161,8 @@ async function bring(
     (model) => isWhole(model) && model.parts.length === etags.length && model.parts.every((part, i) => etagOf(part) === etags[i]),
   );
   const before = models.find((model) => model.repo === repo && model.file === wanted.file);
-  const there = before && (await holds(before, sources, watch, force)) ? before
-    : named === '' && same[0] && (!force || await holds(same[0], sources, watch, true)) ? same[0] : undefined;
+  const other = named === '' && same[0] && (!force || await holds(same[0], sources, watch, true)) ? same[0] : undefined;
+  const there = before && await holds(before, sources, watch, force) ? before : other;
   checkAliasFree(inventory, alias, there ?? wanted, force);
   if (there) return await finish(places, alias, force, there, 'none', true);
   refuseOther(before, force, files[0]!.given);
@@ -268,9 +266,9 @@ async function hashOf(path: string, signal: AbortSignal, onBytes: (bytes: number
   return hash.digest('hex');
 }
 
-function stoppedBy({ signal }: ImportWatch, cause: unknown): unknown {
-  return signal.aborted ? new RecuaError('cancelled', 'Stopped; nothing was imported.', { cause }) : cause;
-}
+const failing = ({ signal }: ImportWatch) => (cause: unknown): never => {
+  throw signal.aborted ? new RecuaError('cancelled', 'Stopped; nothing was imported.', { cause }) : cause;
+};
 
 /**
  * Whether a model of the store has exactly these contents, in whatever form. Hashes files that
@@ -304,8 +302,7 @@ async function storeBlob(
   });
   try {
     const there = await lstat(blob).catch(() => undefined);
-    const isThere = there?.isFile() && there.size === source.stat.size;
-    if (isThere && (!force || await hashOf(blob, watch.signal, () => undefined) === source.etag)) return 'none';
+    if (there?.isFile() && there.size === source.stat.size && (!force || await hashOf(blob, watch.signal, () => undefined) === source.etag)) return 'none';
     await rm(draft, { force: true });
     const by = mode === 'auto' && await linked(source.path, draft) ? 'hard link' : await copy(source, draft, watch);
     await checkUnchanged(source);

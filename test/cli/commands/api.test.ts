@@ -3,7 +3,7 @@ import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { once } from 'node:events';
 import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { gguf, sound } from '../../models/gguf-bytes.js';
@@ -83,6 +83,19 @@ t.test('SIGUSR1 and SIGUSR2 open no debugger and end nothing', { skip: process.p
   }
   t.equal((await fetch(`${url}/health`)).status, 200);
   running.child.kill('SIGTERM');
+  const { code, stderr } = await running.ended;
+  t.equal(code, 0);
+  t.notMatch(stderr, /Debugger/);
+});
+
+t.test('SIGUSR1 opens no debugger in other commands', { skip: process.platform === 'win32' }, async (t) => {
+  const running = start(['run', 'builtin', '-n', '4', '-q']);
+  const model = running.child.pid!;
+  // Its handlers are there once it has a child: the engine process.
+  while (spawnSync('ps', ['-o', 'pid=', '--ppid', String(model)], { encoding: 'utf8' }).stdout.trim() === '') await setTimeout(20);
+  running.child.kill('SIGUSR1');
+  await setTimeout(300);
+  running.child.stdin.end('Hi');
   const { code, stderr } = await running.ended;
   t.equal(code, 0);
   t.notMatch(stderr, /Debugger/);
