@@ -12,6 +12,13 @@ export function whoGivesWay(counts: ReadonlyMap<string, number>, client: string)
   return most < (counts.get(client) ?? 0) + 2 ? undefined : greediest;
 }
 
+/** How many requests each client has. */
+export function counted(requests: readonly { client: string }[]): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const { client } of requests) counts.set(client, (counts.get(client) ?? 0) + 1);
+  return counts;
+}
+
 export function gaveWay(): RecuaError {
   return new RecuaError('queue_full', 'The queue is full, and this request gave its place to a client with fewer requests; try again in a moment.');
 }

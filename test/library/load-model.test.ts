@@ -28,6 +28,16 @@ t.test('a type of cached values that needs flash attention is refused without it
   await t.rejects(loadModel('builtin', { cacheTypeV: 'q4_0', flashAttention: 'off' }), { code: 'invalid_value', message: /q4_0 \(--cache-type-v\), got off\. Without it, they can be f16/ });
 });
 
+t.test('a type of cached keys that does not fit the heads is refused in words', async (t) => {
+  const path = join(t.testdir(), 'nano.gguf');
+  const { writeRandomModel } = await import(new URL('../../bench/random-model.mjs', import.meta.url).href) as { writeRandomModel(name: string, path: string): void };
+  writeRandomModel('nano', path);
+  for (const [options, flag] of [[{ cacheTypeK: 'q8_0' }, 'k'], [{ cacheTypeV: 'q8_0' }, 'v']] as const) {
+    const message = new RegExp(`--cache-type-${flag} that fits the model's heads of 16 values, got q8_0, which has blocks of 32`);
+    await t.rejects(loadModel(path, options), { code: 'invalid_value', message });
+  }
+});
+
 t.test('an onProgress that throws at the end leaves the model loaded', async (t) => {
   const thrown: string[] = [];
   process.setUncaughtExceptionCaptureCallback((error) => thrown.push(error.message));

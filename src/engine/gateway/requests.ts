@@ -5,7 +5,7 @@ import { RecuaError } from '../../errors.js';
 import { RunningAnswer } from './answer.js';
 import { PendingRequest, type Lent } from './pending-request.js';
 import { checkEvent } from './checked-message.js';
-import { gaveWay, whoGivesWay } from '../give-way.js';
+import { gaveWay, counted, whoGivesWay } from '../give-way.js';
 import type { Answer, Embedded, Engine, EngineState, Released, Reranked } from '../api.js';
 import type {
   Asker,
@@ -134,9 +134,7 @@ export abstract class EngineRequests implements Engine {
    */
   protected makeRoom(call: PendingRequest): boolean {
     const waiting = this.unsent.filter((one) => one !== call && !one.follows && !one.soFar?.hasStarted && one.isIdle === call.isIdle);
-    const counts = new Map<string, number>();
-    for (const { client } of waiting) counts.set(client, (counts.get(client) ?? 0) + 1);
-    const greediest = whoGivesWay(counts, call.client);
+    const greediest = whoGivesWay(counted(waiting), call.client);
     const last = greediest === undefined ? undefined : waiting.findLast(({ client }) => client === greediest);
     if (!last) return false;
     this.settle(last.id)?.fail(gaveWay());
@@ -144,11 +142,8 @@ export abstract class EngineRequests implements Engine {
   }
 
   /** How many requests compete with it for places, itself included: not idle work, unless it is. */
-  protected rivalsOf(call: PendingRequest): number {
-    if (call.isIdle) return this.requests.size;
-    let count = 0;
-    for (const one of this.requests.values()) if (!one.isIdle) count++;
-    return count;
+  protected rivalsOf({ isIdle }: PendingRequest): number {
+    return [...this.requests.values()].filter((one) => isIdle || !one.isIdle).length;
   }
 
   /** Passes an event of the engine to its call. */

@@ -7,7 +7,7 @@
 // unloads models that nobody wants, `#makeRoom` starts loads and chooses models to leave for them,
 // and `#grantOne` lends a ready model to the first request in its queue.
 import type { PlainError } from '../../errors.js';
-import { whoGivesWay } from '../give-way.js';
+import { counted, whoGivesWay } from '../give-way.js';
 import { atMost, atMostRoom, fits, groupPlace, isSound, shareDevice, wholeRoom, without, withMore, type Budget, type Bytes, type Room } from './budget.js';
 import type { LeaseCommand, LeaseEvent, Refusal } from './events.js';
 import { ModelEntry, type ModelPlan } from './model-entry.js';
@@ -158,10 +158,8 @@ export class Leases {
    * or not. False if it stays full.
    */
   #shareQueue(entry: ModelEntry, client: string, priority: number): boolean {
-    const counts = new Map<string, number>();
     const alike = entry.waiting.filter((one) => (one.priority < 0) === (priority < 0));
-    for (const { client: of } of alike) counts.set(of, (counts.get(of) ?? 0) + 1);
-    const greediest = whoGivesWay(counts, client);
+    const greediest = whoGivesWay(counted(alike), client);
     if (greediest === undefined) return false;
     const fresh = alike.filter(({ again }) => !again);
     const last = fresh.findLast(({ client: of }) => of === greediest);

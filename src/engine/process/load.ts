@@ -117,9 +117,8 @@ async function open(
     const turns = offload.devices.length === 0 ? { turnFile: turnFile() } : {};
     const settled = settleOffload(offload, info.layers);
     const onDevices = settled.layers === settled.totalLayers;
-    const context = info.hasDecoder
-      ? await model.createContext({ ...contextOptions(options, contextSize, mathThreads), onDevices, ...turns })
-      : undefined;
+    const forContext = { ...contextOptions(options, contextSize, mathThreads), onDevices, ...turns };
+    const context = info.hasDecoder ? await model.createContext(forContext).catch(inWords) : undefined;
     const embedderOptions = pooling === 'none' ? undefined : { ...embedding(options, contextSize, pooling, mathThreads), ...turns };
     if (!context && !embedderOptions) {
       throw new RecuaError(
@@ -278,6 +277,17 @@ async function leastContext(model: NativeModel, template: string): Promise<numbe
 function refuseValueType({ flashAttention, cacheTypeV }: EngineOptions): void {
   if (flashAttention !== 'off' || ['f16', 'bf16', 'f32'].includes(cacheTypeV)) return;
   throw new RecuaError('invalid_value', `Expected flash attention (--flash-attn auto or on) for cached values of the type ${cacheTypeV} (--cache-type-v), got off. Without it, they can be f16, bf16 or f32.`);
+}
+
+/** llama.cpp's words about cached keys or values whose blocks do not fit a model's heads. */
+const blocksDoNotFit = /(K|V) cache type (\w+) with block size (\d+) does not divide n_embd_head_[kv]=(\d+)/;
+
+function inWords(thrown: unknown): never {
+  const [, which, type, block, head] = blocksDoNotFit.exec((thrown as Error).message) ?? [];
+  if (which === undefined) throw thrown;
+  const flag = which === 'K' ? '--cache-type-k' : '--cache-type-v';
+  const message = `Expected a type for ${flag} that fits the model's heads of ${head} values, got ${type}, which has blocks of ${block}. f16, bf16 and f32 always fit.`;
+  throw new RecuaError('invalid_value', message, { cause: thrown });
 }
 
 /** Positions beyond the training context give noise, so that is the limit. */

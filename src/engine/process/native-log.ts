@@ -4,7 +4,7 @@ import type { NativeAddon } from '../../addon/addon.js';
 import type { Log } from '../api.js';
 
 /** Warnings about settings that Recua chooses itself. */
-const chosenHere = /model default pooling_type is|using full-size SWA cache/;
+const chosenHere = /model default pooling_type is|using full-size SWA cache|n_ctx is not divisible by n_seq_max/;
 
 const listeners = new WeakMap<NativeAddon, Set<Log>>();
 
