@@ -103,7 +103,8 @@ t.test('a stream that opens while its model is loaded repeats that model\'s sett
   const response = await post(`${url}/v1/responses`, { model: 'owner/b', input: 'Hi', stream: true });
   pool.finish('owner/b');
   const told = events(await response.text()).map((event) => event.replace(/^event: \S+\n(data: )?/, '')).filter((event) => event.startsWith('{'));
-  const all = told.map((event) => JSON.parse(event) as { response?: { temperature: number } }).flatMap(({ response: one }) => (one ? [one.temperature] : []));
+  const parsed = told.map((event) => JSON.parse(event) as { response?: { temperature: number } });
+  const all = parsed.flatMap(({ response: one }) => (one ? [one.temperature] : []));
   t.ok(all.length >= 2);
   t.strictSame([...new Set(all)], [0.25]);
   t.equal(pool.entry('owner/b').engine.requests[0]!.maxTokens, 5);
