@@ -33,10 +33,14 @@ enum { SYS_write = 1, SYS_close = 3, SYS_socket = 41, SYS_clone = 56, SYS_fork =
        SYS_delete_module = 176, SYS_exit_group = 231, SYS_kexec_load = 246, SYS_add_key = 248, SYS_request_key = 249,
        SYS_keyctl = 250, SYS_openat = 257, SYS_unshare = 272, SYS_fallocate = 285, SYS_perf_event_open = 298, SYS_open_by_handle_at = 304,
        SYS_setns = 308, SYS_prlimit64 = 302, SYS_process_vm_readv = 310, SYS_process_vm_writev = 311, SYS_finit_module = 313, SYS_seccomp = 317,
-       SYS_kexec_file_load = 320, SYS_bpf = 321, SYS_execveat = 322, SYS_userfaultfd = 323 };
+       SYS_kexec_file_load = 320, SYS_bpf = 321, SYS_execveat = 322, SYS_userfaultfd = 323,
+       SYS_chmod = 90, SYS_fchmod = 91, SYS_chown = 92, SYS_fchown = 93, SYS_lchown = 94, SYS_utime = 132, SYS_setxattr = 188, SYS_lsetxattr = 189,
+       SYS_fsetxattr = 190, SYS_removexattr = 197, SYS_lremovexattr = 198, SYS_fremovexattr = 199, SYS_utimes = 235, SYS_fchownat = 260,
+       SYS_futimesat = 261, SYS_fchmodat = 268, SYS_utimensat = 280 };
 #elif defined(__aarch64__)
 #define ARCHITECTURE AUDIT_ARCH_AARCH64
-enum { SYS_umount2 = 39, SYS_mount = 40, SYS_pivot_root = 41, SYS_fallocate = 47, SYS_chroot = 51, SYS_openat = 56, SYS_close = 57, SYS_write = 64,
+enum { SYS_setxattr = 5, SYS_lsetxattr = 6, SYS_fsetxattr = 7, SYS_removexattr = 14, SYS_lremovexattr = 15, SYS_fremovexattr = 16, SYS_fchmod = 52,
+       SYS_fchmodat = 53, SYS_fchownat = 54, SYS_fchown = 55, SYS_utimensat = 88, SYS_umount2 = 39, SYS_mount = 40, SYS_pivot_root = 41, SYS_fallocate = 47, SYS_chroot = 51, SYS_openat = 56, SYS_close = 57, SYS_write = 64,
        SYS_exit_group = 94, SYS_capget = 90, SYS_capset = 91, SYS_unshare = 97, SYS_kexec_load = 104, SYS_init_module = 105, SYS_delete_module = 106,
        SYS_ptrace = 117, SYS_reboot = 142, SYS_prctl = 167, SYS_socket = 198, SYS_add_key = 217, SYS_request_key = 218,
        SYS_keyctl = 219, SYS_clone = 220, SYS_execve = 221, SYS_swapon = 224, SYS_perf_event_open = 241, SYS_prlimit64 = 261, SYS_open_by_handle_at = 265,
@@ -162,6 +166,17 @@ static void allow(const struct landlock *all, const char *path, uint64_t rights)
   {BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, args) + 8 * (argument)}, \
   {BPF_JMP | BPF_JEQ | BPF_K, 1, 0, 0}, {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | (error)}, CALL_NUMBER
 
+/* Unless this argument, a pointer, is null. */
+#define REFUSED_UNLESS_NULL(number, argument, error) \
+  {BPF_JMP | BPF_JEQ | BPF_K, 0, 6, number}, \
+  {BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, args) + 8 * (argument)}, \
+  {BPF_JMP | BPF_JEQ | BPF_K, 0, 2, 0}, \
+  {BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, args) + 8 * (argument) + 4}, \
+  {BPF_JMP | BPF_JEQ | BPF_K, 1, 0, 0}, {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | (error)}, CALL_NUMBER
+
+/* The same numbers on all processors. */
+enum { SYS_fchmodat2 = 452, SYS_setxattrat = 463, SYS_removexattrat = 466, SYS_file_setattr = 469 };
+
 static long filter_calls(void) {
   static struct sock_filter steps[] = {
     {BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, arch)},
@@ -182,6 +197,16 @@ static long filter_calls(void) {
     REFUSED(SYS_keyctl, E_PERM), REFUSED(SYS_add_key, E_PERM), REFUSED(SYS_request_key, E_PERM),
     REFUSED(SYS_init_module, E_PERM), REFUSED(SYS_finit_module, E_PERM), REFUSED(SYS_delete_module, E_PERM),
     REFUSED(SYS_kexec_load, E_PERM), REFUSED(SYS_kexec_file_load, E_PERM), REFUSED(SYS_reboot, E_PERM), REFUSED(SYS_swapon, E_PERM),
+    /* Landlock allows these for every file of the user. */
+    REFUSED(SYS_fchmod, E_PERM), REFUSED(SYS_fchmodat, E_PERM), REFUSED(SYS_fchmodat2, E_PERM),
+    REFUSED(SYS_fchown, E_PERM), REFUSED(SYS_fchownat, E_PERM), REFUSED(SYS_file_setattr, E_PERM),
+    REFUSED(SYS_setxattr, E_PERM), REFUSED(SYS_lsetxattr, E_PERM), REFUSED(SYS_fsetxattr, E_PERM), REFUSED(SYS_setxattrat, E_PERM),
+    REFUSED(SYS_removexattr, E_PERM), REFUSED(SYS_lremovexattr, E_PERM), REFUSED(SYS_fremovexattr, E_PERM), REFUSED(SYS_removexattrat, E_PERM),
+    REFUSED_UNLESS_NULL(SYS_utimensat, 1, E_PERM), /* a path; without one, the file is open */
+#if defined(__x86_64__)
+    REFUSED(SYS_chmod, E_PERM), REFUSED(SYS_chown, E_PERM), REFUSED(SYS_lchown, E_PERM),
+    REFUSED(SYS_utime, E_PERM), REFUSED(SYS_utimes, E_PERM), REFUSED(SYS_futimesat, E_PERM),
+#endif
     REFUSED_UNLESS_0(SYS_prlimit64, 0, E_PERM), /* another process, which a limit can kill */
     REFUSED_UNLESS_0(SYS_fallocate, 1, E_PERM), /* it can shorten a file */
     /* A process that it left behind would outlive it. Its flags are in memory, so that no filter can

@@ -3,10 +3,12 @@
 import { spawnSync } from 'node:child_process';
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
-import { appendFileSync, mkdirSync, readFileSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  appendFileSync, chmodSync, chownSync, closeSync, fchmodSync, lchownSync, lutimesSync, mkdirSync, openSync, readFileSync, readdirSync, symlinkSync, utimesSync, writeFileSync,
+} from 'node:fs';
 import { createConnection, createServer } from 'node:net';
 import { homedir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 
 const [model, secret, writable, port, socketPath] = process.argv.slice(2) as [string, string, string, string, string];
 
@@ -23,6 +25,20 @@ const attempts: Record<string, () => unknown> = {
   listTmp: () => readdirSync('/tmp'),
   writeModel: () => appendFileSync(model, 'text'),
   writeSecret: () => writeFileSync(secret, 'text'),
+  modeOfSecret: () => chmodSync(secret, 0o644),
+  modeOfHome: () => chmodSync(dirname(secret), 0o755),
+  modeByFile: () => {
+    const file = openSync(model, 'r');
+    try {
+      fchmodSync(file, 0o600);
+    } finally {
+      closeSync(file);
+    }
+  },
+  ownerOfSecret: () => chownSync(secret, process.getuid!(), process.getgid!()),
+  ownerByLink: () => lchownSync(secret, process.getuid!(), process.getgid!()),
+  timeOfSecret: () => utimesSync(secret, 1, 1),
+  timeByLink: () => lutimesSync(secret, 1, 1),
   writeTmp: () => writeFileSync('/tmp/recua-sandbox-test', 'text'),
   shell: () => started('/bin/sh'),
   ownProgram: () => {
