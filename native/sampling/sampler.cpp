@@ -113,6 +113,8 @@ llama_token SamplerState::force(const float *logits) {
       }
     } catch (const TooMuchWork &) {
       held.assign(logits, logits + llama_vocab_n_tokens(model->vocab));
+      add_biases(held.data());
+      if (parts.penalties.active()) parts.penalties.apply(held.data());
       held_winner = token;
       return undecided;
     }

@@ -3,7 +3,7 @@
 // are read when the engine starts, its bytes when a prompt continues from them, while steps run.
 // Used by engine-loop; planning/prefix places the prompts.
 import { randomUUID } from 'node:crypto';
-import { readdir, rm, stat, utimes } from 'node:fs/promises';
+import { open, readdir, rm, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import type { NativeContext, NativeModel } from '../../addon/addon.js';
 import type { EngineHooks } from './outbox.js';
@@ -51,6 +51,9 @@ export async function discard(context: NativeContext, gone: readonly Stashed[]):
     if (file !== undefined) await rm(file, { force: true }).catch(() => {});
   }
 }
+
+/** Most conversations that wait in memory for their prompts, beyond the limit of the stash. */
+const mostInMemory = 2;
 
 export class SleepFiles {
   readonly #place: SleepPlace;
@@ -156,17 +159,21 @@ export class SleepFiles {
 
   /** No prompt waits any more: frees the memory of files that were read for one. */
   async settle(context: NativeContext): Promise<void> {
-    for (const stashed of this.#inMemory) {
-      this.#inMemory.delete(stashed);
-      const { id } = stashed;
-      if (id > 0 && this.#cache.pool.leaveToFile(id)) await context.dropStash(id);
-    }
+    for (const stashed of this.#inMemory) await this.#leave(context, stashed);
+  }
+
+  async #leave(context: NativeContext, stashed: Stashed): Promise<void> {
+    this.#inMemory.delete(stashed);
+    const { id } = stashed;
+    if (id > 0 && this.#cache.pool.leaveToFile(id)) await context.dropStash(id);
   }
 
   async #fetch(context: NativeContext, stashed: Stashed): Promise<void> {
     const { pool } = this.#cache;
     const file = stashed.file!;
     const startMs = performance.now();
+    // What nobody has taken by now was read for a request that has left, or waits for longer.
+    for (const held of this.#inMemory) if (this.#inMemory.size >= mostInMemory) await this.#leave(context, held).catch(() => undefined);
     let id = 0;
     let isShort = false;
     try {
@@ -234,7 +241,7 @@ export class SleepFiles {
         // File times show the order of use.
         const used = new Date(usedMs - rank);
         if (stash?.file !== undefined) {
-          if (stash.used) await utimes(stash.file, used, used).catch(() => {});
+          if (stash.used) await setUsed(stash.file, used).catch(() => {});
           continue;
         }
         inTime();
@@ -254,7 +261,7 @@ export class SleepFiles {
             undefined,
             false,
           );
-          await utimes(file, used, used);
+          await setUsed(file, used);
           written.push(tokens);
           if (!this.#place.lasts) continue;
           if (!stash) fresh.push({ id: 0, tokens, sizeBytes, file });
@@ -314,4 +321,10 @@ export class SleepFiles {
     const ms = (performance.now() - startMs).toFixed(1);
     this.#log('debug', `conversations ${what}: ${count}, ${tokens} tokens, ${(bytes / mebibyte).toFixed(1)} MiB in ${ms} ms`);
   }
+}
+
+/** By an open file: the sandbox allows no change of a file by its path alone. */
+async function setUsed(path: string, used: Date): Promise<void> {
+  const file = await open(path, 'r+');
+  await file.utimes(used, used).finally(() => file.close());
 }

@@ -54,6 +54,7 @@ export class TextWork {
       } catch (error) {
         request.sequence.finish();
         this.#active.delete(request.id);
+        request.abandon();
         this.#outbox.fail(request.id, RecuaError.from(error));
       }
       if (request.answered) this.#active.delete(request.id);

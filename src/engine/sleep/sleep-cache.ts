@@ -211,7 +211,9 @@ function writeName(folder: string, id: string): void {
 /** Removes folders of gateways that could not do so: they were killed, or the machine went down. */
 export async function removeLeftOvers(parent = sleepParent()): Promise<void> {
   const names = await readdir(parent).catch(() => []);
-  await Promise.all(names.filter((name) => name.startsWith(namePrefix)).map(async (name) => {
+  // As mkdtemp makes them; others are not ours.
+  const own = names.filter((name) => name.startsWith(namePrefix) && /^[a-zA-Z0-9]{6}$/.test(name.slice(namePrefix.length)));
+  await Promise.all(own.map(async (name) => {
     const folder = join(parent, name);
     // Errors are ignored: other users' folders cannot be removed.
     if (await isLeftOver(folder).catch(() => false)) await rm(folder, { recursive: true, force: true }).catch(() => {});
@@ -222,6 +224,8 @@ async function isLeftOver(folder: string): Promise<boolean> {
   const found = await lstat(folder);
   const user = process.getuid?.();
   if (!found.isDirectory() || (user !== undefined && found.uid !== user)) return false;
+  const names = await readdir(folder);
+  if (!names.every((name) => name === ownerName || /^[0-9a-f]{16}$/.test(name))) return false;
   const text = await readSmallFile(join(folder, ownerName), mostNameBytes).catch(() => '');
   const owner = text === '' ? undefined : readIdentity(JSON.parse(text));
   if (owner) return await lifeOf(owner) === 'dead';

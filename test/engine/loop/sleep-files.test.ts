@@ -106,6 +106,31 @@ t.test('several conversations wake at once, beside a new one; the others stay as
   t.ok(usage.cachedTokens > usage.promptTokens / 2, 'and is found after another process, and after one who gave up');
 });
 
+t.test('files that nobody waits for any more are not read', async (t) => {
+  const sleep = place(t.testdir());
+  const all: Said[] = Array.from({ length: 8 }, () => []);
+  await live(sleep, async (engine) => {
+    for (const [i, said] of all.entries()) await turn(engine, said, long(`${i} ${questions[i % 4]!}`));
+    return {};
+  }, { cacheRamMib: 100 });
+  t.equal(files(sleep).length, 8);
+  for (const stays of [0, 7]) {
+    const { log } = await live(sleep, async (engine) => {
+      const left = new AbortController();
+      const ask = (i: number, signal?: AbortSignal) => engine.chat({ ...chat('', { maxTokens: 2 }), messages: JSON.stringify([...all[i]!, { role: 'user', content: 'Go on.' }]) }, signal);
+      const leaving = all.flatMap((_, i) => (i === stays ? [] : [ask(i, left.signal)]));
+      const staying = ask(stays);
+      await Promise.all([staying, ...leaving].map(({ accepted }) => accepted));
+      left.abort();
+      await Promise.all(leaving.map(({ finished }) => finished.catch(() => undefined)));
+      await staying.finished;
+      return {};
+    }, { parallel: 1 });
+    const read = log.filter((line) => /read back/.test(line)).length;
+    t.ok(read >= 1 && read <= 3, `${read} files were read`);
+  }
+});
+
 t.test('close() without sleep writes nothing, and forget() forgets files', async (t) => {
   const sleep = place(t.testdir());
   const said: Said = [];

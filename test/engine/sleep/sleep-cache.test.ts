@@ -36,6 +36,13 @@ t.test('conversations that last stay when the gateway ends while a model is bein
   for (const file of files) t.equal(readFileSync(file, 'utf8'), 'a conversation');
 });
 
+t.test('only folders as Recua makes them are taken for left over', async (t) => {
+  const parent = t.testdir({ 'recua-sleep-notes': { thesis: { ch1: '' } }, 'recua-sleep-abcdef': { mine: '' }, 'recua-sleep-Ab12xY': { '0123456789abcdef': { 'x.kv': '' } } });
+  for (const name of readdirSync(parent)) utimesSync(join(parent, name), 1, 1);
+  await removeLeftOvers(parent);
+  t.strictSame(readdirSync(parent).sort(), ['recua-sleep-abcdef', 'recua-sleep-notes']);
+});
+
 t.test('a folder that was just made is removed, too', async (t) => {
   const parent = t.testdir();
   for (let round = 0; round < 100; round++) {
@@ -134,14 +141,14 @@ t.test('folders of dead gateways are removed; live, unfinished and foreign ones 
   child.kill('SIGKILL');
   await once(child, 'exit');
   const make = (name: string, owner?: string) => {
-    mkdirSync(join(parent, name, 'model'), { recursive: true });
-    writeFileSync(join(parent, name, 'model', '1.kv'), 'what a user wrote');
+    mkdirSync(join(parent, name, '0123456789abcdef'), { recursive: true });
+    writeFileSync(join(parent, name, '0123456789abcdef', '1.kv'), 'what a user wrote');
     if (owner !== undefined) writeFileSync(join(parent, name, 'owner'), owner);
   };
-  make('recua-sleep-dead', JSON.stringify(dead));
-  make('recua-sleep-making');
-  make('recua-sleep-unmade');
-  utimesSync(join(parent, 'recua-sleep-unmade'), 1, 1);
+  make('recua-sleep-dead00', JSON.stringify(dead));
+  make('recua-sleep-mAking');
+  make('recua-sleep-unmAde');
+  utimesSync(join(parent, 'recua-sleep-unmAde'), 1, 1);
   await removeLeftOvers(parent);
-  t.strictSame(readdirSync(parent).sort(), [root.slice(parent.length + 1), 'other', 'recua-sleep-file', 'recua-sleep-making'].sort());
+  t.strictSame(readdirSync(parent).sort(), [root.slice(parent.length + 1), 'other', 'recua-sleep-file', 'recua-sleep-mAking'].sort());
 });

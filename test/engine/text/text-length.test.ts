@@ -7,6 +7,7 @@ t.test('a text has at least as many tokens as its bytes need', async (t) => {
   t.equal(leastTokens({ longestPiece: 4, takesSpaces: false }, 'ééé'), 2);
   t.equal(leastTokens({ longestPiece: 4, takesSpaces: false }, ' '.repeat(400)), 100);
   t.equal(leastTokens({ longestPiece: 4, takesSpaces: true }, `ab ${' '.repeat(400)}\ncd`), 1, 'spaces may leave nothing behind');
+  t.equal(leastTokens({ longestPiece: 1, takesSpaces: true }, 'a\t\n\v\f\r bé'), 4);
   t.equal(leastTokens({ longestPiece: 0, takesSpaces: false }, 'x'.repeat(400)), 0, 'nothing is known');
   t.equal(leastTokens({ longestPiece: 4, takesSpaces: false }, 'a', 'b'), 1, 'a token may go over two texts');
 });
