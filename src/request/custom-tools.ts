@@ -2,10 +2,11 @@
 // `input`, which is sampled in the tool's format. Pure. Called by the readers of tools.
 import { describe, wrongValue, type Fields } from './fields.js';
 import { readCustomFormat } from './grammar/custom-input.js';
+import type { Spent } from './grammar/tree.js';
 import { maxToolName, type ReadTool } from './tool-text.js';
 
-/** `index`: position among the request's tools. */
-export function readCustomTool(fields: Fields, index: number): ReadTool {
+/** `index`: position among the request's tools; `spent`: what their formats have cost so far. */
+export function readCustomTool(fields: Fields, index: number, spent: Spent): ReadTool {
   const name = fields.name('name', maxToolName);
   const described = fields.string('description');
   const format = fields.fields('format');
@@ -14,7 +15,7 @@ export function readCustomTool(fields: Fields, index: number): ReadTool {
   const grammar = type === 'grammar' ? format!.fields('grammar') ?? format! : undefined;
   if (type !== 'grammar' && format?.get('definition') !== undefined) throw wrongValue(format.param('type'), '"grammar" with a definition', type ?? describe(type));
   const root = `input-of-${index}`;
-  const read = grammar && readCustomFormat(grammar, root);
+  const read = grammar && readCustomFormat(grammar, root, spent);
   const told = read && `The input must match this ${read.syntax === 'lark' ? 'Lark grammar' : 'regular expression'}:\n${read.definition}`;
   return {
     tool: {

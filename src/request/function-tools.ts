@@ -3,6 +3,7 @@ import type { ChatRequest } from '../engine/protocol.js';
 import { RecuaError } from '../errors.js';
 import { customNames, readCustomTool } from './custom-tools.js';
 import { describe, Fields, isObject, wrongType, wrongValue } from './fields.js';
+import { Spent } from './grammar/tree.js';
 import { chooseByObject, chooseByWord, maxTools, readTool, writeTools, type Choice, type ReadTool } from './tool-text.js';
 
 export interface ToolFields {
@@ -23,10 +24,11 @@ export function readFunctions(body: Fields): ReadTool[] {
 }
 
 function readList(body: Fields, takesCustom: boolean): ReadTool[] {
+  const spent = new Spent();
   return (body.array('tools', maxTools) ?? []).map((tool, index) => {
     const fields = Fields.of(tool, `tools[${index}]`);
     const type = fields.string('type');
-    if (takesCustom && type === 'custom') return readCustomTool(fields.fields('custom') ?? fields, index);
+    if (takesCustom && type === 'custom') return readCustomTool(fields.fields('custom') ?? fields, index, spent);
     return readFunction(fields, type);
   });
 }

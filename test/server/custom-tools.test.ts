@@ -5,6 +5,7 @@ import OpenAI from 'openai';
 import t from 'tap';
 import { customInput, CustomInput } from '#recua/server/exchange/custom-input.js';
 import { applyPatch, patch } from '../request/grammar/apply-patch.js';
+import { post, startApp } from './app-under-test.js';
 import { chatPath, startReal, user, type RealApp } from './real-app.js';
 
 let app: RealApp;
@@ -18,6 +19,18 @@ const regexTool = { type: 'custom', custom: { name: 'dial', format: { type: 'gra
 const plainTool = { type: 'function', function: { name: 'get_weather', parameters: { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] } } };
 /** Short lines: the built-in model would never stop. */
 const short = { max_tokens: 700, temperature: 1, seed: 3 };
+
+t.test('the formats of all tools share the limits of one grammar', async (t) => {
+  const { url } = await startApp(t);
+  const tools = (count: number, definition: string): object[] => Array.from({ length: count }, (_, i) => ({ type: 'custom', custom: { name: `t${i}`, format: { type: 'grammar', grammar: { syntax: 'regex', definition } } } }));
+  const ask = (given: object[]): Promise<Response> => post(`${url}/v1/chat/completions`, { messages: [{ role: 'user', content: 'Hi' }], tools: given });
+  t.equal((await ask(tools(20, '[a-z]+ [0-9]{1,3}'))).status, 200);
+  for (const given of [tools(200, '\\p{L}'.repeat(20)), ['Greek', 'Latin', 'Thai'].flatMap(() => tools(16, `(?i)${'[a-c]'.repeat(12_000)}`))]) {
+    const refused = await ask(given);
+    t.equal(refused.status, 400);
+    t.match(await refused.json(), { error: { code: 'invalid_grammar' } });
+  }
+});
 
 t.test('a chat is answered by a custom call whose input follows its regular expression, streamed as well', async (t) => {
   const body = { messages, tools: [regexTool, plainTool], tool_choice: { type: 'custom', custom: { name: 'dial' } }, ...short };

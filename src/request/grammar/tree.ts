@@ -44,32 +44,40 @@ export const maxTimes = 100_000;
 /** Nesting of groups. */
 export const maxDepth = 100;
 
+/** What the grammars of one request have cost so far. */
+export class Spent {
+  steps = 0;
+  /** Of GBNF. */
+  characters = 0;
+  readonly properties = new Set<string>();
+}
+
 /** Limits the work for one definition, counted in steps so that it is the same on every machine. */
 export class Budget {
   static readonly steps = 500_000;
   /** Of GBNF. */
   static readonly characters = 1_048_576;
   static readonly properties = 8;
-  readonly #properties = new Set<string>();
   readonly #refuse: (why: string) => RecuaError;
-  #steps = 0;
-  #characters = 0;
+  readonly #spent: Spent;
 
-  constructor(refuse: (why: string) => RecuaError) {
+  /** `spent`: what other grammars of the request have cost, if it has several. */
+  constructor(refuse: (why: string) => RecuaError, spent = new Spent()) {
     this.#refuse = refuse;
+    this.#spent = spent;
   }
 
   step(count = 1): void {
-    this.#steps += count;
-    if (this.#steps > Budget.steps) {
+    this.#spent.steps += count;
+    if (this.#spent.steps > Budget.steps) {
       throw this.#refuse(`it is too large: reading it would take over ${Budget.steps} steps`);
     }
   }
 
   /** A Unicode property; undefined if none has that name. */
   property(name: string): Characters | undefined {
-    this.#properties.add(name);
-    if (this.#properties.size > Budget.properties) {
+    this.#spent.properties.add(name);
+    if (this.#spent.properties.size > Budget.properties) {
       throw this.#refuse(`it has over ${Budget.properties} Unicode properties`);
     }
     const found = property(name);
@@ -78,8 +86,8 @@ export class Budget {
   }
 
   write(characters: number): void {
-    this.#characters += characters;
-    if (this.#characters <= Budget.characters) return;
+    this.#spent.characters += characters;
+    if (this.#spent.characters <= Budget.characters) return;
     throw this.#refuse(`it is too large: its grammar would have over ${Budget.characters} characters`);
   }
 }

@@ -38,7 +38,7 @@ export class Idle {
   #watchModels(): void {
     if (this.#isWatching || !this.#pool) return;
     this.#isWatching = true;
-    this.#pool.onChange((model) => this.#note(model));
+    this.#traffic.onDrain(this.#pool.onChange((model) => this.#note(model)));
     void this.#pool.list().then((models) => models.forEach((model) => this.#note(model)), () => undefined);
   }
 

@@ -47,15 +47,17 @@ export class ReplyMemory {
   hold(holder: Holder, client: string, bytes: number, of: object = holder): void {
     const before = this.#held.get(holder);
     if (bytes > Math.max(before?.bytes ?? 0, smallBytes)) {
-      this.#makeRoom(holder, of, bytes, this.#sizeBytes * shareOfClient, (other) => other.client === client);
-      this.#makeRoom(holder, of, bytes, this.#sizeBytes, () => true);
+      for (const closes of [false, true]) {
+        this.#makeRoom(holder, of, bytes, this.#sizeBytes * shareOfClient, (other) => other.client === client, closes);
+        this.#makeRoom(holder, of, bytes, this.#sizeBytes, () => true, closes);
+      }
     } else if (!before) return;
     const sinceMs = before && before.bytes > 0 ? before.sinceMs : performance.now();
     this.#held.set(holder, { bytes, client, of, sinceMs });
     if (!before) holder.once('close', () => this.#held.delete(holder));
   }
 
-  /** The client has taken some of it. */
+  /** The client has taken all that was written; `bytes` still wait to be written. */
   recount(holder: Holder, bytes: number): void {
     const held = this.#held.get(holder);
     if (held) held.bytes = bytes;
@@ -63,9 +65,9 @@ export class ReplyMemory {
 
   /**
    * Makes room for the bytes of `holder`: of the others that count, those held for long are closed,
-   * the largest first.
+   * the largest first; but with `closes` false it only sees whether that would be enough.
    */
-  #makeRoom(holder: Holder, of: object, bytes: number, mostBytes: number, counts: (other: Held) => boolean): void {
+  #makeRoom(holder: Holder, of: object, bytes: number, mostBytes: number, counts: (other: Held) => boolean, closes: boolean): void {
     const counted = [...this.#held].filter(([other, held]) => other !== holder && counts(held));
     const others = counted.filter(([, held]) => held.of !== of);
     const sum = (all: typeof counted): number => all.reduce((total, [, held]) => total + held.bytes, 0);
@@ -77,7 +79,7 @@ export class ReplyMemory {
     if (least > 0 && least + ownBytes > mostBytes) {
       throw new RecuaError('body_memory_full', 'Replies that their clients have not read yet use up all the memory for replies; read them, or try again in a moment.');
     }
-    for (const [other, held] of old) {
+    for (const [other, held] of closes ? old : []) {
       if (used + ownBytes <= mostBytes) return;
       this.#held.delete(other);
       other.destroy();
@@ -118,8 +120,12 @@ export function holdReplies(
         throw thrown;
       }
     };
-    res.on('drain', () => memory.recount(res, res.writableLength));
-    notesOf(res)['holdMore'] = (bytes: number): void => void passes(bytes);
+    let more = 0;
+    res.on('drain', () => memory.recount(res, res.writableLength + more));
+    notesOf(res)['holdMore'] = (bytes: number): void => {
+      more = bytes;
+      passes(bytes);
+    };
     const write = res.write.bind(res) as (...given: unknown[]) => boolean;
     const end = res.end.bind(res) as (...given: unknown[]) => Response;
     res.write = (...given: unknown[]) => passes(sizeOf(given[0])) && write(...given);

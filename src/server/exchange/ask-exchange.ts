@@ -8,7 +8,7 @@ import { checkUnknown, readNear } from '../../request/unknown-fields.js';
 import { freeBody, lendBody } from '../body/json-body.js';
 import { factsOf, type ModelOperation } from '../http/facts.js';
 import type { Gateway } from '../http/gateway.js';
-import { anyModel, inference, type Exchange } from './admission.js';
+import { anyModel, inference, priorityOf, type Exchange } from './admission.js';
 import type { ChatContext } from './dialect.js';
 import { sendJson } from './send-json.js';
 
@@ -59,7 +59,7 @@ export function askRoute<Question>(
 
 /** For fair turns among clients. */
 export function askerOf(gateway: Gateway, res: Response): Asker {
-  return { client: gateway.clientOf(res), priority: 0 };
+  return { client: gateway.clientOf(res), priority: priorityOf(gateway, res, 0) };
 }
 
 /** Renders the prompt of a chat, which `read` reads as for the chat itself. */

@@ -20,6 +20,7 @@ import type { Gateway } from '../http/gateway.js';
 import { factsOf, noteAsked, noteFinishes } from '../http/facts.js';
 import { Stream, type Frame } from '../http/stream.js';
 import { anyModel, inference, openHeader, priorityOf, type Exchange } from './admission.js';
+import { boundCopies } from './copies.js';
 import { sendJson } from './send-json.js';
 import { Siblings } from './siblings.js';
 import type { AnswerWriter, AskedRest, ChatAsked, ChatContext, ChatDialect, EngineRequest } from './dialect.js';
@@ -178,7 +179,7 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
     const stream = this.#stream;
     stream.quiet();
     const sending = this.#sendLast(stream, this.#writer!.failure(error, String(this.#res.getHeader('x-request-id'))));
-    if (sending) void sending.then(() => stream.end());
+    if (sending) sending.then(() => stream.end(), () => this.#res.destroy());
     else stream.end();
     return true;
   }
@@ -192,6 +193,7 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
 
   #read(body: Fields, id: string, model: ChatContext['model']): ChatAsked['prompts'] {
     const { prompts, ...asked } = readNear(body, () => this.#dialect.read(body, { defaults: this.#gateway.defaultsOf(id), model }));
+    boundCopies(prompts);
     this.#asked = asked;
     this.#unknown = checkUnknown(body);
     return prompts;

@@ -3,7 +3,8 @@
 // (Codex uses these for MCP servers) gets one name joined from both.
 import type { ChatRequest } from '../../engine/protocol.js';
 import { customNames, readCustomTool } from '../../request/custom-tools.js';
-import { describe, Fields, isObject, wrongType } from '../../request/fields.js';
+import { describe, Fields, isObject, wrongType, wrongValue } from '../../request/fields.js';
+import { Spent } from '../../request/grammar/tree.js';
 import { chooseByObject, chooseByWord, maxToolName, maxTools, readTool, writeTools, type Choice, type ReadTool } from '../../request/tool-text.js';
 
 export interface ResponseTools {
@@ -29,6 +30,8 @@ export function readTools(body: Fields): ResponseTools {
   const warnings: string[] = [];
   const tools: ReadTool[] = [];
   const namespaced = new Map<string, Namespaced>();
+  const spent = new Spent();
+  let count = 0;
   const add = (read: ReadTool, namespace: string | undefined): void => {
     const told = read.tool.function;
     if (namespace !== undefined) {
@@ -39,9 +42,10 @@ export function readTools(body: Fields): ResponseTools {
     tools.push(read);
   };
   const read = (fields: Fields, namespace?: string): void => {
+    if (++count > maxTools) throw wrongValue('tools', `at most ${maxTools} tools, with those in namespaces`, body.get('tools'));
     const type = fields.string('type');
     if (type === 'function') add(readTool(fields, 'parameters'), namespace);
-    else if (type === 'custom') add(readCustomTool(fields, tools.length), namespace);
+    else if (type === 'custom') add(readCustomTool(fields, tools.length, spent), namespace);
     else if (type === 'namespace' && namespace === undefined) {
       const name = fields.name('name', maxToolName);
       listed(fields).forEach((one) => read(one, name));

@@ -4,6 +4,7 @@ import fc from 'fast-check';
 import { Fields } from '#recua/request/fields.js';
 import { choiceConstraint, grammarConstraint, regexConstraint } from '#recua/request/grammar/constraint.js';
 import { readCustomFormat } from '#recua/request/grammar/custom-input.js';
+import { Spent } from '#recua/request/grammar/tree.js';
 import { anyText, editedText, textEdits, unchanged, type TextEdit } from '../edits.js';
 import { kind, outcomeOf, type Outcome } from '../kind.js';
 import { isRefusal, openNative } from './native-subject.js';
@@ -48,7 +49,7 @@ export default kind<Case>({
   async open() {
     const subject = await openNative();
     const grammarOf = ({ syntax, custom }: Case, text: string): string => {
-      if (syntax !== 'choice' && custom) return readCustomFormat(Fields.of({ syntax, definition: text }), 'root').rules.plain;
+      if (syntax !== 'choice' && custom) return readCustomFormat(Fields.of({ syntax, definition: text }), 'root', new Spent()).rules.plain;
       const made = syntax === 'choice' ? choiceConstraint(text.split('a'), 'choice') : syntax === 'regex' ? regexConstraint(text, 'regex') : grammarConstraint(text, 'grammar');
       return made.kind === 'grammar' ? made.grammar : '';
     };

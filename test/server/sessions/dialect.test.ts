@@ -51,7 +51,7 @@ t.test('a chat is saved, read, continued, renamed and deleted', async (t) => {
   t.test('recua chat keeps the fields it does not know', async (t) => {
     const keeper = new SessionKeeper(folder, true);
     const path = join(folder, `${name}.json`);
-    await keeper.moveTo(path);
+    await keeper.open(path);
     const loaded = await loadSession(path);
     await keeper.save({ ...loaded, exchanges: [...loaded.exchanges, { message: 'And Lima?', sentAt: '2026-01-31T11:00:00.000Z' }] });
     await keeper.release();
@@ -65,7 +65,7 @@ t.test('neither side overwrites the turns of the other', async (t) => {
   t.match(await ask('POST', '/sessions', { name: 'a', session: { messages } }), { status: 400, body: { error: { message: /There is already a saved chat a/ } } });
   t.match(await ask('PUT', '/sessions/a', { session: made.body.session }), { status: 400, body: { error: { param: 'If-Match' } } });
   const keeper = new SessionKeeper(folder, true);
-  await keeper.moveTo(join(folder, 'a.json'));
+  await keeper.open(join(folder, 'a.json'));
   for (const [method, body] of [['PUT', { session: made.body.session }], ['DELETE', undefined]] as const) {
     t.match(await ask(method, '/sessions/a', body, { 'If-Match': made.etag }), { status: 409, body: { error: { code: 'session_locked', message: new RegExp(`another process \\(${process.pid}\\)`) } } });
   }
