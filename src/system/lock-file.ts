@@ -63,6 +63,16 @@ export async function waitForLock(path: string, signal?: AbortSignal, pollMs = 1
   }
 }
 
+/** Whether no live process holds the lock; false if that cannot be seen now. */
+export async function isFree(path: string): Promise<boolean> {
+  try {
+    const found = await contents(path);
+    return found === undefined || !(await isHeld(path, found));
+  } catch {
+    return false;
+  }
+}
+
 /** Who holds the lock; undefined if no live process does. */
 export async function lockHolder(path: string): Promise<ProcessIdentity | undefined> {
   const found = await contents(path).catch(() => undefined);

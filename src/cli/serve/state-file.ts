@@ -134,11 +134,14 @@ export async function register(path: string, facts: Omit<ServerRecord, 'identity
   };
 }
 
-/** Throws `invalid_usage` for a file that no server wrote, except beside that of `recua serve`. */
+/**
+ * Throws `invalid_usage` for a file that no server wrote, a pipe or a device, except beside that of
+ * `recua serve`.
+ */
 async function refuseForeign(path: string): Promise<void> {
   const { folder } = servePlaces();
   const found = dirname(path) === folder ? undefined : await stat(path).catch(() => undefined);
-  if (!found?.isFile() || found.size === 0 || await readRecord(path)) return;
+  if (!found || found.isDirectory() || (found.isFile() && (found.size === 0 || await readRecord(path)))) return;
   throw misuse(`Expected a new file or an earlier state file for --state-file; ${path} is another file. It was not changed.`);
 }
 

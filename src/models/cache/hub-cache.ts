@@ -132,20 +132,26 @@ async function enter(blob: string, path: string, makeLink: LinkMaker): Promise<v
       if (await worked(makeLink(target, draft))) return;
       if (await worked(link(blob, draft))) return;
       await rename(blob, draft);
+      // It is the only copy.
+      return () => rename(draft, blob);
     });
   } catch (cause) {
     throw unwritable(path, cause);
   }
 }
 
-/** Creates a file under a temporary name, then renames it. */
-async function replace(path: string, make: (draft: string) => Promise<void>): Promise<void> {
+/**
+ * Creates a file under a temporary name, then renames it. If that fails, `make` may return how to
+ * undo its work; otherwise the temporary file is removed.
+ */
+async function replace(path: string, make: (draft: string) => Promise<(() => Promise<void>) | void>): Promise<void> {
   const draft = join(dirname(path), `.${randomUUID()}${draftEnding}`);
+  let undo: (() => Promise<void>) | void = undefined;
   try {
-    await make(draft);
+    undo = await make(draft);
     await rename(draft, path);
   } catch (error) {
-    await rm(draft, { force: true });
+    await (undo ? undo() : rm(draft, { force: true }));
     throw error;
   }
 }

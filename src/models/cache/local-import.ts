@@ -16,6 +16,7 @@ import type { CachedModel } from './cached-models.js';
 import { blobPath, makeFolder, partialPlaces, publishBlob, publishLink, repoFolder, snapshotPath, unwritable } from './hub-cache.js';
 import { etagOf, scanRepo } from './hub-scan.js';
 import { aliasesOf, readInventory } from '../lookup.js';
+import { hashOf } from './content-hash.js';
 import type { Inventory } from '../lookup.js';
 import { readModelFile } from '../gguf/model-file.js';
 import { stemOf } from '../names/model-names.js';
@@ -253,22 +254,11 @@ async function hashAll(sources: readonly Source[], totalBytes: number, { signal,
   return hashed;
 }
 
-async function hashOf(path: string, signal: AbortSignal, onBytes: (bytes: number) => void): Promise<string> {
-  const hash = createHash('sha256');
-  try {
-    for await (const chunk of createReadStream(path, { highWaterMark: 1 << 20, signal })) {
-      hash.update(chunk as Buffer);
-      onBytes((chunk as Buffer).length);
-    }
-  } catch (cause) {
-    throw signal.aborted ? cause : new RecuaError('file_unreadable', `${path} cannot be read: ${(cause as Error).message}`, { cause });
-  }
-  return hash.digest('hex');
-}
+const failing = ({ signal }: ImportWatch) => (cause: unknown): never => { throw signal.aborted ? stopped(cause) : cause; };
+const stopped = (cause: unknown): RecuaError => new RecuaError('cancelled', 'Stopped; nothing was imported.', { cause });
 
-const failing = ({ signal }: ImportWatch) => (cause: unknown): never => {
-  throw signal.aborted ? new RecuaError('cancelled', 'Stopped; nothing was imported.', { cause }) : cause;
-};
+/** A stored file that cannot be read is not the one that is imported. */
+const unread = (signal: AbortSignal) => (): void => signal.throwIfAborted();
 
 /**
  * Whether a model of the store has exactly these contents, in whatever form. Hashes files that
@@ -285,7 +275,7 @@ async function holds(model: CachedModel, sources: readonly Source[], { signal, p
   for (const source of unlike) {
     const part = model.parts[sources.indexOf(source)]!;
     const name = etagOf(part) ?? '';
-    const theirs = !doubts && /^[0-9a-f]{64}$/.test(name) ? name : await read(part.path);
+    const theirs = !doubts && /^[0-9a-f]{64}$/.test(name) ? name : await read(part.path).catch(doubts ? unread(signal) : undefined);
     if (theirs !== (source.etag || await read(source.path))) return false;
   }
   return true;
@@ -302,7 +292,7 @@ async function storeBlob(
   });
   try {
     const there = await lstat(blob).catch(() => undefined);
-    if (there?.isFile() && there.size === source.stat.size && (!force || await hashOf(blob, watch.signal, () => undefined) === source.etag)) return 'none';
+    if (there?.isFile() && there.size === source.stat.size && (!force || await hashOf(blob, watch.signal, () => undefined).catch(unread(watch.signal)) === source.etag)) return 'none';
     await rm(draft, { force: true });
     const by = mode === 'auto' && await linked(source.path, draft) ? 'hard link' : await copy(source, draft, watch);
     await checkUnchanged(source);

@@ -5,7 +5,7 @@ import { lstat, readdir, realpath, rmdir, unlink, writeFile } from 'node:fs/prom
 import { dirname, join, resolve, sep } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { RecuaError } from '../../errors.js';
-import { lockHolder, tryLock } from '../../system/lock-file.js';
+import { isFree, lockHolder, tryLock } from '../../system/lock-file.js';
 import { removeAliases } from '../aliases.js';
 import { sidecarsOf } from './cached-models.js';
 import type { CachedModel } from './cached-models.js';
@@ -334,7 +334,7 @@ async function sweep(folder: string): Promise<void> {
   const blobs = join(folder, 'blobs');
   for (const name of await readdir(blobs).catch(() => [])) {
     const left = /^([^.]+)\.recua-(import|cancel|lock(\.[0-9a-f-]+)?|partial\.json\.new)$/.exec(name);
-    if (!left || await lockHolder(partialPlaces(join(blobs, left[1]!)).lock)) continue;
+    if (!left || !await isFree(partialPlaces(join(blobs, left[1]!)).lock)) continue;
     // A process may be about to turn it into a lock.
     if (left[3] !== undefined && await isFresh(join(blobs, name))) continue;
     await removeFile(folder, join(blobs, name));
@@ -364,6 +364,7 @@ export async function pruneFolder(folder: string, commits: readonly string[]): P
 
 /** Removes a folder that holds only empty folders; false if it stays. */
 async function removeEmpty(folder: string): Promise<boolean> {
+  if (await isLink(folder)) return false;
   const entries = await readdir(folder, { withFileTypes: true }).catch(() => []);
   for (const entry of entries) {
     if (entry.isDirectory()) await removeEmpty(join(folder, entry.name));
@@ -371,7 +372,13 @@ async function removeEmpty(folder: string): Promise<boolean> {
   return await rmdir(folder).then(() => true, (error: NodeJS.ErrnoException) => error.code === 'ENOENT');
 }
 
+/** What a link leads to is not the store's. */
+async function isLink(path: string): Promise<boolean> {
+  return await lstat(path).then((found) => found.isSymbolicLink(), () => false);
+}
+
 async function removeMarks(folder: string): Promise<void> {
+  if (await isLink(folder)) return;
   for (const entry of await readdir(folder, { withFileTypes: true, recursive: true })) {
     const path = join(entry.parentPath, entry.name);
     if (entry.isFile() && (await lstat(path)).size === 0) await unlink(path);

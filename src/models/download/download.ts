@@ -64,12 +64,12 @@ export async function download(hub: Hub, target: DownloadTarget, options: Downlo
       await dropLeftovers(blob);
       return await publish(target);
     }
-    const { lock, waited } = await takeTurn(blob, target, options, signal);
+    const before = await inodeOf(blob);
+    const lock = await takeTurn(blob, target, options, signal);
     let removed = false;
     try {
-      // A file that another pull finished meanwhile is new enough for --force too; not if that pull
-      // stopped.
-      const isOld = options.force && (!waited || await notedBytes(blob) !== undefined);
+      // A file that another pull brought meanwhile is new enough for --force too.
+      const isOld = options.force && await inodeOf(blob) === before;
       if (isOld || !await isComplete(target)) await fetchAndInstall(hub, blob, target, options, signal);
       else options.onProgress(file.sizeBytes);
       return await publish(target);
@@ -77,8 +77,7 @@ export async function download(hub: Hub, target: DownloadTarget, options: Downlo
       removed = thrown instanceof RecuaError && thrown.code === 'download_removed';
       throw thrown;
     } finally {
-      if (removed) await removePartial(blob);
-      await lock.release();
+      await (removed ? removePartial(blob) : Promise.resolve()).finally(() => lock.release());
     }
   } finally {
     cancelling.stop();
@@ -113,13 +112,18 @@ async function dropLeftovers(blob: string): Promise<void> {
   await lock.release();
 }
 
+/** Changes when the file is replaced; undefined if there is none. */
+async function inodeOf(path: string): Promise<bigint | undefined> {
+  return await lstat(path, { bigint: true }).then(({ ino, mtimeNs }) => ino ^ (mtimeNs << 64n), () => undefined);
+}
+
 /** Waits while another pull downloads the file, showing its progress. */
 async function takeTurn(
   blob: string,
   target: DownloadTarget,
   options: DownloadOptions,
   signal: AbortSignal,
-): Promise<{ lock: Lock; waited: boolean }> {
+): Promise<Lock> {
   const { lock: path } = partialPlaces(blob);
   let seenBegun = false;
   for (let waited = false; ; waited = true) {
@@ -135,7 +139,7 @@ async function takeTurn(
           `${target.file.path} of ${target.repo} was downloaded by another recua, which gave it up or was told to by recua rm. Pull it again if you want it.`,
         );
       }
-      return { lock, waited };
+      return lock;
     }
     if (!waited) {
       options.onPhase('waiting');

@@ -222,6 +222,11 @@ t.test('api --state-file replaces no file of another kind', async (t) => {
     t.match(refused, { code: 2, stderr: new RegExp(`Expected a new file or an earlier state file for --state-file; .*${file} is another file\\. It was not changed\\.`) });
     t.equal(readFileSync(join(folder, file), 'utf8'), before);
   }
+  if (process.platform !== 'win32') {
+    execFileSync('mkfifo', [join(folder, 'pipe')]);
+    t.match(await recua(['api', 'builtin', ...small, '--state-file', 'pipe'], '', { cwd: folder }), { code: 2, stderr: /pipe is another file\. It was not changed/ });
+    t.ok(statSync(join(folder, 'pipe')).isFIFO());
+  }
   for (let turn = 0; turn < 2; turn++) {
     const running = start(['api', 'builtin', ...small, '--state-file', join(folder, 'empty.json')]);
     await until(() => readFileSync(join(folder, 'empty.json'), 'utf8').includes('"running"'));

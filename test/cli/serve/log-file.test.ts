@@ -83,7 +83,7 @@ t.test('rotation replaces no file but logs', async (t) => {
   const trouble: string[] = [];
   const log = new LogFile(path, (text) => trouble.push(text), { sizeBytes: 100, kept: 2, retryMs: 0 });
   for (let n = 0; n < 5; n++) log.write('info', `first ${n} ${'x'.repeat(60)}`);
-  await until(() => existsSync(join(folder, 'a.log.2')));
+  await until(() => ['a.log.1', 'a.log.2'].every((name) => existsSync(join(folder, name))));
   rmSync(join(folder, 'a.log.2'));
   renameSync(join(folder, 'mine'), join(folder, 'a.log.2'));
   const before = readFileSync(join(folder, 'a.log.1'), 'utf8');

@@ -2,6 +2,7 @@
 // chat. A file that another chat has open is left alone, and so is one that another program, which
 // knows no locks, has changed.
 import { stat } from 'node:fs/promises';
+import { dirname, resolve } from 'node:path';
 import { lockHolder, tryLock } from '../../../system/lock-file.js';
 import type { Lock } from '../../../system/lock-file.js';
 import { RecuaError } from '../../../errors.js';
@@ -45,24 +46,28 @@ export class SessionKeeper {
     return this.#folder;
   }
 
-  /** Continues in an existing file. Throws `session_locked`; the keeper then stays where it was. */
-  async moveTo(path: string): Promise<void> {
-    if (path === this.#path) return;
-    await this.#take(path, this.automatic ? await this.#lockOf(path) : undefined);
-  }
-
   /**
    * Continues in an existing file, and reads it; if it is the open one, what another program has
-   * written counts from now on. Throws as `moveTo`.
+   * written counts from now on. If it cannot be read, or throws `session_locked`, the keeper stays
+   * where it was.
    */
   async open(path: string): Promise<Session> {
-    await this.moveTo(path);
-    const version = await versionOf(path);
-    const session = await loadSession(path);
-    this.#version = version;
-    this.#isSaved = true;
-    if (isSuggested(nameOf(path), session.exchanges[0])) this.#named = path;
-    return session;
+    const isOther = path !== this.#path;
+    const lock = isOther && this.automatic ? await this.#lockOf(path) : undefined;
+    try {
+      const version = await versionOf(path);
+      const session = await loadSession(path);
+      if (isOther) await this.#take(path, lock);
+      this.#version = version;
+      this.#isSaved = true;
+      // A file elsewhere is the user's: it keeps its place.
+      const isOwn = resolve(dirname(path)) === resolve(this.#folder);
+      if (isOwn && isSuggested(nameOf(path), session.exchanges[0])) this.#named = path;
+      return session;
+    } catch (thrown) {
+      await lock?.release();
+      throw thrown;
+    }
   }
 
   /**
