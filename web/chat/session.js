@@ -25,8 +25,8 @@ class Session extends Emitter {
   chats = new ChatsInMemory(this.#kept);
   #chat = this.#newChat('');
   #opening = 0;
-  /** Chats with a message that is being written to the server's file, by id. @type {Set<string>} */
-  #sending = new Set();
+  /** Messages that are being written to the server's file, by their chat's id. @type {Map<string, Message>} */
+  #sending = new Map();
   /** The copies of some conversations on the server. */
   files = new ServerFiles(this.#kept, this.chats, {
     isWriting: (conversation) => this.#isWriting(conversation),
@@ -222,14 +222,14 @@ class Session extends Emitter {
   async #sayOnServer(chat, message, before) {
     const { conversation } = chat;
     this.chats.hold(chat);
-    this.#sending.add(conversation.id);
+    this.#sending.set(conversation.id, message);
+    const isWanted = () => this.#sending.get(conversation.id) === message && this.#sending.delete(conversation.id); // not stopped
     this.changed();
     try {
       await this.files.push(conversation);
-      // It may have been stopped or deleted meanwhile.
-      if (this.#sending.delete(conversation.id) && this.#kept.find(conversation.id)) this.#reply(chat, message);
+      if (isWanted() && this.#kept.find(conversation.id)) this.#reply(chat, message);
     } catch (thrown) {
-      this.#sending.delete(conversation.id);
+      isWanted();
       conversation.chosen = before;
       await this.#takeBack(chat, [message], thrown);
       await this.files.refresh(conversation).catch(() => undefined);
