@@ -76,6 +76,6 @@ t.test('show --verify compares a model of the store with what was stored', async
   const damaged = await recua(['show', 'o/r', '--verify', '--json'], '', { env });
   t.equal(damaged.code, 1);
   t.match(JSON.parse(damaged.stdout), { hashes: [{ expected: etag }] });
-  t.match(damaged.stderr, /m-Q8_0\.gguf is damaged: its sha256 is [0-9a-f]{64}, but it was stored as .*recua pull with --force/);
+  t.match(damaged.stderr, /m-Q8_0\.gguf is damaged: its sha256 is [0-9a-f]{64}, but it was stored as .*recua pull or recua import, with --force/);
   t.notOk('hashes' in JSON.parse((await recua(['show', 'o/r', '--json'], '', { env })).stdout), 'nothing is read without being asked');
 });

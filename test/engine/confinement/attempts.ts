@@ -4,7 +4,8 @@ import { spawnSync } from 'node:child_process';
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
 import {
-  appendFileSync, chmodSync, chownSync, closeSync, fchmodSync, lchownSync, lutimesSync, mkdirSync, openSync, readFileSync, readdirSync, symlinkSync, utimesSync, writeFileSync,
+  appendFileSync, chmodSync, chownSync, closeSync, fchmodSync, lchownSync, lutimesSync, mkdirSync, openSync, readFileSync, readdirSync,
+  symlinkSync, utimesSync, writeFileSync,
 } from 'node:fs';
 import { createConnection, createServer } from 'node:net';
 import { homedir } from 'node:os';

@@ -220,11 +220,12 @@ t.test('lines of a batch give way to interactive requests, and are done later', 
 t.test('lines take no more sequences than their model has, and all make way for a model that has to be loaded', async (t) => {
   let look = (): void => undefined;
   let told = (_model: PoolModel): void => undefined;
-  const traffic = { people: 0, draining: false, watchPeople: (watch: () => void) => (look = watch) };
+  let [drain, listens] = [(): void => undefined, true];
+  const traffic = { people: 0, draining: false, watchPeople: (watch: () => void) => (look = watch), onDrain: (listener: () => void) => (drain = listener) };
   const models = ['a', 'b'].map((id) => ({ id, leases: 0, state: { state: 'unloaded' } as ModelState }));
   const onChange = (listener: typeof told) => {
     told = listener;
-    return () => undefined;
+    return () => void (listens = false);
   };
   const pool = { list: async () => models as unknown as PoolModel[], onChange };
   const idle = new Idle(traffic as unknown as Traffic, 4, 0, pool);
@@ -253,6 +254,8 @@ t.test('lines take no more sequences than their model has, and all make way for 
   await until(() => running() === 0);
   stop.abort();
   t.equal(signals.length, 5);
+  drain();
+  t.notOk(listens, 'a pool that goes on does not keep it');
 });
 
 t.test('transient failures are retried, and a crash three times', async (t) => {
