@@ -221,7 +221,11 @@ t.test('lines take no more sequences than their model has, and all make way for 
   let look = (): void => undefined;
   let told = (_model: PoolModel): void => undefined;
   let [drain, listens] = [(): void => undefined, true];
-  const traffic = { people: 0, draining: false, watchPeople: (watch: () => void) => (look = watch), onDrain: (listener: () => void) => (drain = listener) };
+  const traffic = {
+    people: 0, draining: false,
+    watchPeople: (watch: () => void) => (look = watch),
+    onDrain: (listener: () => void) => (drain = listener),
+  };
   const models = ['a', 'b'].map((id) => ({ id, leases: 0, state: { state: 'unloaded' } as ModelState }));
   const onChange = (listener: typeof told) => {
     told = listener;
