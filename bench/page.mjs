@@ -139,7 +139,7 @@ async function sizes(browser, url) {
   await page.getByRole('textbox', { name: 'Message' }).waitFor();
   const first = [...asked];
   // Files that an answer with code and a formula loads later.
-  const later = ['vendor/highlight.js', 'vendor/languages/javascript.js', 'vendor/languages/python.js', 'vendor/temml.js'].map((name) => `${url}ui/${name}`).filter((address) => !asked.has(address));
+  const later = ['vendor/highlight.js', 'vendor/languages/typescript.js', 'vendor/languages/python.js', 'vendor/temml.js'].map((name) => `${url}ui/${name}`).filter((address) => !asked.has(address));
   const sum = async (addresses) => (await Promise.all(addresses.map(sizeOf))).reduce((total, bytes) => total + bytes, 0) / 1_000;
   await page.close();
   const pdf = ['chat/pdf.js', 'vendor/pdf.js', 'vendor/pdf-worker.js'].map((name) => `${url}ui/${name}`);

@@ -6,11 +6,11 @@ import { copyText } from '../app/notice.js';
 /** Characters. A longer block stays plain. */
 const mostCoded = 50_000;
 
-/** @type {Record<string, string>} */
+/** TypeScript's grammar reads JavaScript, too. @type {Record<string, string>} */
 const languages = Object.fromEntries([
   ['bash', 'sh', 'shell', 'zsh', 'console'], ['c', 'h'], ['cpp', 'c++', 'cc', 'hpp'], ['csharp', 'cs', 'c#'], ['css'], ['diff', 'patch'], ['go', 'golang'], ['java'],
-  ['javascript', 'js', 'jsx', 'mjs'], ['json', 'jsonc'], ['kotlin', 'kt'], ['php'], ['python', 'py'], ['ruby', 'rb'], ['rust', 'rs'], ['sql'], ['swift'],
-  ['typescript', 'ts', 'tsx'], ['xml', 'html', 'svg'], ['yaml', 'yml'], ['ini', 'toml'], ['dockerfile'], ['lua'], ['markdown', 'md'],
+  ['json', 'jsonc'], ['kotlin', 'kt'], ['php'], ['python', 'py'], ['ruby', 'rb'], ['rust', 'rs'], ['sql'], ['swift'],
+  ['typescript', 'ts', 'tsx', 'javascript', 'js', 'jsx', 'mjs'], ['xml', 'html', 'svg'], ['yaml', 'yml'], ['ini', 'toml'], ['dockerfile'], ['lua'], ['markdown', 'md'],
 ].flatMap((names) => names.map((name) => [name, /** @type {string} */ (names[0])])));
 
 /** @type {Map<string, Promise<any>>} */

@@ -34,13 +34,16 @@ export function watchArrivals(server: Server, late: (req: IncomingMessage) => vo
     const { socket } = req;
     let beforeBytes = socket.bytesRead;
     let startMs = performance.now();
+    let hasWaited = false;
     const check = (): void => {
       if (req.complete || socket.destroyed) return;
-      if (!res.socket && !res.writableEnded) {
-        // The client sent it before the reply to its last request was complete (pipelining).
+      // The client sent it before the reply to its last request was complete (pipelining).
+      const waits = !res.socket && !res.writableEnded;
+      if (waits || hasWaited) {
+        hasWaited = waits;
         beforeBytes = socket.bytesRead;
         startMs = performance.now();
-        timer = setTimeout(check, freeMs).unref();
+        timer = setTimeout(check, waits ? checkMs : freeMs).unref();
         return;
       }
       const dueBytes = (performance.now() - startMs) / 1_000 * leastBytesPerSecond;

@@ -180,6 +180,7 @@ t.test('a server leaves a batch alone whose key only another server has, and con
   const open = await start(t, {}, keepIn);
   const own = await make(open.of('none'));
   while ((await open.of('none').batches.retrieve(own)).status !== 'completed');
+  await wait(3_000);
   t.match(await open.of('none').batches.retrieve(anns), { status: 'validating' });
   await open.close(0);
   const again = await start(t, keys, keepIn);

@@ -51,7 +51,7 @@ const later = (ms = 100): Promise<void> => new Promise((resolve) => setTimeout(r
 
 t.test('a request that waits for the reply before it has all its time once that is complete', async (t) => {
   const { promise: mayEnd, resolve: end } = deferred();
-  const { open, late } = await start(t, { freeMs: 50, checkMs: 20 }, (req, res) => {
+  const { open, late } = await start(t, { freeMs: 50, checkMs: 20, leastBytesPerSecond: 1e9 }, (req, res) => {
     if (req.method === 'GET') void mayEnd.then(() => res.end('first'));
     else answerLength(req, res);
   });
