@@ -50,7 +50,8 @@ enum { SYS_setxattr = 5, SYS_lsetxattr = 6, SYS_fsetxattr = 7, SYS_removexattr =
 #error "recua-launch is for x86-64 and arm64."
 #endif
 /* Newer calls have the same number on all architectures. */
-enum { SYS_io_uring_setup = 425, SYS_clone3 = 435, SYS_landlock_create_ruleset = 444, SYS_landlock_add_rule = 445, SYS_landlock_restrict_self = 446 };
+enum { SYS_io_uring_setup = 425, SYS_clone3 = 435, SYS_landlock_create_ruleset = 444, SYS_landlock_add_rule = 445, SYS_landlock_restrict_self = 446,
+       SYS_fchmodat2 = 452, SYS_setxattrat = 463, SYS_removexattrat = 466, SYS_file_setattr = 469 };
 
 static long call(long number, long a, long b, long c, long d, long e) {
 #if defined(__x86_64__)
@@ -173,9 +174,6 @@ static void allow(const struct landlock *all, const char *path, uint64_t rights)
   {BPF_JMP | BPF_JEQ | BPF_K, 0, 2, 0}, \
   {BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, args) + 8 * (argument) + 4}, \
   {BPF_JMP | BPF_JEQ | BPF_K, 1, 0, 0}, {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | (error)}, CALL_NUMBER
-
-/* The same numbers on all processors. */
-enum { SYS_fchmodat2 = 452, SYS_setxattrat = 463, SYS_removexattrat = 466, SYS_file_setattr = 469 };
 
 static long filter_calls(void) {
   static struct sock_filter steps[] = {

@@ -225,8 +225,13 @@ t.test('an answer can be continued while its end is still being saved', { skip: 
   t.strictSame(complaints, []);
 });
 
-t.test('an answer goes on at once, whatever the database is doing', { skip: missing('chromium') }, async (t) => {
-  const { page, engine, complaints } = await openChat(t);
+const secondHalf: FakeEngine['script'] = async function* () {
+  await new Promise(setImmediate);
+  yield { content: ' And the second half.' };
+};
+
+/** Stops an answer after "Half one." and returns the button that continues it. */
+async function stopHalfway({ page, engine }: Chat) {
   engine.script = async function* (_request, signal) {
     yield { content: 'Half one.' };
     await new Promise((resolve) => signal.addEventListener('abort', resolve));
@@ -236,12 +241,16 @@ t.test('an answer goes on at once, whatever the database is doing', { skip: miss
   await page.getByRole('button', { name: 'Stop' }).click();
   const goOn = page.getByRole('button', { name: /^Continue/ }).last();
   await goOn.waitFor();
+  return goOn;
+}
+
+t.test('an answer goes on at once, whatever the database is doing', { skip: missing('chromium') }, async (t) => {
+  const chat = await openChat(t);
+  const { page, engine, complaints } = chat;
+  const goOn = await stopHalfway(chat);
   // It begins after the saves before it.
   await page.evaluate(busy);
-  engine.script = async function* () {
-    await new Promise(setImmediate);
-    yield { content: ' And the second half.' };
-  };
+  engine.script = secondHalf;
   await goOn.click();
   // What comes back from the database now is older than what is shown.
   await page.evaluate('window.dispatchEvent(new Event("focus"))');
@@ -254,22 +263,12 @@ t.test('an answer goes on at once, whatever the database is doing', { skip: miss
 });
 
 t.test('the rest of an answer that was stopped and continued stays', { skip: missing('chromium') }, async (t) => {
-  const { page, engine, complaints } = await openChat(t);
-  engine.script = async function* (_request, signal) {
-    yield { content: 'Half one.' };
-    await new Promise((resolve) => signal.addEventListener('abort', resolve));
-  };
-  await say(page, 'second');
-  await page.locator('article.answer .prose').getByText('Half one.').waitFor();
-  await page.getByRole('button', { name: 'Stop' }).click();
-  const goOn = page.getByRole('button', { name: /^Continue/ }).last();
-  await goOn.waitFor();
+  const chat = await openChat(t);
+  const { page, engine, complaints } = chat;
+  const goOn = await stopHalfway(chat);
   await page.reload();
   await goOn.waitFor();
-  engine.script = async function* () {
-    await new Promise(setImmediate);
-    yield { content: ' And the second half.' };
-  };
+  engine.script = secondHalf;
   await page.evaluate(full);
   await goOn.click();
   await page.locator('article.answer .prose').getByText('And the second half.').waitFor();

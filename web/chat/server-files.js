@@ -189,8 +189,10 @@ export class ServerFiles {
    * @param {Conversation} conversation @param {boolean} keepsFile as the user was told
    */
   async moveHere(conversation, keepsFile) {
-    if (!keepsFile) await this.#readRenamed(conversation);
-    if (!keepsFile) await this.#removeFile(conversation);
+    if (!keepsFile) {
+      await this.#readRenamed(conversation);
+      await this.#removeFile(conversation);
+    }
     this.#change(conversation, { saved: undefined });
   }
 
