@@ -1,17 +1,11 @@
 // A code block: its language, a copy button, its colors. Colors come once the block is complete;
 // highlight.js and each language load when first needed.
 import { element } from './elements.js';
+import { languages } from './languages.js';
 import { copyText } from '../app/notice.js';
 
 /** Characters. A longer block stays plain. */
 const mostCoded = 50_000;
-
-/** TypeScript's grammar reads JavaScript, too. @type {Record<string, string>} */
-const languages = Object.fromEntries([
-  ['bash', 'sh', 'shell', 'zsh', 'console'], ['c', 'h'], ['cpp', 'c++', 'cc', 'hpp'], ['csharp', 'cs', 'c#'], ['css'], ['diff', 'patch'], ['go', 'golang'], ['java'],
-  ['json', 'jsonc'], ['kotlin', 'kt'], ['php'], ['python', 'py'], ['ruby', 'rb'], ['rust', 'rs'], ['sql'], ['swift'],
-  ['typescript', 'ts', 'tsx', 'javascript', 'js', 'jsx', 'mjs'], ['xml', 'html', 'svg'], ['yaml', 'yml'], ['ini', 'toml'], ['dockerfile'], ['lua'], ['markdown', 'md'],
-].flatMap((names) => names.map((name) => [name, /** @type {string} */ (names[0])])));
 
 /** @type {Map<string, Promise<any>>} */
 const loaded = new Map();
@@ -59,7 +53,7 @@ async function paint(code, text, language) {
  */
 export function codeElement(text, language, settled) {
   const code = element('code', [text]);
-  const known = languages[language.toLowerCase()];
+  const known = languages.get(language.toLowerCase());
   // If the highlighter does not load, the code stays plain.
   if (settled && known && text.length <= mostCoded) void paint(code, text, known).catch(() => undefined);
   const copy = element('button', ['Copy'], { type: 'button', class: 'copy' });

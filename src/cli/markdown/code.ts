@@ -10,8 +10,6 @@ const mostContext = 4_000;
 /** Longer lines get no colors. */
 const mostLine = 2_000;
 
-const aliases: Readonly<Record<string, string>> = { shell: 'bash', console: 'bash', zsh: 'bash', jsonc: 'json', svg: 'xml', 'c#': 'csharp' };
-
 export class CodeBlock {
   readonly #libraries: Libraries;
   readonly #looks: Looks;
@@ -19,8 +17,7 @@ export class CodeBlock {
   #before = '';
 
   constructor(language: string, libraries: Libraries, looks: Looks) {
-    const name = language.toLowerCase();
-    this.#language = aliases[name] ?? name;
+    this.#language = language;
     this.#libraries = libraries;
     this.#looks = looks;
   }

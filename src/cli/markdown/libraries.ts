@@ -1,6 +1,5 @@
-// marked and highlight.js, the copies that the page at / uses, and the languages of highlight.js.
+// marked, highlight.js and its languages: the same files that the page at / uses.
 // Loaded before the first rendered answer begins; rendering then never waits.
-import { readdir } from 'node:fs/promises';
 import type { Token } from 'marked';
 
 /** A node of highlight.js's output. */
@@ -35,7 +34,7 @@ export interface Libraries {
 
 interface MarkedModule { Lexer: { lex(text: string, options: object): Token[]; lexInline(text: string, options: object): Token[] } }
 
-const folder = new URL('../../../web/vendor/', import.meta.url);
+const web = new URL('../../../web/', import.meta.url);
 let loading: Promise<Libraries> | undefined;
 
 export function loadLibraries(): Promise<Libraries> {
@@ -43,17 +42,21 @@ export function loadLibraries(): Promise<Libraries> {
 }
 
 async function load(): Promise<Libraries> {
-  const fetched = async <T>(name: string) => await import(new URL(name, folder).href) as T;
-  const names = (await readdir(new URL('languages/', folder))).filter((name) => name.endsWith('.js'));
+  const fetched = async <T>(name: string) => await import(new URL(name, web).href) as T;
+  const { languages } = await fetched<{ languages: ReadonlyMap<string, string> }>('text/languages.js');
+  const names = [...new Set(languages.values())];
   const [{ Lexer }, { default: highlighter }, ...grammars] = await Promise.all([
-    fetched<MarkedModule>('marked.js'), fetched<{ default: Highlighter }>('highlight.js'), ...names.map((name) => fetched<{ default: unknown }>(`languages/${name}`)),
+    fetched<MarkedModule>('vendor/marked.js'), fetched<{ default: Highlighter }>('vendor/highlight.js'),
+    ...names.map((name) => fetched<{ default: unknown }>(`vendor/languages/${name}.js`)),
   ]);
-  for (const [at, { default: grammar }] of grammars.entries()) highlighter.registerLanguage(names[at]!.slice(0, -'.js'.length), grammar);
+  for (const [at, { default: grammar }] of grammars.entries()) highlighter.registerLanguage(names[at]!, grammar);
   const options = { gfm: true };
   return {
     blocks: (text) => Lexer.lex(text, options),
     spans: (line) => Lexer.lexInline(line, options),
-    highlight(code, language) {
+    highlight(code, name) {
+      const lower = name.toLowerCase();
+      const language = languages.get(lower) ?? lower;
       if (!highlighter.getLanguage(language)) return undefined;
       const { _emitter: tree, _top: last } = highlighter.highlight(code, { language, ignoreIllegals: true });
       return { root: tree.root, isOpen: last.parent !== undefined };

@@ -6,6 +6,8 @@ import type { ChatRequest, CompletionRequest } from '../protocol.js';
 
 /** Of the pool's threads. Another one may decide a token (engine/loop/decisions). */
 const mostAtOnce = 2;
+/** Clients whose last turn is remembered. */
+const mostTurns = 1_024;
 /** Work that runs for this long is slow: it keeps only its own client waiting. */
 const slowMs = 1_000;
 /** Texts with this many characters count as long. */
@@ -30,7 +32,7 @@ export class PoolShare {
   /** In order of arrival. */
   readonly #waiting = new Set<Place>();
   readonly #inside = new Set<Place>();
-  /** When each client that is present entered last, as a number of entries. */
+  /** When each of the last clients entered last, as a number of entries; the longest ago first. */
   readonly #turns = new Map<string, number>();
   #entered = 0;
 
@@ -86,12 +88,18 @@ export class PoolShare {
       if (!first) break;
       this.#waiting.delete(first);
       this.#inside.add(first);
-      this.#turns.set(first.client, ++this.#entered);
+      this.#remember(first.client);
       inside.set(first.client, (inside.get(first.client) ?? 0) + 1);
       quick++;
       first.enter();
     }
     if (this.#waiting.size + this.#inside.size === 0) this.#turns.clear();
+  }
+
+  #remember(client: string): void {
+    this.#turns.delete(client);
+    this.#turns.set(client, ++this.#entered);
+    if (this.#turns.size > mostTurns) this.#turns.delete(this.#turns.keys().next().value!);
   }
 
   #turn({ client }: Place): number {

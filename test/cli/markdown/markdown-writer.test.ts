@@ -86,6 +86,22 @@ t.test('styles and colors match the kind of text', async (t) => {
   t.match(await screen.look('end'), { bold: false, italic: false, underline: false, dim: false, strike: false, color: -1 });
 });
 
+t.test('code is colored under each name of its language; a word that is none stays plain', async (t) => {
+  const keywords = { js: 'let', jsx: 'let', mjs: 'let', cjs: 'let', JavaScript: 'let', ts: 'let', py: 'def', 'c#': 'class', console: 'if', golang: 'func' };
+  for (const [name, keyword] of Object.entries(keywords)) {
+    const screen = new Screen();
+    screen.push(`\`\`\`${name}\n${keyword} xs\n\`\`\`\n`);
+    screen.end();
+    t.match(await screen.look(`${keyword} xs`), { color: 5 }, name);
+  }
+  for (const name of ['constructor', 'toString', '__proto__', 'madeup']) {
+    const screen = new Screen();
+    screen.push(`\`\`\`${name}\nlet xs\n\`\`\`\n`);
+    screen.end();
+    t.match(await screen.look('let xs'), { color: -1 }, name);
+  }
+});
+
 t.test('without styles the Markdown marks stay, and no escape sequence changes the look', async (t) => {
   const screen = new Screen({ styles: false });
   screen.push('## Big *one*\n\nA **bold** and `coded` ~~word~~, [here](http://a.b).\n```js\nlet a;\n```\n', 4);

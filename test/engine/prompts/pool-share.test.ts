@@ -1,4 +1,6 @@
 // Long work leaves a part of the pool to short work.
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import t from 'tap';
 import { isLong, PoolShare, takesLong } from '#recua/engine/prompts/pool-share.js';
 import { chat, completion, openEngine, sampling, say, turn } from '../requests.js';
@@ -31,6 +33,22 @@ t.test('clients take turns, however many requests one has', async (t) => {
     inside[left]![1]();
   }
   t.strictSame(inside.map(([name]) => name), ['ann 1', 'ann 2', 'bob 1', 'cat 1', 'ann 3', 'bob 2', 'ann 4']);
+});
+
+t.test('of many clients only the last are remembered, even if the share is never empty', async (t) => {
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as () => void;
+  const share = new PoolShare();
+  await share.enter('always');
+  const heldBytes = () => {
+    collect();
+    return process.memoryUsage().heapUsed;
+  };
+  const before = heldBytes();
+  for (let client = 0; client < 20_000; client++) (await share.enter(String(client).padEnd(1_000)))();
+  const grown = heldBytes() - before;
+  t.ok(grown < 8_000_000, `${grown} bytes`);
+  t.ok(share);
 });
 
 t.test('slow work keeps only its own client waiting', async (t) => {
