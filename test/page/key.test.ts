@@ -37,6 +37,21 @@ t.test('the page asks for the key, and keeps it until the tab is closed', { skip
   t.strictSame(await page.evaluate('Object.keys(localStorage).filter((name) => /key/i.test(name))'), []);
 });
 
+t.test('a key that took long to find works at once', { skip: missing('chromium') }, async (t) => {
+  const { url } = await startApp(t, { apiKey: 'sesame' });
+  const { page } = await openPage(t, 'chromium', 'about:blank');
+  await page.addInitScript('{ const { timeout } = AbortSignal; AbortSignal.timeout = (ms) => timeout.call(AbortSignal, ms / 20); }');
+  await page.goto(url);
+  const field = page.locator('input[type=password]');
+  await field.waitFor();
+  await page.waitForTimeout(4_000);
+  await field.fill('sesame');
+  const listed = page.waitForResponse((response) => response.url().endsWith('/v1/models') && response.ok(), { timeout: 5_000 });
+  await page.keyboard.press('Enter');
+  t.ok(await listed);
+  t.equal(await page.getByRole('alert').count(), 0);
+});
+
 t.test('a key that no longer works is asked for again when the user acts', { skip: missing('chromium') }, async (t) => {
   const { url } = await startApp(t, { apiKey: 'sesame' });
   const { page } = await openPage(t, 'chromium', url);

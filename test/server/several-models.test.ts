@@ -69,6 +69,24 @@ t.test('a stream whose model failed to load before its name was found stays clos
   t.equal((await fetch(`${url}/health/live`)).status, 200);
 });
 
+t.test('a stream that opens while its model loads says of itself what any other says', async (t) => {
+  const asked = async (loads: boolean): Promise<string> => {
+    const { pool, url } = await startPool(t, { pingIntervalMs: 30 });
+    if (loads) pool.slow.add('owner/a');
+    const reply = post(`${url}/completion`, { model: 'owner/a', prompt: 'a b c', stream: true, seed: 1 });
+    if (loads) {
+      const { body } = await reply;
+      t.ok(body, 'the headers came');
+      pool.finish('owner/a');
+    }
+    const text = await (await reply).text();
+    return text.split('\n').filter((line) => line.startsWith('data: ') && !/"content":"","tokens":\[\],"stop":false/.test(line)).join('\n').replaceAll(/"(prompt|predicted)_(per_token_)?ms":[\d.e-]+/g, '');
+  };
+  const [usual, early] = [await asked(false), await asked(true)];
+  t.match(usual, /"tokens_evaluated":[1-9]/);
+  t.equal(early, usual);
+});
+
 t.test('a model is released however its answer ends', async (t) => {
   const { pool, url } = await startPool(t);
   const { engine } = pool.entry('owner/a');

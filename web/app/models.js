@@ -42,11 +42,11 @@ class Models extends Emitter {
   async refresh() {
     this.#open++;
     try {
-      this.list = (await json('v1/models', { signal: AbortSignal.timeout(mostMs) })).data;
+      this.list = (await json('v1/models', { mostMs })).data;
       this.error = '';
       this.lacksKey = false;
     } catch (thrown) {
-      this.error = thrown instanceof DOMException ? 'The server does not respond.' : sentenceOf(thrown);
+      this.error = sentenceOf(thrown);
       this.lacksKey = thrown instanceof ServerError && thrown.status === 401;
     }
     this.#open--;

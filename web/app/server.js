@@ -58,8 +58,8 @@ async function askedKey(why) {
 
 /**
  * @param {string} path
- * @param {{ method?: string, body?: unknown, headers?: Record<string, string>, signal?: AbortSignal, quietly?: boolean }} [options] `quietly`:
- *   do not ask the user for a key
+ * @param {{ method?: string, body?: unknown, headers?: Record<string, string>, signal?: AbortSignal, mostMs?: number, quietly?: boolean }} [options]
+ *   `mostMs`: for the whole reply; `quietly`: do not ask the user for a key
  * @returns {Promise<Response>} whose status is ok
  */
 export async function request(path, options = {}) {
@@ -81,9 +81,9 @@ export async function request(path, options = {}) {
 /**
  * @param {string | null} key
  * @param {string} path
- * @param {{ method?: string, body?: unknown, headers?: Record<string, string>, signal?: AbortSignal }} options
+ * @param {{ method?: string, body?: unknown, headers?: Record<string, string>, signal?: AbortSignal, mostMs?: number }} options
  */
-async function requestWith(key, path, { method, body, headers, signal }) {
+async function requestWith(key, path, { method, body, headers, signal, mostMs }) {
   let response;
   const silent = new AbortController();
   const timer = method === undefined && body === undefined ? setTimeout(() => silent.abort(), mostSilentMs) : undefined;
@@ -96,7 +96,7 @@ async function requestWith(key, path, { method, body, headers, signal }) {
         ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
         ...headers,
       },
-      signal: AbortSignal.any([silent.signal, ...(signal ? [signal] : [])]),
+      signal: AbortSignal.any([silent.signal, ...(signal ? [signal] : []), ...(mostMs === undefined ? [] : [AbortSignal.timeout(mostMs)])]),
     });
   } catch (cause) {
     if (signal?.aborted) throw cause;
@@ -137,7 +137,7 @@ async function errorOf(response) {
 
 /**
  * @param {string} path
- * @param {{ method?: string, body?: unknown, headers?: Record<string, string>, signal?: AbortSignal, quietly?: boolean }} [options]
+ * @param {{ method?: string, body?: unknown, headers?: Record<string, string>, signal?: AbortSignal, mostMs?: number, quietly?: boolean }} [options]
  */
 export async function json(path, options) {
   const response = await request(path, options);

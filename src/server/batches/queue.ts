@@ -55,6 +55,8 @@ export class BatchQueue {
   readonly #arriving = new Set<Pick<Waiting, 'by'>>();
   /** The number of the last turn of each key. */
   readonly #lastTurns = new Map<string | undefined, number>();
+  /** Names of API keys that the log says are missing. */
+  readonly #lackedKeys = new Set<string>();
   #turns = 0;
   /** What was answered for batches that are being cancelled while they do not run, by id. */
   readonly #cancelling = new Map<string, Promise<BatchRecord>>();
@@ -340,10 +342,20 @@ export class BatchQueue {
   async #isOfStranger({ by, batch }: BatchRecord): Promise<boolean> {
     if (isOver(batch) || batch.status === 'cancelling' || Date.now() >= batch.expires_at * 1_000) return false;
     const { store, gateway: { hasKey, pool, config } } = this.#places;
-    if (by !== undefined && !hasKey(by)) return true;
+    if (by !== undefined && !hasKey(by)) {
+      this.#tellOfKey(by);
+      return true;
+    }
     const has = async (model: string | undefined): Promise<boolean> => await pool.find(model).then(() => true, () => false);
     // A file that cannot be read is told of by the work.
     return !await anyModelIs(has, await store.inputOf(batch.id), batch.endpoint, config.bodyLimitBytes).catch(() => true);
+  }
+
+  /** Once, since the batches are looked at again and again. */
+  #tellOfKey(name: string): void {
+    if (this.#lackedKeys.has(name)) return;
+    this.#lackedKeys.add(name);
+    this.#places.gateway.log('warn', `Batches of the API key ${name} wait: this server has no such key, so it does not know its limits.`);
   }
 }
 

@@ -53,14 +53,14 @@ export class ReplyMemory {
       }
     } else if (!before) return;
     const sinceMs = before && before.bytes > 0 ? before.sinceMs : performance.now();
-    this.#held.set(holder, { bytes, client, of, sinceMs });
+    this.#held.set(holder, { bytes: charged(bytes), client, of, sinceMs });
     if (!before) holder.once('close', () => this.#held.delete(holder));
   }
 
   /** The client has taken all that was written; `bytes` still wait to be written. */
   recount(holder: Holder, bytes: number): void {
     const held = this.#held.get(holder);
-    if (held) held.bytes = bytes;
+    if (held) held.bytes = charged(bytes);
   }
 
   /**
@@ -74,7 +74,7 @@ export class ReplyMemory {
     let used = sum(others);
     const ownBytes = sum(counted) - used + bytes;
     const nowMs = performance.now();
-    const old = others.filter(([, { sinceMs }]) => nowMs - sinceMs >= this.#patienceMs).sort(([, a], [, b]) => b.bytes - a.bytes);
+    const old = others.filter(([, held]) => held.bytes > 0 && nowMs - held.sinceMs >= this.#patienceMs).sort(([, a], [, b]) => b.bytes - a.bytes);
     const least = used - sum(old);
     if (least > 0 && least + ownBytes > mostBytes) {
       throw new RecuaError('body_memory_full', 'Replies that their clients have not read yet use up all the memory for replies; read them, or try again in a moment.');
@@ -86,6 +86,10 @@ export class ReplyMemory {
       used -= held.bytes;
     }
   }
+}
+
+function charged(bytes: number): number {
+  return bytes > smallBytes ? bytes : 0;
 }
 
 /** Charges bytes that wait to be written, besides those that the response holds. */

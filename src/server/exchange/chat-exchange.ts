@@ -157,6 +157,7 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
       const promptTokens = accepted.reduce((sum, one) => sum + one.promptTokens, 0);
       const position = Math.max(...accepted.map((one) => one.position));
       if (position > 0 && !this.#res.headersSent) this.#res.set('X-Queue-Position', String(position));
+      writer.accepted?.(promptTokens);
       if (this.#asked!.stream) await this.#write(writer, promptTokens);
       else await this.#whole(writer);
     } catch (thrown) {
@@ -194,7 +195,8 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
   #read(body: Fields, id: string, model: ChatContext['model']): ChatAsked['prompts'] {
     const { prompts, ...asked } = readNear(body, () => this.#dialect.read(body, { defaults: this.#gateway.defaultsOf(id), model }));
     boundCopies(prompts);
-    this.#asked = asked;
+    // The writer of a stream that opened while the model loads holds this object.
+    this.#asked = Object.assign(this.#asked ?? {}, asked);
     this.#unknown = checkUnknown(body);
     return prompts;
   }
@@ -254,6 +256,7 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
       return await work();
     } finally {
       clearInterval(timer);
+      holdMore(this.#res, 0);
     }
   }
 

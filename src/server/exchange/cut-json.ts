@@ -28,26 +28,25 @@ function objectOf(text: string): Record<string, unknown> | undefined {
  */
 function completed(text: string): string {
   const open: string[] = [];
-  let best = '';
-  /** Notes that a value ends before `at`. */
-  const ends = (at: number): void => void (best = text.slice(0, at) + [...open].reverse().join(''));
+  /** Where the last complete value ends. No bracket opens or closes after that. */
+  let end = 0;
   for (let at = 0; at < text.length; at++) {
     const letter = text[at]!;
     if (letter === '"') {
       const close = endOfString(text, at);
       if (close < 0) break;
       // Only a value, not the name of a member, which a colon follows or would follow.
-      if (open.at(-1) === ']' || /:\s*$/.test(text.slice(Math.max(0, at - 20), at))) ends(close + 1);
+      if (open.at(-1) === ']' || /:\s*$/.test(text.slice(Math.max(0, at - 20), at))) end = close + 1;
       at = close;
     } else if (letter === '{' || letter === '[') {
       open.push(letter === '{' ? '}' : ']');
-      ends(at + 1);
+      end = at + 1;
     } else if (letter === '}' || letter === ']') {
       open.pop();
-      ends(at + 1);
-    } else if (letter === ',') ends(at);
+      end = at + 1;
+    } else if (letter === ',') end = at;
   }
-  return best;
+  return text.slice(0, end) + open.reverse().join('');
 }
 
 /** Index of the closing quote; -1 if there is none. */

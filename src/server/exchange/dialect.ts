@@ -96,6 +96,8 @@ export interface AnswerWriter {
    * `ping` and `failure`. `loadMs`: how long the request has waited for the model.
    */
   computedBy?(model: ModelDescription, loadMs: number): void;
+  /** The engine has accepted the prompts, which have so many tokens together. Called once. */
+  accepted?(promptTokens: number): void;
   /** The first frames of a stream. `promptTokens` is undefined if it is not known yet. */
   opening(promptTokens?: number): Frame[];
   /** A frame to keep a silent stream alive. */

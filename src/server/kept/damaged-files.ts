@@ -1,8 +1,12 @@
-// Warns of stored files that are damaged, once for each, since stores read them again and again.
+// Warns of stored files that cannot be read: of each one once, since stores read them again and
+// again, and every hour if it is not the file's fault.
+const againMs = 3_600_000;
+
 export class DamagedFiles {
   readonly #what: string;
   readonly #warn: (text: string) => void;
-  readonly #told = new Set<string>();
+  /** When a path was told of; Infinity if it is damaged. */
+  readonly #told = new Map<string, number>();
 
   /** @param what what such a file describes: "batch" */
   constructor(what: string, warn: (text: string) => void) {
@@ -15,9 +19,12 @@ export class DamagedFiles {
    * read now.
    */
   skip(path: string, thrown: unknown): void {
+    if ((thrown as NodeJS.ErrnoException).code === 'ENOENT') return;
     const isDamaged = isDamage(thrown);
-    if ((thrown as NodeJS.ErrnoException).code === 'ENOENT' || (isDamaged && this.#told.has(path))) return;
-    if (isDamaged) this.#told.add(path);
+    const toldMs = this.#told.get(path) ?? -Infinity;
+    const nowMs = performance.now();
+    if (toldMs === Infinity || (!isDamaged && nowMs - toldMs < againMs)) return;
+    this.#told.set(path, isDamaged ? Infinity : nowMs);
     this.#warn(`A ${this.#what} is left out, because its record ${path} ${isDamaged ? 'is damaged' : 'cannot be read now'}: ${(thrown as Error).message}`);
   }
 }

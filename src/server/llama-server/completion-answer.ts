@@ -39,9 +39,12 @@ export class NativeWriter implements AnswerWriter {
     this.#contextSize = contextSize;
   }
 
-  opening(promptTokens = 0): Frame[] {
+  accepted(promptTokens: number): void {
     // With several prompts, the number is their sum, which belongs to none of them.
     if (this.#asked.texts.length === 1) this.#promptTokens = promptTokens;
+  }
+
+  opening(): Frame[] {
     return [];
   }
 

@@ -2,8 +2,9 @@
 // tool, which takes text instead of JSON, is a function with one string. A tool in a namespace
 // (Codex uses these for MCP servers) gets one name joined from both.
 import type { ChatRequest } from '../../engine/protocol.js';
+import { RecuaError } from '../../errors.js';
 import { customNames, readCustomTool } from '../../request/custom-tools.js';
-import { describe, Fields, isObject, wrongType, wrongValue } from '../../request/fields.js';
+import { describe, Fields, isObject, wrongType } from '../../request/fields.js';
 import { Spent } from '../../request/grammar/tree.js';
 import { chooseByObject, chooseByWord, maxToolName, maxTools, readTool, writeTools, type Choice, type ReadTool } from '../../request/tool-text.js';
 
@@ -42,8 +43,10 @@ export function readTools(body: Fields): ResponseTools {
     tools.push(read);
   };
   const read = (fields: Fields, namespace?: string): void => {
-    if (++count > maxTools) throw wrongValue('tools', `at most ${maxTools} tools, with those in namespaces`, body.get('tools'));
     const type = fields.string('type');
+    if (type !== 'namespace' && ++count > maxTools) {
+      throw new RecuaError('invalid_value', `Expected at most ${maxTools} tools for tools, with those in namespaces, got more.`, { param: 'tools' });
+    }
     if (type === 'function') add(readTool(fields, 'parameters'), namespace);
     else if (type === 'custom') add(readCustomTool(fields, tools.length, spent), namespace);
     else if (type === 'namespace' && namespace === undefined) {

@@ -17,9 +17,9 @@ async function start(
   t: Test,
   config = {},
   keepIn = ownFolder(t),
-): Promise<{ url: string; of: (key: string) => OpenAI; close: (drainMs?: number) => Promise<void> }> {
-  const { url, close } = await startApp(t, config, new FakeEngine(), { keepIn });
-  return { url, close, of: (apiKey) => new OpenAI({ baseURL: `${url}/v1`, apiKey, maxRetries: 0 }) };
+): Promise<{ url: string; of: (key: string) => OpenAI; close: (drainMs?: number) => Promise<void>; logged: string[] }> {
+  const { url, close, logged } = await startApp(t, config, new FakeEngine(), { keepIn });
+  return { url, close, logged, of: (apiKey) => new OpenAI({ baseURL: `${url}/v1`, apiKey, maxRetries: 0 }) };
 }
 
 const upload = async (client: OpenAI): Promise<OpenAI.FileObject> => {
@@ -182,6 +182,7 @@ t.test('a server leaves a batch alone whose key only another server has, and con
   while ((await open.of('none').batches.retrieve(own)).status !== 'completed');
   await wait(3_000);
   t.match(await open.of('none').batches.retrieve(anns), { status: 'validating' });
+  t.strictSame(open.logged.filter((line) => line.includes('Batches of the API key')), ['warn Batches of the API key ann wait: this server has no such key, so it does not know its limits.']);
   await open.close(0);
   const again = await start(t, keys, keepIn);
   let ann = await again.of('a').batches.retrieve(anns);

@@ -12,7 +12,16 @@ t.test('one answer may have any text, several share a limit', (t) => {
   boundCopies([answers(128, request(mebi / 2))]);
   const refused = { code: 'invalid_value', param: 'n', message: /at most 128 MiB of texts for all answers.*ask for fewer/ };
   t.throws(() => boundCopies([answers(128, request(4 * mebi))]), refused);
-  t.throws(() => boundCopies(Array.from({ length: 40 }, () => [request(4 * mebi)])), refused, 'prompts share settings');
+  const prompts = { code: 'invalid_value', param: 'prompt', message: /ask for fewer prompts/ };
+  t.throws(() => boundCopies(Array.from({ length: 40 }, () => [request(4 * mebi)])), prompts, 'prompts share settings');
   t.throws(() => boundCopies([answers(2, { prompt: new Int32Array(20 * mebi) } as unknown as EngineRequest)]), refused, 'tokens count, too');
+  t.end();
+});
+
+t.test('what prompts share is looked through once', (t) => {
+  let looks = 0;
+  const logitBias = [Object.defineProperty({}, 'token', { enumerable: true, get: () => ++looks })];
+  boundCopies(Array.from({ length: 128 }, () => [{ prompt: 'Hi', sampling: { logitBias } } as unknown as EngineRequest]));
+  t.equal(looks, 1);
   t.end();
 });

@@ -19,3 +19,10 @@ t.test('wherever an object is cut, the rest is an object', async (t) => {
     t.ok(Object.keys(value).every((name) => Object.hasOwn(JSON.parse(text) as object, name)), text.slice(0, at));
   }
 });
+
+t.test('many open brackets take no longer than other text', async (t) => {
+  // Work that grows with the square of the brackets would take an hour.
+  const brackets = '['.repeat(400_000);
+  t.strictSame(argumentsOf(`{"a":{"b":1},"c":${brackets}`), { value: {}, isWhole: false }, 'too deep for an object');
+  t.strictSame(argumentsOf(`{"a":{"b":1},"c":[],"d":"${brackets}","e`), { value: { a: { b: 1 }, c: [], d: brackets }, isWhole: false });
+});
