@@ -74,7 +74,8 @@ export class ReplyMemory {
     let used = sum(others);
     const ownBytes = sum(counted) - used + bytes;
     const nowMs = performance.now();
-    const old = others.filter(([, held]) => held.bytes > 0 && nowMs - held.sinceMs >= this.#patienceMs).sort(([, a], [, b]) => b.bytes - a.bytes);
+    const old = others.filter(([, held]) => held.bytes > 0 && nowMs - held.sinceMs >= this.#patienceMs)
+      .sort(([, a], [, b]) => b.bytes - a.bytes);
     const least = used - sum(old);
     if (least > 0 && least + ownBytes > mostBytes) {
       throw new RecuaError('body_memory_full', 'Replies that their clients have not read yet use up all the memory for replies; read them, or try again in a moment.');
