@@ -87,6 +87,23 @@ t.test('a stream that opens while its model loads says of itself what any other 
   t.equal(early, usual);
 });
 
+t.test('a name that is too long is refused, and no model is looked for', async (t) => {
+  const { pool, url } = await startPool(t);
+  const { find } = pool;
+  let longest = 0;
+  pool.find = async (name) => {
+    longest = Math.max(longest, name?.length ?? 0);
+    return await find.call(pool, name);
+  };
+  const name = `a/b${'@'.repeat(100_000)}:latest`;
+  for (const [route, body] of Object.entries({ chat: { model: name }, show: { name }, 'show?': { model: name }, generate: { model: name, prompt: 'x' }, embed: { model: name, input: 'x' } })) {
+    const refused = await post(`${url}/api/${route}`, { messages: hello.messages, ...body });
+    t.equal(refused.status, 400, route);
+    t.match((await refused.json()).error, /the name of a model, of at most 4096 characters/);
+  }
+  t.ok(longest < 100, String(longest));
+});
+
 t.test('a model is released however its answer ends', async (t) => {
   const { pool, url } = await startPool(t);
   const { engine } = pool.entry('owner/a');

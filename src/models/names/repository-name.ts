@@ -17,6 +17,9 @@ export interface RepositoryName {
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
+/** Parsing a text of megabytes would take seconds. */
+const longestName = 4_096;
+
 /** Hosts whose page addresses are accepted, besides that of HF_ENDPOINT. */
 const hosts = ['huggingface.co', 'www.huggingface.co', 'hf.co'];
 
@@ -38,6 +41,7 @@ export function hubEndpoint(environment: Environment = process.env): string {
  * `https://huggingface.co/owner/repo[/resolve|blob|tree/revision[/file]]`. Throws `invalid_name`.
  */
 export function readRepositoryName(given: string, endpoint = 'https://huggingface.co'): RepositoryName {
+  if (given.length > longestName) throw refuse(given, `it is longer than ${longestName} characters`);
   const text = given.trim();
   if (/^https?:\/\//i.test(text)) return check(readAddress(text, endpoint));
   const bare = text.replace(/^hf:(\/\/)?/i, '');

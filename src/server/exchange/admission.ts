@@ -159,10 +159,13 @@ export function readAdmission(body: Fields): { name: string | undefined; keepAli
   return { name: readModelName(body), keepAliveMs: readKeepAlive(body) };
 }
 
-/** The name in `model`; undefined means the default model. */
-export function readModelName(body: Fields): string | undefined {
-  const name = body.string('model');
-  if (name !== undefined && name.length > 4_096) throw wrongValue('model', 'the name of a served model', name);
+/** Characters. Looking for a longer name would take long. */
+export const maxModelName = 4_096;
+
+/** The name of a model; undefined means the default model. */
+export function readModelName(body: Fields, field = 'model'): string | undefined {
+  const name = body.string(field);
+  if (name !== undefined && name.length > maxModelName) throw wrongValue(field, `the name of a model, of at most ${maxModelName} characters`, name);
   return name;
 }
 

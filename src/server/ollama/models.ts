@@ -38,7 +38,7 @@ export function modelRoutes({ poolFor, shelf }: Gateway): Record<'tags' | 'ps' |
 /** Returns the name of the model to show. */
 export function readShown(body: Fields): string {
   body.allow('verbose');
-  const name = readModelName(body) ?? body.string('name');
+  const name = readModelName(body) ?? readModelName(body, 'name');
   if (!name) throw wrongType('model', 'the name of a model', name);
   return name;
 }

@@ -2,6 +2,7 @@
 // routes that take a model.
 import type { Request, RequestHandler, Response } from 'express';
 import { isObject } from '../../request/fields.js';
+import { maxModelName } from '../exchange/admission.js';
 import type { Gateway } from '../http/gateway.js';
 
 const latest = ':latest';
@@ -12,8 +13,10 @@ export function named({ pool }: Pick<Gateway, 'pool'>, handler: RequestHandler):
     if (isObject(body)) {
       for (const field of ['model', 'name']) {
         const name = Object.hasOwn(body, field) ? body[field] : undefined;
+        // One that is too long is refused with the other fields.
+        if (typeof name !== 'string' || !name.endsWith(latest) || name.length > maxModelName) continue;
         // A model may really have this name.
-        if (typeof name === 'string' && name.endsWith(latest) && !await pool.find(name).then(() => true, () => false)) body[field] = withoutLatest(name);
+        if (!await pool.find(name).then(() => true, () => false)) body[field] = withoutLatest(name);
       }
     }
     await handler(req, res, next);

@@ -3,7 +3,7 @@
 import type { Request, RequestHandler, Response } from 'express';
 import { RecuaError } from '../../errors.js';
 import { wrongType, type Fields } from '../../request/fields.js';
-import { readAll } from '../exchange/admission.js';
+import { maxModelName, readAll, readModelName } from '../exchange/admission.js';
 import { logError } from '../http/error-reply.js';
 import type { Gateway } from '../http/gateway.js';
 import { keyOf } from '../access/guard.js';
@@ -14,7 +14,6 @@ import { failureOf } from '../http/traffic.js';
 import { errorBody } from './error-body.js';
 import { withoutLatest } from './names.js';
 
-const maxNameLength = 4_096;
 /** Between two lines of progress. */
 const lineMs = 100;
 
@@ -105,12 +104,12 @@ export function readPull(body: Fields): { name: string; stream: boolean } {
 }
 
 export function readCopy(body: Fields): { source: string; destination: string } {
-  return { source: withoutLatest(body.name('source', maxNameLength)), destination: withoutLatest(body.name('destination', maxNameLength)) };
+  return { source: withoutLatest(body.name('source', maxModelName)), destination: withoutLatest(body.name('destination', maxModelName)) };
 }
 
 /** The name of a model. */
 export function readRemove(body: Fields): string {
-  const name = body.string('model') ?? body.string('name');
-  if (!name || name.length > maxNameLength) throw wrongType('model', 'the name of a model', name);
+  const name = readModelName(body) ?? readModelName(body, 'name');
+  if (!name) throw wrongType('model', 'the name of a model', name);
   return withoutLatest(name);
 }

@@ -68,3 +68,10 @@ t.test('HF_ENDPOINT is an address or refused', (t) => {
   for (const given of ['mirror.example', 'ftp://mirror.example']) t.throws(() => hubEndpoint({ HF_ENDPOINT: given }), { code: 'invalid_usage' }, given);
   t.end();
 });
+
+t.test('a name that is too long is refused before it is read', (t) => {
+  const given = `a/b${'@'.repeat(5_000)}`;
+  t.throws(() => readRepositoryName(given), { code: 'invalid_name', message: /longer than 4096 characters/ });
+  t.equal(tryRepositoryName(given), undefined);
+  t.end();
+});
