@@ -49,15 +49,19 @@ const parsePause = 20;
 export class ChatParser implements AnswerParser {
   readonly #parser: NativeParser;
   readonly #calls: Calls;
+  /** Deltas from the first call on, if the template puts no mark before calls; else undefined. */
+  readonly #held: Delta[] | undefined;
   #nextAtMs = 0;
   #parsed = 0;
   #content = '';
   #reasoning = '';
   #callsGiven = false;
 
-  constructor(parser: NativeParser, calls: Calls) {
+  /** `marked`: a call cannot be mistaken for other text, so it is given as it grows. */
+  constructor(parser: NativeParser, calls: Calls, marked = true) {
     this.#parser = parser;
     this.#calls = calls;
+    this.#held = marked ? undefined : [];
   }
 
   get reasoning(): string {
@@ -69,7 +73,7 @@ export class ChatParser implements AnswerParser {
     if (whole.length === this.#parsed || (!now && startMs < this.#nextAtMs)) return undefined;
     this.#parsed = whole.length;
     try {
-      return this.#give(this.#parser.parse(whole, true));
+      return this.#give(this.#withoutHeld(this.#parser.parse(whole, true)));
     } catch {
       // More text may fix it; the end decides.
       return undefined;
@@ -81,7 +85,10 @@ export class ChatParser implements AnswerParser {
 
   end(text: string, reason: FinishReason, cut: boolean) {
     try {
-      const delta = this.#give(this.#parser.parse(text, false));
+      const last = this.#parser.parse(text, false);
+      const isBroken = this.#parser.message().toolCalls.some((call) => !isJson(call.arguments));
+      if (this.#held && isBroken) throw new Error('a tool call is incomplete');
+      const delta = this.#give(joined([...this.#held ?? [], last]));
       const calls = this.#parser.message().toolCalls.length > 0;
       // A limit may have ended a mark.
       const held = reason === 'stop' && !calls && this.#calls !== 'required' ? this.#heldBack(text) : undefined;
@@ -95,13 +102,13 @@ export class ChatParser implements AnswerParser {
         const warnings = [`The answer ${how} within a tool call; the part that exists is given as plain content.`];
         return { delta: this.#give({ ...delta, content: (delta?.content ?? '') + begun }), finishReason: reason, warnings };
       }
-      const isBroken = cut && this.#parser.message().toolCalls.some((call) => !isJson(call.arguments));
-      if (isBroken && reason === 'stop') return { delta, finishReason: reason, warnings: ['A stop string cut the answer off within a tool call.'] };
+      if (cut && isBroken && reason === 'stop') return { delta, finishReason: reason, warnings: ['A stop string cut the answer off within a tool call.'] };
       const warnings = this.#calls === 'required' && !calls ? ['A tool call was required, but the answer ended without one.'] : [];
       return { delta, finishReason: calls && reason === 'stop' ? ('tool_calls' as const) : reason, warnings };
     } catch (error) {
       const cause = (error as Error).message.split('\n')[0];
-      const warnings = [`The answer could not be parsed (${cause}); the text after the last valid part is given as plain content.`];
+      const rest = this.#callsGiven ? 'its last tool call may be incomplete' : 'the text after the last valid part is given as plain content';
+      const warnings = [`The answer could not be parsed (${cause}); ${rest}.`];
       return { delta: this.#rest(text), finishReason: reason, warnings };
     } finally {
       this.close();
@@ -148,12 +155,33 @@ export class ChatParser implements AnswerParser {
     }
   }
 
+  /** Only the end shows whether text without a mark is a call. */
+  #withoutHeld(delta: Delta): Delta {
+    if (!this.#held || (this.#held.length === 0 && !delta.toolCalls?.length)) return delta;
+    const { content, reasoning, ...calls } = delta;
+    if (this.#held.length > 0) {
+      this.#held.push(delta);
+      return {};
+    }
+    this.#held.push(calls);
+    return { ...(content === undefined ? {} : { content }), ...(reasoning === undefined ? {} : { reasoning }) };
+  }
+
   #give(delta: Delta): Delta | undefined {
     if (delta.content) this.#content += delta.content;
     if (delta.reasoning) this.#reasoning += delta.reasoning;
     if (delta.toolCalls?.length) this.#callsGiven = true;
     return delta.content || delta.reasoning || delta.toolCalls?.length ? delta : undefined;
   }
+}
+
+function joined(deltas: readonly Delta[]): Delta {
+  if (deltas.length === 1) return deltas[0]!;
+  return {
+    content: deltas.map(({ content = '' }) => content).join(''),
+    reasoning: deltas.map(({ reasoning = '' }) => reasoning).join(''),
+    toolCalls: deltas.flatMap(({ toolCalls = [] }) => toolCalls),
+  };
 }
 
 /** A character that is no text: Unicode reserves it for a program's own use. */

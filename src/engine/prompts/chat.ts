@@ -89,7 +89,7 @@ export async function prepareChat(preparing: Preparing, template: string, reques
     generateMs: request.generateMs ?? 0,
     // Control tokens have no text, except those that mark tool calls and thinking in this template.
     shown: new Map(Array.from(made.preservedIds, (token) => [token, model.piece(token, true)])),
-    parser: new ChatParser(made.parser, callsOf(request)),
+    parser: new ChatParser(made.parser, callsOf(request), made.enforcesCalls),
     warnings,
     guesses: preparing.guesses || prediction !== '',
     predicted: prediction !== '',

@@ -6,7 +6,7 @@ import type { Delta, Usage } from '../../engine/protocol.js';
 import { newToolCallId } from '../../engine/tool-call-id.js';
 import type { WholeAnswer } from '../../engine/whole-answer.js';
 import type { RecuaError } from '../../errors.js';
-import { argumentsOf } from '../exchange/cut-json.js';
+import { partOfArguments, wholeArguments } from '../exchange/cut-json.js';
 import type { AnswerWriter, AskedRest, ChatAsked } from '../exchange/dialect.js';
 import type { Frame } from '../http/stream.js';
 import { errorBody } from './error-body.js';
@@ -73,9 +73,9 @@ export class MessageWriter implements AnswerWriter {
   whole([{ content, reasoning, toolCalls }]: readonly [WholeAnswer], [finish]: readonly [Finish]): object {
     const warnings = this.#warnings(finish);
     const calls = toolCalls.map(({ id, name, arguments: text }) => {
-      const { value: input, isWhole } = argumentsOf(text);
-      if (!isWhole) warnings.push(`The input of the call of ${name} is incomplete: ${text}`);
-      return { type: 'tool_use', id, name, input };
+      const input = wholeArguments(text);
+      if (!input) warnings.push(`The input of the call of ${name} is incomplete: ${text}`);
+      return { type: 'tool_use', id, name, input: input ?? partOfArguments(text) };
     });
     return {
       ...this.#head,

@@ -1,11 +1,16 @@
 // Parses the arguments of a call, even if they were cut off: then into the part that is complete.
 // Pure. Called by the dialects whose answers hold arguments as objects.
 import { isObject } from '../../request/fields.js';
+import { JsonText } from '../http/long-json.js';
 
-/** `isWhole`: the arguments are complete. */
-export function argumentsOf(text: string): { value: Record<string, unknown>; isWhole: boolean } {
-  const whole = objectOf(text);
-  return whole ? { value: whole, isWhole: true } : { value: objectOf(completed(text)) ?? {}, isWhole: false };
+/** The arguments as the model wrote them; undefined if they are not a complete object. */
+export function wholeArguments(text: string): JsonText | undefined {
+  return objectOf(text) ? new JsonText(text) : undefined;
+}
+
+/** The complete part of arguments that are not. */
+export function partOfArguments(text: string): Record<string, unknown> {
+  return objectOf(completed(text), bounded) ?? {};
 }
 
 /** A number too large for JavaScript becomes the largest: JSON would write Infinity as null. */
@@ -13,9 +18,9 @@ function bounded(_key: string, value: unknown): unknown {
   return value === Infinity ? Number.MAX_VALUE : value === -Infinity ? -Number.MAX_VALUE : value;
 }
 
-function objectOf(text: string): Record<string, unknown> | undefined {
+function objectOf(text: string, reviver?: typeof bounded): Record<string, unknown> | undefined {
   try {
-    const value = JSON.parse(text, bounded) as unknown;
+    const value = JSON.parse(text, reviver) as unknown;
     return isObject(value) ? value : undefined;
   } catch {
     return undefined;

@@ -1,5 +1,6 @@
 // JSON with long lists, made a slice at a time: a reply may have millions of log probabilities, and
-// nothing else runs while a text is made of them. Used by the exchanges and by stream.
+// nothing else runs while a text is made of them. And JSON with values that are JSON texts already.
+// Used by the exchanges and by stream.
 import { randomUUID } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 
@@ -8,8 +9,25 @@ const shortList = 64;
 /** Letters of a part: they take a few milliseconds. */
 const partLetters = 64 * 1024;
 
-/** Set while jsonParts looks for long lists. */
-let found: { lists: Iterable<unknown>[]; mark: string } | undefined;
+/** Set while jsonParts looks for values to write by itself. */
+let found: { values: (Iterable<unknown> | JsonText)[]; mark: string } | undefined;
+
+/** A value as a model wrote it: JavaScript would round the digits of large numbers. */
+export class JsonText {
+  readonly text: string;
+
+  /** @param text valid JSON */
+  constructor(text: string) {
+    // In a stream of lines, it must not break one.
+    this.text = text.replace(/[\r\n]+/g, ' ');
+  }
+
+  toJSON(): unknown {
+    if (!found) return JSON.parse(this.text);
+    found.values.push(this);
+    return found.mark;
+  }
+}
 
 /** A list whose entries are made only when they are written. */
 export class LongList<Entry> implements Iterable<Entry> {
@@ -25,7 +43,7 @@ export class LongList<Entry> implements Iterable<Entry> {
 
   toJSON(): Entry[] | string {
     if (!found) return [...this];
-    found.lists.push(this);
+    found.values.push(this);
     return found.mark;
   }
 }
@@ -33,13 +51,13 @@ export class LongList<Entry> implements Iterable<Entry> {
 /** The JSON of an object, in parts that take a few milliseconds each. */
 export function* jsonParts(value: object): Generator<string, void, undefined> {
   const mark = randomUUID();
-  const lists: Iterable<unknown>[] = [];
-  found = { lists, mark };
+  const values: (Iterable<unknown> | JsonText)[] = [];
+  found = { values, mark };
   let text: string;
   try {
     text = JSON.stringify(value, (_, one: unknown) => {
       if (!Array.isArray(one) || one.length <= shortList) return one;
-      lists.push(one);
+      values.push(one);
       return mark;
     });
   } finally {
@@ -48,7 +66,9 @@ export function* jsonParts(value: object): Generator<string, void, undefined> {
   const [first, ...rest] = text.split(`"${mark}"`);
   yield first!;
   for (const [index, after] of rest.entries()) {
-    yield* listParts(lists[index]!);
+    const value = values[index]!;
+    if (value instanceof JsonText) yield value.text;
+    else yield* listParts(value);
     yield after;
   }
 }

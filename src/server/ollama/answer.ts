@@ -6,10 +6,10 @@ import { unpack } from '../../engine/packed-tokens.js';
 import type { ToldToken } from '../../engine/telling.js';
 import { WholeAnswer } from '../../engine/whole-answer.js';
 import type { RecuaError } from '../../errors.js';
-import { argumentsOf } from '../exchange/cut-json.js';
+import { wholeArguments } from '../exchange/cut-json.js';
 import type { AnswerWriter, AskedRest } from '../exchange/dialect.js';
 import { toldTokens, type WireTold } from '../exchange/logprobs.js';
-import type { LongList } from '../http/long-json.js';
+import { jsonParts, type LongList } from '../http/long-json.js';
 import type { Frame } from '../http/stream.js';
 import type { OllamaBody } from './chat-request.js';
 import { errorBody } from './error-body.js';
@@ -60,9 +60,9 @@ abstract class Writer implements AnswerWriter {
   }
 
   ending([finish]: readonly [Finish]): Frame[] {
-    const { calls, warnings } = callsOf(this.#said);
+    const { calls, cut, warnings } = callsOf(this.#said);
     return [
-      ...(calls.length === 0 ? [] : [this.#frame({ content: '', calls })]),
+      ...(calls.length === 0 && cut === '' ? [] : [exact(this.#frame({ content: cut, ...(calls.length === 0 ? {} : { calls }) }))]),
       { data: { ...this.#head(), ...this.part({ content: '' }), ...this.#end(finish, warnings) } },
     ];
   }
@@ -72,8 +72,8 @@ abstract class Writer implements AnswerWriter {
   }
 
   whole([said]: readonly [WholeAnswer], [finish]: readonly [Finish]): object {
-    const { calls, warnings } = callsOf(said);
-    const part = { content: said.content, ...(said.reasoning === '' ? {} : { thinking: said.reasoning }), ...(calls.length === 0 ? {} : { calls }) };
+    const { calls, cut, warnings } = callsOf(said);
+    const part = { content: said.content + cut, ...(said.reasoning === '' ? {} : { thinking: said.reasoning }), ...(calls.length === 0 ? {} : { calls }) };
     return { ...this.#head(), ...this.part(part), ...this.#logprobs(said.tokens), ...this.#end(finish, warnings) };
   }
 
@@ -120,15 +120,26 @@ export class GenerateWriter extends Writer {
   }
 }
 
-/** Arguments are objects in Ollama's format. Incomplete JSON becomes a warning. */
-function callsOf({ toolCalls }: WholeAnswer): { calls: object[]; warnings: string[] } {
+/**
+ * Clients run every call that they get, and know no other mark of a cut one than a warning: so its
+ * text becomes content.
+ */
+function callsOf({ toolCalls }: WholeAnswer): { calls: object[]; cut: string; warnings: string[] } {
   const warnings: string[] = [];
-  const calls = toolCalls.map(({ id, name, arguments: text }, index) => {
-    const { value, isWhole } = argumentsOf(text);
-    if (!isWhole) warnings.push(`The arguments of the call of ${name} are incomplete: ${text}`);
-    return { id, function: { index, name, arguments: value } };
+  let cut = '';
+  const calls = toolCalls.flatMap(({ id, name, arguments: text }, index) => {
+    const value = wholeArguments(text);
+    if (value) return [{ id, function: { index, name, arguments: value } }];
+    warnings.push(`The call of ${name} was cut off; the part that exists is given as plain content.`);
+    cut += `${name} ${text}`;
+    return [];
   });
-  return { calls, warnings };
+  return { calls, cut, warnings };
+}
+
+/** The frame with the numbers of calls as the model wrote them. */
+function exact({ data }: Frame): Frame {
+  return { data: [...jsonParts(data as object)].join('') };
 }
 
 function nanoseconds(ms: number): number {

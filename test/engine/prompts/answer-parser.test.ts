@@ -4,6 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import t from 'tap';
 import { newCancelFlag } from '#recua/engine/prompts/cancel-flag.js';
 import { prepareChat } from '#recua/engine/prompts/chat.js';
+import { WholeAnswer } from '#recua/engine/whole-answer.js';
 import { loadBuiltin } from '../../native/setup.js';
 import { chat } from '../requests.js';
 
@@ -70,4 +71,35 @@ t.test('an answer that ends with the beginning of a mark is given as a whole', a
     }
   }
   t.ok(read > 100, `${read} parsers`);
+});
+
+t.test('where calls have no mark, only a whole one is given, and no text is lost', async (t) => {
+  const model = await loadBuiltin();
+  t.teardown(() => model.close());
+  const preparing = { model, contextSize: 100_000, cancelled: newCancelFlag(), guesses: false };
+  const offered = JSON.stringify([{ type: 'function', function: { name: 'look', parameters: { type: 'object', properties: { a: { type: 'string' } } } } }]);
+  const whole = '{"name": "look", "parameters": {"a": "x"}}';
+  const texts = [
+    `A call looks like this: ${whole} and the reply follows.`, '{"name": "look", "arguments": {"a": "x"}}', '{"name": "look", "parameters": {"a": 5}}', whole,
+    'I would use {"name": "look", "a": 1} for that. Here is why.', `${whole}; ${whole}`, whole.slice(0, -4), '{"name": "look", "parameters": {}}', '{"name": "look"}',
+  ];
+  for (const name of ['meta-llama-Llama-3.1-8B-Instruct', 'meta-llama-Llama-3.3-70B-Instruct']) {
+    const template = readFileSync(new URL(`${name}.jinja`, templates), 'utf8');
+    for (const text of texts) {
+      const said = async (pieces: number) => {
+        const { parser, sampler } = await prepareChat(preparing, template, chat('Hi', { tools: offered, enableThinking: false }));
+        const answer = new WholeAnswer();
+        for (let at = pieces; at < text.length; at += pieces) answer.add(structuredClone(parser.push(text.slice(0, at), true) ?? {}));
+        const { delta, finishReason, warnings } = parser.end(text, 'stop', false);
+        answer.add(delta ?? {});
+        sampler.close();
+        const { content, toolCalls } = answer;
+        return { content, calls: toolCalls.map((call) => [call.name, JSON.parse(call.arguments) as unknown]), finishReason, warnings };
+      };
+      const [slowly, atOnce] = [await said(1), await said(text.length)];
+      t.strictSame(slowly, atOnce, `${name}: ${text}`);
+      t.equal(slowly.calls.length > 0, slowly.finishReason === 'tool_calls');
+      if (slowly.calls.length === 0) t.equal(slowly.content, text);
+    }
+  }
 });

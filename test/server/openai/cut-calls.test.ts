@@ -20,4 +20,12 @@ t.test('a call that a stop string cuts off is not a finished call', async (t) =>
     model: 'default', messages, tools: [{ name: 'get_weather', input_schema: parameters }], temperature: 0, max_tokens: 60, stop_sequences: ['Par'],
   });
   t.match(message, { stop_reason: 'stop_sequence', stop_sequence: 'Par' });
+  const options = { temperature: 0, num_predict: 60, stop: ['Par'] };
+  for (const stream of [false, true]) {
+    const asked = { model: 'default', messages, tools: [{ type: 'function', function: { name: 'get_weather', parameters } }], options, stream };
+    const said = (await (await post(`${url}/api/chat`, asked)).text()).trim().split('\n').map((line) => JSON.parse(line) as Record<string, any>);
+    t.notOk(said.some(({ message: { tool_calls } }) => tool_calls), 'Ollama has no mark of a cut call');
+    t.match(said.map(({ message: { content } }) => content as string).join(''), /get_weather \{"city": ?"$/);
+    t.match(said.at(-1), { done: true, warnings: [/cut/] });
+  }
 });
