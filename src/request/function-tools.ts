@@ -18,7 +18,7 @@ export function readTools(body: Fields): ToolFields {
   return { request: { ...writeTools(offered), toolChoice, parallelToolCalls: body.boolean('parallel_tool_calls') }, custom: customNames(tools) };
 }
 
-/** Function tools only, for dialects without custom tools. */
+/** Function tools only, for dialects without custom tools. There, a tool may have no type. */
 export function readFunctions(body: Fields): ReadTool[] {
   return readList(body, false);
 }
@@ -27,7 +27,7 @@ function readList(body: Fields, takesCustom: boolean): ReadTool[] {
   const spent = new Spent();
   return (body.array('tools', maxTools) ?? []).map((tool, index) => {
     const fields = Fields.of(tool, `tools[${index}]`);
-    const type = fields.string('type');
+    const type = fields.string('type') ?? (takesCustom ? undefined : 'function');
     if (takesCustom && type === 'custom') return readCustomTool(fields.fields('custom') ?? fields, index, spent);
     return readFunction(fields, type);
   });

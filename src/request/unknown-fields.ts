@@ -79,11 +79,17 @@ function meantBy(name: string, known: ReadonlySet<string>, leastSlips = 0): stri
   let best: string | undefined;
   let least = most + 1;
   for (const one of known) {
+    // A whole word more is no slip: `stream_id`, `message_id`.
+    if (name.startsWith(`${one}_`) || (isId(name) && !isId(one))) continue;
     if (Math.abs(one.length - name.length) > most + 3) continue;
     const slips = slipsBetween(given, plain(one), most);
     if (slips < least) [best, least] = [one, slips];
   }
   return best;
+}
+
+function isId(name: string): boolean {
+  return /_ids?$/.test(name);
 }
 
 /** `maxTokens` and `max_tokens` count as equal. */

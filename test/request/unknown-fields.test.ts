@@ -28,6 +28,7 @@ t.test('fields that other servers know, or nobody, are reported in one warning',
   t.strictSame(read({ user: 'x', seed: 1, temperature: null, tempratur: null }), [], 'all is known, or says nothing');
   t.strictSame(read({ top_a: 1, nonsense: [], options: { nothing: 1 } }), ['Not fields of this request, and ignored: "top_a", "nonsense", "options.nothing".']);
   t.strictSame(read({ models: ['a'], typical: 1, top_n: 2 }).length, 1);
+  t.strictSame(read({ message_id: 'x', stream_id: 1, models_ids: [] }).length, 1, 'a word more is no slip');
   t.strictSame(read({ seeds: 1, mode: 'x' }).length, 1, 'short names are too near each other');
   const many = Object.fromEntries(Array.from({ length: 200_000 }, (_, index) => [`field-${index}`, index]));
   let looks = 0;

@@ -105,5 +105,6 @@ t.test('the text of the input is read out of JSON however it is cut into pieces'
     }
     for (let cut = 0; cut < text.length; cut++) t.ok(said.startsWith(customInput(text.slice(0, cut))), `cut at ${cut}`);
   }
+  t.equal(customInput('{"input":"\\ud83dab"}'), '\ud83dab', 'half a pair alone');
   for (const foreign of ['{"other":"x"}', 'plain', '[1]', '{"input":5}']) t.equal(customInput(foreign), foreign);
 });

@@ -39,7 +39,7 @@ export function readMessageRequest(body: Fields, { defaults, model }: ChatContex
       ...tools,
       constraint,
       sampling,
-      maxTokens: body.integer('max_tokens', { min: 1, max: int32Max }) ?? defaults.maxTokens,
+      maxTokens: body.integer('max_tokens', { min: 0, max: int32Max }) ?? defaults.maxTokens,
       stop: stops,
       ...readThoughtFields(body),
       template: '',
@@ -68,9 +68,9 @@ const efforts = ['low', 'medium', 'high', 'xhigh', 'max'] as const;
 /** Without the field, the model thinks if its chat template supports that. */
 function readThoughtFields(body: Fields): Pick<ChatRequest, 'enableThinking' | 'templateKwargs' | 'thoughts'> {
   const given = body.fields('thinking');
-  const type = given?.word('type', ['enabled', 'disabled', 'adaptive']);
+  const type = given?.word('type', ['enabled', 'disabled', 'adaptive', 'between_tools']);
   given?.allow('display');
-  if (given && type === undefined) throw wrongType(given.param('type'), '"enabled", "disabled" or "adaptive"', undefined);
+  if (given && type === undefined) throw wrongType(given.param('type'), '"enabled", "disabled", "adaptive" or "between_tools"', undefined);
   const budget = given?.integer('budget_tokens', { min: 0, max: int32Max });
   const effort = body.fields('output_config')?.word('effort', efforts);
   const others = readThoughts(body);

@@ -53,6 +53,7 @@ function readSystem(body: Fields): ChatMessage | undefined {
   const given = body.get('system');
   if (given === undefined || given === '') return undefined;
   const texts = typeof given === 'string' ? [given] : textsOf(body, 'system');
+  if (texts.length === 0) return undefined;
   return { role: 'system', content: texts.map(withoutChecksum).join('') };
 }
 
@@ -136,18 +137,12 @@ function readUser(blocks: readonly Fields[]): ChatMessage[] {
   };
   for (const block of blocks) {
     switch (typeOf(block)) {
-      case 'text':
-        texts.push(textOf(block));
-        break;
-      case 'document':
-        texts.push(readDocument(block));
-        break;
       case 'tool_result':
         speak();
         messages.push(readResult(block));
         break;
       default:
-        throw unreadable(block);
+        texts.push(readableOf(block));
     }
   }
   speak();
@@ -156,18 +151,40 @@ function readUser(blocks: readonly Fields[]): ChatMessage[] {
 
 function readResult(block: Fields): ChatMessage {
   const content = block.get('content');
-  const text = content === undefined ? '' : typeof content === 'string' ? content : textsOf(block, 'content').join('');
+  const text = content === undefined ? '' : typeof content === 'string' ? content : resultOf(blocksOf(block, 'content'));
   const id = block.string('tool_use_id');
   // Templates cannot mark a failed call, so the text tells the model.
   const failed = block.boolean('is_error') === true && !/^\s*error/i.test(text);
   return { role: 'tool', content: failed ? `Error: ${text}` : text, ...(id ? { tool_call_id: id } : {}) };
 }
 
-/** A document of plain text, with its title. */
+function resultOf(blocks: readonly Fields[]): string {
+  const hasOthers = blocks.some((block) => typeOf(block) !== 'text');
+  return blocks.map(readableOf).join(hasOthers ? '\n' : '');
+}
+
+function readableOf(block: Fields): string {
+  switch (typeOf(block)) {
+    case 'text':
+      return textOf(block);
+    case 'document':
+      return readDocument(block);
+    case 'search_result':
+      return headOf(block, 'title', 'source') + textsOf(block, 'content').join('');
+    default:
+      throw unreadable(block);
+  }
+}
+
+/** Fields that say what the text below them is. */
+function headOf(block: Fields, ...names: string[]): string {
+  return names.map((name) => block.string(name)).filter(Boolean).map((text) => `${text}\n\n`).join('');
+}
+
+/** A document of plain text, with its title and context. */
 function readDocument(block: Fields): string {
   const source = Fields.of(block.get('source'), block.param('source'));
-  const title = block.string('title');
-  const head = title ? `${title}\n\n` : '';
+  const head = headOf(block, 'title', 'context');
   switch (typeOf(source)) {
     case 'text':
       return head + (source.string('data') ?? '');

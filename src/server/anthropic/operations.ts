@@ -12,7 +12,7 @@ const none = { type: 'array', maxItems: 0 };
 const texts = { type: 'array', items: { type: 'object', properties: { type: { const: 'text' }, text: { type: 'string' } }, required: ['type', 'text'] } };
 
 const block: Words = {
-  type: 'From a user: `text`, `document`, `tool_result`. From an assistant: `text`, `thinking`, `redacted_thinking`, `tool_use`.',
+  type: 'From a user: `text`, `document`, `search_result`, `tool_result`. From an assistant: `text`, `thinking`, `redacted_thinking`, `tool_use`.',
   text: 'For `text`: the text.',
   thinking: 'For `thinking`: the thinking of the model.',
   id: 'For `tool_use`: id of the call.',
@@ -20,9 +20,10 @@ const block: Words = {
   input: { text: 'For `tool_use`: the arguments.', is: [{ type: 'object' }], default: {} },
   tool_use_id: 'For `tool_result`: id of the call.',
   is_error: { text: 'For `tool_result`: whether the call failed.', default: false },
-  content: { text: 'For `tool_result`: a text, or a list of text blocks.', is: [{ type: 'string' }, texts] },
-  title: 'For `document`: its title.',
-  source: { text: 'For `document`: type `text` with `data`, or type `content` with `content`.', is: ['object'] },
+  content: { text: 'For `tool_result`: a text, or a list of blocks of the types `text`, `document` and `search_result`. For `search_result`: text blocks.', is: ['string', 'array'] },
+  title: 'For `document` and `search_result`: the title.',
+  context: 'For `document`: what the model should know about it.',
+  source: { text: 'For `document`: type `text` with `data`, or type `content` with `content`. For `search_result`: where it comes from.', is: ['object', 'string'] },
   'source.type': { text: '`text` or `content`.' },
   'source.data': 'The text.',
   'source.content': { text: 'A text, or a list of text blocks.', is: [{ type: 'string' }, texts] },
@@ -42,7 +43,7 @@ const fields: Words = {
   'messages[].content[]': { text: '', name: 'InputContentBlock' },
   ...under('messages[].content[]', block),
   system: { text: 'System message: a text, or a list of text blocks.', is: [{ type: 'string' }, texts] },
-  max_tokens: "Maximum number of tokens of the answer. The default is the server's (`--max-tokens`).",
+  max_tokens: "Maximum number of tokens of the answer; 0 only reads the prompt into the cache. The default is the server's (`--max-tokens`).",
   ...streamWords,
   stop_sequences: 'Texts at which the answer ends.',
   ...samplingWords,
@@ -56,7 +57,7 @@ const fields: Words = {
   'tool_choice.name': 'For `tool`: name of the tool.',
   'tool_choice.disable_parallel_tool_use': { text: 'Allow at most one call per answer.', default: false },
   thinking: 'Whether the model thinks, if its chat template supports that. If omitted, the template decides, and most think.',
-  'thinking.type': '`enabled`, `disabled` or `adaptive`.',
+  'thinking.type': '`enabled`, `disabled`, `adaptive` or `between_tools`; the last two leave it to the template.',
   'thinking.budget_tokens': 'For `enabled`: most tokens of thinking.',
   output_config: 'Settings of the answer.',
   'output_config.effort': 'How much the model thinks, if its chat template supports that.',
@@ -85,7 +86,7 @@ const body: Body = {
     {
       system: [{ type: 'text', text: 'a' }],
       messages: [
-        { role: 'user', content: [{ type: 'text', text: 'a' }, { type: 'document', title: 'a', source: { type: 'text', data: 'a' } }, { type: 'document', source: { type: 'content', content: 'a' } }] },
+        { role: 'user', content: [{ type: 'text', text: 'a' }, { type: 'document', title: 'a', context: 'a', source: { type: 'text', data: 'a' } }, { type: 'document', source: { type: 'content', content: 'a' } }] },
         { role: 'assistant', content: [{ type: 'thinking', thinking: 'a' }, { type: 'tool_use', id: 'a', name: 'look', input: {} }] },
         { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'a', content: 'a' }] },
       ],

@@ -3,6 +3,7 @@
 
 const head = /^\s*\{\s*"input"\s*:\s*"/;
 const headBegun = /^\s*(?:\{\s*(?:"(?:i(?:n(?:p(?:u(?:t(?:"\s*(?::\s*)?)?)?)?)?)?)?)?)?$/;
+const beginningOfLow = /^(?:\\(?:u(?:[dD](?:[c-fC-F][0-9a-fA-F]?)?)?)?)?$/;
 const letters: Readonly<Record<string, string>> = { n: '\n', t: '\t', r: '\r', b: '\b', f: '\f' };
 
 /** Incremental reader. */
@@ -48,7 +49,7 @@ export class CustomInput {
       }
       const escape = /^\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|[^u])/.exec(text.slice(at, at + 12))?.[0];
       // The second half of a surrogate pair may follow.
-      const half = escape !== undefined && /^\\u[dD][89abAB]..$/.test(escape) && text.length - at < 12;
+      const half = escape !== undefined && /^\\u[dD][89abAB]..$/.test(escape) && beginningOfLow.test(text.slice(at + escape.length, at + 12));
       if (escape === undefined || half) break;
       parts.push(escape[1] === 'u' ? JSON.parse(`"${escape}"`) as string : letters[escape[1]!] ?? escape[1]!);
       at += escape.length;

@@ -96,10 +96,10 @@ function readCommon(body: Fields, { defaults, model }: ChatContext): { common: C
   };
 }
 
-/** −1 and −2 mean "as much as fits". */
+/** −1, −2 and 0 mean "as much as fits". */
 function readMaxTokens(options: Fields): number | undefined {
-  const most = options.integer('num_predict', { min: 1, max: int32Max, besides: [-1, -2] });
-  return most !== undefined && most < 0 ? int32Max : most;
+  const most = options.integer('num_predict', { min: 0, max: int32Max, besides: [-1, -2] });
+  return most !== undefined && most <= 0 ? int32Max : most;
 }
 
 function readStop(options: Fields): string[] {

@@ -14,7 +14,7 @@ const ofLoading = (what: string): Words[string] => ({ text: `No effect, with a w
 
 const options: Words = {
   ...samplingWords,
-  num_predict: "Maximum number of tokens of the answer; -1 and -2 mean as many as the context holds. The default is the server's (`--max-tokens`).",
+  num_predict: "Maximum number of tokens of the answer; -1, -2 and 0 mean as many as the context holds. The default is the server's (`--max-tokens`).",
   num_ctx: 'No effect, with a warning if it exceeds the context size: that is set when the server starts.',
   stop: { text: 'A text, or several, at which the answer ends.', is: ['string', 'array'] },
   num_gpu: ofLoading('GPU offload'), main_gpu: ofLoading('the GPU'), num_thread: ofLoading('the number of threads'), num_batch: ofLoading('the batch size'),
@@ -71,7 +71,7 @@ export const chatBody: Body = {
     ...common,
     truncate: { text: 'Drop the oldest turns of a conversation that does not fit the context, and say so in `warnings`.', default: false },
     tools: 'Tools that the model may call.',
-    'tools[].type': '`function`.',
+    'tools[].type': { text: '`function`.', default: 'function' },
     'tools[].function': 'A function.',
     ...under('tools[].function', functionWords('parameters')),
   },

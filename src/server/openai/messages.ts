@@ -34,6 +34,8 @@ function readMessage(fields: Fields): ChatMessage {
   const name = fields.string('name');
   if (name) message.name = name;
   if (role === 'assistant') {
+    const refusal = fields.string('refusal');
+    if (refusal && message.content === '') message.content = refusal;
     const reasoning = fields.string('reasoning_content');
     if (reasoning) message.reasoning_content = reasoning;
     const calls = readToolCalls(fields);

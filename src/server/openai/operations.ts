@@ -26,7 +26,7 @@ export const chatBody: Body = {
     {
       messages: [
         { role: 'user', content: [{ type: 'text', text: 'a' }] }, { role: 'assistant', content: [{ type: 'refusal', refusal: 'a' }], tool_calls: [call, customCall] },
-        { role: 'tool', tool_call_id: 'call_1', content: 'a' }, { role: 'user', content: 'a' },
+        { role: 'tool', tool_call_id: 'call_1', content: 'a' }, { role: 'assistant', refusal: 'a' }, { role: 'user', content: 'a' },
       ],
       prediction: { type: 'content', content: [{ type: 'text', text: 'a' }] }, stream_options: {}, logprobs: true, top_logprobs: 1, stop: ['a'], samplers: ['top_k'],
       dry_multiplier: 1, dry_sequence_breakers: ['a'], logit_bias: {}, stream: true, reasoning_budget_tokens: 1, thinking_budget_tokens: 1, thinking_token_budget: 1,

@@ -43,6 +43,7 @@ const message: Words = {
   'content[].refusal': 'The text, for type `refusal`.',
   name: 'Name of the speaker, for chat templates that show it.',
   reasoning_content: 'For an assistant: its thinking.',
+  refusal: 'For an assistant without `content`: what it said instead.',
   tool_calls: 'For an assistant: the tools it called.',
   'tool_calls[]': { text: '', name: 'ChatCompletionRequestToolCall' },
   'tool_calls[].id': 'Id that the result of the call refers to.',

@@ -8,6 +8,7 @@ import { Fields } from '#recua/request/fields.js';
 import { readMessages } from '#recua/server/anthropic/messages.js';
 import { post, startApp, type AppUnderTest } from '../app-under-test.js';
 import { messagesOf } from '../fake-engine.js';
+import { startRealApp } from '../real-engine.js';
 
 const tool = { name: 'get_weather', description: 'The weather', input_schema: { type: 'object' as const, properties: { city: { type: 'string' } } } };
 const messages: Anthropic.MessageParam[] = [{ role: 'user', content: 'Hi' }];
@@ -57,6 +58,27 @@ t.test('a conversation with tools reaches the engine in order', async (t) => {
   t.strictSame(messagesOf(request!), expected);
   t.match(request, { toolChoice: 'required', parallelToolCalls: false, maxTokens: 10 });
   t.strictSame(JSON.parse(request!.tools), [{ type: 'function', function: { name: tool.name, description: tool.description, parameters: tool.input_schema } }]);
+});
+
+t.test('documents and search results are text, in messages and in results', (t) => {
+  const found = { type: 'search_result', title: 'Cusco', source: 'https://x.example', content: [{ type: 'text', text: 'A city.' }] };
+  const paper = { type: 'document', title: 'Paper', context: 'From 1998.', source: { type: 'text', data: 'Snow.' } };
+  const body = {
+    system: [],
+    messages: [{ role: 'user', content: [paper, found] }, { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'a', content: [paper, { type: 'text', text: 'and' }, found] }] }],
+  };
+  const [paperText, foundText] = ['Paper\n\nFrom 1998.\n\nSnow.', 'Cusco\n\nhttps://x.example\n\nA city.'];
+  t.strictSame(readMessages(Fields.of(body)).messages, [
+    { role: 'user', content: `${paperText}\n${foundText}` }, { role: 'tool', content: `${paperText}\nand\n${foundText}`, tool_call_id: 'a' },
+  ]);
+  t.end();
+});
+
+t.test('max_tokens 0 only reads the prompt', async (t) => {
+  const { url } = await startRealApp(t);
+  const reply = await post(`${url}/v1/messages`, { model: 'default', max_tokens: 0, thinking: { type: 'between_tools' }, messages });
+  t.match(await reply.json(), { stop_reason: 'max_tokens', usage: { output_tokens: 0 } });
+  t.equal(reply.status, 200);
 });
 
 t.test('thousands of turns of the assistant become one, each text written once', (t) => {
@@ -206,7 +228,7 @@ const refusals: [body: object, param: string][] = [
   [{ messages: [{ role: 'robot', content: 'x' }] }, 'messages[0].role'],
   [{ messages: [{ role: 'user', content: [{ type: 'text' }] }] }, 'messages[0].content[0].text'],
   [{ messages: [{ role: 'assistant', content: [{ type: 'tool_use', name: 'f', input: 'x' }] }] }, 'messages[0].content[0].input'],
-  [{ messages, max_tokens: 0 }, 'max_tokens'],
+  [{ messages, max_tokens: -1 }, 'max_tokens'],
   [{ messages, tools: [{ name: 'f' }] }, 'tools[0].input_schema'],
   [{ messages, tools: [{ type: 'web_search_20250305', name: 'web_search' }] }, 'tools[0].type'],
   [{ messages, tool_choice: { type: 'maybe' } }, 'tool_choice.type'],

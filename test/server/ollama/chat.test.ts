@@ -103,6 +103,8 @@ t.test('options, format and think reach the engine; options that need a reload a
   await post(`${app.url}/api/generate`, { prompt: 'p', system: 's', stream: false, format: 'json', think: 'high', options: { num_predict: -1 } });
   t.match(app.engine.requests[1], { templateKwargs: { reasoning_effort: 'high' }, constraint: { kind: 'schema' }, maxTokens: 2_147_483_647 });
   t.strictSame(messagesOf(app.engine.requests[1]!), [{ role: 'system', content: 's' }, { role: 'user', content: 'p' }]);
+  await post(`${app.url}/api/chat`, { messages, stream: false, tools: [{ function: { name: 'f' } }], options: { num_predict: 0 } });
+  t.match(app.engine.requests.pop(), { maxTokens: 2_147_483_647, toolSources: [{ name: 'f' }] });
   await post(`${app.url}/api/chat`, { messages, stream: false, think: true });
   t.match(app.engine.requests[2], { enableThinking: true, templateKwargs: { enable_thinking: true } }, 'some templates think only where they are asked by name');
 });

@@ -69,6 +69,12 @@ t.test('absent fields have their documented defaults', async (t) => {
   });
 });
 
+t.test('what an assistant refused with is its content, if it has no other', (t) => {
+  const { request } = read({ messages: [{ role: 'assistant', refusal: 'No.', content: null }, { role: 'user', content: 'x' }, { role: 'assistant', refusal: null, content: 'Yes.' }] });
+  t.match(JSON.parse(request.messages), [{ content: 'No.' }, { content: 'x' }, { content: 'Yes.' }]);
+  t.end();
+});
+
 t.test('arguments of a call may be the object itself', (t) => {
   const call = { id: 'a', type: 'function', function: { name: 'f', arguments: { x: [1] } } };
   const { request } = read({ messages: [{ role: 'assistant', tool_calls: [call] }] });
