@@ -17,7 +17,7 @@ const block: Words = {
   thinking: 'For `thinking`: the thinking of the model.',
   id: 'For `tool_use`: id of the call.',
   name: 'For `tool_use`: name of the tool.',
-  input: { text: 'For `tool_use`: the arguments.', is: [{ type: 'object' }], default: {} },
+  input: { text: 'For `tool_use`: the arguments. Integers beyond 2^53 are rounded.', is: [{ type: 'object' }], default: {} },
   tool_use_id: 'For `tool_result`: id of the call.',
   is_error: { text: 'For `tool_result`: whether the call failed.', default: false },
   content: { text: 'For `tool_result`: a text, or a list of blocks of the types `text`, `document` and `search_result`. For `search_result`: text blocks.', is: ['string', 'array'] },

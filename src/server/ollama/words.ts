@@ -64,7 +64,7 @@ export const chatBody: Body = {
     'messages[].tool_calls[].id': 'Id that the result of the call refers to.',
     'messages[].tool_calls[].function': 'The function called.',
     'messages[].tool_calls[].function.name': 'The name of the tool.',
-    'messages[].tool_calls[].function.arguments': { text: 'The arguments.', is: [{ type: 'object' }], default: {} },
+    'messages[].tool_calls[].function.arguments': { text: 'The arguments. Integers beyond 2^53 are rounded.', is: [{ type: 'object' }], default: {} },
     'messages[].tool_name': 'For a tool: its name.',
     'messages[].name': 'Another name of `tool_name`.',
     'messages[].tool_call_id': 'For a tool: id of the call that this is the result of. If omitted, the first call of `tool_name` that has no result yet, or else the first such call of any tool.',
