@@ -351,11 +351,12 @@ class EngineClient extends EngineRequests {
     // Before requests are settled: the others must wait for the next process.
     if (this.#everReady && this.#state.state !== 'restarting') this.#turn({ state: 'restarting', fraction: 0 });
     this.failAll(error, (call) => (call.sent && isAboutKv(call.type)) || !call.isKept);
-    for (const guilty of this.#suspects.judge(this.requests.values(), ending !== 'died', stuck)) this.settle(guilty.id)?.fail(error);
+    const guilty = this.#suspects.judge(this.requests.values(), ending !== 'died', stuck);
+    for (const { id } of guilty) this.settle(id)?.fail(error);
     const { size } = this.requests;
     if (size > 0) this.#log('warn', `${size === 1 ? '1 request goes' : `${size} requests go`} on in the next engine process`);
 
-    const { delayMs, error: failure } = this.#restarts.after({ ending, how, stuck: stuck !== undefined, output });
+    const { delayMs, error: failure } = this.#restarts.after({ ending, how, stuck: stuck !== undefined, isBlamed: guilty.length > 0, output });
     if (failure) return this.#giveUp(failure, delayMs);
     if (!this.#everReady && delayMs === 0) return this.#spawn();
     this.#restartIn(delayMs);

@@ -39,6 +39,8 @@ export interface End {
   how: string;
   /** It made no progress, and was ended for that. */
   stuck: boolean;
+  /** A request was to blame, for this death and the one before. */
+  isBlamed?: boolean;
   /** Its last output, as a part of a sentence. */
   output: string;
 }
@@ -51,7 +53,10 @@ export interface Next {
 
 export class Restarts {
   readonly #policy: RestartPolicy;
-  /** When processes died, and when they ended otherwise, within the window. */
+  /**
+   * When processes died, and when they ended otherwise or by a request that is refused from then
+   * on, within the window.
+   */
   #deaths: number[] = [];
   #otherEnds: number[] = [];
   #isLoading = true;
@@ -100,7 +105,8 @@ export class Restarts {
     const isRecent = (atMs: number): boolean => nowMs - atMs < windowMs;
     this.#deaths = this.#deaths.filter(isRecent);
     this.#otherEnds = this.#otherEnds.filter(isRecent);
-    (end.ending === 'died' ? this.#deaths : this.#otherEnds).push(nowMs);
+    if (end.isBlamed) this.#otherEnds.push(nowMs, ...this.#deaths.splice(-1));
+    else (end.ending === 'died' ? this.#deaths : this.#otherEnds).push(nowMs);
     const wasLoading = this.#isLoading;
     this.#isLoading = true;
     if (wasLoading && end.ending !== 'unstarted') this.#loadEnds++;

@@ -317,13 +317,22 @@ t.test('a text whose tokens kill the engine twice is refused, and no other', asy
 t.test('after repeated crashes the engine is held off with a reason, and tried again after a pause', async (t) => {
   const { engine } = start(t, {}, {}, { restart: { crashes: 3, windowMs: 60_000, holdOffMs: 50 } });
   await engine.ready();
-  for (let i = 0; i < 2; i++) {
-    t.equal(await code(engine.complete(completion(`${marks.kill}${i}`)).finished), 'model_crashed');
+  for (let deaths = 1; deaths <= 3; deaths++) {
+    await engine.ready();
+    process.kill(engine.pid!, 'SIGKILL');
+    while (engine.crashes < deaths) await new Promise((resolve) => setTimeout(resolve, 5));
   }
   t.match(engine.state, { state: 'failed', error: { code: 'model_crashed', message: /3 times/ }, retryAtMs: Number });
   t.equal(await code(engine.complete(completion('x')).finished), 'model_crashed');
   while (engine.state.state === 'failed') await new Promise((resolve) => setTimeout(resolve, 5));
   t.equal(await read(engine.complete(completion('x', { constraint: say('back') }))), 'back');
+});
+
+t.test('many requests that kill the engine, each another, take the model from nobody', async (t) => {
+  const { engine } = start(t, {}, {}, { restart: { crashes: 4, windowMs: 60_000, holdOffMs: 60_000 } });
+  await engine.ready();
+  for (let i = 0; i < 5; i++) t.equal(await code(engine.complete(completion(`${marks.kill}${i}`)).finished), 'model_crashed');
+  t.equal(await read(engine.complete(completion('x', { constraint: say('fine') }))), 'fine');
 });
 
 t.test('pauses after crashes do not get longer when the clock is set back', async (t) => {

@@ -52,6 +52,20 @@ t.test('five deaths within a minute, or in five loads in a row, stop it for a mi
   t.end();
 });
 
+t.test('deaths for which a request is to blame only make the pause longer', (t) => {
+  const { restarts } = start(t);
+  restarts.loaded();
+  const pauses: number[] = [];
+  for (let round = 0; round < 9; round++) {
+    const next = restarts.after({ ending: 'died', how: '', stuck: false, isBlamed: round % 2 === 1, output: '' });
+    t.equal(next.error, undefined);
+    pauses.push(next.delayMs);
+    restarts.loaded();
+  }
+  t.ok(pauses.at(-1)! > pauses[0]!);
+  t.end();
+});
+
 t.test('a shortage is no death, and its end shortens the pause again', (t) => {
   const { restarts, after, pass, shortage } = start(t);
   t.equal(after('died').delayMs, 100);
