@@ -356,7 +356,8 @@ class EngineClient extends EngineRequests {
     const { size } = this.requests;
     if (size > 0) this.#log('warn', `${size === 1 ? '1 request goes' : `${size} requests go`} on in the next engine process`);
 
-    const { delayMs, error: failure } = this.#restarts.after({ ending, how, stuck: stuck !== undefined, isBlamed: guilty.length > 0, output });
+    const ended = { ending, how, stuck: stuck !== undefined, isBlamed: guilty.length > 0, output };
+    const { delayMs, error: failure } = this.#restarts.after(ended);
     if (failure) return this.#giveUp(failure, delayMs);
     if (!this.#everReady && delayMs === 0) return this.#spawn();
     this.#restartIn(delayMs);
