@@ -166,7 +166,9 @@ export class Intake {
     begun: BegunAnswer | undefined,
     prepare: (preparing: Preparing) => Promise<PreparedPrompt>,
   ): Promise<void> {
-    const arrivedMs = performance.now();
+    const nowMs = performance.now();
+    // One that comes again after a crash keeps its place.
+    const arrivedMs = nowMs - (begun?.arrivedMs ?? 0);
     const { context, model, options } = this.#loaded;
     const refusal = notGenerating(this.#loaded.description);
     if (refusal || !context) return this.#hooks.fail(id, refusal ?? new RecuaError('closed', 'The model is closed.'));
@@ -234,7 +236,7 @@ export class Intake {
           request.asker?.salt,
         );
         const generation = new Generation(id, sequence, prepared, arrivedMs, request.asker);
-        if (begun) generation.resume(begun, this.#loaded.pieces.flags, performance.now());
+        if (begun) generation.resume(begun, this.#loaded.pieces.flags, nowMs);
         this.#hooks.join(generation);
       } else discard(prepared);
     } catch (error) {
