@@ -109,9 +109,9 @@ export async function openEngine(fake: FakeOptions = {}, more: Partial<EngineOpt
       engine.ask(id, { takesLong }, question);
       return { id, done };
     },
-    embed: (inputs: (string | Int32Array)[], client?: string) => {
+    embed: (inputs: (string | Int32Array)[], client?: string, priority = 0) => {
       const { id, done } = track();
-      engine.embed(id, { inputs, ...(client === undefined ? {} : { asker: { client, priority: 0 } }) });
+      engine.embed(id, { inputs, ...(client === undefined ? {} : { asker: { client, priority } }) });
       return { id, done };
     },
     rerank: (query: string, documents: string[], client: string) => {

@@ -3,6 +3,7 @@
 // that kills processes fails with `model_crashed` (engine/gateway/suspects).
 import { RecuaError } from '../../errors.js';
 import type { EngineSettings, EngineState } from '../api.js';
+import { rivalsOf } from '../give-way.js';
 import { ProofGate } from '../proof/gate.js';
 import { TokenRate } from './activity.js';
 import { EngineRequests, isAboutKv, type PendingRequest } from './requests.js';
@@ -131,7 +132,9 @@ class EngineClient extends EngineRequests {
   }
 
   protected override keep(call: PendingRequest): void {
-    if (call.follows || this.rivalsOf(call) <= this.#options.parallel + this.#options.queueSize || this.makeRoom(call)) return;
+    // The call is one of them.
+    const isFull = rivalsOf(call, [...this.requests.values()]).length > this.#options.parallel + this.#options.queueSize;
+    if (!isFull || call.follows || this.makeRoom(call)) return;
     this.settle(call.id)!.fail(new RecuaError('queue_full', 'Too many requests wait for the engine to come back; try again in a moment.'));
   }
 

@@ -36,8 +36,8 @@ export class PendingRequest {
   readonly client: string;
   /** See `Asker`. */
   readonly follows: boolean;
-  /** It takes no place in a queue from others. */
-  readonly isIdle: boolean;
+  /** Below 0, it takes no place in a queue from others. */
+  readonly priority: number;
   /** The current engine process has it … */
   sent = false;
   /** … and has accepted the prompt as valid and fitting … */
@@ -67,7 +67,7 @@ export class PendingRequest {
     const { client = '', priority = 0, follows = false }: Partial<Asker> = ('request' in message ? message.request : message as { asker?: Asker }).asker ?? {};
     this.client = client;
     this.follows = follows;
-    this.isIdle = priority < 0;
+    this.priority = priority;
     if (message.type === 'chat' || message.type === 'complete') this.soFar = new AnswerSoFar(message.request);
     this.#message = seeded(message);
     this.event = event;

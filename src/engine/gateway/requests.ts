@@ -5,7 +5,7 @@ import { RecuaError } from '../../errors.js';
 import { RunningAnswer } from './answer.js';
 import { PendingRequest, type Lent } from './pending-request.js';
 import { checkEvent } from './checked-message.js';
-import { gaveWay, counted, whoGivesWay } from '../give-way.js';
+import { gaveWay, givingWay } from '../give-way.js';
 import type { Answer, Embedded, Engine, EngineState, Released, Reranked } from '../api.js';
 import type {
   Asker,
@@ -133,17 +133,10 @@ export abstract class EngineRequests implements Engine {
    * run. Returns whether it did.
    */
   protected makeRoom(call: PendingRequest): boolean {
-    const waiting = this.unsent.filter((one) => one !== call && !one.follows && !one.soFar?.hasStarted && one.isIdle === call.isIdle);
-    const greediest = whoGivesWay(counted(waiting), call.client);
-    const last = greediest === undefined ? undefined : waiting.findLast(({ client }) => client === greediest);
+    const last = givingWay(call, this.unsent.filter((one) => one !== call && !one.follows && !one.soFar?.hasStarted)).at(-1);
     if (!last) return false;
     this.settle(last.id)?.fail(gaveWay());
     return true;
-  }
-
-  /** How many requests compete with it for places, itself included: not idle work, unless it is. */
-  protected rivalsOf({ isIdle }: PendingRequest): number {
-    return [...this.requests.values()].filter((one) => isIdle || !one.isIdle).length;
   }
 
   /** Passes an event of the engine to its call. */

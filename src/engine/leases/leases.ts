@@ -7,10 +7,10 @@
 // unloads models that nobody wants, `#makeRoom` starts loads and chooses models to leave for them,
 // and `#grantOne` lends a ready model to the first request in its queue.
 import type { PlainError } from '../../errors.js';
-import { counted, whoGivesWay } from '../give-way.js';
+import { givingWay, rivalsOf } from '../give-way.js';
 import { atMost, atMostRoom, fits, groupPlace, isSound, shareDevice, wholeRoom, without, withMore, type Budget, type Bytes, type Room } from './budget.js';
 import type { LeaseCommand, LeaseEvent, Refusal } from './events.js';
-import { ModelEntry, type ModelPlan } from './model-entry.js';
+import { ModelEntry, type ModelPlan, type WaitingRequest } from './model-entry.js';
 import { chooseVictims, defaultTurns, worth, type TurnPolicy } from './turns.js';
 
 export interface LeasePolicy extends TurnPolicy {
@@ -146,26 +146,20 @@ export class Leases {
       // If others wait for a retry, this request waits with them.
       if (!changed && entry.waiting.length === 0) return this.#refuse(entry, id, { kind: 'failed', error: failure.error });
     }
-    const rivals = priority < 0 ? entry.waiting : entry.waiting.filter((one) => one.priority >= 0);
-    const isFull = !again && rivals.length >= plan.mostWaiting;
-    if (isFull && !this.#shareQueue(entry, client, priority)) return this.#refuse(entry, id, { kind: 'queue_full', most: plan.mostWaiting });
+    const isFull = !again && rivalsOf({ client, priority }, entry.waiting).length >= plan.mostWaiting;
+    if (isFull && !this.#shareQueue(entry, { client, priority })) return this.#refuse(entry, id, { kind: 'queue_full', most: plan.mostWaiting });
     if (explicit && keepAliveMs !== undefined) entry.loadKeepAliveMs = keepAliveMs;
     entry.waiting.push({ id, client, priority, again, arrival: this.#arrivals++, sinceMs: nowMs, keepAliveMs });
   }
 
-  /**
-   * Makes room in a full queue for a client with fewer requests, by one of the same kind: idle work
-   * or not. False if it stays full.
-   */
-  #shareQueue(entry: ModelEntry, client: string, priority: number): boolean {
-    const alike = entry.waiting.filter((one) => (one.priority < 0) === (priority < 0));
-    const greediest = whoGivesWay(counted(alike), client);
-    if (greediest === undefined) return false;
-    const fresh = alike.filter(({ again }) => !again);
-    const last = fresh.findLast(({ client: of }) => of === greediest);
+  /** Makes room in a full queue for a client with fewer requests. False if it stays full. */
+  #shareQueue(entry: ModelEntry, asker: Pick<WaitingRequest, 'client' | 'priority'>): boolean {
+    const own = givingWay(asker, entry.waiting);
+    if (own.length === 0) return false;
+    const last = own.findLast(({ again }) => !again);
     // Those that come again were accepted before. If they are still too many then, the engine that
     // gets them chooses.
-    if (!last) return fresh.length < entry.plan.mostWaiting;
+    if (!last) return rivalsOf(asker, entry.waiting).filter(({ again }) => !again).length < entry.plan.mostWaiting;
     entry.waiting.splice(entry.waiting.indexOf(last), 1);
     this.#refuse(entry, last.id, { kind: 'gave_way' });
     return true;

@@ -21,7 +21,7 @@ export class Generation {
   /** Set if the request asks for tokens or log probabilities. */
   #told: ToldTokens | undefined;
   readonly #prepared: PreparedPrompt;
-  #arrivedMs: number;
+  readonly arrivedMs: number;
   /** Copied, since the sampler may be closed before the last text work. */
   readonly #seed: number;
   #started = false;
@@ -54,25 +54,21 @@ export class Generation {
     this.guesses = prepared.guesses;
     this.#prepared = prepared;
     this.#text = new Text(prepared.stops);
-    this.#arrivedMs = arrivedMs;
+    this.arrivedMs = arrivedMs;
     this.#seed = prepared.sampler.seed;
     this.#rendered = sequence.promptLength;
   }
 
   /**
    * Continues an answer that another engine process began. The sampler has been resumed already.
+   * `nowMs`: when its request came to this process.
    */
-  resume({ tokens, exactly, again = 0, arrivedMs, startedMs, firstMs }: BegunAnswer, flags: Uint8Array, nowMs: number): void {
-    this.#arrivedMs = nowMs - arrivedMs;
+  resume({ tokens, exactly, again = 0, startedMs, firstMs }: BegunAnswer, flags: Uint8Array, nowMs: number): void {
     if (startedMs > 0) this.#startedMs = nowMs - startedMs;
     if (firstMs > 0 && tokens.length > 0) this.#firstMs = this.#lastMs = nowMs - firstMs;
     this.sequence.continues = startedMs > 0;
     this.#finishReason = this.sequence.resume(tokens, flags, exactly);
     this.#begun = Math.max(this.sequence.length, this.sequence.promptLength + again);
-  }
-
-  get arrivedMs(): number {
-    return this.#arrivedMs;
   }
 
   /** Notes that a step with this sequence begins; true for the first one. */
@@ -238,7 +234,7 @@ export class Generation {
 
   #timings(): Timings {
     return {
-      queueMs: this.#startedMs - this.#arrivedMs,
+      queueMs: this.#startedMs - this.arrivedMs,
       promptMs: this.#firstMs - this.#startedMs,
       generateMs: this.#lastMs - this.#firstMs,
     };

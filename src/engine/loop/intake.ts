@@ -4,7 +4,7 @@
 import type { CancelFlag, NativeAddon } from '../../addon/addon.js';
 import { RecuaError } from '../../errors.js';
 import { notGenerating } from '../capabilities.js';
-import { gaveWay, whoGivesWay } from '../give-way.js';
+import { gaveWay, givingWay } from '../give-way.js';
 import type { Asker, BegunAnswer, ChatRequest, CompletionRequest } from '../protocol.js';
 import { anyone } from '../planning/fair-order.js';
 import { Sequence } from '../planning/sequence.js';
@@ -140,16 +140,17 @@ export class Intake {
    * Makes room in a full queue for a request of this client, by another that waits or is being
    * prepared. Returns whether it did.
    */
-  #makeRoom({ client }: Asker = anyone): boolean {
-    const counts = this.#hooks.waiting.byClient();
-    const preparing = [...this.#preparing].filter(([id, { stays }]) => !stays && this.#active.has(id));
-    for (const [, { client: of }] of preparing) counts.set(of, (counts.get(of) ?? 0) + 1);
-    const greediest = whoGivesWay(counts, client);
-    if (greediest === undefined) return false;
-    const [last] = preparing.findLast(([, { client: of }]) => of === greediest) ?? [];
-    if (last === undefined) return this.#hooks.waiting.giveWay(greediest);
-    this.cancel(last);
-    this.#hooks.fail(last, gaveWay());
+  #makeRoom(asker: Asker = anyone): boolean {
+    const preparing = [...this.#preparing].flatMap(([id, { client, priority, arrivedMs: arrived, stays }]) =>
+      stays || !this.#active.has(id) ? [] : [{ client, priority, arrived, id }]);
+    const all = [...this.#hooks.waiting.movable, ...preparing].sort((a, b) => a.arrived - b.arrived);
+    const last = givingWay(asker, all).at(-1);
+    if (!last) return false;
+    if ('sequence' in last) this.#hooks.waiting.giveWay(last.sequence);
+    else {
+      this.cancel(last.id);
+      this.#hooks.fail(last.id, gaveWay());
+    }
     return true;
   }
 
@@ -165,7 +166,9 @@ export class Intake {
     begun: BegunAnswer | undefined,
     prepare: (preparing: Preparing) => Promise<PreparedPrompt>,
   ): Promise<void> {
-    const arrivedMs = performance.now();
+    const nowMs = performance.now();
+    // One that comes again after a crash keeps its place.
+    const arrivedMs = nowMs - (begun?.arrivedMs ?? 0);
     const { context, model, options } = this.#loaded;
     const refusal = notGenerating(this.#loaded.description);
     if (refusal || !context) return this.#hooks.fail(id, refusal ?? new RecuaError('closed', 'The model is closed.'));
@@ -233,7 +236,7 @@ export class Intake {
           request.asker?.salt,
         );
         const generation = new Generation(id, sequence, prepared, arrivedMs, request.asker);
-        if (begun) generation.resume(begun, this.#loaded.pieces.flags, performance.now());
+        if (begun) generation.resume(begun, this.#loaded.pieces.flags, nowMs);
         this.#hooks.join(generation);
       } else discard(prepared);
     } catch (error) {

@@ -53,24 +53,14 @@ export class WaitingQueue {
     this.#order.sort(this.sequences);
   }
 
-  /** The number of sequences of each client that may give way. */
-  byClient(): Map<string, number> {
-    const counts = new Map<string, number>();
-    for (const sequence of this.sequences) {
-      if (this.#staying.has(sequence)) continue;
-      const of = this.#order.clientOf(sequence);
-      counts.set(of, (counts.get(of) ?? 0) + 1);
-    }
-    return counts;
+  /** Those that may give way: of whom they are, and when their requests arrived. */
+  get movable(): { client: string; priority: number; arrived: number; sequence: Sequence }[] {
+    return this.sequences.flatMap((sequence) => (this.#staying.has(sequence) ? [] : [{ ...this.#order.entryOf(sequence), sequence }]));
   }
 
-  /** Gives up the last sequence of this client. Returns whether it has one. */
-  giveWay(client: string): boolean {
-    const last = this.sequences.findLast((sequence) => !this.#staying.has(sequence) && this.#order.clientOf(sequence) === client);
-    if (!last) return false;
-    this.remove(last);
-    this.#giveUp(last, gaveWay());
-    return true;
+  giveWay(sequence: Sequence): void {
+    this.remove(sequence);
+    this.#giveUp(sequence, gaveWay());
   }
 
   /** False if it is not in the queue. */

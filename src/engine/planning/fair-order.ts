@@ -53,11 +53,6 @@ export class FairOrder {
   }
 
   /** The sequence must have entered. */
-  clientOf(sequence: Sequence): string {
-    return this.entryOf(sequence).client;
-  }
-
-  /** The sequence must have entered. */
   entryOf(sequence: Sequence): Readonly<Asker & { arrived: number }> {
     return this.#entries.get(sequence)!;
   }

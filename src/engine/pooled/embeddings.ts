@@ -5,7 +5,7 @@
 // ones, and few have begun at a time.
 import type { CancelFlag, EmbedderOptions, NativeEmbedder, NativeModel } from '../../addon/addon.js';
 import { RecuaError } from '../../errors.js';
-import { gaveWay, whoGivesWay } from '../give-way.js';
+import { gaveWay, givingWay, rivalsOf } from '../give-way.js';
 import { newCancelFlag } from '../prompts/cancel-flag.js';
 import { checkTokens } from '../prompts/known-tokens.js';
 import { isLong, type PoolShare } from '../prompts/pool-share.js';
@@ -31,6 +31,7 @@ interface Job {
 /** A request that is being tokenized, waits or runs. */
 interface Accepted {
   client: string;
+  priority: number;
   /** Of tokenizing. */
   cancelled: CancelFlag;
   /** Whether a call has taken inputs of it. */
@@ -124,13 +125,13 @@ export class Embeddings {
   }
 
   async start(id: number, request: EmbedRequest | RerankRequest): Promise<void> {
-    const client = request.asker?.client ?? '';
-    if (this.#active.size > this.#queueSize && !this.#makeRoom(client)) {
+    const { client, priority } = request.asker ?? { client: '', priority: 0 };
+    const cancelled = newCancelFlag();
+    const accepted: Accepted = { client, priority, cancelled, runs: false, tokens: 0 };
+    if (rivalsOf(accepted, [...this.#active.values()]).length > this.#queueSize && !this.#makeRoom(accepted)) {
       this.#fail(id, new RecuaError('queue_full', `${this.#active.size} embedding requests are waiting already; try again in a moment.`));
       return;
     }
-    const cancelled = newCancelFlag();
-    const accepted: Accepted = { client, cancelled, runs: false, tokens: 0 };
     this.#active.set(id, accepted);
     // The query is read again beside each document.
     const texts = 'documents' in request ? request.documents.flatMap((document) => [request.query, document]) : request.inputs;
@@ -189,14 +190,11 @@ export class Embeddings {
   }
 
   /** Gives up a request that no call has begun. Returns whether it did. */
-  #makeRoom(client: string): boolean {
-    const waiting = [...this.#active].filter(([, { runs }]) => !runs);
-    const counts = new Map<string, number>();
-    for (const [, { client: of }] of waiting) counts.set(of, (counts.get(of) ?? 0) + 1);
-    const greediest = whoGivesWay(counts, client);
-    if (greediest === undefined) return false;
-    this.#fail(waiting.findLast(([, { client: of }]) => of === greediest)![0], gaveWay());
-    return true;
+  #makeRoom(asker: Accepted): boolean {
+    const waiting = [...this.#active].flatMap(([id, one]) => (one.runs ? [] : [{ ...one, id }]));
+    const last = givingWay(asker, waiting).at(-1);
+    if (last) this.#fail(last.id, gaveWay());
+    return last !== undefined;
   }
 
   /** Waits for running requests, then frees the native context. */

@@ -621,6 +621,33 @@ t.test('an answer that ran before a crash goes on before requests that had waite
   await closeClean(t, open);
 });
 
+t.test('requests that had waited before a crash keep their order', async (t) => {
+  const open = await openEngine({}, { parallel: 1 });
+  const { model } = open.loaded;
+  const prompt = await model.tokenize('x', true, false);
+  const { createSampler } = model;
+  const count = (what: string) => open.messages.flat().filter(({ kind }) => kind === what).length;
+  const runs = open.complete(completion('x', { constraint: say('x'.repeat(1_900)), maxTokens: 1_900 }));
+  while (count('started') < 1) await turn();
+  let samplers = 0;
+  // The preparation of the first one takes longer.
+  model.createSampler = async (...given) => {
+    if (samplers++ === 0) while (count('accepted') < 2) await turn();
+    return await createSampler.apply(model, given);
+  };
+  const order: string[] = [];
+  const ask = (name: string, arrivedMs: number) => {
+    const begun = { prompt, tokens: new Int32Array(0), draws: 0, exactly: true, endsThinking: false, arrivedMs, startedMs: 0, firstMs: 0 };
+    return open.complete(completion('x', { constraint: say('ok') }), begun).done.then(() => order.push(name));
+  };
+  const both = [ask('first', 5_000), ask('second', 5_000)];
+  while (count('accepted') < 3) await turn();
+  open.engine.cancel(runs.id);
+  await Promise.all(both);
+  t.strictSame(order, ['first', 'second']);
+  await closeClean(t, open);
+});
+
 t.test('no request starves while others keep arriving', async (t) => {
   const open = await openEngine({}, { parallel: 2, batchSize: 32 });
   const long = open.complete(completion('L'.repeat(1500), { maxTokens: 2 }));

@@ -54,6 +54,49 @@ t.test('if the queue is full, the client with the most requests in it gives way 
   t.match(open.addon.stats, { openSamplers: 0, openParsers: 0, openContexts: 0 });
 });
 
+t.test('if the queue is full, idle work takes no place from other requests, nor they from idle work', async (t) => {
+  const open = await openEngine({}, { parallel: 1, queueSize: 4 });
+  const ask = async (client: string, priority: number, maxTokens = 50) => {
+    const { end } = await open.complete(completion(`${client} asks`, { constraint: say('x'.repeat(maxTokens)), maxTokens, ...asker(client, priority) })).done;
+    return `${client} ${priority} ${end.kind === 'error' ? end.error.code : end.kind}`;
+  };
+  const count = (what: string) => open.messages.flat().filter(({ kind }) => kind === what).length;
+  const first = ask('zero', 0, 1_900);
+  while (count('started') < 1) await turn();
+  const idle = Array.from({ length: 4 }, () => ask('many', -1));
+  const others = ['many', 'many', 'one', 'one'].map((client) => ask(client, 0));
+  while (count('accepted') < 9) await turn();
+  t.strictSame(await Promise.all([first, ...idle, ...others, ask('two', -1), ask('one', 0), ask('three', 0)]), [
+    'zero 0 done',
+    'many -1 done', 'many -1 done', 'many -1 done', 'many -1 queue_full',
+    'many 0 done', 'many 0 queue_full', 'one 0 done', 'one 0 done',
+    'two -1 done', 'one 0 queue_full', 'three 0 done',
+  ]);
+  await open.engine.close();
+  t.match(open.addon.stats, { openSamplers: 0, openParsers: 0, openContexts: 0 });
+});
+
+t.test('the last request of a client gives way, not one that takes long to prepare, nor an urgent one', async (t) => {
+  const open = await openEngine({}, { parallel: 1, queueSize: 4 });
+  const { model } = open.loaded;
+  const { tokenize } = model;
+  let begin!: () => void;
+  const begun = new Promise<void>((resolve) => (begin = resolve));
+  model.tokenize = async (text, ...given) => {
+    if (text === 'slow') await begun;
+    return await tokenize.call(model, text, ...given);
+  };
+  const ask = (name: string, client: string, priority = 0) =>
+    open.complete(completion(name, { constraint: say('x'.repeat(500)), maxTokens: 500, ...asker(client, priority) })).done;
+  const many = [ask('slow', 'many'), ask('first', 'many'), ask('second', 'many'), ask('third', 'many'), ask('urgent', 'many', 1)];
+  while (open.messages.flat().filter(({ kind }) => kind === 'accepted').length < 4) await turn();
+  const few = ask('few', 'few');
+  begin();
+  const ends = await Promise.all([...many, few].map(async (one) => (await one).end.kind));
+  t.strictSame(ends, ['done', 'done', 'done', 'error', 'done', 'done']);
+  await open.engine.close();
+});
+
 t.test('a request that waits too long is refused with that reason; a running one is not', async (t) => {
   const open = await openEngine({}, { parallel: 1, queueTimeoutMs: 1 });
   const long = open.complete(completion('first', { constraint: say('x'.repeat(1_900)), maxTokens: 1_900 }));

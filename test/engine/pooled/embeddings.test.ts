@@ -99,3 +99,21 @@ t.test('of many requests of one client few have begun at a time, and small ones 
   t.strictSame(ends, [4, 5, 1, 2, 3, 0]);
   await engine.close();
 });
+
+t.test('idle work takes no place from other requests, nor they from idle work', async (t) => {
+  const { engine, embed } = await openEngine({ pooling: 'mean' }, { queueSize: 3 });
+  const ask = async (client: string, priority: number) => {
+    const { end } = await embed([`${client} asks`], client, priority).done;
+    return `${client} ${priority} ${end.kind === 'error' ? end.error.code : end.kind}`;
+  };
+  const all = [
+    ...Array.from({ length: 4 }, () => ask('many', -1)), ...Array.from({ length: 4 }, () => ask('many', 0)),
+    ask('many', -1), ask('two', -1), ask('three', 0),
+  ];
+  t.strictSame(await Promise.all(all), [
+    'many -1 embedded', 'many -1 embedded', 'many -1 embedded', 'many -1 queue_full',
+    'many 0 embedded', 'many 0 embedded', 'many 0 embedded', 'many 0 queue_full',
+    'many -1 queue_full', 'two -1 embedded', 'three 0 embedded',
+  ]);
+  await engine.close();
+});
