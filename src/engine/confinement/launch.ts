@@ -8,12 +8,14 @@ import { ownInstallation } from '../../system/installation.js';
 import { isProgram, nodePath } from '../../system/programs.js';
 import { wantsGpu } from '../offload.js';
 import type { EngineOptions } from '../protocol.js';
+import { confinedEnvironment, type Environment } from './environment.js';
 import { launchArguments, rulesOf, type Needs, type Rules } from './rules.js';
 
-/** The program to start, its arguments before Node's own, and the sandbox's rules. */
+/** The program to start, its arguments before Node's own, its environment, the sandbox's rules. */
 export interface Launch {
   program: string;
   arguments: string[];
+  environment: Environment;
   rules: Rules;
 }
 
@@ -43,7 +45,7 @@ export function confine(needs: Needs, hasTo: boolean): Launch | undefined {
       : `The engine was to run in a sandbox (--sandbox on), which exists only on Linux, not on ${process.platform}.`);
   }
   const rules = rulesOf(needs);
-  return { program, arguments: [...(hasTo ? ['--need'] : []), ...launchArguments(rules), '--', nodePath()], rules };
+  return { program, arguments: [...(hasTo ? ['--need'] : []), ...launchArguments(rules), '--', nodePath()], environment: confinedEnvironment(), rules };
 }
 
 /** The sandbox that processes get here, e.g. `landlock:7,seccomp`; `none` if there is none. */

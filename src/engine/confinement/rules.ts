@@ -37,7 +37,9 @@ export interface Rules {
  */
 const systemFolders = /^(bin|sbin|lib\w*|usr|opt|nix|gnu|snap|proc|sys)$/;
 /** Readable entries of /etc: none of them is secret. */
-const systemSettings = /^(ld\.so\.|ssl$|pki$|nsswitch\.conf$|os-release$|localtime$|timezone$|passwd$|group$|hosts$|vulkan$|OpenCL$|glvnd$|drirc$|alternatives$|nvidia$|rocm|pkcs11$|crypto-policies$)/;
+const systemSettings = /^(ld\.so\.|nsswitch\.conf$|os-release$|localtime$|timezone$|passwd$|group$|hosts$|vulkan$|OpenCL$|glvnd$|drirc$|alternatives$|nvidia$|rocm|pkcs11$|crypto-policies$)/;
+/** Settings of OpenSSL, which Node may read. Private keys may lie beside them. */
+const opensslSettings = /^(openssl|engines|fips)/;
 /** Folders in /run where some systems have their drivers. */
 const driverFolders = ['/run/opengl-driver', '/run/opengl-driver-32', '/run/host', '/run/nvidia', '/run/nvidia-persistenced', '/run/current-system'];
 /** Environment variables that name files or folders which Node or a driver reads. */
@@ -52,6 +54,7 @@ export function rulesOf({ reads, writes, gpu }: Needs, environment: Environment 
   return {
     read: [
       ...inside('/', (name) => systemFolders.test(name)).flatMap((folder) => withoutHome(folder, environment)), ...inside('/etc', (name) => systemSettings.test(name)), ...driverFolders,
+      ...['/etc/ssl', '/etc/pki/tls'].flatMap((folder) => inside(folder, (name) => opensslSettings.test(name))),
       nodePath(), nodeLibraries, installation.root, ...packageFolders(installation), ...linkedFolders(installation),
       ...(addon ? [dirname(addon)] : []), ...namedByVariables.flatMap((name) => (environment[name] ?? '').split(delimiter)),
       ...reads.flatMap(withTargets),

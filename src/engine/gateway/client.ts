@@ -6,7 +6,7 @@ import type { EngineSettings, EngineState } from '../api.js';
 import { rivalsOf } from '../give-way.js';
 import { ProofGate } from '../proof/gate.js';
 import { TokenRate } from './activity.js';
-import { EngineRequests, isAboutKv, type PendingRequest } from './requests.js';
+import { EngineRequests, type PendingRequest } from './requests.js';
 import { Child, couldNotStart } from './child.js';
 import { engineEntry, entryPath, wantedOf, type Wanted } from './spare-process.js';
 import { Restarts, type Ending, type RestartPolicy } from './restarts.js';
@@ -353,9 +353,10 @@ class EngineClient extends EngineRequests {
       : new RecuaError('model_crashed', `The engine process ${end} while it worked on this request; it is being restarted.`);
     // Before requests are settled: the others must wait for the next process.
     if (this.#everReady && this.#state.state !== 'restarting') this.#turn({ state: 'restarting', fraction: 0 });
-    this.failAll(error, (call) => (call.sent && isAboutKv(call.type)) || !call.isKept);
+    const lost = new Set([...this.requests.values()].filter((call) => !call.survives));
     const guilty = this.#suspects.judge(this.requests.values(), ending !== 'died', stuck);
-    for (const { id } of guilty) this.settle(id)?.fail(error);
+    for (const call of guilty) lost.add(call);
+    this.failAll(error, (call) => lost.has(call));
     const { size } = this.requests;
     if (size > 0) this.#log('warn', `${size === 1 ? '1 request goes' : `${size} requests go`} on in the next engine process`);
 

@@ -1,6 +1,7 @@
 // One pending request of an engine: its message, which may be sent to several engine processes in
 // turn, and how far the current one is with it. Used by engine/gateway/requests.
-import { randomInt } from 'node:crypto';
+import { createHash, randomInt } from 'node:crypto';
+import { serialize } from 'node:v8';
 import { RecuaError } from '../../errors.js';
 import type { Released } from '../api.js';
 import type { Asker, EngineEvent, RequestMessage } from '../protocol.js';
@@ -57,6 +58,8 @@ export class PendingRequest {
   /** Holds the text. */
   #again: (() => void) | undefined;
   #message: RequestMessage | undefined;
+  /** Of a text that was dropped. */
+  #fingerprint: string | undefined;
   #hasMoved = false;
   /** Copies that were sent but still wait for the pipe, in this process. */
   #onTheWay = 0;
@@ -115,17 +118,19 @@ export class PendingRequest {
     if (this.#message && 'begun' in this.#message) this.#message.begun = undefined;
   }
 
-  /** What the request asks for, without asker and seed; undefined once its text is dropped. */
-  get asked(): unknown {
-    if (!this.#message) return undefined;
-    if (!('request' in this.#message)) return { ...this.#message, id: 0, asker: undefined };
-    const { request } = this.#message;
-    return { ...request, asker: undefined, ...('sampling' in request ? { sampling: { ...request.sampling, seed: undefined } } : {}) };
+  /** Equal for requests that ask for the same, whoever does, with any seed. */
+  get fingerprint(): string {
+    return this.#fingerprint ?? (this.#message ? fingerprintOf(this.#message) : '');
   }
 
   /** Its text is kept, so it can be sent again. */
   get isKept(): boolean {
     return this.#message !== undefined;
+  }
+
+  /** Whether the next process can do it, or continue it, if the current one dies. */
+  get survives(): boolean {
+    return this.isKept && !(this.sent && isAboutKv(this.type));
   }
 
   /** Whether another engine may do all of it: nothing of it has been done here. */
@@ -148,9 +153,11 @@ export class PendingRequest {
     again();
   }
 
-  /** Drops a long text, since the engine works on it now. */
+  /** Drops a long text, since the engine works on it now; not that of a suspect. */
   dropLong(): void {
-    if (this.#message && lengthOf(this.#message) > mostKept) this.drop();
+    if (!this.#message || this.deaths > 0 || lengthOf(this.#message) <= mostKept) return;
+    this.#fingerprint = this.fingerprint;
+    this.drop();
   }
 
   /** Drops the text: the request will not be sent again. */
@@ -179,6 +186,21 @@ function seeded(message: RequestMessage): RequestMessage {
   if ((message.type !== 'chat' && message.type !== 'complete') || message.request.sampling.seed !== undefined) return message;
   const sampling = { ...message.request.sampling, seed: randomInt(0xffff_ffff) };
   return { ...message, request: { ...message.request, sampling } } as RequestMessage;
+}
+
+/** About the KV of sequences, which die with the process. */
+function isAboutKv(type: PendingRequest['type']): boolean {
+  return type === 'save' || type === 'restore' || type === 'forget';
+}
+
+function fingerprintOf(message: RequestMessage): string {
+  const { type } = message;
+  let asked: object = { ...message, id: 0, asker: undefined };
+  if ('request' in message) {
+    const { request } = message;
+    asked = { ...request, asker: undefined, ...('sampling' in request ? { sampling: { ...request.sampling, seed: undefined } } : {}) };
+  }
+  return createHash('sha256').update(serialize([type, asked])).digest('base64');
 }
 
 function lengthOf(message: RequestMessage): number {

@@ -374,11 +374,6 @@ function movingOn(
 
 export type { PendingRequest };
 
-/** Whether a request is about the KV of the process that it was sent to. */
-export function isAboutKv(type: PendingRequest['type']): boolean {
-  return type === 'save' || type === 'restore' || type === 'forget';
-}
-
 function cancelled(): RecuaError {
   return new RecuaError('cancelled', 'The request was cancelled.');
 }

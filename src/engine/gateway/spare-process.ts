@@ -58,7 +58,7 @@ function forkEntry(entry: string, launch: Launch | undefined, refused = refusedE
   const [program, before] = launch ? [launch.program, launch.arguments] : [nodePath(), []];
   // Electron's own program is a browser unless it is told to be Node.
   const asNode = process.versions['electron'] === undefined ? {} : { ELECTRON_RUN_AS_NODE: '1' };
-  const env = { ...process.env, ...asNode, ...withoutStack, ...spinCount(), ...poolSize(), ...refused };
+  const env = { ...(launch?.environment ?? process.env), ...asNode, ...withoutStack, ...spinCount(), ...poolSize(), ...refused };
   // stdout is piped, since the gateway's own stdout carries data. 'overlapped': on Windows, both
   // processes read and write the channel at the same time.
   return spawn(program, [...before, ...engineFlags, entry], { env, stdio: ['ignore', 'pipe', 'pipe', 'overlapped'] });

@@ -1,9 +1,9 @@
 // Finds the request that kills engine processes. After a crash, all requests continue in the next
 // process. A request that was being worked on at two crashes in a row, without progress in between,
 // is a suspect, and each suspect is tried alone. If the process crashes again, that request fails,
-// and equal requests are refused for a while. Used by engine/gateway/client.
-import { createHash } from 'node:crypto';
-import { serialize } from 'node:v8';
+// and equal requests are refused for a while. A long request cannot continue, as its text is gone:
+// it fails at the first crash, and the next equal one is a suspect at the second. Used by
+// engine/gateway/client.
 import { RecuaError } from '../../errors.js';
 import type { PendingRequest } from './pending-request.js';
 import type { Part } from './watch.js';
@@ -23,22 +23,25 @@ export class Suspects {
   onTrial: PendingRequest | undefined;
   /** End of the refusal (performance.now()), by request fingerprint. */
   readonly #refused = new Map<string, number>();
+  /** The same for requests that failed at a crash, and may be guilty. */
+  readonly #doubted = new Map<string, number>();
 
   /**
-   * Called after the process with these requests died; requests that cannot continue have been
-   * removed. `stuck`: the part that made no progress, if that was why the process was ended; such
+   * Called after the process with these requests died, before those that cannot continue fail.
+   * `stuck`: the part that made no progress, if that was why the process was ended; such
    * an end is no coincidence, and counts as two crashes. `clean`: it ended by itself, and nobody is
    * to blame. Returns the guilty requests.
    */
   judge(requests: Iterable<PendingRequest>, clean: boolean, stuck?: Part): PendingRequest[] {
     const all = [...requests];
     const tried = this.onTrial?.sent && all.includes(this.onTrial) ? this.onTrial : undefined;
-    let worked = 0;
+    const worked: PendingRequest[] = [];
     for (const call of all) {
       // Requests that wait for their first step are innocent.
       const works = !clean && call.sent && ((call.begun && stuck !== 'pool') || (!call.accepted && stuck !== 'compute'));
       if (works) {
-        worked++;
+        worked.push(call);
+        if (!call.survives) remember(this.#doubted, call);
         call.deaths += stuck ? 2 : 1;
         call.lengthAtDeath = call.soFar?.length ?? 0;
       }
@@ -46,20 +49,16 @@ export class Suspects {
       call.resume();
     }
     this.onTrial = undefined;
-    this.#waiting = all.filter((call) => call.deaths >= 2);
+    this.#waiting = all.filter((call) => call.deaths >= 2 && call.survives);
     if (clean) return [];
     if (tried) return this.#blame(tried);
-    const [suspect] = this.#waiting;
-    return suspect && worked === 1 ? this.#blame(suspect) : [];
+    const [only, ...others] = worked;
+    return only && others.length === 0 && only.deaths >= 2 ? this.#blame(only) : [];
   }
 
   #blame(call: PendingRequest): PendingRequest[] {
     this.#waiting = this.#waiting.filter((other) => other !== call);
-    if (this.#refused.size >= mostRefused) this.#refused.delete(this.#refused.keys().next().value!);
-    const key = fingerprint(call);
-    // The oldest come first.
-    this.#refused.delete(key);
-    this.#refused.set(key, performance.now() + refusedMs);
+    remember(this.#refused, call);
     return [call];
   }
 
@@ -77,19 +76,29 @@ export class Suspects {
     return call === this.onTrial;
   }
 
-  /** The error for a request that has killed processes before. */
+  /** The error for a new request, if an equal one has killed processes before. */
   refusal(call: PendingRequest): RecuaError | undefined {
-    const nowMs = performance.now();
-    for (const [key, untilMs] of this.#refused) {
-      if (untilMs >= nowMs) break;
-      this.#refused.delete(key);
-    }
+    for (const all of [this.#refused, this.#doubted]) forget(all);
     // A fingerprint is expensive for a long request.
-    if (this.#refused.size === 0 || !this.#refused.has(fingerprint(call))) return undefined;
+    if (this.#refused.size + this.#doubted.size === 0) return undefined;
+    const key = call.fingerprint;
+    if (this.#doubted.has(key)) call.deaths = 1;
+    if (!this.#refused.has(key)) return undefined;
     return new RecuaError('request_set_aside', 'The engine process died twice while it worked on a request like this one, so such requests are refused for ten minutes.');
   }
 }
 
-function fingerprint({ type, asked }: PendingRequest): string {
-  return createHash('sha256').update(serialize([type, asked])).digest('base64');
+/** The oldest come first. */
+function remember(all: Map<string, number>, { fingerprint }: PendingRequest): void {
+  all.delete(fingerprint);
+  if (all.size >= mostRefused) all.delete(all.keys().next().value!);
+  all.set(fingerprint, performance.now() + refusedMs);
+}
+
+function forget(all: Map<string, number>): void {
+  const nowMs = performance.now();
+  for (const [key, untilMs] of all) {
+    if (untilMs >= nowMs) return;
+    all.delete(key);
+  }
 }

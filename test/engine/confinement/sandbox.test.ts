@@ -87,6 +87,24 @@ t.test('a confined process can read its model and write states, and every other 
   t.match(becomeAnother, /^(done|EPERM)$/);
 });
 
+t.test('an engine in the sandbox has none of the secrets in the environment', { skip }, async (t) => {
+  const secrets = { RECUA_API_KEY: 'sesame', HF_TOKEN: 'hf_sesame', AWS_SECRET_ACCESS_KEY: 'sesame', NVIDIA_API_KEY: 'sesame', HTTPS_PROXY: 'http://user:sesame@proxy', DATABASE_URL: 'sesame' };
+  const kept = { GGML_SESAME: 'seen', LC_ALL: 'C.UTF-8' };
+  t.intercept(process, 'env', { value: { ...process.env, ...secrets, ...kept } });
+  const engine = start(t, { sandbox: 'on' });
+  await engine.ready();
+  const own = readFileSync(`/proc/${engine.pid}/environ`, 'utf8').split('\0');
+  t.notOk(own.some((one) => one.includes('sesame')));
+  t.strictSame(own.filter((one) => /^GGML_SES|^LC_ALL/.test(one)).sort(), ['GGML_SESAME=seen', 'LC_ALL=C.UTF-8']);
+  t.ok(own.some((one) => one.startsWith('PATH=')));
+});
+
+t.test('private keys in /etc are not readable in the sandbox', { skip }, (t) => {
+  const { rules } = confine({ reads: [], writes: [], gpu: false }, true)!;
+  for (const folder of ['/etc/ssl', '/etc/ssl/private', '/etc/pki', '/etc/pki/tls', '/etc/pki/tls/private']) t.notOk(rules.read.includes(folder), folder);
+  t.end();
+});
+
 const tools = ['/usr/bin/prlimit', '/usr/bin/fallocate'];
 
 t.test('a confined process can end no other by limits, nor by shortening the file that all engines map', { skip: skip || (!tools.every(existsSync) && 'this system lacks prlimit or fallocate') }, (t) => {

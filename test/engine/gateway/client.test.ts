@@ -253,6 +253,20 @@ t.test('a text to embed that kills the engine is refused when another client sen
   t.equal(await embed('other'), 'request_set_aside');
 });
 
+t.test('a text so long that it is not kept is refused, too, and what ran beside it is not', async (t) => {
+  const { engine } = start(t, { pooling: 'mean', stepMs: 20 }, { parallel: 2 });
+  await engine.ready();
+  const long = () => code(engine.embed({ inputs: Array.from({ length: 50_000 }, () => marks.kill.padEnd(100, 'x')) }));
+  const beside = () => engine.embed({ inputs: Array.from({ length: 20 }, () => 'some text') });
+  for (let tries = 0; tries < 2; tries++) {
+    const [other, killer] = await Promise.all([beside(), long()]);
+    t.equal(other.vectors.length, 20);
+    t.equal(killer, 'model_crashed');
+  }
+  t.equal(await long(), 'request_set_aside');
+  t.equal((await beside()).vectors.length, 20);
+});
+
 t.test('requests that run beside a request that kills are unharmed', async (t) => {
   const { engine } = start(t, { stepMs: 1 }, { parallel: 4 });
   await engine.ready();

@@ -3,8 +3,8 @@ import { Suspects } from '#recua/engine/gateway/suspects.js';
 import type { PendingRequest } from '#recua/engine/gateway/pending-request.js';
 
 /** A request that was sent to a process and not yet heard of. */
-function sent(): PendingRequest {
-  return { type: 'chat', asked: ['Hello'], sent: true, accepted: false, begun: false, deaths: 0, resume: () => undefined } as unknown as PendingRequest;
+function sent(survives = true, fingerprint = 'Hello'): PendingRequest {
+  return { type: 'chat', fingerprint, survives, sent: true, accepted: false, begun: false, deaths: 0, resume: () => undefined } as unknown as PendingRequest;
 }
 
 t.test('a request that was sent to two processes that died is guilty', (t) => {
@@ -32,6 +32,23 @@ t.test('a suspect is not to blame for a process that never had it', (t) => {
   t.equal(suspects.next(() => true), tried, 'it is tried again');
   tried.sent = true;
   t.strictSame(suspects.judge([call, other], false), [tried]);
+  t.end();
+});
+
+t.test('of requests that cannot continue, the next equal one is a suspect', (t) => {
+  const suspects = new Suspects();
+  const beside = sent(true, 'beside');
+  for (let times = 0; times < 2; times++) {
+    const long = sent(false);
+    t.equal(suspects.refusal(long), undefined);
+    beside.sent = true;
+    t.strictSame(suspects.judge([beside, long], false), [], 'one of the two');
+  }
+  t.equal(suspects.refusal(beside), undefined);
+  const again = sent();
+  t.equal(suspects.refusal(again), undefined);
+  t.strictSame(suspects.judge([again], false), [again]);
+  t.match(suspects.refusal(sent()), { code: 'request_set_aside' });
   t.end();
 });
 
