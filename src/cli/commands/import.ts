@@ -32,7 +32,7 @@ export const importCommand = command({
     symlink: perCall(on(['--symlink', '--link'], 'Only link to the file, which must stay where it is')),
     alias: perCall(text(['--alias', '-a'], 'name', 'Give the model this name for later commands')),
     name: perCall(text(['--name'], 'owner/repo', 'Import it into this repository; by default local/ and the file\'s name')),
-    force: perCall(on(['--force', '-F'], 'Replace another model of the same name, and move an alias that is in use')),
+    force: perCall(on(['--force', '-F'], 'Replace another model of the same name, repair a damaged one, and move an alias that is in use')),
     quiet: on(['--quiet', '-q'], 'Show no progress'),
     json: perCall(on(['--json'], 'Print JSON')),
   },

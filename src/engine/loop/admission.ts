@@ -30,7 +30,7 @@ export class Admission {
   /** Gives free slots to waiting sequences. */
   async join(waiting: WaitingQueue, running: Sequence[]): Promise<void> {
     // Only sequences that still wait want their files.
-    for (const stash of this.#cache.pool.entries) stash.wanted = false;
+    this.#cache.pool.wanted.clear();
     for (const { sequence, placement } of joinFromQueue(waiting.sequences, this.#cache, () => waiting.sort())) {
       running.push(sequence);
       if (placement.held === 0 && placement.source < 0 && placement.stash === 0) continue;

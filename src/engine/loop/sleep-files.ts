@@ -146,12 +146,15 @@ export class SleepFiles {
     return this.#reading !== undefined;
   }
 
-  /** Between two steps: starts to read the file that a prompt waits for, one at a time. */
+  /**
+   * Between two steps: starts to read the file that the first prompt waits for, one at a time.
+   */
   fetch(context: NativeContext): void {
     if (this.#reading) return;
-    const wanted = this.#cache.pool.entries.find(({ wanted: is, id }) => is && id === 0);
-    if (!wanted) return;
-    this.#reading = this.#fetch(context, wanted).finally(() => {
+    const { wanted, entries } = this.#cache.pool;
+    const first = [...wanted].find((one) => one.id === 0 && entries.includes(one));
+    if (!first) return;
+    this.#reading = this.#fetch(context, first).finally(() => {
       this.#reading = undefined;
       this.#read();
     });
@@ -186,7 +189,6 @@ export class SleepFiles {
       const isSame = typeof read !== 'string' && sameTokens(read.tokens, stashed.tokens);
       if (isSame && pool.entries.includes(stashed)) {
         stashed.id = id;
-        stashed.wanted = false;
         this.#inMemory.add(stashed);
         return this.#tell('read back', 1, stashed.tokens.length, read.sizeBytes, startMs);
       }

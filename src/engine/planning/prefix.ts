@@ -89,7 +89,7 @@ export class PrefixCache {
   /**
    * The best place for a waiting sequence; there must be a free slot. 'wait': a running prefill
    * will soon hold much more of this prompt than any slot does now, or a stash holds more whose
-   * bytes must first be read from its file (it is marked `wanted`).
+   * bytes must first be read from its file (it is then `wanted`).
    */
   place(sequence: Sequence): Placement | 'wait' {
     const targets = this.#targets();
@@ -103,7 +103,7 @@ export class PrefixCache {
     }
     if (this.#shouldWait(sequence, reused)) return 'wait';
     if (stash?.id === 0) {
-      stash.wanted = true;
+      this.pool.wanted.add(stash);
       return 'wait';
     }
 

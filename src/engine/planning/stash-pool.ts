@@ -10,8 +10,6 @@ export interface Stashed {
   sizeBytes: number;
   /** The file that has its bytes. */
   file?: string;
-  /** A prompt waits for the file's bytes. */
-  wanted?: boolean;
   /** A prompt continued from it. */
   used?: boolean;
   /** Lengths that it can be rolled back to; none if the model's KV can be truncated. */
@@ -25,6 +23,8 @@ export class StashPool {
   #tooLong = Infinity;
   /** Most recently used last. */
   #entries: Stashed[] = [];
+  /** Those in files that prompts wait for, in the order of the queue. */
+  readonly wanted = new Set<Stashed>();
 
   constructor(budgetBytes: number) {
     this.budgetBytes = budgetBytes;

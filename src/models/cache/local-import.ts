@@ -36,14 +36,14 @@ export interface ImportRequest {
   repo: string;
   /** '' for none. */
   alias: string;
-  /** Replaces another model of the same name, and moves an alias. */
+  /** Replaces another model of the same name, repairs the same one, and moves an alias. */
   force: boolean;
 }
 
 export interface Imported {
   model: CachedModel;
   by: ImportedBy;
-  /** The model was already there: at most the alias is new. */
+  /** The model was already there, and is sound: at most the alias is new. */
   already: boolean;
   aliases: readonly string[];
 }
@@ -158,22 +158,25 @@ async function bring(
     await checkRoom(join(repoFolder(places.hub, repo), 'blobs'), found, mode, totalBytes);
   const sources = await hashAll(found, totalBytes, watch);
   const etags = sources.map((source) => source.etag);
-  const same = models.filter(
+  const same = named !== '' ? [] : models.filter(
     (model) => isWhole(model) && model.parts.length === etags.length && model.parts.every((part, i) => etagOf(part) === etags[i]),
   );
+  const damaged: CachedModel[] = [];
+  if (force) for (const model of same) if (!await holds(model, sources, watch, true)) damaged.push(model);
+  const sound = same.filter((model) => !damaged.includes(model));
   const before = models.find((model) => model.repo === repo && model.file === wanted.file);
-  const other = named === '' && same[0] && (!force || await holds(same[0], sources, watch, true)) ? same[0] : undefined;
-  const there = before && await holds(before, sources, watch, force) ? before : other;
+  const there = before && await holds(before, sources, watch, force) ? before : sound[0] ?? same[0];
   checkAliasFree(inventory, alias, there ?? wanted, force);
-  if (there) return await finish(places, alias, force, there, 'none', true);
+  let by = 'none' as ImportedBy;
+  const store = async (into: string, source: Source): Promise<boolean> => {
+    const done = await storeBlob(places.hub, into, source, { mode, force }, watch);
+    if (done !== 'none') by = done;
+    return done !== 'none';
+  };
+  for (const model of damaged) for (const source of sources) await store(model.repo, source);
+  if (there) return await finish(places, alias, force, there, by, true);
   refuseOther(before, force, files[0]!.given);
-  let by: ImportedBy = 'none';
-  for (const source of sources) {
-    const done = await storeBlob(places.hub, repo, source, { mode, force }, watch);
-    if (done === 'none') continue;
-    by = done;
-    brought.push(source.etag);
-  }
+  for (const source of sources) if (await store(repo, source)) brought.push(source.etag);
   const commit = commitOfContents(sources.map(({ file, etag }) => `${file}\n${etag}`));
   const revision = await revisionFor(places.hub, repo, commit, before);
   for (const { file, etag } of sources) await publishBlob(places.hub, { repo, revision, commit, file, etag });
@@ -379,12 +382,12 @@ async function finish(
   force: boolean,
   { repo, file }: Target,
   by: ImportedBy,
-  already: boolean,
+  wasThere: boolean,
 ): Promise<Imported> {
-  if (alias !== '') await addAlias(places, alias, { repo, file, ...(already ? { adopted: true } : {}) }, force);
+  if (alias !== '') await addAlias(places, alias, { repo, file, ...(wasThere ? { adopted: true } : {}) }, force);
   const inventory = await readInventory(places);
   const model = inventory.models.find((one) => one.repo === repo && one.file === file);
   if (!model)
     throw new RecuaError('store_unwritable', `${repo}/${file} was removed from the store while it was imported. Import it again.`);
-  return { model, by, already, aliases: aliasesOf(model, inventory) };
+  return { model, by, already: wasThere && by === 'none', aliases: aliasesOf(model, inventory) };
 }

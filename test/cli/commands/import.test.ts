@@ -56,6 +56,27 @@ t.test('import --force repairs a model whose file in the store is damaged', asyn
   t.equal((await recua(['show', 'local/m', '--verify'], '', { env: envOf(folder) })).code, 0);
 });
 
+t.test('import --force repairs the damaged ones of several equal models, and makes no further one', async (t) => {
+  const folder = t.testdir();
+  const path = join(folder, 'm.gguf');
+  writeFileSync(path, model('m'));
+  const names = ['me/a', 'me/b', 'me/c'];
+  const stored: string[] = [];
+  for (const name of names) stored.push((await importing(folder, path, '--copy', '--name', name)).path);
+  const damage = (...which: number[]) => { for (const i of which) writeFileSync(stored[i]!, model('n')); };
+  const force = () => importing(folder, path, '--force', '--copy', '-a', 'mine');
+  damage(0, 2);
+  t.match(await force(), { code: 0, name: 'me/b', already: false });
+  for (const one of stored) t.strictSame(readFileSync(one), model('m'));
+  damage(0, 1, 2);
+  t.match(await force(), { code: 0, name: 'me/a', already: false });
+  for (const one of stored) t.strictSame(readFileSync(one), model('m'));
+  t.match(await force(), { code: 0, name: 'me/a', already: true, method: null });
+  t.notOk(existsSync(folderOf(join(folder, 'hub'), 'local/m')));
+  t.equal((await recua(['rm', 'mine', '--yes'], '', { env: envOf(folder) })).code, 0);
+  for (const one of stored) t.ok(existsSync(one), 'they were there before their alias');
+});
+
 t.test('import --copy and --symlink do what they say', async (t) => {
   const folder = t.testdir({ mine: {} });
   const path = join(folder, 'mine', 'm.gguf');

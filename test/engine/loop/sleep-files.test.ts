@@ -10,11 +10,12 @@ import { startEngine } from '#recua/engine/gateway/client.js';
 import { writeState } from '#recua/engine/loop/saved-state.js';
 import { SleepFiles } from '#recua/engine/loop/sleep-files.js';
 import { PrefixCache } from '#recua/engine/planning/prefix.js';
+import type { Stashed } from '#recua/engine/planning/stash-pool.js';
 import type { Engine } from '#recua/engine/api.js';
 import type { SleepPlace } from '#recua/engine/protocol.js';
 import { builtinPath } from '#recua/models/store.js';
 import { until } from '../../cli/home.js';
-import { chat, options } from '../requests.js';
+import { chat, options, sampling } from '../requests.js';
 import { counted } from '../counted-tokens.js';
 
 const place = (root: string, more: Partial<SleepPlace> = {}): SleepPlace => {
@@ -104,6 +105,33 @@ t.test('several conversations wake at once, beside a new one; the others stay as
     return await turn(engine, all[3]!, 'Go on.');
   });
   t.ok(usage.cachedTokens > usage.promptTokens / 2, 'and is found after another process, and after one who gave up');
+});
+
+t.test('files are read in the order of the queue, not in that of their use', async (t) => {
+  const sleep = place(t.testdir());
+  const all: Said[] = Array.from({ length: 4 }, () => []);
+  await live(sleep, async (engine) => {
+    for (const [i, said] of all.entries()) await turn(engine, said, long(`${i} ${questions[i]!}`));
+    return {};
+  }, { cacheRamMib: 100 });
+  const order: string[] = [];
+  await live(sleep, async (engine) => {
+    const runs = new AbortController();
+    const running = engine.chat(chat('Hello! Who are you?', { maxTokens: 2_000, sampling: { ...sampling, ignoreEos: true } }), runs.signal);
+    await running[Symbol.asyncIterator]().next();
+    const ask = (i: number, client: string, priority: number) => {
+      const answer = engine.chat(chat('', { maxTokens: 2, messages: JSON.stringify([...all[i]!, { role: 'user', content: 'Go on.' }]), asker: { client, priority } }));
+      void answer.finished.then(() => order.push(client));
+      return answer;
+    };
+    const asked = [ask(0, 'flex', -1), ask(3, 'first', 0), ask(1, 'second', 0), ask(2, 'urgent', 1)];
+    for (const { accepted } of asked) await accepted;
+    runs.abort();
+    await running.finished.catch(() => undefined);
+    for (const { finished } of asked) await finished;
+    return {};
+  }, { parallel: 1 });
+  t.strictSame(order, ['urgent', 'first', 'second', 'flex']);
 });
 
 t.test('files that nobody waits for any more are not read', async (t) => {
@@ -318,14 +346,20 @@ t.test('after a failure, a folder that lasts is tried again only when there is m
   t.notOk(kept.isBehind);
 });
 
+/** A prompt waits for this file. */
+function want({ pool }: PrefixCache, stashed: Stashed): void {
+  pool.addFiles([stashed]);
+  pool.wanted.add(stashed);
+}
+
 t.test('a conversation that memory has no room for is evaluated again, and its file stays', async (t) => {
   const sleep = place(t.testdir(), { lasts: true });
   const file = join(sleep.folder, 'one.kv');
   const tokens = new Int32Array(20);
   await writeState(file, 'mine', tokens, { sizeBytes: 10, read: () => {} });
   const log: string[] = [];
-  const entries = [{ id: 0, wanted: true, tokens, sizeBytes: 10, file }];
-  const pool = { entries, remove: () => { entries.length = 0; } };
+  const entries = [{ id: 0, tokens, sizeBytes: 10, file }];
+  const pool = { entries, wanted: new Set(entries), remove: () => { entries.length = 0; } };
   const kept = new SleepFiles(sleep, { pool } as unknown as PrefixCache, { remember: () => {}, remembers: () => false }, async () => 'mine',
     (_level, text) => log.push(text), () => {});
   kept.fetch({ createStash: () => 0 } as unknown as NativeContext);
@@ -360,7 +394,7 @@ t.test('a conversation that cannot be read now stays in its file', { skip: proce
   t.match(log, { length: 1, 0: /^A kept conversation cannot be read now: .*ELOOP/ });
   t.strictSame(files(sleep), [file]);
   await write();
-  cache.pool.addFiles([{ id: 0, wanted: true, tokens: new Int32Array(20), sizeBytes: 10, file }]);
+  want(cache, { id: 0, tokens: new Int32Array(20), sizeBytes: 10, file });
   kept.fetch({} as NativeContext);
   await until(() => !kept.reading);
   t.match(log, { length: 2, 1: /must be evaluated again: .*ELOOP/ });
@@ -371,7 +405,7 @@ t.test('a conversation whose file is gone leaves none of its checkpoints in memo
   const sleep = place(t.testdir(), { lasts: true });
   const cache = new PrefixCache(1, { partial: false, copies: false }, 1e6);
   const checkpoints = [{ id: 7, length: 8, sizeBytes: 1 }, { id: 9, length: 16, sizeBytes: 1 }];
-  cache.pool.addFiles([{ id: 0, wanted: true, tokens: new Int32Array(20), sizeBytes: 10, file: join(sleep.folder, 'one.kv'), checkpoints }]);
+  want(cache, { id: 0, tokens: new Int32Array(20), sizeBytes: 10, file: join(sleep.folder, 'one.kv'), checkpoints });
   const dropped: number[] = [];
   const kept = new SleepFiles(sleep, cache, { remember: () => {}, remembers: () => false }, async () => 'mine', () => {}, () => {});
   kept.fetch({ dropStash: async (id: number) => dropped.push(id) } as unknown as NativeContext);
