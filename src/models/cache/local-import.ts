@@ -18,8 +18,8 @@ import { etagOf, scanRepo } from './hub-scan.js';
 import { aliasesOf, readInventory } from '../lookup.js';
 import { hashOf } from './content-hash.js';
 import type { Inventory } from '../lookup.js';
-import { readModelFile } from '../gguf/model-file.js';
-import { stemOf } from '../names/model-names.js';
+import { readModelFile, type ModelFile } from '../gguf/model-file.js';
+import { kindOf, stemOf } from '../names/model-names.js';
 import type { Places } from '../places.js';
 import { carryOut, planEntries, pruneFolder } from './removal.js';
 import { checkRepo, storedNameOf } from '../names/safe-names.js';
@@ -75,6 +75,7 @@ export async function importModel(places: Places, request: ImportRequest, watch:
   const given = resolve(request.path);
   const model = await readModelFile(given);
   const files = model.parts.map(({ path }) => ({ given: path, file: storedNameOf(fileNameOf(path), model.parts.length) }));
+  refuseSidecar(model, files[0]!.file);
   const repo = request.repo === '' ? `local/${slugOf(stemOf(files[0]!.file))}` : checkRepo(request.repo).join('/');
   const inventory = await readInventory(places);
   const target = { repo, file: files[0]!.file };
@@ -87,6 +88,16 @@ export async function importModel(places: Places, request: ImportRequest, watch:
   return request.mode === 'symlink'
     ? await importLinks(inventory, request, target, files, watch)
     : await importContents(inventory, request, target, files, watch);
+}
+
+/** @throws RecuaError `model_unusable` for a file that goes with a model and cannot be run */
+function refuseSidecar({ architecture, parts: [{ metadata }] }: ModelFile, file: string): void {
+  const type = metadata.get('general.type');
+  const what = type === 'imatrix' ? "an importance matrix, quantizers' statistics"
+    : type === 'mmproj' || architecture === 'clip' ? 'the projector of a multimodal model, which Recua does not use' : undefined;
+  if (what !== undefined) throw new RecuaError('model_unusable', `Expected a model, got ${what}: ${file}.`);
+  if (kindOf(file) !== 'projector') return;
+  throw new RecuaError('invalid_name', `Expected another name than ${file}: in a store, "mmproj" is the name of projectors, which are not models. Rename the file, then import it.`);
 }
 
 async function importLinks(

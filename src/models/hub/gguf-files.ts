@@ -3,7 +3,7 @@
 // importance matrices). Pure; used by pull and remote-model.ts.
 import { RecuaError } from '../../errors.js';
 import type { HubFile } from './hub.js';
-import { isGgufFile, kindOf, modelKey, partOf, pathStemOf, quantizationOfName } from '../names/model-names.js';
+import { isGgufFile, kindsAmong, modelKey, partOf, pathStemOf, quantizationOfName } from '../names/model-names.js';
 import type { GgufKind } from '../names/model-names.js';
 import { nearest } from '../names/nearest.js';
 
@@ -33,14 +33,13 @@ export function groupModels(files: readonly HubFile[]): RemoteModel[] {
     if (group) group.push(file);
     else groups.set(key, [file]);
   }
-  const models = [...groups.values()].map((parts) => makeModel(parts));
-  // If every file has that name, it is the model's name.
-  if (!models.some((model) => model.kind === 'model')) for (const model of models) if (model.kind === 'mtp') model.kind = 'model';
+  const kind = kindsAmong(groups.keys());
+  const models = [...groups.values()].map((parts) => makeModel(parts, kind));
   const order: FileKind[] = ['model', 'mtp', 'projector', 'imatrix', 'other'];
   return models.sort((a, b) => order.indexOf(a.kind) - order.indexOf(b.kind) || a.sizeBytes - b.sizeBytes || (a.name < b.name ? -1 : 1));
 }
 
-function makeModel(files: HubFile[]): RemoteModel {
+function makeModel(files: HubFile[], kindOf: (file: string) => GgufKind): RemoteModel {
   files.sort((a, b) => (a.path < b.path ? -1 : 1));
   const [first] = files as [HubFile];
   return {

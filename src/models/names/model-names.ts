@@ -42,16 +42,28 @@ export type GgufKind = 'model' | 'projector' | 'mtp' | 'imatrix';
 export function kindOf(file: string): GgufKind {
   const base = baseOf(file).replace(/\.gguf$/i, '');
   if (/(^|[-_.])mm-?proj([-_.]|$)/i.test(base)) return 'projector';
-  if (/(^|[-_.])imatrix([-_.]|$)/i.test(base)) return 'imatrix';
+  // A quantization names a model that was made by means of such statistics; nobody needs them for
+  // floats, which the statistics themselves are made from.
+  if (/(^|[-_.])imatrix([-_.]|$)/i.test(base)) return /^(?:(?:B?F|MXFP|NVFP)\d+.*)?$/.test(quantizationIn(base)) ? 'imatrix' : 'model';
   return /(^|[-_.])mtp([-_.]|$)/i.test(base) ? 'mtp' : 'model';
 }
 
 /**
- * Files that accompany a model and cannot be run. A draft head can, if all files of a repository
- * are named like one.
+ * What each file of a repository is. If none is a model by its name, that of a draft head or of
+ * statistics is the models' own name.
  */
-export function isSidecar(file: string): boolean {
-  return ['projector', 'imatrix'].includes(kindOf(file));
+export function kindsAmong(files: Iterable<string>): (file: string) => GgufKind {
+  const hasModel = [...files].some((file) => isGgufFile(file) && kindOf(file) === 'model');
+  return (file) => {
+    const kind = kindOf(file);
+    return kind === 'projector' || hasModel ? kind : 'model';
+  };
+}
+
+/** Files that accompany a model and cannot be run. A draft head can. */
+export function sidecarsAmong(files: Iterable<string>): (file: string) => boolean {
+  const kind = kindsAmong(files);
+  return (file) => ['projector', 'imatrix'].includes(kind(file));
 }
 
 const quantization = new RegExp(`(?:^|[-_. ])((?:UD-)?(?:${[
@@ -70,11 +82,16 @@ const quantization = new RegExp(`(?:^|[-_. ])((?:UD-)?(?:${[
  */
 export function quantizationOfName(file: string): string {
   for (const name of [stemOf(file), file.split('/').at(-2) ?? '']) {
-    // Take the last: `Model-F16-Q8_0` was made from F16 and holds Q8_0.
-    const found = [...name.matchAll(quantization)].at(-1)?.[1];
-    if (found !== undefined) return found.toUpperCase().replace(/^FP(?=16|32)/, 'F');
+    const found = quantizationIn(name);
+    if (found !== '') return found;
   }
   return '';
+}
+
+function quantizationIn(name: string): string {
+  // Take the last: `Model-F16-Q8_0` was made from F16 and holds Q8_0.
+  const found = [...name.matchAll(quantization)].at(-1)?.[1] ?? '';
+  return found.toUpperCase().replace(/^FP(?=16|32)/, 'F');
 }
 
 /** Whether a typed quantization is exactly a file's, ignoring case. */

@@ -3,6 +3,7 @@ import { existsSync, readdirSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { importModel } from '#recua/models/cache/local-import.js';
 import type { ImportRequest } from '#recua/models/cache/local-import.js';
+import { gguf, types } from '../gguf-bytes.js';
 import { model } from '../hub-layout.js';
 
 function placesIn(folder: string) {
@@ -50,4 +51,19 @@ t.test('several imports of one file at once end with one model', async (t) => {
   const done = await Promise.all(Array.from({ length: 5 }, () => importModel(placesIn(folder), { ...request, path }, watch)));
   t.strictSame(done.map((one) => one.model.name), Array.from({ length: 5 }, () => 'local/m'));
   t.equal(readdirSync(join(folder, 'hub', 'models--local--m', 'blobs')).length, 1);
+});
+
+t.test('a model whose name says that statistics were used is imported; what is no model is refused before it is read', async (t) => {
+  const folder = t.testdir();
+  const watch = { signal: new AbortController().signal, progress: () => { /* Nobody looks. */ } };
+  const named = (name: string, bytes = model('m')): string => {
+    writeFileSync(join(folder, name), bytes);
+    return join(folder, name);
+  };
+  const import_ = async (path: string) => await importModel(placesIn(folder), { ...request, path, alias: 'mine' }, watch);
+  await t.rejects(import_(named('mmproj-x.gguf')), { code: 'invalid_name', message: /"mmproj" is the name of projectors.*Rename the file/ });
+  await t.rejects(import_(named('x.gguf', gguf({ metadata: [['general.type', types.string, 'imatrix']] }))), { code: 'model_unusable', message: /an importance matrix.*x\.gguf/ });
+  await t.rejects(import_(named('x.gguf', gguf({ metadata: [['general.architecture', types.string, 'clip']] }))), { code: 'model_unusable', message: /the projector/ });
+  t.notOk(existsSync(join(folder, 'hub')));
+  t.match(await import_(named('My-7B-v2-imatrix.gguf')), { model: { repo: 'local/My-7B-v2-imatrix' }, aliases: ['mine'] });
 });

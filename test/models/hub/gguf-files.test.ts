@@ -10,6 +10,13 @@ function files(...paths: (string | [string, number])[]): HubFile[] {
   });
 }
 
+t.test('models whose names say that statistics were used are models', (t) => {
+  const kinds = (...names: string[]) => groupModels(files(...names)).map(({ name, kind, quantization }) => [name, kind, quantization]);
+  t.strictSame(kinds('K-7B-Q4_K_M-imatrix.gguf', 'K-7B-imatrix.gguf'), [['K-7B-Q4_K_M-imatrix', 'model', 'Q4_K_M'], ['K-7B-imatrix', 'imatrix', '']]);
+  t.strictSame(kinds('DS-IQ2XXS-chat-imatrix.gguf', 'mmproj-F16.gguf'), [['DS-IQ2XXS-chat-imatrix', 'model', ''], ['mmproj-F16', 'projector', 'F16']]);
+  t.end();
+});
+
 t.test('the quantization is read from the name', (t) => {
   for (const [path, expected] of [
     ['Qwen3-8B-Q4_K_M.gguf', 'Q4_K_M'], ['model.Q8_0.gguf', 'Q8_0'], ['llama-3.2-1b-instruct-iq3_xxs.gguf', 'IQ3_XXS'], ['Kimi-UD-Q4_K_XL-00001-of-00013.gguf', 'UD-Q4_K_XL'],
