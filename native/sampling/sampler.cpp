@@ -125,8 +125,7 @@ llama_token SamplerState::force(const float *logits) {
 void SamplerState::score(const float *logits, llama_token token, int32_t threads) {
   if (closed || !parts.logprobs) throw CodedError("closed", "The sampler is closed.");
   if (logits == nullptr) throw CodedError("generation_failed", "The model gave no logits for this row.");
-  if (!parts.logprobs->look(logits, threads)) throw CodedError("generation_failed", model->damaged());
-  parts.logprobs->note(token);
+  if (!parts.logprobs->score(logits, token, threads)) throw CodedError("generation_failed", model->damaged());
 }
 
 void SamplerState::hold_ends(float *logits) {
