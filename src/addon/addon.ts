@@ -277,7 +277,10 @@ export interface NativeModel {
   remembers(tokens: Int32Array): boolean;
   /** Forgets all remembered chats. */
   forget(): void;
-  /** Throws `invalid_argument` if a parser of the prompt was closed. */
+  /**
+   * Throws `invalid_argument` if a parser of the prompt was closed, `invalid_messages` if the last
+   * message cannot be continued.
+   */
   createParser(prompt: ChatPrompt, parseToolCalls: boolean): NativeParser;
   /**
    * For tests: the grammars cached for later requests. `bytes` replaces the cache's limit of 256
