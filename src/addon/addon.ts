@@ -253,7 +253,7 @@ export interface NativeModel {
   createEmbedder(options: EmbedderOptions): Promise<NativeEmbedder>;
   /**
    * Compiles the grammar off-thread. `history`: prompt tokens for the penalties. Rejects
-   * `invalid_grammar`.
+   * `invalid_grammar`, or `chat_unsupported` if the answer does not begin as the grammar does.
    */
   createSampler(options: SamplerOptions, history: Int32Array): Promise<NativeSampler>;
   /**
