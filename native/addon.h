@@ -186,7 +186,7 @@ struct SamplerParts {
   // `draws_by_chain`: the chain draws, whatever the parameters. `by_chain`: the chain also applies
   // the grammar.
   SamplerParts(const std::shared_ptr<ModelState> &model, common_params_sampling &params,
-               const std::vector<llama_token> &history, bool draws_by_chain, bool by_chain);
+               const std::vector<llama_token> &history, bool draws_by_chain, bool by_chain, const volatile int32_t *cancelled);
 };
 
 // The sampler state of one sequence. The compute thread uses it during a step, the JS thread at all

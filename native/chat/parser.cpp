@@ -9,19 +9,6 @@ namespace recua {
 
 namespace {
 
-// The parser recurses once per open bracket of JSON in the answer. The caller shows deeper text
-// unparsed.
-void check_depth(const std::string &text) {
-  constexpr int most = 500;
-  int depth = 0;
-  for (const char c : text) {
-    if ((c == '[' || c == '{') && ++depth > most) {
-      throw CodedError("generation_failed", "more than " + std::to_string(most) + " brackets are open at once");
-    }
-    if ((c == ']' || c == '}') && depth > 0) depth--;
-  }
-}
-
 std::string random_call_id() {
   static const char alphabet[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
   static thread_local std::mt19937_64 random{std::random_device{}()};
@@ -53,7 +40,9 @@ Parser::Parser(const Napi::CallbackInfo &info) : Napi::ObjectWrap<Parser>(info) 
     params.reasoning_format = COMMON_REASONING_FORMAT_DEEPSEEK;
     params.parse_tool_calls = info[1].ToBoolean();
     // The beginning from the caller's last message is not part of the answer.
-    if (params.is_continuation) current = common_chat_peg_parse(answer->shape->parser, "", true, params);
+    if (!params.is_continuation) return;
+    const Outcome begun = Outcome::of([&] { current = common_chat_peg_parse(answer->shape->parser, "", true, params); });
+    if (begun.code != nullptr) throw CodedError("invalid_messages", "the last message cannot be continued (" + begun.message + ")");
   });
 }
 
@@ -63,12 +52,7 @@ Napi::Value Parser::parse(const Napi::CallbackInfo &info) {
   const bool partial = info[1].ToBoolean();
   if (!answer->shape) throw make_error(env, "closed", "The parser is closed.");
   common_chat_msg next;
-  const Outcome outcome = Outcome::of(
-      [&] {
-        check_depth(text);
-        next = common_chat_peg_parse(answer->shape->parser, text, partial, params);
-      },
-      "generation_failed");
+  const Outcome outcome = Outcome::of([&] { next = common_chat_peg_parse(answer->shape->parser, text, partial, params); }, "generation_failed");
   if (outcome.code != nullptr) throw make_error(env, outcome.code, outcome.message);
   auto delta = Napi::Object::New(env);
   if (next.empty()) return delta;

@@ -63,9 +63,9 @@ void prepare(const std::shared_ptr<ModelState> &model, const ChatInput &input, c
   const bool begun = answer.continuation && answer.grammar_kind == "tools";
   const Outcome outcome = Outcome::of([&] {
     sampling.grammar = GrammarSource(answer);
-    out.parts = sampling.make(model, out.tokens);
+    out.parts = sampling.make(model, out.tokens, cancelled);
   }, "generation_failed");
-  if (outcome.code != nullptr && begun && std::strcmp(outcome.code, "invalid_grammar") == 0) {
+  if (outcome.code != nullptr && begun && std::strcmp(outcome.code, "chat_unsupported") == 0) {
     throw CodedError("chat_unsupported", "This chat template cannot continue the last message as tools or a schema require. "
                                          "Leave out that message, tool_choice or the schema.");
   }

@@ -194,7 +194,7 @@ static void keep_to_one_call(std::string &grammar) {
   const std::pair<std::string, std::string> rules[] = {
       {"tool-calls", "(tool-call"}, {"tools", "(tool-"}, {"kimi-k3-tool-call", ""}};
   for (const auto &[rule, first] : rules) {
-    // Next to a tool named "calls", the rule has another name (cmake/rule-names.cmake).
+    // Next to a tool named "calls", the rule has another name (cmake/peg-parser.cmake).
     for (std::string name = rule;; name += "-again") {
       const std::string head = name + " ::= ";
       const size_t line = grammar.compare(0, head.size(), head) == 0 ? 0 : grammar.find("\n" + head);

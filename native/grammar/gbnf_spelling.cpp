@@ -123,10 +123,13 @@ void keep_spelled(std::vector<std::vector<Element>> &definitions, const GrammarR
     if (!one.spelled || one.lacking > 0) continue;
     auto &to = kept[one.rule];
     const auto &from = definitions[one.rule];
-    if (!to.empty()) to.push_back({Kind::alternative, 0});
     to.insert(to.end(), from.begin() + one.begin, from.begin() + one.end);
+    to.push_back({Kind::alternative, 0});
   }
-  for (auto &elements : kept) elements.push_back({Kind::end, 0});
+  for (auto &elements : kept) {
+    if (!elements.empty()) elements.pop_back(); // behind the last alternative
+    elements.push_back({Kind::end, 0});
+  }
   definitions = std::move(kept);
 }
 

@@ -1,7 +1,7 @@
 // The name of a grammar's rule, made from a name that a request gave: letters, digits and - stay,
 // anything else becomes -. Names that differ stay different: one that was changed ends with a hash
 // of what it was. Compiled into llama-common, in place of its own rule_name()
-// (cmake/rule-names.cmake), which gives "a_b", "a-b" and "a+b" one rule, and all names in Chinese.
+// (cmake/peg-parser.cmake), which gives "a_b", "a-b" and "a+b" one rule, and all names in Chinese.
 #pragma once
 
 #include <cstdint>

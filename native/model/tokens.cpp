@@ -42,10 +42,12 @@ std::string bytes_of(const llama_vocab *vocab, const llama_token *tokens, size_t
 }
 
 // As vocabularies that add a space decode it: U+2581 is their only sign for a space.
-std::string with_spaces(std::string text) {
+std::string with_spaces(const std::string &text) {
   static const std::string sign = "\xE2\x96\x81";
-  for (size_t at = 0; (at = text.find(sign, at)) != std::string::npos; at++) text.replace(at, sign.size(), " ");
-  return text;
+  std::string spaced;
+  size_t at = 0;
+  for (size_t next; (next = text.find(sign, at)) != std::string::npos; at = next + sign.size()) spaced.append(text, at, next - at).append(1, ' ');
+  return spaced.append(text, at);
 }
 
 // Appends the rest of a text, without the space that some vocabularies add before each text.
@@ -137,6 +139,7 @@ std::vector<llama_token> tokenize(const llama_vocab *vocab, const Specials &spec
   bool inside = begun.inside_text;
   const bool adds_space = (inside || !options.literal.empty()) && adds_space_before(vocab);
   const auto append = [&](size_t end) {
+    throw_if_cancelled(cancelled);
     if (inside) append_rest(vocab, text.substr(at, end - at), adds_space, tokens);
     else append_text(vocab, text.data() + at, end - at, tokens);
     inside = true;
@@ -147,7 +150,6 @@ std::vector<llama_token> tokenize(const llama_vocab *vocab, const Specials &spec
     if (end > at) append(end);
   };
   const auto text_until = [&](size_t end) {
-    throw_if_cancelled(cancelled);
     const size_t count = tokens.size(), begin = at;
     const bool went_on = inside;
     append_parts(cuts, end);

@@ -2,6 +2,8 @@
 // (common/sampling.cpp).
 #include "sampling/constraint.h"
 
+#include "cancelled.h"
+
 #include "reasoning-budget.h"
 
 #include <algorithm>
@@ -14,8 +16,11 @@ namespace {
 
 // Enough for a grammar of some megabytes; less than a second.
 constexpr uint64_t compile_steps = 200u << 20;
-// For one token. Others may be waiting for the same grammar, so a few milliseconds at most.
+// For one token or piece of text. Others may be waiting for the same grammar, so a few milliseconds
+// at most.
 constexpr uint64_t accept_steps = 1u << 20;
+// Bytes of a piece of text. So a megabyte takes less than a minute.
+constexpr size_t piece_bytes = 256;
 
 // A key that identifies a list of triggers.
 std::string key_of(const std::vector<common_grammar_trigger> &triggers) {
@@ -140,7 +145,8 @@ std::shared_ptr<const Triggers> GrammarCache::triggers(
 }
 
 std::unique_ptr<Constraint> Constraint::make(const llama_vocab *vocab, GrammarCache &cache,
-                                             const common_params_sampling &params) {
+                                             const common_params_sampling &params,
+                                             const volatile int32_t *cancelled) {
   std::unique_ptr<Constraint> made(new Constraint());
   made->grammar = cache.grammar(vocab, common_grammar_value(params.grammar), params.preserved_tokens);
   made->tree = cache.tree(vocab);
@@ -162,16 +168,27 @@ std::unique_ptr<Constraint> Constraint::make(const llama_vocab *vocab, GrammarCa
   }
   // The grammar covers the whole answer, from the end of the block that the prompt has begun.
   if (made->budget && !made->thinking()) made->budget.reset();
-  if (!made->budget && common_grammar_needs_prefill(params.grammar) && !prompt.empty()) {
-    // Feeds the prompt's text, or its tokens if the grammar names tokens: vocabularies may put a
-    // space before the first token, or merge one into it.
-    if (made->grammar->rules()->names_tokens) {
-      for (const llama_token token : begun(vocab, prompt)) made->feed(token);
-    } else {
-      made->feed_piece(-1, prompt);
-    }
-  }
+  if (!made->budget && common_grammar_needs_prefill(params.grammar))
+    made->prefill(vocab, prompt, cancelled);
   return made;
+}
+
+// Feeds the prompt's text, or its tokens if the grammar names tokens: vocabularies may put a space
+// before the first token, or merge one into it.
+void Constraint::prefill(const llama_vocab *vocab, const std::string &prompt,
+                         const volatile int32_t *cancelled) {
+  const auto take = [&](llama_token token, const std::string &bytes) {
+    throw_if_cancelled(cancelled);
+    if (!move(token, bytes))
+      throw CodedError("chat_unsupported", "The grammar does not allow how the chat template begins "
+                                           "the answer: \"" + prompt.substr(0, 100) + "\".");
+  };
+  if (grammar->rules()->names_tokens) {
+    for (const llama_token token : begun(vocab, prompt)) take(token, tree->piece(token));
+    return;
+  }
+  for (size_t at = 0; at < prompt.size(); at += piece_bytes)
+    take(-1, prompt.substr(at, piece_bytes));
 }
 
 bool Constraint::thinking() const {
@@ -210,14 +227,17 @@ std::shared_ptr<const Grammar::Mask> Constraint::mask_apart(Effort &work) {
   return mask;
 }
 
-void Constraint::feed_piece(llama_token token, const std::string &bytes) {
+// False if the grammar refuses it.
+bool Constraint::move(llama_token token, const std::string &bytes) {
   Effort work(accept_steps);
   if (grammar->is_crowded())
     grammar = grammar->begin_anew(position, work); // others may continue with the old one
-  const bool end = token >= 0 && tree->is_end(token);
-  const bool fits = end ? grammar->may_end(position)
-                        : grammar->accept(position, token, bytes.data(), bytes.size(), work);
-  if (!fits)
+  if (token >= 0 && tree->is_end(token)) return grammar->may_end(position);
+  return grammar->accept(position, token, bytes.data(), bytes.size(), work);
+}
+
+void Constraint::feed_piece(llama_token token, const std::string &bytes) {
+  if (!move(token, bytes))
     throw std::runtime_error("the grammar does not continue with \"" + bytes + '"' +
                              (token < 0 ? "" : ", token " + std::to_string(token)));
 }

@@ -52,9 +52,11 @@ private:
 
 class Constraint {
 public:
-  // Throws if the grammar does not compile, or does not accept the answer's start in the prompt.
+  // Throws if the grammar does not compile, or does not accept the answer's start in the prompt
+  // (`chat_unsupported`), and `cancelled`.
   static std::unique_ptr<Constraint> make(const llama_vocab *vocab, GrammarCache &cache,
-                                          const common_params_sampling &params);
+                                          const common_params_sampling &params,
+                                          const volatile int32_t *cancelled);
 
   // Whether the grammar constrains the next token.
   bool active() const;
@@ -76,8 +78,11 @@ private:
   };
 
   Constraint() = default;
+  void prefill(const llama_vocab *vocab, const std::string &prompt,
+               const volatile int32_t *cancelled);
   void feed(llama_token token);
   void feed_piece(llama_token token, const std::string &bytes);
+  bool move(llama_token token, const std::string &bytes);
   bool thinking() const;
 
   std::shared_ptr<const PieceTree> tree;

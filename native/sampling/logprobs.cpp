@@ -9,10 +9,11 @@
 namespace recua {
 
 Logprobs::Logprobs(int32_t top, bool after, size_t vocabulary)
-    : after(after), top(std::min<size_t>(static_cast<size_t>(top), vocabulary)), row(after ? 0 : vocabulary) {}
+    : after(after), top(std::min<size_t>(static_cast<size_t>(top), vocabulary)), vocabulary(vocabulary) {}
 
 bool Logprobs::look(const float *logits, int32_t threads) {
-  std::transform(logits, logits + row.size(), row.begin(), [](float x) { return std::isnan(x) ? row::nothing : x; });
+  row.resize(vocabulary);
+  std::transform(logits, logits + vocabulary, row.begin(), [](float x) { return std::isnan(x) ? row::nothing : x; });
   const float largest = row::survey(row.data(), row.size());
   if (!std::isfinite(largest)) return false;
   log_sum = largest + std::log(row::sum_exponentials(row.data(), row.size(), largest, 1, row::nothing, threads));
@@ -24,8 +25,18 @@ void Logprobs::look_after(const llama_token_data_array &candidates) {
   std::sort(left.begin(), left.end(), [](const auto &a, const auto &b) { return a.p > b.p || (a.p == b.p && a.id < b.id); });
 }
 
+bool Logprobs::score(const float *logits, llama_token token, int32_t threads) {
+  if (!look(logits, threads)) return false;
+  note_before(token);
+  return true;
+}
+
 void Logprobs::note(llama_token token) {
-  if (after) return note_after(token);
+  if (after) note_after(token);
+  else note_before(token);
+}
+
+void Logprobs::note_before(llama_token token) {
   best.clear();
   // The front of the heap holds the least of the best so far; most logits fail against it at once.
   // Of equal logits the first counts as likelier.
@@ -43,7 +54,10 @@ void Logprobs::note(llama_token token) {
     std::push_heap(best.begin(), best.end(), above);
   }
   std::sort_heap(best.begin(), best.end(), above);
-  const auto value = [&](llama_token of) { return static_cast<float>(row[static_cast<size_t>(of)] - log_sum); };
+  const auto value = [&](llama_token of) {
+    const auto found = static_cast<float>(row[static_cast<size_t>(of)] - log_sum);
+    return after ? std::exp(found) : found;
+  };
   const std::lock_guard<std::mutex> lock(mutex);
   noted.values.push_back(value(token));
   for (const llama_token one : best) noted.values.push_back(value(one));

@@ -27,6 +27,9 @@ public:
   // Compute thread, or the pool thread that decides a token. `token` was chosen from the last row
   // looked at.
   void note(llama_token token);
+  // Compute thread. Looks at a row inside the prompt and notes its known next token, which nothing
+  // samples: with `after`, too, from the model's own distribution. False as for look().
+  bool score(const float *logits, llama_token token, int32_t threads);
   const bool after;
 
   struct Noted {
@@ -37,10 +40,12 @@ public:
   Noted take();
 
 private:
+  void note_before(llama_token token);
   void note_after(llama_token token);
 
   size_t top;
-  std::vector<float> row;
+  size_t vocabulary;
+  std::vector<float> row; // empty until the first look
   double log_sum = 0;
   std::vector<llama_token> best; // scratch
   std::vector<llama_token_data> left;

@@ -125,8 +125,7 @@ llama_token SamplerState::force(const float *logits) {
 void SamplerState::score(const float *logits, llama_token token, int32_t threads) {
   if (closed || !parts.logprobs) throw CodedError("closed", "The sampler is closed.");
   if (logits == nullptr) throw CodedError("generation_failed", "The model gave no logits for this row.");
-  if (!parts.logprobs->look(logits, threads)) throw CodedError("generation_failed", model->damaged());
-  parts.logprobs->note(token);
+  if (!parts.logprobs->score(logits, token, threads)) throw CodedError("generation_failed", model->damaged());
 }
 
 void SamplerState::hold_ends(float *logits) {
@@ -285,10 +284,10 @@ bool SamplerState::end_thinking() const {
 }
 
 SamplerParts::SamplerParts(const std::shared_ptr<ModelState> &of, common_params_sampling &params,
-                           const std::vector<llama_token> &history, bool draws_by_chain, bool by_chain) {
+                           const std::vector<llama_token> &history, bool draws_by_chain, bool by_chain, const volatile int32_t *cancelled) {
   const llama_vocab *vocab = of->vocab;
   if (!by_chain && !params.grammar.empty()) {
-    constraint = Constraint::make(vocab, of->grammars, params);
+    constraint = Constraint::make(vocab, of->grammars, params, cancelled);
     // The chain draws; the grammar stays outside of it.
     params.grammar = {};
     params.grammar_lazy = false;

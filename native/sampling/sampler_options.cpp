@@ -138,7 +138,8 @@ SamplerRequest::SamplerRequest(const Options &options) : grammar(options) {
   grammar = GrammarSource(*answer);
 }
 
-SamplerParts SamplerRequest::make(const std::shared_ptr<ModelState> &model, const std::vector<llama_token> &own_prompt) {
+SamplerParts SamplerRequest::make(const std::shared_ptr<ModelState> &model, const std::vector<llama_token> &own_prompt,
+                                  const volatile int32_t *cancelled) {
   const std::vector<llama_token> &history = prompt.empty() ? own_prompt : prompt;
   check_tokens(model->vocab, history);
   check_tokens(model->vocab, predicted);
@@ -151,8 +152,9 @@ SamplerParts SamplerRequest::make(const std::shared_ptr<ModelState> &model, cons
   grammar.apply(model->vocab, params, after_thoughts);
   log::clear_errors();
   SamplerParts made;
-  const Outcome outcome = Outcome::of([&] { made = SamplerParts(model, params, history, draws_by_chain, by_chain); }, "generation_failed");
-  if (outcome.code != nullptr && grammar.source.empty()) throw CodedError("generation_failed", outcome.message);
+  const char *failed = "generation_failed";
+  const Outcome outcome = Outcome::of([&] { made = SamplerParts(model, params, history, draws_by_chain, by_chain, cancelled); }, failed);
+  if (outcome.code != nullptr && (outcome.code != failed || grammar.source.empty())) throw CodedError(outcome.code, outcome.message);
   if (outcome.code != nullptr) throw CodedError("invalid_grammar", "The grammar cannot be used: " + outcome.message + ".");
   if (draft || !predicted.empty()) made.drafter = std::make_unique<Drafter>(history, predicted);
   if (logprobs >= 0) made.logprobs = std::make_unique<Logprobs>(logprobs, after_sampling, static_cast<size_t>(llama_vocab_n_tokens(model->vocab)));

@@ -42,8 +42,10 @@ struct SamplerRequest {
   int32_t least_tokens = 0; // before an end token
 
   explicit SamplerRequest(const Options &options); // JS thread
-  // Pool thread, once. Throws `invalid_grammar` if there is a grammar and it cannot be used.
-  SamplerParts make(const std::shared_ptr<ModelState> &model, const std::vector<llama_token> &own_prompt);
+  // Pool thread, once. Throws `invalid_grammar` if there is a grammar and it cannot be used,
+  // `chat_unsupported` if it does not begin as the answer does in the prompt, and `cancelled`.
+  SamplerParts make(const std::shared_ptr<ModelState> &model, const std::vector<llama_token> &own_prompt,
+                    const volatile int32_t *cancelled = nullptr);
 };
 
 } // namespace recua

@@ -253,7 +253,7 @@ export interface NativeModel {
   createEmbedder(options: EmbedderOptions): Promise<NativeEmbedder>;
   /**
    * Compiles the grammar off-thread. `history`: prompt tokens for the penalties. Rejects
-   * `invalid_grammar`.
+   * `invalid_grammar`, or `chat_unsupported` if the answer does not begin as the grammar does.
    */
   createSampler(options: SamplerOptions, history: Int32Array): Promise<NativeSampler>;
   /**
@@ -277,7 +277,10 @@ export interface NativeModel {
   remembers(tokens: Int32Array): boolean;
   /** Forgets all remembered chats. */
   forget(): void;
-  /** Throws `invalid_argument` if a parser of the prompt was closed. */
+  /**
+   * Throws `invalid_argument` if a parser of the prompt was closed, `invalid_messages` if the last
+   * message cannot be continued.
+   */
   createParser(prompt: ChatPrompt, parseToolCalls: boolean): NativeParser;
   /**
    * For tests: the grammars cached for later requests. `bytes` replaces the cache's limit of 256

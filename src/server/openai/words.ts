@@ -125,7 +125,7 @@ export const completionWords: Words = {
   best_of: 'Generate this many answers and return the `n` likeliest; not for streams.',
   echo: { text: 'Start the answer with the prompt.', default: false },
   suffix: { text: 'Text after the answer, for models with fill-in-the-middle tokens.', default: '' },
-  logprobs: { text: `Report this many of the likeliest tokens at each position; with \`echo\`, also for the prompt. ${mostChances}`, is: ['integer', { const: false }] },
+  logprobs: { text: `Report this many of the likeliest tokens at each position; with \`echo\`, also for the prompt, always before sampling. ${mostChances}`, is: ['integer', { const: false }] },
   ...samplingWords,
   ...constraintWords,
   ...tellingWords,

@@ -120,6 +120,22 @@ t.test('an answer of endless brackets is refused, not parsed to the end of the s
     [await chatPrompt(model, 'Hi', { tools: weather }), '<tool_call>\n{"name": "get_weather", "arguments": {"city": '],
     [await chatPrompt(model, 'Hi', { jsonSchema: '{"type":"array"}' }), ''],
   ] as const) {
-    t.throws(() => model.createParser(prompt, true).parse(head + '['.repeat(50_000), false), { code: 'generation_failed' });
+    // A bracket within a string closes nothing.
+    for (const unit of ['[', '["]",']) {
+      const parser = model.createParser(prompt, true);
+      t.throws(() => parser.parse(head + unit.repeat(50_000), false), { code: 'generation_failed', message: /too many brackets/ }, head + unit);
+      t.doesNotThrow(() => parser.parse(head + unit.repeat(50), true), head + unit);
+    }
   }
+});
+
+t.test('a last message of endless brackets is not continued', async (t) => {
+  const begun = (brackets: number) => chatPrompt(model, '', {
+    messages: JSON.stringify([{ role: 'user', content: 'Hi' }, { role: 'assistant', content: `<tool_call>\n{"name": "get_weather", "arguments": {"city": ${'['.repeat(brackets)}` }]), tools: weather,
+  });
+  const endless = await begun(50_000);
+  t.throws(() => model.createParser(endless, true), { code: 'invalid_messages', message: /last message cannot be continued \(too many brackets/ });
+  const parser = model.createParser(await begun(50), true);
+  t.throws(() => parser.parse('['.repeat(50_000), true), { code: 'generation_failed' });
+  t.match(parser.parse('[', true), { toolCalls: [{ name: 'get_weather', arguments: /\[{51}$/ }] });
 });

@@ -107,6 +107,19 @@ t.test('a begun answer that cannot become the required call is refused as such',
   await t.rejects(model.prepareChat({ ...input('', { tools, toolChoice: 'required', template, continuation: 'auto' }), messages }, { temperature: 0 }), { code: 'chat_unsupported', message: /Leave out that message/ });
 });
 
+t.test('a long beginning is taken in pieces, however laborious its grammar', async (t) => {
+  const schema = (text: object) => JSON.stringify({ type: 'object', properties: { text: { type: 'string', ...text } }, required: ['text'] });
+  const begun = (text: object) => model.prepareChat({
+    ...input('', { jsonSchema: schema(text), continuation: 'auto', contextSize: 100_000 }),
+    messages: JSON.stringify([{ role: 'user', content: 'Hi' }, { role: 'assistant', content: `{"text": "${'the quick brown fox '.repeat(2_000)}` }]),
+  }, { temperature: 0 });
+  const long = await begun({ maxLength: 900_000 });
+  t.ok(long.made);
+  end(long);
+  await t.rejects(begun({ pattern: '^([a-z]+ ?){1,100000}$' }), { code: 'invalid_grammar', message: /too many possible continuations/ });
+  await t.rejects(begun({ maxLength: 10_000 }), { code: 'chat_unsupported', message: /Leave out that message/ });
+});
+
 t.test('the result says whether a grammar holds calls', async (t) => {
   const template = await readFile(new URL('../../../vendor/llama.cpp/models/templates/meta-llama-Llama-3.1-8B-Instruct.jinja', import.meta.url), 'utf8');
   for (const [kind, expected] of [[{}, true], [{ template }, false], [{ template, toolChoice: 'required' as const }, true]] as const) {

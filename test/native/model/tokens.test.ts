@@ -42,6 +42,15 @@ t.test('a text full of bytes without a token of their own is, too', async (t) =>
   t.equal((await model.tokenize('\n'.repeat(1_000_000), false, false)).length, 1_000_001);
 });
 
+t.test('a text full of signs for a space is, too, behind a chat that is known', async (t) => {
+  // Each sign once moved the rest of the text: this would move 10 TB.
+  const model = await vocabulary('llama-spm');
+  t.teardown(() => model.close());
+  model.remember(await model.tokenize('Say hello to everyone', true, true));
+  const text = `Say hello to${'\u2581'.repeat(1_000_000)}${'\u2582'.repeat(3_000_000)}`;
+  t.equal((await model.tokenize(text, true, true, { known: true })).length, 9_062_504);
+});
+
 t.test('tokenizing ends when its caller gives up', async (t) => {
   const model = await vocabulary('qwen2');
   t.teardown(() => model.close());

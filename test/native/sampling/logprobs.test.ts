@@ -87,22 +87,30 @@ t.test('a token that ends thinking by force is the only one left after sampling'
 });
 
 t.test('tokens of a prompt are reported without sampling them', async (t) => {
-  await context.removeSequence(0, 0, -1);
-  const sampler = await model.createSampler({ temperature: 0, logprobs: 1 }, prompt);
   const rows = prompt.length;
-  const input = {
-    tokens: prompt,
-    positions: Int32Array.from(prompt, (_, i) => i),
-    sequences: new Int32Array(rows),
-    outputs: new Uint8Array(rows).fill(1),
-    rows,
-    samplers: Array.from(prompt, () => sampler),
-    known: Int32Array.from(prompt, (_, i) => prompt[i + 1] ?? -1),
+  const scored = async (afterSampling: boolean) => {
+    await context.removeSequence(0, 0, -1);
+    const sampler = await model.createSampler({ temperature: 0, logprobs: 1, afterSampling }, prompt);
+    const input = {
+      tokens: prompt,
+      positions: Int32Array.from(prompt, (_, i) => i),
+      sequences: new Int32Array(rows),
+      outputs: new Uint8Array(rows).fill(1),
+      rows,
+      samplers: Array.from(prompt, () => sampler),
+      known: Int32Array.from(prompt, (_, i) => prompt[i + 1] ?? -1),
+    };
+    const [result] = await context.steps(input, 1, () => undefined);
+    t.strictSame(Array.from(result!.tokens.subarray(0, -1)), Array.from({ length: rows - 1 }, () => -4));
+    const { values } = sampler.logprobs();
+    t.equal(values.length, 2 * rows);
+    return values;
   };
-  const [result] = await context.steps(input, 1, () => undefined);
-  t.strictSame(Array.from(result!.tokens.subarray(0, -1)), Array.from({ length: rows - 1 }, () => -4));
-  const { values } = sampler.logprobs();
-  t.equal(values.length, 2 * rows);
+  const values = await scored(false);
+  // Probabilities after sampling: nothing samples these.
+  const chances = await scored(true);
+  t.ok(chances.subarray(0, -2).every((chance, i) => Math.abs(chance - Math.exp(values[i]!)) < 1e-6));
+  t.strictSame(chances.slice(-2), Float32Array.of(1, 1));
   // One by one, with the same result.
   await context.removeSequence(1, 0, -1);
   const other = await model.createSampler({ temperature: 0, logprobs: 1, logitBias: [] }, prompt);

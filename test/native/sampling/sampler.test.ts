@@ -111,6 +111,17 @@ t.test('a grammar that no token can spell is refused; branches that no token can
   }
 });
 
+t.test('an empty alternative stays beside a branch that no token can spell', async (t) => {
+  const takes = async (grammar: string, generationPrompt: string) =>
+    model.createSampler({ temperature: 0, grammar, grammarKind: 'schema', generationPrompt }, new Int32Array()).then((sampler) => { sampler.close(); return true; }, () => false);
+  for (const middle of ['( | "y")', '("y" | )', '( | "\\x00" | "y")']) {
+    for (const rest of ['', ' | "\\x00"']) {
+      const grammar = `root ::= "x" ${middle} "z"${rest}`;
+      t.strictSame([await takes(grammar, 'xz'), await takes(grammar, 'xyz'), await takes(grammar, 'xyyz')], [true, true, false], grammar);
+    }
+  }
+});
+
 t.test('a row that has no token left fails with the reason, and the process survives', async (t) => {
   const { flags } = await model.pieces(true);
   const ends = Array.from(flags.keys()).filter((token) => flags[token]! & 1).map((token) => ({ token, bias: -Infinity }));

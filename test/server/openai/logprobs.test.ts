@@ -127,6 +127,11 @@ t.test('completions report the prompt as lm-eval asks for it', async (t) => {
   t.strictSame((await legacy({ prompt, max_tokens: 1, echo: true, logprobs: 2 }))[0], one);
   const several = await legacy({ prompt: tokens, max_tokens: 2, echo: true, logprobs: 1, n: 3, temperature: 1, seed: 1, ignore_eos: true });
   t.ok(several.every(({ logprobs, text }) => logprobs.tokens.length === tokens.length + 2 && text.startsWith('The')));
+  // After sampling: probabilities, of the prompt's tokens those before it.
+  const [after] = await legacy({ prompt, max_tokens: 1, echo: true, logprobs: 2, post_sampling_probs: true });
+  t.strictSame(after!.logprobs.tokens, texts);
+  t.strictSame([after!.logprobs.token_logprobs[0], after!.logprobs.token_logprobs.at(-1)], [null, 1]);
+  t.ok(after!.logprobs.token_logprobs.slice(1, -1).every((value, at) => Math.abs(value! - Math.exp(values[at + 1]!)) < 1e-4));
 });
 
 t.test('offsets in a prompt count the control tokens that its text spells', async (t) => {
