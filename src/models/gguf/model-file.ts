@@ -119,10 +119,14 @@ function checkValues({ path, metadata }: Gguf, architecture: string): void {
   const at = (numbers: readonly number[], layer: number): number => numbers[numbers.length === 1 ? 0 : layer] ?? NaN;
   const isDivisor = Array.from({ length: layers }, (_, layer) => !(at(heads, layer) % at(cached, layer) > 0)).every(Boolean);
   check('attention.head_count_kv', isDivisor, heads.length === 1 ? `a divisor of ${heads[0]} heads` : 'divisors of the heads of their layers');
-  for (const name of ['rope.dimension_count', 'rope.dimension_count_swa']) {
+  const head = numberOf('attention.key_length') || Math.floor(numberOf('embedding_length') / heads[0]!);
+  const sizes = { 'rope.dimension_count': head, 'rope.dimension_count_swa': numberOf('attention.key_length_swa') || head };
+  for (const [name, size] of Object.entries(sizes)) {
     const rotated = numberOf(name);
     // With 0, ggml's rotation on the CPU never ends.
     check(name, !heads.some((count) => count > 0) || Number.isNaN(rotated) || (rotated >= 2 && rotated % 2 === 0), 'an even number from 2');
+    // A GPU would write beyond the head.
+    check(name, !(rotated > size), `at most ${size}, the size of a head`);
   }
   check('attention.key_length', !heads.some((count) => count > 0) || numberOf('attention.key_length') !== 0, 'at least 1');
   const scaling = metadata.get(`${architecture}.rope.scaling.type`);

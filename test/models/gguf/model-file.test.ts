@@ -115,6 +115,10 @@ t.test('numbers that contradict each other are refused', async (t) => {
     [{ 'rope.dimension_count': 7, 'attention.head_count': 4 }, 'expected llama.rope.dimension_count to be an even number from 2, got 7'],
     [{ 'rope.dimension_count': 0, 'attention.head_count': [4, 4] }, 'expected llama.rope.dimension_count to be an even number from 2, got 0'],
     [{ 'rope.dimension_count_swa': 0, 'attention.head_count': 4 }, 'expected llama.rope.dimension_count_swa to be an even number from 2, got 0'],
+    [{ 'rope.dimension_count': 10, 'attention.head_count': [4, 2] }, 'expected llama.rope.dimension_count to be at most 8, the size of a head, got 10'],
+    [{ 'rope.dimension_count': 8, 'attention.head_count': 4, 'attention.key_length': 6 }, 'expected llama.rope.dimension_count to be at most 6, the size of a head, got 8'],
+    [{ 'rope.dimension_count_swa': 10, 'attention.head_count': 4 }, 'expected llama.rope.dimension_count_swa to be at most 8, the size of a head, got 10'],
+    [{ 'rope.dimension_count_swa': 8, 'attention.head_count': 4, 'attention.key_length_swa': 6 }, 'expected llama.rope.dimension_count_swa to be at most 6, the size of a head, got 8'],
     [{ 'attention.key_length': 0, 'attention.head_count': 4 }, 'expected llama.attention.key_length to be at least 1, got 0'],
     [{ 'attention.head_count_kv': [2, 3], 'attention.head_count': 4 }, 'expected llama.attention.head_count_kv to be a divisor of 4 heads, got 3'],
     [{ 'attention.head_count_kv': 4, 'attention.head_count': [4, 6] }, 'expected llama.attention.head_count_kv to be divisors of the heads of their layers, got 4'],
@@ -138,6 +142,8 @@ t.test('numbers that contradict each other are refused', async (t) => {
     { 'attention.head_count': [4, 6], 'attention.head_count_kv': [2, 3] }, { 'attention.head_count': 4, 'attention.head_count_kv': [0, 2] },
     { 'attention.head_count': 4, 'attention.head_count_kv': 0 }, { 'attention.head_count': 4, 'attention.head_count_kv': 2 }, { 'attention.head_count_kv': 3 },
     { 'rope.dimension_count': 0 }, { 'rope.dimension_count': 0, 'attention.head_count': 0 }, { 'rope.dimension_count': 8, 'attention.head_count': 4 },
+    { 'rope.dimension_count': 16, 'attention.head_count': 4, 'attention.key_length': 16 }, { 'rope.dimension_count': 16, 'attention.head_count': [0, 4] },
+    { 'rope.dimension_count': 4, 'rope.dimension_count_swa': 12, 'attention.head_count': 4, 'attention.key_length_swa': 12 },
   ];
   for (const numbers of right) {
     write(numbers);
