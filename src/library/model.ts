@@ -282,10 +282,17 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
    * loaded for others.
    *
    * @param options `drainMs`: how long running answers may continue first, in milliseconds (default
-   *   0); `Infinity`: until they end
+   *   0); `Infinity`: until they end. A later call can shorten it
    */
   dispose(options: { drainMs?: number | undefined } = {}): Promise<void> {
-    return orReject(() => (this.#disposing ??= this.#dispose(drainOf(options))));
+    return orReject(() => {
+      const drainMs = drainOf(options);
+      if (!this.#disposing) return (this.#disposing = this.#dispose(drainMs));
+      const timer = setTimeout(() => this.endWork(), drainMs);
+      const done = (): void => clearTimeout(timer);
+      this.#disposing.then(done, done);
+      return this.#disposing;
+    });
   }
 
   /** Calls `dispose()`; for `await using`. */

@@ -207,10 +207,15 @@ export class Models extends EventEmitter<ModelsEvents> implements AsyncDisposabl
    * reject with `closed`.
    *
    * @param options `drainMs`: how long running answers may continue first, in milliseconds (default
-   *   0); `Infinity`: until they end
+   *   0); `Infinity`: until they end. A later call can shorten it
    */
   dispose(options: { drainMs?: number | undefined } = {}): Promise<void> {
-    return orReject(() => (this.#disposing ??= this.#close(drainOf(options))));
+    return orReject(() => {
+      const drainMs = drainOf(options);
+      if (!this.#disposing) return (this.#disposing = this.#close(drainMs));
+      for (const model of this.#leased.keys()) void model.dispose({ drainMs }).catch(() => undefined);
+      return this.#disposing;
+    });
   }
 
   /** Calls `dispose()`; for `await using`. */

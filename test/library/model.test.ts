@@ -2,7 +2,8 @@ import { statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { inspect } from 'node:util';
 import t from 'tap';
-import type { Message, ReplyDelta } from 'recua';
+import { tool, type Message, type ReplyDelta } from 'recua';
+import { deferred } from '../deferred.js';
 import { codeOf, endless, inBothModes } from './modes.js';
 
 const greedy = { temperature: 0 };
@@ -254,6 +255,21 @@ inBothModes('dispose can let answers end', async (t, load) => {
     break;
   }
   t.match(await long, { finishReason: 'length' });
+});
+
+inBothModes('a second dispose() does not wait for what the first one waits for', async (t, load) => {
+  const model = await load(t);
+  const { promise: isCalled, resolve: called } = deferred();
+  const never = tool({ execute: () => {
+    called();
+    return new Promise(() => undefined);
+  } });
+  const reply = model.chat('Hello!', { tools: { never }, toolChoice: 'required' });
+  const failed = t.rejects(reply, { code: 'closed' });
+  await isCalled;
+  const first = model.dispose({ drainMs: Infinity });
+  await model.dispose();
+  await Promise.all([first, failed]);
 });
 
 inBothModes('dispose() refuses wrong options, and works after that', async (t, load) => {
