@@ -163,15 +163,23 @@ function rights({
   };
 }
 
+/** The keys of a file with one per line; undefined if it is JSON. */
+export function keyLines(text: string): string[] | undefined {
+  const trimmed = withoutEnds(text);
+  if (/^[[{]/.test(trimmed)) return undefined;
+  return trimmed.split(/\r?\n/).map((line) => line.trim()).filter((line) => line !== '' && !line.startsWith('#'));
+}
+
+function withoutEnds(text: string): string {
+  return text.replace(/^\ufeff/, '').trim();
+}
+
 function fileEntries(text: string): Entry[] {
-  const trimmed = text.replace(/^\ufeff/, '').trim();
-  if (!/^[[{]/.test(trimmed)) {
-    const lines = trimmed.split(/\r?\n/).map((line) => line.trim()).filter((line) => line !== '' && !line.startsWith('#'));
-    return lines.map((line, i) => entryOf(line, `the key file, key ${i + 1}`));
-  }
+  const lines = keyLines(text);
+  if (lines) return lines.map((line, i) => entryOf(line, `the key file, key ${i + 1}`));
   let value: unknown;
   try {
-    value = JSON.parse(trimmed);
+    value = JSON.parse(withoutEnds(text));
   } catch {
     // The message of JSON.parse would quote the file.
     throw unusable('the key file (--api-key-file) begins like JSON but is not valid JSON');
