@@ -131,6 +131,7 @@ export function createApp(options: AppOptions): Express {
   traffic.onLastBodies((error) => memory.refuseArriving(error));
   const replies = new ReplyMemory(memory.sizeBytes);
   const metrics = new Metrics({ pool, traffic, bodyBytes: () => memory.usedBytes, askedBy });
+  keys.onReplace(() => metrics.forgetKeys((name) => !gateway.hasKey(name)));
   for (const { under = [], errorShape } of dialects) if (errorShape) for (const path of under) app.use(path, shapeErrors(errorShape));
   app.use(
     new Traces(askedBy).watch,

@@ -58,6 +58,7 @@ const ownName = '(own)';
 export class ApiKeys {
   #byHash: ReadonlyMap<string, Entry>;
   #byName: ReadonlyMap<string, readonly Entry[]>;
+  #heard: () => void = () => undefined;
 
   private constructor(byHash: ReadonlyMap<string, Entry>, byName: ReadonlyMap<string, readonly Entry[]>) {
     this.#byHash = byHash;
@@ -106,6 +107,12 @@ export class ApiKeys {
     if (!next.areAsked) throw unusable('there is no key');
     this.#byHash = next.#byHash;
     this.#byName = next.#byName;
+    this.#heard();
+  }
+
+  /** Calls `heard` after each `replace`. Takes a single listener. */
+  onReplace(heard: () => void): void {
+    this.#heard = heard;
   }
 
   /** A key of that name that has not expired. All of them have the same rights. */
