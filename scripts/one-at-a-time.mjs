@@ -1,4 +1,4 @@
-// One set-up at a time: two builds in one folder would spoil each other.
+// One set-up or test run at a time: two in one folder would spoil each other.
 import { mkdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -10,11 +10,15 @@ const touchMs = 5_000;
 /** A lock that nobody touched for so long is left over, even if its process id is in use again. */
 const abandonedMs = 60_000;
 
+function tell(other) {
+  say(`Another set-up runs in this folder (pid ${other}); waiting for it.`);
+}
+
 /**
  * Waits until no other process holds the lock file, and takes it. Returns a function that releases
- * it.
+ * it. `meet` is called with the process id of another holder; it may throw instead of waiting.
  */
-export async function oneAtATime(path) {
+export async function oneAtATime(path, meet = tell) {
   mkdirSync(dirname(path), { recursive: true });
   let told;
   while (!await take(path)) {
@@ -23,7 +27,7 @@ export async function oneAtATime(path) {
       rmSync(path, { force: true });
       continue;
     }
-    if (other > 0 && other !== told) say(`Another set-up runs in this folder (pid ${other}); waiting for it.`);
+    if (other > 0 && other !== told) meet(other);
     told = other;
     await wait(pollMs);
   }

@@ -9,13 +9,14 @@
 //
 // Other options are those of tap-run.mjs: `--jobs=1`, `--reporter=tap` (the raw result), `--bail`.
 // The last line is `N passed, N failed`.
-import { createWriteStream, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createWriteStream, existsSync, readFileSync } from 'node:fs';
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { eslint } from './lint.mjs';
+import { oneAtATime } from './one-at-a-time.mjs';
 import { ensurePeers } from './peers.mjs';
 import { root } from './place.mjs';
-import { cleanEnv, Failure, isAlive } from './process.mjs';
+import { cleanEnv, Failure } from './process.mjs';
 import { say, seconds } from './progress.mjs';
 import { program, setUp } from './setup.mjs';
 import { countTap } from './tap-result.mjs';
@@ -63,12 +64,10 @@ async function check(label, work) {
 }
 
 /** Allows one run per checkout: tap keeps files in .tap, which a second run would remove. */
-function takeCheckout() {
-  const other = existsSync(runningPath) ? Number(readFileSync(runningPath, 'utf8')) : 0;
-  if (other > 0 && isAlive(other)) throw new Failure(`Tests run in this checkout already (process ${other}). Wait for their end, or use another clone.`);
-  mkdirSync(join(root, '.tap'), { recursive: true });
-  writeFileSync(runningPath, String(process.pid));
-  process.once('exit', () => rmSync(runningPath, { force: true }));
+async function takeCheckout() {
+  await oneAtATime(runningPath, (other) => {
+    throw new Failure(`Tests run in this checkout already (process ${other}). Wait for their end, or use another clone.`);
+  });
 }
 
 /** Runs eslint on everything, or on the changed files. */
@@ -111,7 +110,7 @@ function tellResult({ files, code }, { tests, left }) {
 await program(async () => {
   const start = Date.now();
   const args = process.argv.slice(2);
-  takeCheckout();
+  await takeCheckout();
   let extra = await check('Set-up', async () => (await setUp(), true));
   let result = { code: 1, passed: 0, failed: 0 };
   if (extra === 0) {

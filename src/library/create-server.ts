@@ -35,7 +35,8 @@ export interface ServerApp {
   listen(port: number, listening?: () => void): Server;
   /**
    * Ends the app, not its models: it answers new requests that need a model with a 503, and running
-   * answers complete. Without this, an app stays in memory for as long as its models.
+   * answers complete. Then it removes the responses, files and batches that it stored. Without
+   * this, an app stays in memory for as long as its models.
    */
   close(): void;
 }

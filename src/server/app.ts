@@ -66,7 +66,7 @@ export interface AppOptions {
   /** Given by listen; if absent, the app serves no WebSockets. */
   upgrades?: Upgrades;
   log?: Log;
-  /** Given by listen: registers work for after the last request. */
+  /** Given by the owner of the server: registers work for after the last request. */
   atEnd?: (work: () => Promise<void>) => void;
   /**
    * Given by listen, which reloads the key file when it changes. If absent, the keys of `config`.
@@ -74,7 +74,7 @@ export interface AppOptions {
   keys?: ApiKeys;
   /** An extra key for programs of the server's own user, used if `config` has keys. */
   ownKey?: string | undefined;
-  /** Folder for stored responses; if absent, a temporary one that goes with the process. */
+  /** Folder for stored responses; if absent, a temporary one that goes with the app. */
   keepIn?: string | undefined;
   /** If absent, requests can neither pull nor delete models. */
   shelf?: ModelShelf | undefined;
@@ -116,6 +116,7 @@ export function createApp(options: AppOptions): Express {
   };
   const usage = new TokenUsage(async () => join(await kept.of('keys'), 'tokens.json'), (text) => log('warn', text));
   options.atEnd?.(() => usage.close());
+  options.atEnd?.(() => kept.close());
   const limited = new Limits(usage).guard(tokensOf, (req) => {
     const reason = reasonOf(req);
     return reason instanceof BackgroundRun ? 'tokens' : reason instanceof IdleWork ? 'idle' : 'all';
@@ -130,6 +131,7 @@ export function createApp(options: AppOptions): Express {
   traffic.onLastBodies((error) => memory.refuseArriving(error));
   const replies = new ReplyMemory(memory.sizeBytes);
   const metrics = new Metrics({ pool, traffic, bodyBytes: () => memory.usedBytes, askedBy });
+  keys.onReplace(() => metrics.forgetKeys((name) => !gateway.hasKey(name)));
   for (const { under = [], errorShape } of dialects) if (errorShape) for (const path of under) app.use(path, shapeErrors(errorShape));
   app.use(
     new Traces(askedBy).watch,
@@ -206,15 +208,22 @@ function nearestPath(path: string, known: readonly string[]): string | undefined
 
 /**
  * An app for a server of somebody else. Its `close` refuses new work and ends its timers; `closed`
- * is called then.
+ * is called then. What it stored goes when the last request has ended.
  */
 export function createMountedApp(options: AppOptions, closed: () => void = () => {}): Express & { close(): void } {
   const traffic = new Traffic();
+  const atEnd: (() => Promise<void>)[] = [];
+  const end = async (): Promise<void> => {
+    await traffic.idle();
+    await traffic.settled();
+    for (const work of atEnd) await work();
+  };
   const close = (): void => {
     traffic.drain();
     closed();
+    end().catch((thrown: unknown) => options.log?.('warn', `What the server stored stays until the program ends: ${RecuaError.logText(thrown)}`));
   };
-  return Object.assign(createApp({ ...options, traffic }), { close });
+  return Object.assign(createApp({ ...options, traffic, atEnd: (work) => void atEnd.push(work) }), { close });
 }
 
 /** All routes, with the middleware before them. */

@@ -2,9 +2,35 @@
 // native/thread/machine_turn.h). Its folder belongs to the user alone, because any writer could
 // stall the engines. Used where a context is opened.
 import { lstatSync, readlinkSync } from 'node:fs';
+import { readdir, utimes } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { isAbsolute, join } from 'node:path';
+import { basename, dirname, isAbsolute, join } from 'node:path';
 import { createFolderSync } from './create-folder.js';
+
+/**
+ * Cleaners of temporary files remove what nobody has touched for some time, even if it is in use.
+ * The specification of XDG_RUNTIME_DIR allows them 6 hours.
+ */
+const touchMs = 3 * 3_600_000;
+
+let touching: NodeJS.Timeout | undefined;
+
+/** `turnFile()`, which stays from now on as long as this process. */
+export function keptTurnFile(): string {
+  const path = turnFile();
+  if (path !== '') touching ??= keepFresh(path);
+  return path;
+}
+
+/** Touches the file, whose name the addon completes with its version. */
+export function keepFresh(path: string, everyMs = touchMs): NodeJS.Timeout {
+  const touch = async (): Promise<void> => {
+    const folder = dirname(path);
+    const now = new Date();
+    for (const name of await readdir(folder)) if (name.startsWith(`${basename(path)}-`)) await utimes(join(folder, name), now, now);
+  };
+  return setInterval(() => void touch().catch(() => {}), everyMs).unref();
+}
 
 /** '' if engines take no turns: on systems other than Linux, or without such a folder. */
 export function turnFile(environment: Readonly<Record<string, string | undefined>> = process.env): string {

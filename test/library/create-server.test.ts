@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { createServer as createHttpServer, type Server } from 'node:http';
 import { createServer as createHttpsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
@@ -8,7 +8,7 @@ import { runInNewContext } from 'node:vm';
 import express from 'express';
 import OpenAI from 'openai';
 import t, { type Test } from 'tap';
-import { createServer, RecuaError, type Model } from 'recua';
+import { createServer, loadModel, RecuaError, type Model } from 'recua';
 import { getSecurely, makeCertificates } from '../server/access/certificates.js';
 import { until } from '../cli/home.js';
 import { inBothModes } from './modes.js';
@@ -64,6 +64,33 @@ inBothModes('an app that is closed refuses new work, completes what runs, and le
     return apps.every((app) => app.deref() === undefined);
   });
   t.equal((await model.complete('x', { maxTokens: 2 })).usage.completionTokens, 2, 'the model stays');
+});
+
+t.test('what an app stored is removed when it is closed and its last answer has ended', async (t) => {
+  const model = await loadModel('builtin', { isolated: false });
+  t.teardown(() => model.dispose());
+  const temporary = t.testdir();
+  const usual = process.env['TMPDIR'];
+  process.env['TMPDIR'] = temporary;
+  t.teardown(() => {
+    if (usual === undefined) delete process.env['TMPDIR'];
+    else process.env['TMPDIR'] = usual;
+  });
+  const app = createServer(model);
+  const url = await urlOf(t, app.listen(0, '127.0.0.1'));
+  const ask = async (more: object) => await fetch(`${url}/v1/responses`, {
+    method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ input: 'Hello', max_output_tokens: 4, ...more }),
+  });
+  const { id } = await (await ask({})).json() as { id: string };
+  const left = (): string[] => readdirSync(temporary).filter((name) => name.startsWith('recua-kept-'));
+  t.equal(left().length, 1);
+  const running = await ask({ stream: true, previous_response_id: id, max_output_tokens: 64 });
+  app.close();
+  t.match(await running.text(), /response\.(completed|incomplete)/);
+  await until(() => left().length === 0);
+  const gone = await fetch(`${url}/v1/responses/${id}`);
+  t.match(await gone.json(), { error: { code: 'shutting_down' } });
+  t.strictSame(left(), []);
 });
 
 inBothModes('a body that the program has read before is an error', async (t, load) => {

@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { request } from 'node:http';
+import { request, type IncomingMessage } from 'node:http';
 import { join } from 'node:path';
 import t from 'tap';
 import { ownFolder, startApp } from './app-under-test.js';
@@ -29,6 +29,19 @@ else {
     const shared = await startApp(t, { host: path, socketMode: '660' });
     t.equal(shared.url, `unix:${path}`, 'a path that ends in .sock is one, too');
     t.equal(statSync(path).mode & 0o777, 0o660);
+  });
+
+  t.test('the settings that the page shows do not tell the path', async (t) => {
+    const folder = ownFolder(t);
+    for (const host of [`unix:${folder}/one`, `${folder}/other.sock`]) {
+      const { url } = await startApp(t, { host });
+      const reply = request({ socketPath: url.slice('unix:'.length), path: '/ui/settings' }).end();
+      const [res] = await once(reply, 'response') as [IncomingMessage];
+      const told = (await res.toArray()).join('');
+      const { data } = JSON.parse(told) as { data: { name: string; value: string }[] };
+      t.equal(data.find(({ name }) => name === '--host')?.value, 'set');
+      t.notOk(told.includes(folder));
+    }
   });
 
   t.test('the socket of a killed server is replaced, that of a running one is not', async (t) => {

@@ -1,8 +1,10 @@
 // Engines that cannot see each other's processes share no file.
 import { execFileSync, spawnSync } from 'node:child_process';
-import { basename, dirname } from 'node:path';
+import { statSync, utimesSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
 import t from 'tap';
-import { turnFile } from '#recua/system/turn-file.js';
+import { keepFresh, turnFile } from '#recua/system/turn-file.js';
+import { until } from '../server/app-under-test.js';
 
 const linux = process.platform === 'linux' ? false : 'only on Linux do engines take turns';
 const alone = ['unshare', '--pid', '--fork', '--mount-proc'] as const;
@@ -28,4 +30,13 @@ t.test('processes of another PID namespace use another file', { skip: cannot }, 
   const [here, there] = [fileOf([], folder), fileOf(alone, folder)];
   t.equal(dirname(there), dirname(here));
   t.not(there, here);
+});
+
+t.test('a file in use does not look old to cleaners of temporary files', async (t) => {
+  const folder = t.testdir({ 'cores-7-2': '', 'cores-77-2': '' });
+  for (const name of ['cores-7-2', 'cores-77-2']) utimesSync(join(folder, name), 1, 1);
+  const timer = keepFresh(join(folder, 'cores-7'), 1);
+  t.teardown(() => clearInterval(timer));
+  await until(() => statSync(join(folder, 'cores-7-2')).mtimeMs > 1_000 && statSync(join(folder, 'cores-7-2')).atimeMs > 1_000);
+  t.equal(statSync(join(folder, 'cores-77-2')).mtimeMs, 1_000, 'that of others is theirs');
 });

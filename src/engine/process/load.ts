@@ -5,7 +5,7 @@ import type { ChatInput, ContextOptions, Device, EmbedderOptions, NativeModelInf
 import { RecuaError } from '../../errors.js';
 import { ensureChecked, fingerprintOf, readModelFile, withoutFolders, type CheckedFile } from '../../models/gguf/model-file.js';
 import { missingKeys } from '../../models/gguf/required-keys.js';
-import { turnFile } from '../../system/turn-file.js';
+import { keptTurnFile } from '../../system/turn-file.js';
 import { chooseOffload, settleOffload } from '../offload.js';
 import type { OffloadChoice, SkippedBackend } from '../offload.js';
 import { canRemoveParts, scoredRows, type LoadedModel } from '../loop/loaded.js';
@@ -114,7 +114,7 @@ async function open(
     }
     const contextSize = effectiveContext(info, options, notes);
     const pooling = defect.noVectors ? 'none' : effectivePooling(model, options, notes);
-    const turns = offload.devices.length === 0 ? { turnFile: turnFile() } : {};
+    const turns = offload.devices.length === 0 ? { turnFile: keptTurnFile() } : {};
     const settled = settleOffload(offload, info.layers);
     const onDevices = settled.layers === settled.totalLayers;
     const forContext = { ...contextOptions(options, contextSize, mathThreads), onDevices, ...turns };

@@ -3,13 +3,12 @@
 // after a kill, when the next one starts), or a lasting folder for all gateways of a user. Gateway
 // process; used by engine/model-pool/pool, and by the server of one model.
 import { createHash, randomUUID } from 'node:crypto';
-import { existsSync, mkdtempSync, readdirSync, renameSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
-import { lstat, readdir, rm, stat, writeFile } from 'node:fs/promises';
+import { existsSync, readdirSync, renameSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
+import { lstat, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createFolderSync } from '../../system/create-folder.js';
-import { lifeOf, ownIdentity, readIdentity } from '../../system/process-identity.js';
-import { readSmallFile } from '../../system/small-file.js';
+import { ProcessFolder, removeLeftOvers as removeFolders } from '../../system/process-folder.js';
 import type { Log } from '../api.js';
 import type { SleepPlace } from '../protocol.js';
 import { makeRoom, nameFile, stateEnding } from './room.js';
@@ -41,14 +40,13 @@ export function sleepSettings(
 }
 
 const namePrefix = 'recua-sleep-';
-const ownerName = 'owner';
-/** Of that file, and of one with a model's name. */
+/** Of a file with a model's name. */
 export const mostNameBytes = 64 * 1024;
 /** Default limit: this share of the free disk space, at most `mostBytes`. */
 const freeShare = 0.1;
 const mostBytes = 8 * 2 ** 30;
 const defaultMostMs = 5_000;
-/** Younger folders without an owner file, and drafts, may still be in the making. */
+/** Younger drafts may still be in the making. */
 const makingMs = 60_000;
 /** Linux's type number of a file system in memory. */
 const tmpfs = 0x01021994;
@@ -76,15 +74,14 @@ export class SleepCache {
   readonly #mostMs: number;
   readonly #parent: string;
   readonly #lasting: string | undefined;
-  /** The file that names the folder's owner is being written. */
-  #owned: Promise<void> = Promise.resolve();
+  /** The gateway's own, if it is not a lasting one. */
+  #own: ProcessFolder | undefined;
   #limitBytes: number;
   /** Created when the first model is loaded. */
   #root: string | undefined;
   #asleep = new Set<string>();
   /** The log has said that there is no place. */
   #isTold = false;
-  readonly #atExit = (): void => this.#remove();
 
   constructor({ limitBytes, parent = sleepParent(), mostMs = defaultMostMs, lasting }: SleepSettings, log: Log) {
     this.#log = log;
@@ -172,9 +169,8 @@ export class SleepCache {
   async close(): Promise<void> {
     this.#limitBytes = 0;
     this.#asleep.clear();
-    await this.#owned;
-    this.#remove();
-    process.off('exit', this.#atExit);
+    this.#root = undefined;
+    await this.#own?.remove();
   }
 
   #make(): string {
@@ -182,22 +178,12 @@ export class SleepCache {
       createFolderSync(this.#lasting, 0o700);
       return this.#lasting;
     }
-    // Node gives it the mode 0700.
-    const root = mkdtempSync(join(this.#parent, namePrefix));
-    process.once('exit', this.#atExit);
-    this.#owned = ownIdentity().then((own) => writeFile(join(root, ownerName), JSON.stringify(own), { mode: 0o600 })).catch(() => {});
-    return root;
+    this.#own = new ProcessFolder(this.#parent, namePrefix);
+    return this.#own.path;
   }
 
   #folderOf(root: string, key: string): string {
     return join(root, createHash('sha256').update(key).digest('hex').slice(0, 16));
-  }
-
-  #remove(): void {
-    const root = this.#root;
-    this.#root = undefined;
-    // An engine process that is just ending may still write there.
-    if (root !== undefined && root !== this.#lasting) rmSync(root, { recursive: true, force: true, maxRetries: 3 });
   }
 }
 
@@ -210,24 +196,5 @@ function writeName(folder: string, id: string): void {
 
 /** Removes folders of gateways that could not do so: they were killed, or the machine went down. */
 export async function removeLeftOvers(parent = sleepParent()): Promise<void> {
-  const names = await readdir(parent).catch(() => []);
-  // As mkdtemp makes them; others are not ours.
-  const own = names.filter((name) => name.startsWith(namePrefix) && /^[a-zA-Z0-9]{6}$/.test(name.slice(namePrefix.length)));
-  await Promise.all(own.map(async (name) => {
-    const folder = join(parent, name);
-    // Errors are ignored: other users' folders cannot be removed.
-    if (await isLeftOver(folder).catch(() => false)) await rm(folder, { recursive: true, force: true }).catch(() => {});
-  }));
-}
-
-async function isLeftOver(folder: string): Promise<boolean> {
-  const found = await lstat(folder);
-  const user = process.getuid?.();
-  if (!found.isDirectory() || (user !== undefined && found.uid !== user)) return false;
-  const names = await readdir(folder);
-  if (!names.every((name) => name === ownerName || /^[0-9a-f]{16}$/.test(name))) return false;
-  const text = await readSmallFile(join(folder, ownerName), mostNameBytes).catch(() => '');
-  const owner = text === '' ? undefined : readIdentity(JSON.parse(text));
-  if (owner) return await lifeOf(owner) === 'dead';
-  return Date.now() - (await stat(folder)).mtimeMs > makingMs;
+  await removeFolders(parent, namePrefix);
 }

@@ -58,6 +58,7 @@ const ownName = '(own)';
 export class ApiKeys {
   #byHash: ReadonlyMap<string, Entry>;
   #byName: ReadonlyMap<string, readonly Entry[]>;
+  #heard: () => void = () => undefined;
 
   private constructor(byHash: ReadonlyMap<string, Entry>, byName: ReadonlyMap<string, readonly Entry[]>) {
     this.#byHash = byHash;
@@ -106,6 +107,12 @@ export class ApiKeys {
     if (!next.areAsked) throw unusable('there is no key');
     this.#byHash = next.#byHash;
     this.#byName = next.#byName;
+    this.#heard();
+  }
+
+  /** Calls `heard` after each `replace`. Takes a single listener. */
+  onReplace(heard: () => void): void {
+    this.#heard = heard;
   }
 
   /** A key of that name that has not expired. All of them have the same rights. */
@@ -163,15 +170,23 @@ function rights({
   };
 }
 
+/** The keys of a file with one per line; undefined if it is JSON. */
+export function keyLines(text: string): string[] | undefined {
+  const trimmed = withoutEnds(text);
+  if (/^[[{]/.test(trimmed)) return undefined;
+  return trimmed.split(/\r?\n/).map((line) => line.trim()).filter((line) => line !== '' && !line.startsWith('#'));
+}
+
+function withoutEnds(text: string): string {
+  return text.replace(/^\ufeff/, '').trim();
+}
+
 function fileEntries(text: string): Entry[] {
-  const trimmed = text.replace(/^\ufeff/, '').trim();
-  if (!/^[[{]/.test(trimmed)) {
-    const lines = trimmed.split(/\r?\n/).map((line) => line.trim()).filter((line) => line !== '' && !line.startsWith('#'));
-    return lines.map((line, i) => entryOf(line, `the key file, key ${i + 1}`));
-  }
+  const lines = keyLines(text);
+  if (lines) return lines.map((line, i) => entryOf(line, `the key file, key ${i + 1}`));
   let value: unknown;
   try {
-    value = JSON.parse(trimmed);
+    value = JSON.parse(withoutEnds(text));
   } catch {
     // The message of JSON.parse would quote the file.
     throw unusable('the key file (--api-key-file) begins like JSON but is not valid JSON');

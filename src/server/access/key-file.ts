@@ -2,7 +2,7 @@
 // file changes nothing.
 import { readLinkedFile } from '../../system/small-file.js';
 import { watchFiles } from '../../system/watched-files.js';
-import type { ApiKeys, GivenKeys } from './api-keys.js';
+import { keyLines, type ApiKeys, type GivenKeys } from './api-keys.js';
 
 /**
  * `given`: the source of `keys`; `heard` is called when they changed. Returns a function that stops
@@ -24,6 +24,7 @@ export function watchKeys(path: string, keys: ApiKeys, given: GivenKeys, log: (l
     if (file === before) return;
     try {
       if (file.trim() === '') throw new Error(`The key file ${path} is empty; write one key per line.`);
+      if (isCutOff(file, before)) throw new Error(`The key file ${path} ends in the midst of a key that it had before. If that is a key of its own, end its line with a newline.`);
       keys.replace({ ...given, file });
       before = file;
       log('info', `The API keys of ${path} were read again`);
@@ -32,4 +33,10 @@ export function watchKeys(path: string, keys: ApiKeys, given: GivenKeys, log: (l
       refuse((thrown as Error).message);
     }
   });
+}
+
+/** Whether the last line is a part of an earlier key: it would be easy to guess. */
+function isCutOff(file: string, before: string): boolean {
+  const last = file.endsWith('\n') ? undefined : keyLines(file)?.at(-1);
+  return last !== undefined && (keyLines(before) ?? []).some((key) => key !== last && key.startsWith(last));
 }

@@ -213,7 +213,7 @@ export class Traffic {
   }
 
   /** Resolves when nothing runs any more, after at most `withinMs`. */
-  async idle(withinMs: number): Promise<void> {
+  async idle(withinMs?: number): Promise<void> {
     const empty = this.#running.size === 0 ? undefined : new Promise<void>((resolve) => this.#whenIdle.push(resolve));
     await orLate(Promise.all([empty, this.#stopping]), withinMs);
   }
@@ -233,7 +233,7 @@ export class Traffic {
   }
 
   /** Resolves when no handler runs any more, after at most `withinMs`. */
-  async settled(withinMs: number): Promise<void> {
+  async settled(withinMs?: number): Promise<void> {
     await orLate(Promise.allSettled(this.#handlers), withinMs);
   }
 }
@@ -249,7 +249,8 @@ export function stopping(): RecuaError {
   return new RecuaError('shutting_down', 'The server is stopping and takes no new work.');
 }
 
-async function orLate(done: Promise<unknown>, withinMs: number): Promise<void> {
+async function orLate(done: Promise<unknown>, withinMs?: number): Promise<void> {
+  if (withinMs === undefined) return void await done;
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<void>((resolve) => (timer = setTimeout(resolve, withinMs)));
   await Promise.race([late, done]);

@@ -1,16 +1,22 @@
 // The folder in which responses, files and batches outlive the server. It is private to the user,
 // since they hold what people wrote. Without a configured place it is a temporary folder, removed
-// when the process ends. Made by app.
-import { existsSync, rmSync } from 'node:fs';
-import { chmod, lstat, mkdir, mkdtemp, readdir } from 'node:fs/promises';
+// when the app or the process ends. Made by app.
+import { existsSync } from 'node:fs';
+import { chmod, lstat, mkdir, readdir } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { RecuaError } from '../../errors.js';
 import { createFolder } from '../../system/create-folder.js';
+import { ProcessFolder, removeLeftOvers } from '../../system/process-folder.js';
+
+const temporaryPrefix = 'recua-kept-';
 
 export class KeptFolder {
   readonly #parent: string | undefined;
   #root: Promise<string> | undefined;
+  #temporary: ProcessFolder | undefined;
+  readonly #making = new Set<Promise<string>>();
+  #isClosed = false;
 
   /** @param parent may be shared with other users; each has a folder of their own in it. */
   constructor(parent?: string) {
@@ -29,24 +35,41 @@ export class KeptFolder {
 
   /**
    * The folder of that name, created if necessary.
-   * @throws RecuaError `store_unwritable`, `disk_full`
+   * @throws RecuaError `store_unwritable`, `disk_full`; `shutting_down` after `close`
    */
   async of(name: string): Promise<string> {
+    if (this.#isClosed) throw new RecuaError('shutting_down', 'The server has stopped, and removed what it stored.');
+    const making = this.#make(name);
+    this.#making.add(making);
     try {
-      const folder = join(await (this.#root ??= this.#open()), name);
-      // Every time, since somebody may delete it while the server runs.
-      await createFolder(folder, 0o700);
-      return folder;
+      return await making;
     } catch (thrown) {
       // The next call tries again, since the cause may be gone then. A temporary folder that has
       // been made stays the one: it may hold data.
       if (this.#parent !== undefined || await this.#root?.catch(() => undefined) === undefined) this.#root = undefined;
       throw keepingError(thrown);
+    } finally {
+      this.#making.delete(making);
     }
   }
 
+  /** Removes the folder if it is a temporary one, which is not made again. */
+  async close(): Promise<void> {
+    if (this.#parent !== undefined) return;
+    this.#isClosed = true;
+    await Promise.allSettled(this.#making);
+    await this.#temporary?.remove();
+  }
+
+  async #make(name: string): Promise<string> {
+    const folder = join(await (this.#root ??= this.#open()), name);
+    // Every time, since somebody may delete it while the server runs.
+    await createFolder(folder, 0o700);
+    return folder;
+  }
+
   async #open(): Promise<string> {
-    if (this.#parent === undefined) return await temporary();
+    if (this.#parent === undefined) return await this.#openTemporary();
     const user = process.getuid?.();
     const root = join(this.#parent, userFolder());
     await createFolder(this.#parent);
@@ -61,19 +84,19 @@ export class KeptFolder {
     if (user !== undefined && (found.mode & 0o077) !== 0) await chmod(root, 0o700);
     return root;
   }
+
+  async #openTemporary(): Promise<string> {
+    void removeLeftOvers(tmpdir(), temporaryPrefix);
+    this.#temporary = new ProcessFolder(tmpdir(), temporaryPrefix);
+    await this.#temporary.owned;
+    return this.#temporary.path;
+  }
 }
 
 /** Several users may share the parent folder. */
 function userFolder(): string {
   const user = process.getuid?.();
   return user === undefined ? 'kept' : `kept-${user}`;
-}
-
-async function temporary(): Promise<string> {
-  // mkdtemp uses mode 0700.
-  const root = await mkdtemp(join(tmpdir(), 'recua-kept-'));
-  process.once('exit', () => rmSync(root, { recursive: true, force: true }));
-  return root;
 }
 
 /** The names in a folder of what is kept. @throws RecuaError `store_unwritable` */

@@ -3,6 +3,7 @@
 // `model_name` and `engine`. Built by metrics.
 import type { Metric, Registry } from 'prom-client';
 import type { Instruments } from './instruments.js';
+import { KeyCounter } from './key-counter.js';
 
 type Labels = Readonly<Record<string, string | number>>;
 type Original = Pick<Metric, 'get'>;
@@ -29,7 +30,7 @@ export function addAliases(registry: Registry, all: Instruments): void {
     registry.registerMetric({ name, help, get } as unknown as Metric);
   };
   const add = (name: string, help: string, original: Original, relabel: Relabel): void => register(name, help, async () => {
-    const { type, values } = await original.get();
+    const { type, values } = await read(original);
     return { type: String(type), values: summed(values as readonly Value[], name, relabel) };
   });
   const sum = (name: string, type: 'counter' | 'gauge', help: string, read: () => Promise<number>): void => (
@@ -72,9 +73,12 @@ export function addAliases(registry: Registry, all: Instruments): void {
   add('vllm:request_generation_tokens', `${vllm} tokens of an answer.`, all.answerLength, ofModel);
 }
 
+/** No alias has a label for keys. */
+const read = (metric: Original): ReturnType<Original['get']> => (metric instanceof KeyCounter ? metric.getAll() : metric.get());
+
 /** The sum over all series of a metric; for a histogram, of its observations. */
 async function total(metric: Original): Promise<number> {
-  const { values } = await metric.get();
+  const { values } = await read(metric);
   const sums = (values as readonly Value[]).filter(({ metricName }) => metricName === undefined || metricName.endsWith('_sum'));
   return sums.reduce((sum, { value }) => sum + value, 0);
 }

@@ -3,15 +3,15 @@
 // model, `route` a pattern of the API, `key` the name of an API key, the others are fixed words.
 // Built by metrics.
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+import { KeyCounter } from './key-counter.js';
 
 /** Seconds from a fast step to a long queue. */
 const waits = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
 const gaps = [0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5];
 const lengths = [1, 4, 16, 64, 256, 1_024, 4_096, 16_384, 65_536, 262_144];
 
-/** For histograms, which have a line per bucket and series, and so no label for keys. */
+/** Histograms have a line per bucket and series, and so no label for keys. */
 const byRoute = ['model', 'route'] as const;
-const byKey = ['model', 'route', 'key'] as const;
 
 export type Instruments = ReturnType<typeof makeInstruments>;
 
@@ -21,6 +21,8 @@ export function makeInstruments(registry: Registry) {
     new Histogram({ name, help, buckets, labelNames: byRoute, registers });
   const counter = <Label extends string>(name: string, help: string, labelNames: readonly Label[] = []) =>
     new Counter({ name, help, labelNames, registers });
+  const keyCounter = <Label extends string>(name: string, help: string, labelNames: readonly Label[] = []) =>
+    new KeyCounter({ name, help, labelNames: [...byRoute, ...labelNames], registers });
   const gauge = <Label extends string>(name: string, help: string, labelNames: readonly Label[] = []) =>
     new Gauge({ name, help, labelNames, registers });
   return {
@@ -33,15 +35,15 @@ export function makeInstruments(registry: Registry) {
     promptLength: histogram('recua_prompt_length_tokens', 'Tokens of the prompt of an answer.', lengths),
     answerLength: histogram('recua_answer_length_tokens', 'Tokens of an answer.', lengths),
 
-    requests: counter('recua_requests_total', 'HTTP requests by status; 499: the client left before the end.', [...byKey, 'status']),
-    answers: counter('recua_answers_total', 'Generated answers by finish reason: stop, length, tool_calls, cancelled or error.', [...byKey, 'finish_reason']),
-    prompt: counter('recua_prompt_tokens_total', 'Tokens of prompts and of texts to embed or rank, including cached ones.', byKey),
-    cached: counter('recua_cached_prompt_tokens_total', 'Prompt tokens reused from the cache.', byKey),
+    requests: keyCounter('recua_requests_total', 'HTTP requests by status; 499: the client left before the end.', ['status']),
+    answers: keyCounter('recua_answers_total', 'Generated answers by finish reason: stop, length, tool_calls, cancelled or error.', ['finish_reason']),
+    prompt: keyCounter('recua_prompt_tokens_total', 'Tokens of prompts and of texts to embed or rank, including cached ones.'),
+    cached: keyCounter('recua_cached_prompt_tokens_total', 'Prompt tokens reused from the cache.'),
     looked: counter('recua_cache_lookup_tokens_total', 'Prompt tokens of complete answers, which were looked up in the cache.', ['model']),
-    generated: counter('recua_generated_tokens_total', 'Tokens of complete answers.', byKey),
+    generated: keyCounter('recua_generated_tokens_total', 'Tokens of complete answers.'),
     drafted: counter('recua_drafted_tokens_total', 'Drafted tokens.', ['model']),
     accepted: counter('recua_accepted_tokens_total', 'Drafted tokens that were accepted.', ['model']),
-    cancellations: counter('recua_cancellations_total', 'Requests whose client left before the answer was complete. Phase waiting: before its first piece; answering: after it.', [...byKey, 'phase']),
+    cancellations: keyCounter('recua_cancellations_total', 'Requests whose client left before the answer was complete. Phase waiting: before its first piece; answering: after it.', ['phase']),
     rejections: counter('recua_rejections_total', 'Requests rejected with status 401, 403, 429 or 503, by error code.', ['route', 'code']),
     errors: counter('recua_errors_total', 'Requests that ended with an error, by error code.', ['model', 'route', 'code']),
     crashes: counter('recua_engine_crashes_total', 'Engine processes that ended unexpectedly.', ['model']),

@@ -10,6 +10,7 @@ import { factsOf, type Facts } from '../http/facts.js';
 import type { Gateway } from '../http/gateway.js';
 import { addAliases } from './aliases.js';
 import { makeInstruments, type Instruments } from './instruments.js';
+import { KeyCounter } from './key-counter.js';
 
 /** nginx's status for requests whose client left. */
 const clientLeft = 499;
@@ -54,6 +55,13 @@ export class Metrics {
     const text = await this.#text();
     res.set({ 'Content-Type': this.#registry.contentType, 'Cache-Control': 'no-store' }).send(text);
   };
+
+  /** Removes the series of API keys that are gone. */
+  forgetKeys(isGone: (name: string) => boolean): void {
+    for (const metric of Object.values(this.#all)) {
+      if (metric instanceof KeyCounter) void metric.forget((key) => key !== '' && isGone(key));
+    }
+  }
 
   /** With thousands of keys one metric has thousands of lines: others get a turn after each. */
   async #text(): Promise<string> {

@@ -30,9 +30,12 @@ export function readChange(body: Fields): Written {
   return written;
 }
 
-/** Without the header, one client could overwrite what another has added. */
+/**
+ * Without the header, one client could overwrite what another has added. Proxies that compress
+ * replies mark the ETag as weak.
+ */
 export function etagOf({ headers: { 'if-match': given = '' } }: Request): string {
-  const etag = /^\s*(?:"([\w-]+)"|(\*))\s*$/.exec(given);
+  const etag = /^\s*(?:(?:W\/)?"([\w-]+)"|(\*))\s*$/.exec(given);
   if (!etag) throw new RecuaError('invalid_value', 'Expected the header If-Match with the ETag that the chat had when it was read, or with *.', { param: 'If-Match' });
   return etag[1] ?? '*';
 }

@@ -3,6 +3,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Request, RequestHandler, Response } from 'express';
 import { RecuaError } from '../../errors.js';
+import { socketPath } from '../../settings/address.js';
 import { configSettings, defaults, type Config } from '../../settings/config.js';
 import type { Setting } from '../../settings/kinds.js';
 import { machineMemory } from '../../system/machine-memory.js';
@@ -101,7 +102,7 @@ function shownSettings(config: Readonly<Config>): ShownSetting[] {
     if (!flag || flag.value === 'model') return [];
     const value: unknown = config[key as keyof Config];
     const isDefault = value === defaults[key as keyof Config];
-    const isHidden = flag.secret || flag.file || places.includes(flag.value) || String(value).startsWith('unix:');
+    const isHidden = flag.secret || flag.file || places.includes(flag.value) || socketPath(String(value)) !== undefined;
     const shown = isHidden ? (value === '' ? 'not set' : 'set')
       : kind === 'switch' ? (value === !flag.names[0].startsWith('--no-') ? 'on' : 'off')
         : typeof value === 'number' && flag.unit !== undefined ? String(value / flag.unit)

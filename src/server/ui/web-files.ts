@@ -47,7 +47,11 @@ export class WebFile {
 
   packed(encoding: Encoding): Promise<Buffer> {
     const key = `${encoding} ${this.etag}`;
-    const known = packed.get(key) ?? packers[encoding](this.bytes);
+    const known = packed.get(key) ?? packers[encoding](this.bytes).catch((thrown: unknown) => {
+      // The next request tries again: there may only have been too little memory.
+      packed.delete(key);
+      throw thrown;
+    });
     packed.set(key, known);
     return known;
   }

@@ -1,12 +1,11 @@
 import t from 'tap';
-import { execFileSync, spawn } from 'node:child_process';
-import { once } from 'node:events';
+import { execFileSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { removeLeftOvers, SleepCache, sleepParent } from '#recua/engine/sleep/sleep-cache.js';
-import { identityOf } from '#recua/system/process-identity.js';
+import { SleepCache, sleepParent } from '#recua/engine/sleep/sleep-cache.js';
 import { until } from '../../cli/home.js';
+import { deadProcess } from '../../system/dead-process.js';
 
 const ids = ['a', 'b'];
 
@@ -34,13 +33,6 @@ t.test('conversations that last stay when the gateway ends while a model is bein
   await cache.close();
   await settling;
   for (const file of files) t.equal(readFileSync(file, 'utf8'), 'a conversation');
-});
-
-t.test('only folders as Recua makes them are taken for left over', async (t) => {
-  const parent = t.testdir({ 'recua-sleep-notes': { thesis: { ch1: '' } }, 'recua-sleep-abcdef': { mine: '' }, 'recua-sleep-Ab12xY': { '0123456789abcdef': { 'x.kv': '' } } });
-  for (const name of readdirSync(parent)) utimesSync(join(parent, name), 1, 1);
-  await removeLeftOvers(parent);
-  t.strictSame(readdirSync(parent).sort(), ['recua-sleep-abcdef', 'recua-sleep-notes']);
 });
 
 t.test('a folder that was just made is removed, too', async (t) => {
@@ -130,25 +122,13 @@ t.test('a folder that cannot be used for a moment stops no load, and is used aga
   t.end();
 });
 
-t.test('folders of dead gateways are removed; live, unfinished and foreign ones stay', async (t) => {
-  const parent = t.testdir({ 'recua-sleep-file': '', other: {} });
-  const living = new SleepCache({ limitBytes: 1_000, parent }, () => {});
-  t.teardown(() => living.close());
-  const { root } = living.placeOf('a')!;
-  await until(() => readdirSync(root).includes('owner') && readFileSync(join(root, 'owner'), 'utf8') !== '');
-  const child = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)'], { stdio: 'ignore' });
-  const dead = await identityOf(child.pid!);
-  child.kill('SIGKILL');
-  await once(child, 'exit');
-  const make = (name: string, owner?: string) => {
-    mkdirSync(join(parent, name, '0123456789abcdef'), { recursive: true });
-    writeFileSync(join(parent, name, '0123456789abcdef', '1.kv'), 'what a user wrote');
-    if (owner !== undefined) writeFileSync(join(parent, name, 'owner'), owner);
-  };
-  make('recua-sleep-dead00', JSON.stringify(dead));
-  make('recua-sleep-mAking');
-  make('recua-sleep-unmAde');
-  utimesSync(join(parent, 'recua-sleep-unmAde'), 1, 1);
-  await removeLeftOvers(parent);
-  t.strictSame(readdirSync(parent).sort(), [root.slice(parent.length + 1), 'other', 'recua-sleep-file', 'recua-sleep-mAking'].sort());
+t.test('a new gateway removes the folders of dead ones', async (t) => {
+  const parent = t.testdir();
+  const dead = join(parent, 'recua-sleep-dead00');
+  mkdirSync(dead);
+  writeFileSync(join(dead, '1.kv'), 'what a user wrote');
+  writeFileSync(join(dead, 'owner'), JSON.stringify(await deadProcess()));
+  const cache = new SleepCache({ limitBytes: 1_000, parent }, () => {});
+  t.teardown(() => cache.close());
+  await until(() => readdirSync(parent).length === 0);
 });

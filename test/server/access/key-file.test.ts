@@ -82,6 +82,24 @@ t.test('keys come and go without a restart, and an invalid file changes nothing'
   t.notOk(logged.some((line) => /"key"/.test(line)));
 });
 
+t.test('a file of lines that is cut off makes no key that is easy to guess', async (t) => {
+  const file = join(ownFolder(t), 'keys');
+  const first = 'sesame-4711\nmelon-0815\n';
+  writeFileSync(file, first);
+  const { url, logged } = await startApp(t, { apiKeyFile: first }, new FakeEngine(), { keyFile: file });
+  const status = async (key: string): Promise<number> => (await fetch(`${url}/v1/models`, { headers: { 'x-api-key': key } })).status;
+  writeFileSync(file, first.slice(0, 13));
+  await until(() => logged.some((line) => /^warn The previous API keys stay in use\. .* ends in the midst of a key/.test(line)));
+  t.notOk(logged.some((line) => line.includes('sesame')));
+  t.strictSame([await status('m'), await status('melon-0815')], [401, 200]);
+  writeFileSync(file, 'sesame-4711\nm\n');
+  await until(() => logged.some((line) => line.includes('were read again')));
+  t.strictSame([await status('m'), await status('melon-0815')], [200, 401], 'a whole line counts');
+  writeFileSync(file, 'sesame-4711');
+  await until(() => logged.filter((line) => line.includes('were read again')).length === 2);
+  t.strictSame([await status('m'), await status('sesame-4711')], [401, 200], 'so does a whole key');
+});
+
 t.test('an open connection does not become that of another user when the file changes', async (t) => {
   const file = join(ownFolder(t), 'keys.json');
   const put = (keys: object[]): void => {

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import t from 'tap';
 import { RecuaError } from '#recua/errors.js';
+import { savedChats } from '#recua/cli/serve/saved-chats.js';
 import { hello, post, startApp, until } from '../app-under-test.js';
 import type { LogFields } from '#recua/server/http/gateway.js';
 import { FakeEngine, hang } from '../fake-engine.js';
@@ -79,12 +80,26 @@ t.test('the line has the name of the API key, not the key', async (t) => {
   t.notOk(logged.some((line) => line.includes(secret)), 'no key');
 });
 
+t.test('strangers do not fill the list of recent requests', async (t) => {
+  const { url, logged } = await startApp(t, { apiKey: secret });
+  const headers = { authorization: `Bearer ${secret}` };
+  await (await post(url + path, { ...hello, temperature: 'hot' }, headers)).text();
+  const statuses: number[] = [];
+  for (const to of [path, '/nowhere', '/health']) statuses.push((await post(url + to, hello)).status);
+  statuses.push((await post(`${url}/nowhere`, hello, headers)).status);
+  t.strictSame(statuses, [401, 401, 405, 404]);
+  await until(() => logged.filter((line) => line.includes(' POST ')).length === 5);
+  const { data } = await (await fetch(`${url}/ui/requests`, { headers })).json() as { data: object[] };
+  t.match(data, [{ path, status: 400 }]);
+  t.equal(data.length, 1);
+});
+
 t.test('neither the line nor the list of recent requests has the name of a saved chat', async (t) => {
-  const { url, logged } = await startApp(t);
+  const { url, logged } = await startApp(t, {}, new FakeEngine(), { savedChats: savedChats(t.testdir()) });
   for (const asked of [`/sessions/2026-11-25-${secret}`, `/Sessions/${secret}/`, `/sessions/${secret}/more`]) await fetch(url + asked, { method: 'DELETE' });
   await until(() => logged.filter((line) => line.includes(' DELETE /sessions/:name ')).length === 3);
   const { data } = await (await fetch(`${url}/ui/requests`)).json() as { data: { method: string; path: string }[] };
-  t.strictSame(data.map(({ method, path: shown }) => [method, shown]), Array.from({ length: 3 }, () => ['DELETE', '/sessions/:name']));
+  t.strictSame(data.map(({ method, path: shown }) => [method, shown]), Array.from({ length: 2 }, () => ['DELETE', '/sessions/:name']));
   t.notOk(logged.some((line) => line.includes(secret)));
 });
 

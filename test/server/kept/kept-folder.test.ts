@@ -1,10 +1,12 @@
 import { chmodSync, existsSync, mkdirSync, readdirSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { KeptFolder, namesIn } from '#recua/server/kept/kept-folder.js';
 import { root } from '../../cli/recua.js';
+import { until } from '../app-under-test.js';
 
 const own = process.getuid ? `kept-${process.getuid()}` : 'kept';
 const posix = { skip: process.platform === 'win32' };
@@ -50,6 +52,41 @@ t.test('without a place nothing exists before it is needed, nor after the proces
   t.ok(folder.startsWith(join(tmpdir(), 'recua-kept-')), folder);
   t.notOk(existsSync(join(folder, '..')));
   t.end();
+});
+
+t.test('a temporary folder goes when it is closed, and is not made again', async (t) => {
+  const listeners = process.listenerCount('exit');
+  const all = Array.from({ length: 20 }, () => new KeptFolder());
+  const folders = await Promise.all(all.map((one) => one.of('things')));
+  t.ok(process.listenerCount('exit') <= listeners + 1, 'Node warns of no leak');
+  for (const folder of folders) writeFileSync(join(folder, 'one'), 'what somebody wrote');
+  const opening = new KeptFolder();
+  const opened = opening.of('things');
+  await Promise.all([...all, opening].map((one) => one.close()));
+  for (const folder of [...folders, await opened]) t.notOk(existsSync(join(folder, '..')));
+  await t.rejects(all[0]!.of('things'), { code: 'shutting_down' });
+  t.equal(process.listenerCount('exit'), listeners);
+  await all[0]!.close();
+  const lasting = new KeptFolder(t.testdir());
+  const folder = await lasting.of('things');
+  await lasting.close();
+  t.ok(existsSync(folder), 'that of a server stays');
+});
+
+t.test('the temporary folder of a program that a signal ended goes when the next one is made', posix, async (t) => {
+  const module = new URL('../../../dist/server/kept/kept-folder.js', import.meta.url).href;
+  const program = `const { KeptFolder } = await import(${JSON.stringify(module)});
+    process.stdout.write(await new KeptFolder().of('things')); setInterval(() => {}, 1_000);`;
+  const child = spawn(process.execPath, ['--input-type=module', '-e', program], { cwd: root, stdio: ['ignore', 'pipe', 'inherit'] });
+  t.teardown(() => child.kill('SIGKILL'));
+  const [folder] = (await once(child.stdout, 'data') as [Buffer]).map(String) as [string];
+  child.kill('SIGTERM');
+  await once(child, 'exit');
+  t.ok(existsSync(folder), 'it had no time to remove it');
+  const next = new KeptFolder();
+  t.teardown(() => next.close());
+  await next.of('things');
+  await until(() => !existsSync(join(folder, '..')));
 });
 
 t.test('a temporary folder that a part of could not be made in keeps what it has', posix, async (t) => {

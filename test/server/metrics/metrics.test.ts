@@ -1,3 +1,5 @@
+import { renameSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import t from 'tap';
 import { spawnSync } from 'node:child_process';
 import type { Request, Response } from 'express';
@@ -6,8 +8,8 @@ import { Traffic } from '#recua/server/http/traffic.js';
 import { listen } from '#recua/server/listen.js';
 import { Metrics } from '#recua/server/metrics/metrics.js';
 import { makeConfig } from '#recua/settings/config.js';
-import { hello, post, startApp, until } from '../app-under-test.js';
-import { hang } from '../fake-engine.js';
+import { hello, ownFolder, post, startApp, until } from '../app-under-test.js';
+import { FakeEngine, hang } from '../fake-engine.js';
 import { FakePool } from '../fake-pool.js';
 import { chatPath, startReal, user } from '../real-app.js';
 import { parse, scrape, type Scrape } from './scrape.js';
@@ -223,4 +225,27 @@ t.test('others get a turn after each metric, since thousands of keys make it lon
   });
   const { types } = parse(text);
   t.ok(turns >= types.size - 1, `${turns} turns for ${types.size} metrics`);
+});
+
+t.test('the series of an API key go with it; sums over all keys stay', async (t) => {
+  const file = join(ownFolder(t), 'keys.json');
+  const put = (...names: string[]): string => {
+    const text = JSON.stringify(names.map((name) => ({ name, key: name })));
+    writeFileSync(`${file}.new`, text);
+    renameSync(`${file}.new`, file);
+    return text;
+  };
+  const apiKeyFile = put('ann', 'bob');
+  const { url, logged } = await startApp(t, { apiKeyFile }, new FakeEngine(), { keyFile: file });
+  const bob = { 'x-api-key': 'bob' };
+  for (const name of ['ann', 'ann', 'bob']) await (await post(url + chatPath, hello, { 'x-api-key': name })).text();
+  const sums = ['llamacpp:tokens_predicted_total', 'vllm:generation_tokens_total', 'vllm:request_success_total'];
+  const before = await scrapeOnce(url, ({ sum }) => sum('recua_answers_total') === 3, bob);
+  t.equal(before.sum('recua_answers_total', { key: 'ann' }), 2);
+  put('bob', 'eve');
+  await until(() => logged.some((line) => line.includes('were read again')));
+  const now = await scrape(url, bob);
+  t.strictSame([...new Set(now.samples.map(({ labels: { key } }) => key))].filter((key) => key !== undefined && key !== ''), ['bob']);
+  t.equal(now.sum('recua_answers_total'), 1);
+  for (const name of sums) t.equal(now.sum(name), before.sum(name), name);
 });

@@ -86,6 +86,15 @@ t.test('neither side overwrites the turns of the other', async (t) => {
   t.strictSame((await ask('GET', '/sessions')).body.data, []);
 });
 
+t.test('an ETag that a proxy marked as weak names the same version', async (t) => {
+  const { ask } = await start(t);
+  const { etag, body } = await ask('POST', '/sessions', { name: 'a', session: { messages } });
+  const written = await ask('PUT', '/sessions/a', { session: { ...body.session, index: 1 } }, { 'If-Match': `W/${etag}` });
+  t.equal(written.status, 200);
+  t.equal((await ask('DELETE', '/sessions/a', undefined, { 'If-Match': `W/${etag}` })).status, 412, 'an old version stays old');
+  t.equal((await ask('DELETE', '/sessions/a', undefined, { 'If-Match': `W/${written.etag}` })).status, 200);
+});
+
 t.test('fields that a change leaves out get the values of a new chat', async (t) => {
   const { ask } = await start(t);
   const made = await ask('POST', '/sessions', { name: 'a', session: { messages, system: 'Be brief.', sampling: { temperature: 0.3 }, created_at: '2026-01-31T10:00:00.000Z' } });

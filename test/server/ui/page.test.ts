@@ -1,7 +1,9 @@
 import t from 'tap';
 import { readdirSync } from 'node:fs';
 import { request } from 'node:http';
-import { brotliDecompressSync, gunzipSync } from 'node:zlib';
+import { syncBuiltinESMExports } from 'node:module';
+import zlib, { brotliDecompressSync, gunzipSync } from 'node:zlib';
+import { WebFile } from '#recua/server/ui/web-files.js';
 import { startApp } from '../app-under-test.js';
 
 const html = { accept: 'text/html,application/xhtml+xml,*/*;q=0.8' };
@@ -88,6 +90,18 @@ t.test('files are compressed, and not sent again while unchanged', async (t) => 
   const head = await get(`${url}/ui/main.js`, {}, 'HEAD');
   t.equal(head.headers['content-length'], String(plain.body.length));
   t.equal(head.body.length, 0);
+});
+
+t.test('a file that could not be compressed is compressed when it is asked for again', async (t) => {
+  const file = new WebFile('text/plain', Buffer.from('a file of this test'));
+  const { brotliCompress } = zlib;
+  zlib.brotliCompress = ((_bytes: unknown, _options: unknown, done: (cause: Error) => void) => done(new Error('no memory'))) as unknown as typeof brotliCompress;
+  syncBuiltinESMExports();
+  const failed = file.packed('br');
+  zlib.brotliCompress = brotliCompress;
+  syncBuiltinESMExports();
+  await t.rejects(failed, { message: 'no memory' });
+  t.strictSame(brotliDecompressSync(await file.packed('br')), file.bytes);
 });
 
 t.test('everything the page can load is under 200 kB compressed, except the PDF reader', async (t) => {
