@@ -113,10 +113,15 @@ function list({ ordered, start, items }, settled) {
  * @returns {Node[]}
  */
 export function blocks(tokens, settled = true) {
-  return within(tokens, () => tokens.flatMap((token) => block(token, settled)));
+  return within(tokens, () => {
+    const made = tokens.flatMap((token) => block(token, settled));
+    // Each block has the direction of its script, with all that is in it.
+    if (depth === 1) for (const one of made) one.dir = 'auto';
+    return made;
+  });
 }
 
-/** @param {Token} token @param {boolean} settled @returns {Node[]} */
+/** @param {Token} token @param {boolean} settled @returns {HTMLElement[]} */
 function block(token, settled) {
   switch (token.type) {
     case 'space': case 'def': return [];
