@@ -95,11 +95,12 @@ function App() {
 }
 
 /** Views that load on their first visit. @type {Record<string, () => Promise<any>>} */
-const later = {
+const later = /** @type {any} */ ({
+  __proto__: null,
   models: async () => (await import('./models/models-view.js')).ModelsView,
   now: async () => (await import('./now/now-view.js')).NowView,
   api: async () => (await import('./code/code-view.js')).CodeView,
-};
+});
 
 /** @type {Map<string, any>} */
 const loaded = new Map();
@@ -124,6 +125,10 @@ function Later({ view }) {
   return View ? html`<${View} />` : html`<section class="panel">${error && html`<p class="error" role="alert">${error}</p>`}</section>`;
 }
 
+await session.start();
+const first = placeOf(location.hash);
+// Else the message box would be a new chat's at first.
+if (first.view === 'chat' && first.id !== '') await session.open(first.id);
 // `?q=` fills the message box. It sends nothing.
 const address = new URL(location.href);
 const question = address.searchParams.get('q');
@@ -132,9 +137,5 @@ if (question !== null) {
   address.searchParams.delete('q');
   history.replaceState(undefined, '', address);
 }
-await session.start();
-const first = placeOf(location.hash);
-// Else the message box would be a new chat's at first.
-if (first.view === 'chat' && first.id !== '') await session.open(first.id);
 const into = /** @type {HTMLElement} */ (document.getElementById('app'));
 render(html`<${App} />`, into);

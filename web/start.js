@@ -1,5 +1,10 @@
 // Lets the browser paint the frame in index.html before it loads the manifest and the page's
 // modules, which it would compile on the thread that paints.
+try {
+  document.documentElement.dataset['theme'] = localStorage['theme'];
+} catch {
+  // The browser forbids it.
+}
 let isBegun = false;
 
 function begin() {

@@ -6,7 +6,7 @@ import { startApp, until } from '../server/app-under-test.js';
 import { echo, hang, type FakeEngine } from '../server/fake-engine.js';
 import { FakePool } from '../server/fake-pool.js';
 import { deferred } from '../deferred.js';
-import { closeBrowsers, comesTrue, lastAnswer, missing, openPage, say } from './browsers.js';
+import { act, closeBrowsers, comesTrue, lastAnswer, missing, openPage, say } from './browsers.js';
 
 t.teardown(closeBrowsers);
 
@@ -435,4 +435,80 @@ t.test('tools that are not in a list are not left out unsaid', { skip: missing('
   await page.getByText('Not sent: the tools in the chat settings are not a JSON list.').waitFor();
   t.equal(engine.requests.length, 0);
   t.strictSame(complaints, []);
+});
+
+t.test('?q= fills the box of the chat in the address', { skip: missing('chromium') }, async (t) => {
+  const { url } = await startApp(t);
+  const { page } = await openPage(t, 'chromium', url);
+  await say(page, 'first');
+  await lastAnswer(page);
+  const { hash } = new URL(page.url());
+  await page.goto('about:blank');
+  await page.goto(`${url}/?q=Go%20on${hash}`);
+  await lastAnswer(page);
+  t.equal(await page.getByRole('textbox', { name: 'Message' }).inputValue(), 'Go on');
+});
+
+t.test('an edited JSON answer is JSON', { skip: missing('chromium') }, async (t) => {
+  const { url, engine } = await startApp(t);
+  const { page } = await openPage(t, 'chromium', url);
+  await page.getByRole('button', { name: 'Chat settings' }).click();
+  await page.getByText('Answer as JSON with this schema').first().click();
+  await page.getByRole('textbox', { name: 'Answer as JSON with this schema' }).fill('{"type": "object"}');
+  await page.keyboard.press('Escape');
+  engine.script = async function* () {
+    yield { content: '{"n": 1}' };
+  };
+  await say(page, 'count');
+  await page.getByText('Valid JSON').waitFor();
+  await page.getByRole('button', { name: 'Edit answer' }).click();
+  await page.getByRole('textbox', { name: 'Text' }).fill('{"n": "*2*"}');
+  await page.keyboard.press('Control+Enter');
+  await page.locator('article.answer .branches').waitFor();
+  t.equal(await page.getByRole('region', { name: 'JSON' }).textContent(), '{\n  "n": "*2*"\n}');
+});
+
+t.test('text of any script has its direction, and exports keep its letters', { skip: missing('chromium') }, async (t) => {
+  const { url, engine } = await startApp(t);
+  const { page } = await openPage(t, 'chromium', url);
+  engine.script = async function* () {
+    yield { content: 'Hello.\n\nمرحبا، كيف حالك؟\n\n- مرحبا\n\n```\nمرحبا\n```' };
+  };
+  await say(page, 'हिन्दी में');
+  await lastAnswer(page);
+  const directions = (selector: string) => page.locator(selector).evaluateAll((all) => all.map((one) => getComputedStyle(one).direction));
+  t.strictSame(await directions('.prose > *'), ['ltr', 'rtl', 'rtl', 'ltr']);
+  const box = page.getByRole('textbox', { name: 'Message' });
+  await box.fill('مرحبا');
+  t.strictSame(await directions('.composer textarea'), ['rtl']);
+  await box.press('Enter');
+  await page.locator('.said').nth(1).waitFor();
+  t.strictSame(await directions('.said'), ['ltr', 'rtl']);
+  const entry = page.getByRole('navigation', { name: 'Chats' }).getByRole('listitem');
+  const [download] = await Promise.all([page.waitForEvent('download'), act(entry, 'Export as Markdown')]);
+  t.equal(download.suggestedFilename(), 'हिन्दी में.md');
+});
+
+t.test('the first frame has the theme that was chosen', { skip: missing('chromium') }, async (t) => {
+  const { url } = await startApp(t);
+  const { page } = await openPage(t, 'chromium', url, { colorScheme: 'light' });
+  for (let times = 0; times < 2; times++) await page.getByRole('button', { name: /^Color theme/ }).click();
+  await page.getByRole('button', { name: 'Color theme: dark' }).waitFor();
+  await page.addInitScript(() => {
+    const look = () => {
+      if (!document.querySelector('.frame')) return requestAnimationFrame(look);
+      return Object.assign(window, { first: getComputedStyle(document.body).backgroundColor });
+    };
+    requestAnimationFrame(look);
+  });
+  await page.reload();
+  await page.getByRole('textbox', { name: 'Message' }).waitFor();
+  t.equal(await page.evaluate('window.first'), await page.evaluate('getComputedStyle(document.body).backgroundColor'));
+  t.equal(await page.evaluate('window.first'), 'rgb(23, 24, 26)');
+});
+
+t.test('an address of no view shows the chat', { skip: missing('chromium') }, async (t) => {
+  const { url } = await startApp(t);
+  const { page } = await openPage(t, 'chromium', `${url}/#/constructor`);
+  await page.getByRole('textbox', { name: 'Message' }).waitFor();
 });

@@ -244,6 +244,70 @@ t.test('Markdown, code with colors and formulas are drawn', { skip: missing('chr
   t.strictSame(complaints, []);
 });
 
+t.test('the numbers of a list have room, however long they are', { skip: missing('chromium') }, async (t) => {
+  const { url, engine } = await startApp(t);
+  const { page } = await openPage(t, 'chromium', url);
+  engine.script = says('1. one\n\ntext\n\n1998. first\n1999. second\n\ntext\n\n999999. the last\n1. one more');
+  await say(page, 'years');
+  await lastAnswer(page);
+  const room = await page.locator('article.answer ol').evaluateAll((lists) => lists.map((list) => {
+    const number = document.createElement('span');
+    number.append(`${(list as HTMLOListElement).start + list.children.length - 1}. `);
+    number.style.whiteSpace = 'pre';
+    list.firstElementChild!.prepend(number);
+    return parseFloat(getComputedStyle(list).paddingLeft) - number.getBoundingClientRect().width;
+  }));
+  t.equal(room.length, 3);
+  t.ok(room.every((spare) => spare > 0), room.join(', '));
+});
+
+t.test('a short text makes no table of millions of cells', { skip: missing('chromium') }, async (t) => {
+  const { url, engine } = await startApp(t);
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  const head = (columns: number) => `${'a|'.repeat(columns)}\n${'-|'.repeat(columns)}\n`;
+  // Rows without the last cells are well-formed.
+  engine.script = says(`${head(10)}${'b|c\n'.repeat(50)}\n${head(300)}${'x\n'.repeat(300)}\nend`);
+  await say(page, 'table');
+  await lastAnswer(page);
+  t.equal(await page.locator('article.answer td').count(), 500);
+  t.match(await page.locator('article.answer .raw').innerText(), /^a\|a\|.*\n-\|-\|.*\nx\nx\n/);
+  t.strictSame(complaints, []);
+});
+
+t.test('JSON of any depth is indented as far as anyone reads', { skip: missing('chromium') }, async (t) => {
+  const { url, engine } = await startApp(t);
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  await page.getByRole('button', { name: 'Chat settings' }).click();
+  await page.getByText('Answer as JSON with this schema').first().click();
+  await page.getByRole('textbox', { name: 'Answer as JSON with this schema' }).fill('{"type": "array"}');
+  await page.keyboard.press('Escape');
+  const deep = '['.repeat(20_000) + ']'.repeat(20_000);
+  engine.script = says(deep);
+  await say(page, 'nest');
+  await page.getByText('Valid JSON').waitFor();
+  const shown = await page.getByRole('region', { name: 'JSON' }).textContent();
+  t.equal(shown!.replace(/\s/g, ''), deep);
+  t.match(shown, /^\[\n {2}\[\n {4}\[/);
+  t.ok(shown!.length < 2 * deep.length, `${shown!.length} characters`);
+  t.strictSame(complaints, []);
+});
+
+t.test('code that would take long to color stays plain', { skip: missing('chromium') }, async (t) => {
+  const { url } = await startApp(t);
+  const { page } = await openPage(t, 'chromium', url);
+  const slow = ['a'.repeat(20_000), 'public '.repeat(3_000), 'public class A\n'.repeat(1_500)];
+  await drawn(page, url, [[...slow, 'public class A { int b; }'].map((code) => `\`\`\`java\n${code}\n\`\`\`\n\n`).join('')]);
+  await page.locator('#drawn .code').last().locator('.hl-keyword').first().waitFor();
+  t.strictSame(await page.locator('#drawn .code').evaluateAll((all) => all.map((code) => code.querySelectorAll('[class^=hl-]').length > 0)), [false, false, false, true]);
+});
+
+t.test('a character reference that no name has stays as it is', { skip: missing('chromium') }, async (t) => {
+  const { url } = await startApp(t);
+  const { page } = await openPage(t, 'chromium', url);
+  await drawn(page, url, ['&lt; &toString; &valueOf; &amp;']);
+  t.equal(await page.locator('#drawn').innerText(), '< &toString; &valueOf; &');
+});
+
 t.test('a long run of text is read in pieces, and nothing of it is lost', { skip: missing('chromium') }, async (t) => {
   const { url } = await startApp(t);
   const { page } = await openPage(t, 'chromium', url);

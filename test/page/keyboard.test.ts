@@ -2,7 +2,8 @@
 // what screen readers, the browser's search and a printer get of a long chat.
 import t from 'tap';
 import { startApp } from '../server/app-under-test.js';
-import { FakeEngine } from '../server/fake-engine.js';
+import { FakeEngine, hang } from '../server/fake-engine.js';
+import { deferred } from '../deferred.js';
 import type { Page } from 'playwright-core';
 import { closeBrowsers, comesTrue, lastAnswer, missing, openPage, say } from './browsers.js';
 
@@ -70,9 +71,75 @@ for (const name of ['chromium', 'firefox'] as const) {
     await page.keyboard.press('Enter');
     await page.getByRole('heading', { name: 'Pinned' }).waitFor();
     await focused(page, 'Actions for one');
+
+    await page.getByRole('button', { name: 'New chat' }).first().click();
+    await say(page, 'three');
+    await lastAnswer(page);
+    await more.focus();
+    await page.keyboard.press('Enter');
+    await entry.getByRole('button', { name: 'Delete' }).focus();
+    await page.keyboard.press('Enter');
+    await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).focus();
+    await page.keyboard.press('Enter');
+    await more.waitFor({ state: 'detached' });
+    await focused(page, 'Search chats');
     t.strictSame(complaints, []);
   });
 }
+
+t.test('Send and Stop keep the focus', { skip: missing('chromium') }, async (t) => {
+  const engine = new FakeEngine();
+  const { url } = await startApp(t, {}, engine);
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  engine.script = hang;
+  await page.getByRole('textbox', { name: 'Message' }).fill('one');
+  await press(page, 'Send');
+  await focused(page, 'Stop');
+  await page.keyboard.press('Enter');
+  await focused(page, 'Send');
+  t.strictSame(complaints, []);
+});
+
+t.test('a second click on Send stops nothing, and one on Stop sends nothing', { skip: missing('chromium') }, async (t) => {
+  const engine = new FakeEngine();
+  const { url } = await startApp(t, {}, engine);
+  const { page } = await openPage(t, 'chromium', url);
+  engine.script = hang;
+  const box = page.getByRole('textbox', { name: 'Message' });
+  await box.fill('one');
+  await page.getByRole('button', { name: 'Send', exact: true }).dblclick({ delay: 60 });
+  await box.fill('two');
+  await page.getByText('Waiting for the model').waitFor();
+  await page.getByRole('button', { name: 'Stop', exact: true }).dblclick({ delay: 60 });
+  await page.getByText('stopped').waitFor();
+  t.equal(await box.inputValue(), 'two');
+  t.equal(engine.requests.length, 1);
+});
+
+t.test('the end of an answer is told in its chat only', { skip: missing('chromium') }, async (t) => {
+  const engine = new FakeEngine();
+  const { url } = await startApp(t, {}, engine);
+  const { page } = await openPage(t, 'chromium', url);
+  const told = (text: string) => comesTrue(page, `document.querySelector('section > [aria-live]').textContent === ${JSON.stringify(text)}`);
+  await say(page, 'first');
+  await lastAnswer(page);
+  await page.getByRole('button', { name: 'New chat' }).first().click();
+  const { promise: held, resolve: release } = deferred();
+  engine.script = async function* () {
+    yield { content: 'One' };
+    await held;
+    yield { content: ' and two.' };
+  };
+  await say(page, 'second');
+  await told('The model is answering.');
+  const chats = page.getByRole('navigation', { name: 'Chats' });
+  await chats.getByRole('link', { name: 'first' }).click();
+  await told('');
+  await chats.getByRole('link', { name: 'second' }).click();
+  await told('The model is answering.');
+  release();
+  await told('The answer is complete. One and two.');
+});
 
 t.test('the whole text of a long chat is in the document, and on paper', { skip: missing('chromium') }, async (t) => {
   const engine = new FakeEngine();

@@ -94,6 +94,7 @@ t.test('models are searched for, pulled with progress, paused, and deleted after
   t.equal(pulls, 1);
   await page.getByRole('button', { name: 'Pause' }).click();
   await page.getByText('Paused. It resumes where it stopped.').waitFor();
+  t.equal(await page.evaluate('document.activeElement.textContent'), 'Resume', 'one button, which keeps the focus');
   await page.getByRole('button', { name: 'Resume' }).click();
   await page.getByText('2.0 MiB of 4.0 MiB, 50 %').waitFor();
   await page.getByRole('button', { name: 'Pause' }).click();
@@ -185,6 +186,7 @@ t.test('the real server searches a hub, pulls, names, keeps and unloads models',
   const keep = row.getByRole('button', { name: /^Keep / });
   await keep.click();
   await row.getByRole('button', { name: /^Keep /, pressed: true }).waitFor();
+  t.match(await page.evaluate('document.activeElement.getAttribute("aria-label")'), /^Keep /, 'it has the focus still');
   const expires = async (): Promise<number | null> => {
     const { data } = await (await fetch(`${url}/v1/models`)).json() as { data: { aliases: string[]; expires_at: number | null }[] };
     return data.find(({ aliases }) => aliases.includes('mine'))!.expires_at;

@@ -35,7 +35,7 @@ t.test('API shows the current chat as code that sends the same request', { skip:
   await page.getByRole('link', { name: 'API' }).click();
   const code = page.getByRole('tabpanel').locator('pre');
   const curl = await code.innerText();
-  t.match(curl, `curl -N ${url}/v1/chat/completions`);
+  t.match(curl, `curl -N '${url}/v1/chat/completions'`);
   const body = JSON.parse(/-d '([^]*)'$/.exec(curl)![1].replaceAll("'\\''", "'"));
   t.match(body, { model: 'owner/model', messages: [{ role: 'user', content: "It's $HOME" }], stream: true });
   const answer = await fetch(`${url}/v1/chat/completions`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) });

@@ -346,6 +346,99 @@ t.test('a saved chat that another tab renamed is renamed and deleted without bei
   t.strictSame(complaints, []);
 });
 
+/** A chat on the server, open in a page. */
+async function openSaved(t: Test) {
+  const { url, folder, file, engine } = await start(t);
+  const chats = savedChats(folder);
+  await chats.create({ messages: [{ role: 'user', content: 'Of Cusco', sent_at: 'x' }, { role: 'assistant', content: 'A city.', ended: 'stop' }] }, 'first');
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  await listed(page).getByText('first').click();
+  await page.locator('article.answer').getByText('A city.').waitFor();
+  return { url, folder, file, engine, chats, page, complaints };
+}
+
+/** The next answer stops in the middle until the returned function is called. */
+function stopsHalfWay(engine: FakeEngine): () => void {
+  const { promise: finished, resolve: finish } = deferred();
+  engine.script = async function* () {
+    yield { content: 'The first half' };
+    await finished;
+    yield { content: ' and the second.' };
+  };
+  return finish;
+}
+
+t.test('an answer reaches the file although another tab renames the chat meanwhile', { skip: missing('chromium') }, async (t) => {
+  const { folder, file, engine, page, complaints } = await openSaved(t);
+  const other = await page.context().newPage();
+  await other.goto(page.url());
+  await other.locator('article.answer').getByText('A city.').waitFor();
+  const finish = stopsHalfWay(engine);
+  await say(page, 'And Lima?');
+  await page.locator('article.answer').getByText('The first half').waitFor();
+  await other.locator('article.answer').getByText('The first half').waitFor();
+  await act(listed(other), 'Rename');
+  await other.getByRole('dialog').getByRole('textbox').fill('second');
+  await other.keyboard.press('Enter');
+  await until(() => readdirSync(folder).includes('second.json'));
+  await other.getByRole('dialog').waitFor({ state: 'detached' });
+  await turnTo(page);
+  await listed(page).getByText('second').waitFor();
+  finish();
+  await page.locator('article.answer').nth(1).locator('.numbers').waitFor();
+  await until(() => file().messages.length === 4);
+  t.strictSame(readdirSync(folder).filter((name) => name.endsWith('.json')), ['second.json']);
+  t.equal(file().messages[3]!.content, 'The first half and the second.');
+  t.strictSame(complaints, []);
+});
+
+t.test('a chat is not moved while another tab writes its answer', { skip: missing('chromium') }, async (t) => {
+  const { url, file, engine } = await start(t);
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  const finish = stopsHalfWay(engine);
+  await say(page, 'Of Cusco');
+  await page.locator('article.answer').getByText('The first half').waitFor();
+  const other = await page.context().newPage();
+  await other.goto(page.url());
+  // The tab that writes saves every two seconds.
+  await other.locator('article.answer').getByText('The first half').waitFor();
+  const entry = other.getByRole('navigation', { name: 'Chats' }).getByRole('listitem');
+  await act(entry, 'Move to the terminal\'s chats');
+  await other.getByRole('status').getByText('not complete yet').waitFor();
+  finish();
+  await other.locator('article.answer').getByText('The first half and the second.').waitFor();
+  await act(entry, 'Move to the terminal\'s chats');
+  await listed(other).waitFor();
+  t.equal(file().messages[1]!.content, 'The first half and the second.');
+  t.strictSame(complaints, []);
+});
+
+t.test('a chat that the terminal went on with is exported whole, renamed and deleted from the list', { skip: missing('chromium') }, async (t) => {
+  const { url, folder, file, chats, page, complaints } = await openSaved(t);
+  await page.goto(`${url}/#/`);
+  let turns = 0;
+  const goOn = async (name: string): Promise<void> => {
+    const { etag, session } = await chats.read(name);
+    const messages = [...session['messages'] as object[], { role: 'user', content: 'More', sent_at: 'x' }, { role: 'assistant', content: `Turn ${++turns}`, ended: 'stop' }];
+    await chats.write(name, etag, { ...session, messages }, undefined);
+  };
+  await goOn('first');
+  const [download] = await Promise.all([page.waitForEvent('download'), act(listed(page), 'Export as Markdown')]);
+  t.match(readFileSync(await download.path(), 'utf8'), /A city\.[^]*Turn 1/);
+  await goOn('first');
+  await act(listed(page), 'Rename');
+  await page.getByRole('dialog').getByRole('textbox').fill('second');
+  await page.keyboard.press('Enter');
+  await listed(page).getByText('second').waitFor();
+  t.equal(file().messages.length, 6);
+  await goOn('second');
+  await act(listed(page), 'Delete');
+  await page.getByRole('dialog').getByText('It has changed since you opened it here.').waitFor();
+  await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
+  await until(() => readdirSync(folder).every((name) => !name.endsWith('.json')));
+  t.strictSame(complaints, []);
+});
+
 t.test('while a message goes to the server, another version or chat can be opened', { skip: missing('chromium') }, async (t) => {
   const { url, engine } = await start(t);
   await saveOn(t, url, 'cusco', 'lima');

@@ -252,3 +252,85 @@ t.test('an answer that fails in one tab shows its error in the other', { skip: m
   await other.getByRole('alert').getByText('It crashed.').waitFor({ timeout: 3_000 });
   t.strictSame(complaints, []);
 });
+
+/** Browsers offer no locks to a page that came over plain HTTP from another machine. */
+const withoutLocks = 'Object.defineProperty(Navigator.prototype, "locks", { value: undefined })';
+
+t.test('without locks, too, only one tab writes an answer', { skip: missing('chromium') }, async (t) => {
+  const { engine, page, other, complaints, finish } = await twoWindows(t);
+  await page.context().addInitScript(withoutLocks);
+  for (const tab of [page, other]) await tab.reload();
+  await say(page, 'second');
+  await page.locator('article.answer .prose').getByText('The first half').waitFor();
+  await other.locator('article.answer .prose').getByText('The first half').waitFor();
+  await other.reload();
+  await other.locator('article.answer .prose').getByText('The first half').waitFor();
+  const told = other.getByText('Another tab is writing this answer.');
+  // Nothing happens while it asks.
+  do await other.getByRole('button', { name: 'Continue this answer' }).click();
+  while (!await told.waitFor({ timeout: 500 }).then(() => true, () => false));
+  finish();
+  await other.locator('article.answer .prose').getByText('The first half and the second.').waitFor();
+  t.equal(engine.requests.length, 2);
+
+  const { promise: held, resolve: release } = deferred();
+  t.teardown(release);
+  engine.script = async function* () {
+    yield { content: 'Half of it' };
+    await held;
+  };
+  await say(page, 'third');
+  await other.locator('article.answer .prose').getByText('Half of it').waitFor();
+  await page.goto('about:blank');
+  engine.script = async function* () {
+    yield { content: ' and the rest.' };
+  };
+  await other.reload();
+  await other.locator('article.answer .prose').getByText('Half of it and the rest.').waitFor();
+  t.strictSame(complaints, []);
+});
+
+t.test('an answer that two tabs write all the same stays as the first one ended it', { skip: missing('chromium') }, async (t) => {
+  const { engine, page, other, complaints, finish } = await twoWindows(t);
+  await say(page, 'second');
+  await other.locator('article.answer .prose').getByText('The first half').waitFor();
+  const { promise: held, resolve: release } = deferred();
+  engine.script = async function* () {
+    yield { content: ' once more' };
+    await held;
+    yield { content: ', and more.' };
+  };
+  // As a tab that gets no reply.
+  await other.addInitScript(withoutLocks);
+  await other.addInitScript('BroadcastChannel.prototype.postMessage = () => undefined');
+  await other.reload();
+  await other.locator('article.answer .prose').getByText('The first half once more').waitFor();
+  finish();
+  await page.locator('article.answer .prose').getByText('The first half and the second.').waitFor();
+  await page.locator('article.answer').nth(1).locator('.numbers').waitFor();
+  release();
+  await other.locator('article.answer .prose').getByText('The first half once more, and more.').waitFor();
+  await other.locator('article.answer').nth(1).locator('.numbers').waitFor();
+  for (const tab of [other, page]) {
+    await tab.reload();
+    await tab.locator('article.answer .prose').getByText('The first half and the second.').waitFor();
+  }
+  t.strictSame(complaints, []);
+});
+
+t.test('a tab that does not write an answer keeps what it has drawn of it', { skip: missing('chromium') }, async (t) => {
+  const { engine, page, other, complaints } = await twoWindows(t);
+  const { promise: held, resolve: release } = deferred();
+  engine.script = async function* () {
+    yield { content: 'One.\n\nTwo.\n\nThr' };
+    await held;
+    yield { content: 'ee.\n\nFour.' };
+  };
+  await say(page, 'second');
+  await other.locator('article.answer p').getByText('Two.').waitFor();
+  await other.evaluate("[...document.querySelectorAll('article.answer p')].find((one) => one.textContent === 'One.').kept = true");
+  release();
+  await other.locator('article.answer p').getByText('Four.').waitFor();
+  t.equal(await other.evaluate("[...document.querySelectorAll('article.answer p')].find((one) => one.textContent === 'One.').kept"), true);
+  t.strictSame(complaints, []);
+});

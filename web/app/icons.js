@@ -28,12 +28,10 @@ const paths = {
   settings: 'M4 7h10 M18 7h2 M4 17h2 M10 17h10 M14 5v4 M6 15v4',
   close: 'M6 6l12 12 M18 6L6 18',
   file: 'M6 3h8l4 4v14H6z M14 3v4h4',
-  check: 'M5 13l4 4L19 7',
   two: 'M4 5h7v14H4z M13 5h7v14h-7z',
   auto: 'M12 3a9 9 0 1 0 0 18z M12 3a9 9 0 0 1 0 18',
   light: 'M12 8a4 4 0 1 0 0 8a4 4 0 1 0 0-8z M12 2v2M12 20v2M2 12h2M20 12h2M5 5l1.4 1.4M17.6 17.6 19 19M19 5l-1.4 1.4M6.4 17.6 5 19',
   dark: 'M20 14.5A8.5 8.5 0 0 1 9.5 4 8.5 8.5 0 1 0 20 14.5z',
-  search: 'M10.500 4a6.500 6.500 0 1 1 0 13 6.500 6.500 0 0 1 0-13z M20 20l-4.500-4.500',
 };
 
 /** @param {{ name: string }} props */
@@ -46,5 +44,5 @@ export function Icon({ name }) {
  * @param {Record<string, any>} props
  */
 export function IconButton({ icon, label, text = '', ...rest }) {
-  return html`<button type="button" class=${`icon-button ${text === '' ? '' : 'has-text'}`} aria-label=${label} title=${label} ...${rest}><${Icon} name=${icon} />${text}</button>`;
+  return html`<button type="button" class="icon-button" aria-label=${label} title=${label} ...${rest}><${Icon} name=${icon} />${text}</button>`;
 }

@@ -15,18 +15,19 @@ const labelOf = (element) => element.getAttribute('aria-label') ?? element.textC
 
 /**
  * Returns a function that ends this.
- * @param {HTMLElement} box holds articles @param {() => void} otherwise moves the focus elsewhere
+ * @param {HTMLElement} box @param {() => void} otherwise moves the focus elsewhere
+ * @param {string} [name] of the elements in the box that hold what has the focus
  */
-export function keepFocus(box, otherwise) {
+export function keepFocus(box, otherwise, name = 'article') {
   /** The last element that the keyboard focused. @type {{ at: number, labels: string[] } | undefined} */
   let last;
-  const articles = () => [...box.querySelectorAll('article')];
+  const items = () => [...box.querySelectorAll(name)];
   const note = (/** @type {FocusEvent} */ { target }) => {
     const element = /** @type {HTMLElement} */ (target);
-    const article = element.closest('article');
+    const item = element.closest(name);
     const label = labelOf(element);
-    last = article && element.matches(':focus-visible')
-      ? { at: articles().indexOf(article), labels: element.closest('.editor') ? openers : [label, ...others[label] ?? []] }
+    last = item && element.matches(':focus-visible')
+      ? { at: items().indexOf(item), labels: element.closest('.editor') ? openers : [label, ...others[label] ?? []] }
       : undefined;
   };
   const leave = (/** @type {FocusEvent} */ { relatedTarget }) => {
@@ -38,7 +39,7 @@ export function keepFocus(box, otherwise) {
     if (!last || document.activeElement !== document.body) return;
     const { at, labels } = last;
     last = undefined;
-    const buttons = [...articles()[at]?.querySelectorAll('button') ?? []].filter((button) => !button.disabled);
+    const buttons = [...items()[at]?.querySelectorAll('button') ?? []].filter((button) => !button.disabled);
     const found = labels.map((label) => buttons.find((button) => labelOf(button) === label)).find((button) => button);
     if (found) found.focus();
     else otherwise();

@@ -93,7 +93,7 @@ export function ChatView({ id }) {
       </div>
       ${settingsOpen && html`<${SettingsPanel} key=${conversation.id} model=${conversation.model} isLoaded=${model?.status.value === 'loaded'} close=${closeSettings} />`}
     </div>
-    <${Spoken} busy=${busy} />
+    <${Spoken} busy=${busy} id=${conversation.id} />
   </section>`;
 }
 
@@ -194,18 +194,19 @@ function Scroller({ children, busy, count }) {
   return html`<div class="scroller" ref=${at} onScroll=${onScroll} tabindex="0" role="log" aria-live="off" aria-label="Messages" aria-busy=${busy}><div class="messages">${children}</div></div>`;
 }
 
-/** Tells screen readers when an answer begins, and reads its start once it is complete. @param {{ busy: boolean }} props */
-function Spoken({ busy }) {
+/** Tells screen readers when an answer begins, and reads its start once it is complete. @param {{ busy: boolean, id: string }} props */
+function Spoken({ busy, id }) {
   const [text, setText] = useState('');
-  const was = useRef(false);
+  /** The chat that is being answered. */
+  const was = useRef('');
   useEffect(() => {
     if (busy) setText('The model is answering.');
-    else if (was.current) {
+    else if (was.current === id) {
       const { error, content = '' } = session.path.at(-1) ?? {};
       // An error is an alert of its own.
       setText(error ? '' : `The answer is complete. ${content.slice(0, 500)}`);
-    }
-    was.current = busy;
-  }, [busy]);
+    } else setText('');
+    was.current = busy ? id : '';
+  }, [busy, id]);
   return html`<p class="hidden" aria-live="polite">${text}</p>`;
 }

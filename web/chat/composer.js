@@ -138,6 +138,12 @@ export function Composer({ model }) {
     while (files.some(({ name }) => name === `pasted-${number}.txt`)) number++;
     setFiles([...files, { name: `pasted-${number}.txt`, text: pasted }]);
   };
+  /** One button, so that it keeps the focus. @param {MouseEvent} event */
+  const onSendOrStop = (event) => {
+    // The second half of a double click was meant for what the button was before.
+    if (busy || event.detail > 1) event.preventDefault();
+    if (busy && event.detail < 2) session.stop();
+  };
   /** The browser itself moves text that is dragged into the box. @param {DragEvent} event */
   const onDrag = (event) => {
     const data = event.dataTransfer;
@@ -155,16 +161,14 @@ export function Composer({ model }) {
       <${Icon} name="file" /><span>${name}</span> <span class="dim">${how || 'reading…'}</span>
       <${IconButton} icon="close" label=${`Cancel reading ${name}`} onClick=${() => stop.abort()} />
     </li>`)}</ul>`}
-    <textarea ref=${box} rows="1" aria-label="Message" placeholder="Type a message" value=${text}
+    <textarea ref=${box} rows="1" dir="auto" aria-label="Message" placeholder="Type a message" value=${text}
       onInput=${(/** @type {Event} */ event) => write(/** @type {HTMLTextAreaElement} */ (event.currentTarget).value)} onKeyDown=${onKey} onPaste=${onPaste}></textarea>
     <div class="composer-row">
       <input ref=${picker} type="file" multiple hidden aria-label="Files to attach" accept="text/*,application/pdf,.pdf,.csv,.md,.json,.jsonl,.yaml,.yml,.toml,.log,.js,.ts,.py,.rs,.go,.c,.h,.cpp,.java,.sh,.sql,.html,.css"
         onChange=${(/** @type {Event} */ event) => { const field = /** @type {HTMLInputElement} */ (event.currentTarget); void attach([...field.files ?? []]); field.value = ''; }} />
       <${IconButton} icon="attach" label="Attach PDFs or text files" onClick=${() => picker.current?.click()} />
       <${Gauge} text=${text} files=${files} model=${model} />
-      ${busy
-        ? html`<button type="button" class="send" aria-label="Stop" title="Stop (Escape)" onClick=${() => session.stop()}><${Icon} name="stop" /></button>`
-        : html`<button type="submit" class="send" aria-label="Send" title="Send (Enter)" disabled=${!canSend}><${Icon} name="send" /></button>`}
+      <button type=${busy ? 'button' : 'submit'} class="send" aria-label=${busy ? 'Stop' : 'Send'} title=${busy ? 'Stop (Escape)' : 'Send (Enter)'} aria-disabled=${!busy && !canSend} onClick=${onSendOrStop}><${Icon} name=${busy ? 'stop' : 'send'} /></button>
     </div>
   </form>`;
 }

@@ -4,6 +4,7 @@ import { html, useEffect, useRef, useState } from '../app/html.js';
 import { asked, confirmed } from '../app/dialog.js';
 import { useEmitter } from '../app/emitter.js';
 import { IconButton } from '../app/icons.js';
+import { keepFocus } from '../app/kept-focus.js';
 import { closes, useEscape } from '../app/keys.js';
 import { notify } from '../app/notice.js';
 import { mayAnswer, sentenceOf } from '../app/server.js';
@@ -38,6 +39,9 @@ export function ConversationList({ isShown, go }) {
   const [saying, setSaying] = useState(/** @type {Set<string>} */ (new Set()));
   /** @type {{ current: HTMLInputElement | null }} */
   const picker = useRef(null);
+  /** @type {{ current: any }} */
+  const entries = useRef(null);
+  useEffect(() => keepFocus(entries.current, () => entries.current.previousElementSibling.focus(), 'li'), []);
   useEffect(() => {
     const look = () => {
       if (!document.hidden) void session.look().then(() => session.files.look(session.conversation));
@@ -91,7 +95,7 @@ export function ConversationList({ isShown, go }) {
 
   return html`<div class="conversations">
     <input type="search" aria-label="Search chats" placeholder="Search" value=${wanted} onKeyDown=${(/** @type {KeyboardEvent} */ event) => { if (wanted !== '' && closes(event)) setWanted(''); }} onInput=${(/** @type {Event} */ event) => setWanted(/** @type {HTMLInputElement} */ (event.currentTarget).value)} />
-    <nav aria-label="Chats">
+    <nav ref=${entries} aria-label="Chats">
       ${ordered.map(([group, ones]) => html`<section key=${group}><h2>${group}</h2><ul>${ones.map((/** @type {Conversation} */ one) => html`
         <${Entry} key=${one.id} one=${one} isOpen=${isShown && one.id === conversation.id} title=${one.title} pinned=${one.pinned} />`)}</ul></section>`)}
       ${unshown(found.length)}
@@ -108,8 +112,11 @@ export function ConversationList({ isShown, go }) {
   </div>`;
 }
 
-/** @param {Conversation} one */
-const messagesOf = (one) => session.chats.messagesOf(one);
+/** With what the terminal has added. @param {Conversation} one */
+async function messagesOf(one) {
+  await session.files.refresh(one).catch((thrown) => notify(`Exported without what is new on the server: ${sentenceOf(thrown)}`));
+  return await session.chats.messagesOf(one);
+}
 
 /** Runs work that the server or the database may refuse. @param {() => Promise<unknown>} work */
 const attempt = (work) => work().catch((thrown) => notify(sentenceOf(thrown)));
@@ -181,8 +188,11 @@ function Entry({ one, isOpen, title, pinned }) {
   };
   const remove = async () => {
     const keepsFile = Boolean(isOnlyHere());
+    const { etag } = one.saved ?? {};
+    if (!keepsFile) await session.files.refresh(one).catch(() => undefined);
+    const news = etag && one.saved && one.saved.etag !== etag ? ' It has changed since you opened it here.' : '';
     const from = keepsFile ? `this browser. ${fileStays}` : one.saved ? 'this browser and from the chats of recua chat.' : 'this browser.';
-    if (await confirmed('Delete this chat?', `This permanently deletes “${one.title}” from ${from}`, 'Delete')) {
+    if (await confirmed('Delete this chat?', `This permanently deletes “${one.title}” from ${from}${news}`, 'Delete')) {
       await attempt(() => session.remove(one.id, keepsFile));
     }
   };

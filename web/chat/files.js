@@ -51,7 +51,7 @@ function download(name, text, type) {
 }
 
 /** @param {string} title */
-const fileName = (title) => title.replace(/[^\p{L}\p{N} _-]+/gu, '').trim().slice(0, 60) || 'chat';
+const fileName = (title) => title.replace(/[^\p{L}\p{N}\p{M} _-]+/gu, '').trim().slice(0, 60) || 'chat';
 
 /** @param {Conversation[]} conversations @param {string} title @param {MessagesOf} read */
 export async function exportJson(conversations, title, read) {

@@ -173,7 +173,12 @@ export class KeptChats {
     const earlier = new Map([...this.#unsaved.get(id) ?? []].filter(([key]) => !this.#gone.has(key)));
     const now = byId(messages.filter((message) => !this.#gone.has(message.id)));
     const all = new Map([...earlier, ...now]);
-    const stays = (/** @type {Message} */ there) => !now.has(there.id) && isAhead(there, all.get(there.id));
+    const stays = (/** @type {Message} */ there) => {
+      const ours = now.get(there.id);
+      // Another tab may have written the answer, too: what its user has read stays.
+      if (!ours) return isAhead(there, all.get(there.id));
+      return Boolean(there.finish) && (there.continued ?? 0) >= (ours.continued ?? 0) && there.content !== ours.content;
+    };
     this.#unsaved.delete(id);
     /** @type {[string, Map<string, Message>]} */
     const work = [id, all];
@@ -183,7 +188,7 @@ export class KeptChats {
         const before = this.#before.get(id);
         if (before && !there) return undefined;
         return before && there ? { ...copy, ...newsOf(before, there, copy) } : copy;
-      }, [...all.values()].map((message) => ({ ...message })), earlier.size > 0 ? stays : undefined);
+      }, [...all.values()].map((message) => ({ ...message })), stays);
       if (written) {
         this.#before.set(id, written);
         Object.assign(conversation, newsOf(copy, written, conversation));

@@ -59,7 +59,8 @@ function Prose({ message, field, live }) {
   useLayoutEffect(() => {
     if (!near || !at.current) return undefined;
     const shown = (text.current ??= new GrowingText(at.current));
-    shown.show(message[field] ?? '', !live);
+    // Another tab may be writing it.
+    shown.show(message[field] ?? '', !live && Boolean(message.finish ?? message.error));
     return live ? session.running.watch(message.id, () => shown.show(message[field] ?? '', false)) : undefined;
   });
   useEffect(() => () => text.current?.close(), []);
@@ -81,7 +82,7 @@ function JsonView({ text }) {
   const value = parsed(text);
   return html`<div class="json-view">
     <p class=${value === undefined ? 'tag bad' : 'tag good'}>${value === undefined ? 'Incomplete JSON' : 'Valid JSON'}</p>
-    <pre tabindex="0" role="region" aria-label="JSON">${value === undefined ? text : indented(text)}</pre>
+    <pre tabindex="0" role="region" aria-label="JSON">${indented(text)}</pre>
   </div>`;
 }
 
@@ -182,7 +183,7 @@ function UserMessage({ message, canAsk }) {
     ${!editing && attached.map(({ name, text }) => html`<details class="file"><summary><${Icon} name="file" />${name} <span class="dim">${characters(text)}</span></summary><pre tabindex="0">${text.slice(0, 20_000)}</pre></details>`)}
     ${editing
       ? html`<${Editor} draft=${draft} label="Send" save=${send} />`
-      : content !== '' && html`<div class="said">${content}</div>`}
+      : content !== '' && html`<div class="said" dir="auto">${content}</div>`}
     ${canAsk && !editing && html`<${GetAnswer} message=${message} />`}
     ${!editing && html`<div class="actions">
       <${Branches} message=${message} />

@@ -1,5 +1,14 @@
 // What only one of several tabs does at a time: the one that holds the lock. Browsers offer no
-// locks to a page that came over plain HTTP from another machine.
+// locks to a page that came over plain HTTP from another machine; there the tabs ask each other who
+// writes an answer.
+
+/** In this time other tabs reply. */
+const replyMs = 1_000;
+/** In this time a tab that is loaded again takes its lock back. */
+const giveWayMs = 2_000;
+
+/** @param {number} ms */
+const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 /** @template T @param {string} name @param {() => Promise<T>} work @returns {Promise<T>} */
 export async function alone(name, work) {
@@ -32,9 +41,27 @@ export function hold(id) {
   return release;
 }
 
+const tabs = new BroadcastChannel('recua-answers');
+/** @type {Set<string>} */
+const told = new Set();
+tabs.onmessage = (/** @type {MessageEvent<string>} */ { data }) => {
+  if (here.has(data)) tabs.postMessage(`${data} here`);
+  else told.add(data);
+};
+
+/** Asks whether another tab holds an answer. @param {string} id */
+async function isHeldByOther(id) {
+  const yes = `${id} here`;
+  told.delete(yes);
+  tabs.postMessage(id);
+  await pause(replyMs);
+  return told.has(yes);
+}
+
 /** Resolves when nobody holds the lock of an answer. @param {string} id @returns {Promise<void>} */
 export async function unlocked(id) {
-  await navigator.locks.request(`answer-${id}`, () => undefined);
+  if (navigator.locks) await navigator.locks.request(`answer-${id}`, () => undefined);
+  else while (await isHeldByOther(id));
 }
 
 /**
@@ -43,7 +70,13 @@ export async function unlocked(id) {
  * @param {string} id @returns {Promise<(() => void) | undefined>}
  */
 export async function tryHold(id) {
-  if (!navigator.locks) return () => undefined;
+  if (!navigator.locks) {
+    if (here.has(id)) return undefined;
+    const { release } = kept(id);
+    if (!await isHeldByOther(id)) return release;
+    release();
+    return undefined;
+  }
   return await new Promise((resolve) => {
     void navigator.locks.request(`answer-${id}`, { ifAvailable: true }, (lock) => {
       if (!lock) return resolve(undefined);
@@ -60,9 +93,6 @@ const elsewhere = new Set();
 /** Whether another tab writes the answer, as far as this one has asked. @param {string} id */
 export const isHeldElsewhere = (id) => elsewhere.has(id);
 
-/** In this time a tab that is loaded again takes its lock back. */
-const giveWayMs = 2_000;
-
 /**
  * Takes the lock of an answer once no other tab writes it and this tab is visible. Returns a
  * function that releases it, or undefined if it is not wanted any more.
@@ -77,7 +107,7 @@ export async function holdNext(id, isWanted) {
     try {
       await unlocked(id);
       if (!await isWanted()) return undefined;
-      await new Promise((resolve) => setTimeout(resolve, giveWayMs));
+      await pause(giveWayMs);
       while (document.hidden) await new Promise((resolve) => document.addEventListener('visibilitychange', resolve, { once: true }));
     } finally {
       elsewhere.delete(id);

@@ -16,6 +16,9 @@ const hasTools = ({ role, toolCalls = [] }) => role === 'tool' || toolCalls.leng
 /** @param {string} name */
 const pathOf = (name) => `sessions/${encodeURIComponent(name)}`;
 
+/** Without an ETag (see kept-chats) it matches nothing. @param {{ etag: string }} saved */
+const unchanged = ({ etag }) => ({ 'If-Match': `"${etag || 'unread'}"` });
+
 /** @param {Answered} answered @param {string} model */
 function remembered({ name, etag, session }, model) {
   const document = { ...session };
@@ -90,7 +93,7 @@ class SavedChats extends Emitter {
     const name = fileNameOf(title, new Set(this.list.map((one) => one.name)));
     /** @type {Answered} */
     const answered = saved
-      ? await json(pathOf(saved.name), { method: 'PUT', body: { session: made.session }, headers: { 'If-Match': `"${saved.etag}"` } })
+      ? await json(pathOf(saved.name), { method: 'PUT', body: { session: made.session }, headers: unchanged(saved) })
       : await json('sessions', { body: { session: made.session, ...(name === '' ? {} : { name }) } });
     conversation.saved = remembered(answered, conversation.model);
     made.written.forEach((message, at) => { message.saved = answered.session['messages'][at]; });
@@ -102,7 +105,7 @@ class SavedChats extends Emitter {
   async rename(conversation, name) {
     const { saved } = conversation;
     if (!saved) return;
-    const answered = await json(pathOf(saved.name), { method: 'PUT', body: { name }, headers: { 'If-Match': `"${saved.etag}"` } });
+    const answered = await json(pathOf(saved.name), { method: 'PUT', body: { name }, headers: unchanged(saved) });
     conversation.saved = remembered(answered, saved.model);
     void this.refresh();
   }
@@ -110,7 +113,7 @@ class SavedChats extends Emitter {
   /** Deletes the file, if it is still there. @param {Conversation} conversation */
   async remove({ saved }) {
     if (!saved) return;
-    await json(pathOf(saved.name), { method: 'DELETE', headers: { 'If-Match': `"${saved.etag}"` } }).catch((thrown) => {
+    await json(pathOf(saved.name), { method: 'DELETE', headers: unchanged(saved) }).catch((thrown) => {
       if (!(thrown instanceof ServerError) || thrown.code !== 'session_not_found') throw thrown;
     });
     void this.refresh();

@@ -180,6 +180,9 @@ export class ServerFiles {
 
   /** Moves a conversation to the folder where `recua chat` saves. @param {Conversation} conversation */
   async moveThere(conversation) {
+    await this.#chats.using(conversation, async ({ cut }) => {
+      if (cut.length > 0 && !this.#host.isWriting(conversation)) throw new Error('An answer of this chat is not complete yet.');
+    });
     await this.#inTurn(conversation, () => this.#write(conversation));
     this.#change(conversation, { title: conversation.saved?.name ?? conversation.title });
   }
@@ -190,7 +193,7 @@ export class ServerFiles {
    */
   async moveHere(conversation, keepsFile) {
     if (!keepsFile) {
-      await this.#readRenamed(conversation);
+      await this.refresh(conversation);
       await this.#removeFile(conversation);
     }
     this.#change(conversation, { saved: undefined });
@@ -198,7 +201,7 @@ export class ServerFiles {
 
   /** Renames a conversation, with its file if it has one. @param {Conversation} conversation @param {string} title */
   async rename(conversation, title) {
-    await this.#readRenamed(conversation);
+    await this.refresh(conversation);
     await this.#inTurn(conversation, () => savedChats.rename(conversation, title));
     this.#change(conversation, { title: conversation.saved?.name ?? title, named: true });
   }
@@ -206,13 +209,8 @@ export class ServerFiles {
   /** Deletes the file of a conversation. @param {Conversation} conversation */
   async remove(conversation) {
     // It may be gone already.
-    await this.#readRenamed(conversation).catch((thrown) => { if (conversation.saved) throw thrown; });
+    await this.refresh(conversation).catch((thrown) => { if (conversation.saved) throw thrown; });
     await this.#removeFile(conversation);
-  }
-
-  /** Another tab may have renamed the file: see kept-chats. @param {Conversation} conversation */
-  async #readRenamed(conversation) {
-    if (conversation.saved?.etag === '') await this.refresh(conversation);
   }
 
   /** @param {Conversation} conversation @param {Partial<Conversation>} change */

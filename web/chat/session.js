@@ -341,8 +341,8 @@ class Session extends Emitter {
 
   /** Adds an edited version of an answer. @param {Message} message @param {string} content */
   rewrite(message, content) {
-    const { parent, role, model = '' } = message;
-    this.#add(this.#chat, { parent, role, content, model, finish: 'stop' });
+    const { parent, role, model = '', json = false } = message;
+    this.#add(this.#chat, { parent, role, content, model, json, finish: 'stop' });
     this.changed();
     void this.files.keep(this.conversation);
     return true;

@@ -6,22 +6,13 @@ import { session } from './session.js';
 
 /** @typedef {import('./tree.js').Message} Message */
 
-/** @param {string} text */
-function pretty(text) {
-  try {
-    return indented(text);
-  } catch {
-    return text;
-  }
-}
-
 /** @param {{ message: Message, live: boolean, results: Message[], takesResults: boolean }} props */
 export function ToolCalls({ message, live, results, takesResults }) {
   return html`<div class="calls">${(message.toolCalls ?? []).map((call) => {
     const result = results.find(({ callId }) => callId === call.id);
     return html`<section class="call" aria-label=${`Call to ${call.name}`} key=${call.id}>
       <h3><span class="tag">call</span> <code>${call.name}</code></h3>
-      <pre tabindex="0">${live ? call.arguments : pretty(call.arguments)}</pre>
+      <pre tabindex="0">${live ? call.arguments : indented(call.arguments)}</pre>
       ${result ? html`<p class="dim">Result</p><pre tabindex="0">${result.content}</pre>` : !live && takesResults && html`<${Result} message=${message} callId=${call.id} name=${call.name} />`}
     </section>`;
   })}</div>`;

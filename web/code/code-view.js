@@ -44,7 +44,7 @@ function codeOf(language, body) {
   const isKeyed = inTab.get('apiKey') !== null;
   if (language === 'curl') {
     const text = pretty({ ...rest, stream: true }).replaceAll("'", "'\\''");
-    const head = `curl -N ${addressOf('v1/chat/completions')} \\\n  -H 'Content-Type: application/json' \\\n${isKeyed ? `  -H "Authorization: Bearer $RECUA_API_KEY" \\\n` : ''}  -d`;
+    const head = `curl -N '${addressOf('v1/chat/completions')}' \\\n  -H 'Content-Type: application/json' \\\n${isKeyed ? `  -H "Authorization: Bearer $RECUA_API_KEY" \\\n` : ''}  -d`;
     return text.length < longArgument ? `${head} '${text}'` : `printf %s '${text}' |\n${head} @-`;
   }
   const own = Object.fromEntries(Object.entries(rest).filter(([key]) => ofOpenAi.includes(key)));

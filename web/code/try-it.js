@@ -99,7 +99,7 @@ async function send(method, path, body, more, signal, show) {
       }
       if (text.length > 20 * mostShown) throw new Error('The response is too long to show here.');
     }
-    head += `, ${bytes(text.length)} in ${duration(performance.now() - startMs)}`;
+    head += `, ${bytes(new Blob([text]).size)} in ${duration(performance.now() - startMs)}`;
     if (isJson) text = indented(text);
   } catch (thrown) {
     failed = !signal.aborted;

@@ -61,12 +61,13 @@ export function HubSearch() {
       <label class="stretch"><span class="dim">Get a model from the hub</span><input ref=${field} type="search" placeholder="Words or owner/repo:Q4_K_M" autocomplete="off" spellcheck="false" onInput=${(/** @type {Event} */ event) => setTyped(/** @type {HTMLInputElement} */ (event.currentTarget).value.trim())} /></label>
       <button type="submit" class="primary">${namesModel(typed) ? 'Pull' : 'Search'}</button>
     </form>
-    ${running && html`<div class="progress" role="status"><strong>${name}</strong><progress aria-label=${`Pulling ${name}`} max="1" value=${share.total === 0 ? undefined : share.completed / share.total}></progress>
-      <span>${share.total === 0 ? status : `${bytes(share.completed)} of ${bytes(share.total)}, ${percent(share.completed / share.total)}`}</span>
-      <button type="button" onClick=${() => pulling.cancel()}>Pause</button></div>`}
-    ${!running && error && html`<div class="progress"><p class="error stretch" role="alert">${name}: ${error}</p>
-      <button type="button" onClick=${() => pulling.pull(name)}>${pulling.paused ? 'Resume' : 'Try again'}</button>
-      <button type="button" class="quiet" onClick=${() => pulling.forget()}>Dismiss</button></div>`}
+    ${(running || error) && html`<div class="progress" role=${running ? 'status' : undefined}>
+      ${running
+        ? html`<strong>${name}</strong><progress aria-label=${`Pulling ${name}`} max="1" value=${share.total === 0 ? undefined : share.completed / share.total}></progress>
+          <span>${share.total === 0 ? status : `${bytes(share.completed)} of ${bytes(share.total)}, ${percent(share.completed / share.total)}`}</span>`
+        : html`<p class="error stretch" role="alert">${name}: ${error}</p>`}
+      <button type="button" onClick=${() => (running ? pulling.cancel() : pulling.pull(name))}>${running ? 'Pause' : pulling.paused ? 'Resume' : 'Try again'}</button>
+      ${!running && html`<button type="button" class="quiet" onClick=${() => pulling.forget()}>Dismiss</button>`}</div>`}
     ${words !== '' && html`<${Found} key=${searches} words=${words} opened=${opened} open=${setOpened} />`}
     ${words === '' && opened !== '' && html`<${Offers} key=${searches} repository=${opened} />`}`;
 }
@@ -101,7 +102,7 @@ function Offers({ repository }) {
       <td class="align-right">${bytes(sizeBytes)}</td>
       <td class="align-right offers-memory">${bytes(memoryBytes)}</td>
       <td class=${fits ? '' : 'warn'}>${fits ? 'fits' : 'too large'}${storedBytes > 0 && storedBytes < sizeBytes ? `, ${percent(storedBytes / sizeBytes)} downloaded` : ''}</td>
-      <td class="row-actions">${storedBytes >= sizeBytes ? html`<span class="dim">downloaded</span>` : html`<button type="button" disabled=${running} aria-label=${`Pull ${name}`} onClick=${() => pulling.pull(name)}>Pull</button>`}</td>
+      <td class="row-actions">${storedBytes >= sizeBytes ? html`<span class="dim">downloaded</span>` : html`<button type="button" aria-disabled=${running} aria-label=${`Pull ${name}`} onClick=${() => pulling.pull(name)}>Pull</button>`}</td>
     </tr>`)}</tbody>
   </table></div>`;
 }

@@ -73,6 +73,8 @@ function Row({ model, machine, given, isOwn }) {
   const [working, setWorking] = useState(false);
   /** @param {() => Promise<unknown>} work */
   const act = (work) => async () => {
+    // The buttons keep the focus while they are disabled.
+    if (working) return;
     setWorking(true);
     try {
       await work();
@@ -115,7 +117,7 @@ function Row({ model, machine, given, isOwn }) {
   const isHere = status.value === 'loaded' || status.value === 'loading';
   return html`<tr>
     <th scope="row">${id}${pinned && !fixed ? html` <span class="tag">pinned</span>` : ''}
-      ${names.length > 0 && html`<ul class="aliases" aria-label=${`Names given to ${id}`}>${names.map(({ name: alias, modelStays }) => html`<li key=${alias} title=${modelStays ? undefined : 'Given by recua import: deleting this name deletes the model'}>${alias}${modelStays && html`<${IconButton} icon="close" label=${`Remove the name ${alias}`} disabled=${working} onClick=${act(() => unname(alias))} />`}</li>`)}</ul>`}</th>
+      ${names.length > 0 && html`<ul class="aliases" aria-label=${`Names given to ${id}`}>${names.map(({ name: alias, modelStays }) => html`<li key=${alias} title=${modelStays ? undefined : 'Given by recua import: deleting this name deletes the model'}>${alias}${modelStays && html`<${IconButton} icon="close" label=${`Remove the name ${alias}`} aria-disabled=${working} onClick=${act(() => unname(alias))} />`}</li>`)}</ul>`}</th>
     <td><span class=${`state ${status.value}`}>${status.value}${status.fraction !== undefined ? ` ${percent(status.fraction)}` : ''}</span>
       ${status.running ? html` <span class="dim state-detail">${status.running} running, ${speed(status.tokens_per_second ?? 0)}</span>` : ''}
       ${status.reason && html`<p class="error">${status.reason.message}</p>`}</td>
@@ -125,11 +127,11 @@ function Row({ model, machine, given, isOwn }) {
     <${Cell} label="context" text=${context === undefined ? '' : count(context)} />
     <td class="row-actions">
       ${fixed ? '' : html`${isHere
-        ? html`<button type="button" disabled=${working} onClick=${act(() => json('models/unload', { body: { model: id } }))}>Unload</button>`
-        : html`<button type="button" disabled=${working} onClick=${act(() => load())}>Load</button>`}
-      ${pinned ? noButton : html`<${IconButton} icon="pin" label=${`Keep ${id} loaded`} aria-pressed=${stays} disabled=${working} onClick=${act(() => load(stays ? machine.keepAlive : -1))} />`}
-      ${id === 'builtin' || isOwn ? noButton : html`<${IconButton} icon="tag" label=${`Add a name for ${id}`} disabled=${working} onClick=${act(name)} />`}`}
-      ${id === 'builtin' || isOwn ? noButton : html`<${IconButton} icon="bin" label=${`Delete ${id}`} disabled=${working} onClick=${act(remove)} />`}
+        ? html`<button type="button" aria-disabled=${working} onClick=${act(() => json('models/unload', { body: { model: id } }))}>Unload</button>`
+        : html`<button type="button" aria-disabled=${working} onClick=${act(() => load())}>Load</button>`}
+      ${pinned ? noButton : html`<${IconButton} icon="pin" label=${`Keep ${id} loaded`} aria-pressed=${stays} aria-disabled=${working} onClick=${act(() => load(stays ? machine.keepAlive : -1))} />`}
+      ${id === 'builtin' || isOwn ? noButton : html`<${IconButton} icon="tag" label=${`Add a name for ${id}`} aria-disabled=${working} onClick=${act(name)} />`}`}
+      ${id === 'builtin' || isOwn ? noButton : html`<${IconButton} icon="bin" label=${`Delete ${id}`} aria-disabled=${working} onClick=${act(remove)} />`}
     </td>
   </tr>`;
 }

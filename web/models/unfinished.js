@@ -29,7 +29,7 @@ export function Unfinished() {
   return html`<ul class="unfinished" aria-label="Unfinished downloads">${others.map((one) => html`<li key=${one.source} class="progress">
     <strong>${one.name}</strong>
     <span class="dim stretch">${one.percent === undefined ? 'partly downloaded' : `${one.percent} % downloaded`}${one.pulling ? ', being pulled' : ''}</span>
-    ${!one.pulling && html`<button type="button" disabled=${running} aria-label=${`Resume ${one.name}`} onClick=${() => pulling.pull(one.source)}>Resume</button>
+    ${!one.pulling && html`<button type="button" aria-disabled=${running} aria-label=${`Resume ${one.name}`} onClick=${() => pulling.pull(one.source)}>Resume</button>
       <${IconButton} icon="bin" label=${`Delete ${one.name}`} onClick=${() => remove(one)} />`}
   </li>`)}</ul>`;
 }

@@ -6,6 +6,8 @@ import { copyText } from '../app/notice.js';
 
 /** Characters. A longer block stays plain. */
 const mostCoded = 50_000;
+/** Characters of a line, or of words alone: some grammars take time with the square of these. */
+const mostRun = 2_000;
 
 /** @type {Map<string, Promise<any>>} */
 const loaded = new Map();
@@ -46,6 +48,9 @@ async function paint(code, text, language) {
   code.replaceChildren(...colors(tree.root));
 }
 
+/** @param {string} text */
+const hasLongRun = (text) => ['\n', /[^\w$\s]/].some((end) => text.split(end).some(({ length }) => length > mostRun));
+
 /**
  * @param {string} text
  * @param {string} language as the model spells it
@@ -55,7 +60,7 @@ export function codeElement(text, language, settled) {
   const code = element('code', [text]);
   const known = languages.get(language.toLowerCase());
   // If the highlighter does not load, the code stays plain.
-  if (settled && known && text.length <= mostCoded) void paint(code, text, known).catch(() => undefined);
+  if (settled && known && text.length <= mostCoded && !hasLongRun(text)) void paint(code, text, known).catch(() => undefined);
   const copy = element('button', ['Copy'], { type: 'button', class: 'copy' });
   copy.addEventListener('click', () => void copyText(text));
   return element('div', [

@@ -17,12 +17,12 @@ export function element(name, children = [], attributes = {}) {
   return made;
 }
 
-const named = /** @type {Record<string, string>} */ ({ amp: '&', lt: '<', gt: '>', quot: '"', apos: "'", nbsp: ' ', hellip: '…', mdash: '—', ndash: '–', copy: '©', times: '×', middot: '·', rarr: '→', larr: '←', deg: '°' });
+const named = new Map(Object.entries({ amp: '&', lt: '<', gt: '>', quot: '"', apos: "'", nbsp: ' ', hellip: '…', mdash: '—', ndash: '–', copy: '©', times: '×', middot: '·', rarr: '→', larr: '←', deg: '°' }));
 
 /** Decodes character references such as `&amp;`. @param {string} text */
 export function plain(text) {
   return text.replace(/&(?:#(\d{1,7})|#x([\da-f]{1,6})|(\w{2,8}));/gi, (whole, decimal, hex, name) => {
-    if (name !== undefined) return named[name] ?? whole;
+    if (name !== undefined) return named.get(name) ?? whole;
     const code = decimal !== undefined ? Number(decimal) : Number.parseInt(hex, 16);
     return code > 0 && code <= 0x10_ffff ? String.fromCodePoint(code) : '�';
   });
@@ -100,7 +100,11 @@ function list({ ordered, start, items }, settled) {
     const box = element('input', [], { type: 'checkbox', disabled: '', 'aria-label': item.checked ? 'done' : 'to do', ...(item.checked ? { checked: '' } : {}) });
     return element('li', [box, ' ', ...children], { class: 'task' });
   });
-  return element(ordered ? 'ol' : 'ul', made, ordered && start !== 1 && start !== '' ? { start: String(start) } : {});
+  if (!ordered) return element('ul', made);
+  const all = element('ol', made, { start: String(start) });
+  // As wide as its last number.
+  all.style.paddingInlineStart = `max(1.5rem, ${String(start + made.length - 1).length + 1.5}ch)`;
+  return all;
 }
 
 /**
@@ -109,10 +113,15 @@ function list({ ordered, start, items }, settled) {
  * @returns {Node[]}
  */
 export function blocks(tokens, settled = true) {
-  return within(tokens, () => tokens.flatMap((token) => block(token, settled)));
+  return within(tokens, () => {
+    const made = tokens.flatMap((token) => block(token, settled));
+    // Each block has the direction of its script, with all that is in it.
+    if (depth === 1) for (const one of made) one.dir = 'auto';
+    return made;
+  });
 }
 
-/** @param {Token} token @param {boolean} settled @returns {Node[]} */
+/** @param {Token} token @param {boolean} settled @returns {HTMLElement[]} */
 function block(token, settled) {
   switch (token.type) {
     case 'space': case 'def': return [];
@@ -126,7 +135,6 @@ function block(token, settled) {
     case 'table': return [table(token)];
     case 'hr': return [element('hr')];
     case 'blockMath': return [mathElement(token.text, true)];
-    case 'html': return [element('p', [token.raw.trimEnd()], { class: 'raw' })];
-    default: return [element('p', [token.raw])];
+    default: return [element('p', [token.raw.trimEnd()], { class: 'raw' })];
   }
 }

@@ -7,10 +7,21 @@ import { Lexer, Marked } from '../vendor/marked.js';
 const inlineMath = /^(?:\\\(([\s\S]{1,2000}?)\\\)|\$\$((?:\\.|[^\\$\n]){1,1000}?)\$\$|\$(?![\s$])((?:\\.|[^\\$\n]){1,1000}?)(?<![\s\\])\$(?!\d))/;
 /** Characters. The time for a formula grows with the square of this. */
 export const longestFormula = 4_000;
+/** As many as a table may have, however short. */
+const fewCells = 1_000;
 const blockMath = new RegExp(String.raw`^(?: {0,3})(?:\$\$([\s\S]{1,${longestFormula}}?)\$\$|\\\[([\s\S]{1,${longestFormula}}?)\\\])[^\S\n]*(?:\n|$)`);
 
 const marked = new Marked({
   gfm: true,
+  tokenizer: {
+    // marked fills up each row with cells, so a short text could make millions of them. A table
+    // with more cells than characters is shown as source.
+    table(/** @type {string} */ text) {
+      const [raw, head = '', , rows = ''] = /** @type {any} */ (this).rules.block.table.exec(text) ?? [''];
+      const cells = head.split('|').length * rows.split('\n').length;
+      return cells > raw.length + fewCells && { type: 'unread', raw };
+    },
+  },
   extensions: [
     {
       name: 'blockMath', level: 'block',

@@ -86,7 +86,7 @@ function padded(row: Row, width: number, align: NonNullable<Align>, isLast: bool
   return [...cellsOf(' '.repeat(left)), ...row, ...(isLast ? [] : cellsOf(' '.repeat(room - left)))];
 }
 
-/** `Name: value`, one line each. */
+/** `Name: value`, one line each. A short row of many columns has no lines for what it lacks. */
 function record(head: readonly Row[], row: readonly Row[], columns: number, looks: Looks): Row[] {
-  return head.flatMap((name, at) => wrap([...name, ...cellsOf(': ', looks.dim), ...row[at] ?? []], columns, [], cellsOf('  ')));
+  return head.flatMap((name, at) => (row[at]?.length ? wrap([...name, ...cellsOf(': ', looks.dim), ...row[at]], columns, [], cellsOf('  ')) : []));
 }

@@ -168,6 +168,12 @@ t.test('a table wider than the screen is narrowed, and one with many columns bec
   t.strictSame(await rendered('| a | b |\n|---|\n| 1 | 2 |', { size: 2 }), ['| a | b |', '|---|', '| 1 | 2 |'], 'what is no table is text');
 });
 
+t.test('a short row of many columns takes no lines for what it lacks', async (t) => {
+  const names = Array.from({ length: 100 }, (_, at) => `n${at}`);
+  const table = `${names.join('|')}\n${'-|'.repeat(100)}\n${'x|y\n'.repeat(30)}`;
+  t.strictSame((await rendered(table, { columns: 80, size: 3 })).slice(0, 5), ['n0: x', 'n1: y', '', 'n0: x', 'n1: y']);
+});
+
 t.test('a table row taller than the screen is shown whole', async (t) => {
   const words = Array.from({ length: 40 }, (_, at) => `word${at}`).join(' ');
   const lines = await rendered(`| a | b |\n|---|---|\n| ${words} | x |\n| y | ${words} |\n`, { columns: 20, rows: 6, size: 3 });
