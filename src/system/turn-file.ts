@@ -2,10 +2,11 @@
 // native/thread/machine_turn.h). Its folder belongs to the user alone, because any writer could
 // stall the engines. Used where a context is opened.
 import { lstatSync, readlinkSync } from 'node:fs';
-import { readdir, utimes } from 'node:fs/promises';
+import { readdir } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, dirname, isAbsolute, join } from 'node:path';
 import { createFolderSync } from './create-folder.js';
+import { openRegular } from './small-file.js';
 
 /**
  * Cleaners of temporary files remove what nobody has touched for some time, even if it is in use.
@@ -18,18 +19,19 @@ let touching: NodeJS.Timeout | undefined;
 /** `turnFile()`, which stays from now on as long as this process. */
 export function keptTurnFile(): string {
   const path = turnFile();
-  if (path !== '') touching ??= keepFresh(path);
+  if (path !== '') touching ??= setInterval(() => void touch(path).catch(() => {}), touchMs).unref();
   return path;
 }
 
-/** Touches the file, whose name the addon completes with its version. */
-export function keepFresh(path: string, everyMs = touchMs): NodeJS.Timeout {
-  const touch = async (): Promise<void> => {
-    const folder = dirname(path);
-    const now = new Date();
-    for (const name of await readdir(folder)) if (name.startsWith(`${basename(path)}-`)) await utimes(join(folder, name), now, now);
-  };
-  return setInterval(() => void touch().catch(() => {}), everyMs).unref();
+/** Makes the file, whose name the addon completes with its version, look used. */
+export async function touch(path: string): Promise<void> {
+  const now = new Date();
+  for (const name of await readdir(dirname(path))) {
+    if (!name.startsWith(`${basename(path)}-`)) continue;
+    // The sandbox lets an engine change the times of open files only.
+    const file = await openRegular(join(dirname(path), name));
+    await file.utimes(now, now).finally(() => file.close());
+  }
 }
 
 /** '' if engines take no turns: on systems other than Linux, or without such a folder. */

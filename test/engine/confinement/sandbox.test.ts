@@ -3,7 +3,7 @@
 import t, { type Test } from 'tap';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import { homedir, tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
@@ -124,6 +124,11 @@ t.test('a confined process can end no other by limits, nor by shortening the fil
   const attempt = (code: string): string => run(process.execPath, '-e', `try { fs.${code}; } catch ({ code }) { console.log(code); }`);
   t.match(run('/usr/bin/prlimit', '--pid', String(process.pid), '--core=0'), /not permitted/, 'a limit of processor time would kill it');
   t.equal(attempt(`appendFileSync(${JSON.stringify(file)}, ' more')`), '');
+  writeFileSync(`${file}-2`, '');
+  utimesSync(`${file}-2`, 1, 1);
+  const module = import.meta.resolve('#recua/system/turn-file.js');
+  t.equal(run(process.execPath, '--input-type=module', '-e', `import { touch } from ${JSON.stringify(module)}; await touch(${JSON.stringify(file)});`), '');
+  t.ok(statSync(`${file}-2`).mtimeMs > 1_000, 'but it may show that the file is in use');
   // Landlock blocks this since version 3.
   if (Number(/landlock:(\d+)/.exec(whatHolds())?.[1]) < 3) return t.end();
   t.equal(attempt(`truncateSync(${JSON.stringify(file)})`), 'EACCES\n');
