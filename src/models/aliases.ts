@@ -43,17 +43,22 @@ export function checkAlias(name: string): string {
 }
 
 export async function readAliases(places: Places): Promise<Aliases> {
+  return (await read(places)).aliases;
+}
+
+/** `others`: fields of the file that are not ours. A newer version may write some. */
+async function read(places: Places): Promise<{ aliases: Map<string, AliasTarget>; others: object }> {
   const path = fileOf(places);
   let text: string;
   try {
     text = await readLinkedFile(path);
   } catch (cause) {
-    if (['ENOENT', 'ENOTDIR'].includes((cause as NodeJS.ErrnoException).code ?? '')) return new Map();
+    if (['ENOENT', 'ENOTDIR'].includes((cause as NodeJS.ErrnoException).code ?? '')) return { aliases: new Map(), others: {} };
     throw unreadable(`The aliases in ${path} cannot be read`, cause);
   }
-  const aliases = parse(text);
-  if (!aliases) throw new RecuaError('file_unreadable', `Expected aliases in ${path}, got something else. Fix the file or delete it; that does not affect the models.`);
-  return aliases;
+  const found = parse(text);
+  if (!found) throw new RecuaError('file_unreadable', `Expected aliases in ${path}, got something else. Fix the file or delete it; that does not affect the models.`);
+  return found;
 }
 
 /** Changes whenever the file of aliases does, also by another process. */
@@ -136,13 +141,13 @@ async function change(places: Places, edit: (aliases: Map<string, AliasTarget>) 
       : unwritable(path, cause);
   });
   try {
-    const aliases = new Map(await readAliases(places));
+    const { aliases, others } = await read(places);
     if (!edit(aliases)) return;
     await createFolder(dirname(path));
     const sorted = Object.fromEntries([...aliases].sort(([a], [b]) => (a < b ? -1 : 1)));
     // Imported lazily: few of the readers write.
     const { default: writeFileAtomic } = await import('write-file-atomic');
-    await writeFileAtomic(path, `${JSON.stringify({ aliases: sorted }, null, 2)}\n`);
+    await writeFileAtomic(path, `${JSON.stringify({ ...others, aliases: sorted }, null, 2)}\n`);
   } catch (cause) {
     throw unwritable(path, cause);
   } finally {
@@ -150,22 +155,22 @@ async function change(places: Places, edit: (aliases: Map<string, AliasTarget>) 
   }
 }
 
-function parse(text: string): Map<string, AliasTarget> | undefined {
+function parse(text: string): Awaited<ReturnType<typeof read>> | undefined {
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch {
     return undefined;
   }
-  const entries = (value as { aliases?: unknown } | null)?.aliases;
+  const { aliases: entries, ...others } = (value ?? {}) as { aliases?: unknown };
   if (typeof entries !== 'object' || entries === null || Array.isArray(entries)) return undefined;
   const aliases = new Map<string, AliasTarget>();
   for (const [name, target] of Object.entries(entries as Record<string, unknown>)) {
-    const { repo, file, adopted } = (target ?? {}) as Record<string, unknown>;
+    const { repo, file, adopted, ...more } = (target ?? {}) as Record<string, unknown>;
     if (typeof repo !== 'string' || typeof file !== 'string') return undefined;
-    aliases.set(name, { repo, file, ...(adopted === true ? { adopted } : {}) });
+    aliases.set(name, { ...more, repo, file, ...(adopted === true ? { adopted } : {}) });
   }
-  return aliases;
+  return { aliases, others };
 }
 
 function fileOf(places: Places): string {

@@ -27,7 +27,7 @@ type Environment = Readonly<Record<string, string | undefined>>;
  * laid out like HF_HOME, with the cache in its `hub`.
  */
 export function findPlaces(environment: Environment = process.env): Places {
-  const folder = (name: string) => expand(environment[name], environment);
+  const folder = (name: string) => pathIn(name, environment);
   const caches = folder('XDG_CACHE_HOME') ?? join(homeFolder(environment), '.cache');
   const theirs = folder('HF_HOME') ?? join(caches, 'huggingface');
   const base = folder('SERVICE_HOME');
@@ -57,11 +57,14 @@ function innerHub(folder: string): string {
  */
 export function standardFolder(name: string, environment: Environment = process.env): string | undefined {
   const value = environment[name] ?? '';
-  return isAbsolute(value) || value.startsWith('~') ? expand(value, environment) : undefined;
+  return isAbsolute(value) || value.startsWith('~') ? pathIn(name, environment) : undefined;
 }
 
-/** An empty variable counts as unset. `~` is the home folder, in case no shell expanded it. */
-function expand(value: string | undefined, environment: Environment): string | undefined {
-  if (value === undefined || value === '') return undefined;
-  return resolve(value.replace(/^~(?=$|[\\/])/, () => homeFolder(environment)));
+/**
+ * The path that a variable names, made absolute. An empty variable counts as unset. `~` is the home
+ * folder, in case no shell expanded it.
+ */
+export function pathIn(name: string, environment: Environment = process.env): string | undefined {
+  const value = environment[name] ?? '';
+  return value === '' ? undefined : resolve(value.replace(/^~(?=$|[\\/])/, () => homeFolder(environment)));
 }

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import { readdirSync, writeFileSync } from 'node:fs';
+import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { addAlias, checkAlias, readAliases, removeAliases } from '#recua/models/aliases.js';
@@ -39,6 +39,14 @@ t.test('of several imports of a model at once, one alias stands for it', async (
   t.equal([...(await readAliases(places)).values()].filter(({ adopted }) => !adopted).length, 1);
   await addAlias(places, 'other', { repo: 'o/r', file: 'b.gguf' }, false);
   t.notOk((await readAliases(places)).get('other')!.adopted);
+});
+
+t.test('fields of a newer version stay in the file', async (t) => {
+  const folder = t.testdir({ 'aliases.json': JSON.stringify({ format: 2, aliases: { old: { ...target, since: '2030' } } }) });
+  await addAlias(placesIn(folder), 'new', { repo: 'o/r', file: 'b.gguf' }, false);
+  t.strictSame(JSON.parse(readFileSync(join(folder, 'aliases.json'), 'utf8')), {
+    format: 2, aliases: { new: { repo: 'o/r', file: 'b.gguf' }, old: { ...target, since: '2030' } },
+  });
 });
 
 t.test('an invalid aliases file is not overwritten', async (t) => {

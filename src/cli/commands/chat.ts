@@ -16,6 +16,7 @@ import { chooseModel } from '../chat/model-choice.js';
 import { inLines } from '../chat/word-wrap.js';
 import { SavedConversation } from '../chat/sessions/conversation.js';
 import type { DialogueParts } from '../chat/dialogue.js';
+import { anyModel } from '../chat/sessions/session.js';
 import type { Session } from '../chat/sessions/session.js';
 import { SessionKeeper } from '../chat/sessions/session-keeper.js';
 import { findSession, listSessions, loadSession, nameOf } from '../chat/sessions/session-store.js';
@@ -90,7 +91,8 @@ export const chat = command({
     const path = await resumedPath(places, values);
     // Read once to learn the model, and again under the lock, when nobody else can change it.
     let session = path === undefined ? undefined : await loadSession(path);
-    const name = operands[0] ?? session?.model ?? await chooseModel(places, !single);
+    const saved = session?.model === anyModel ? undefined : session?.model;
+    const name = operands[0] ?? saved ?? await chooseModel(places, !single);
     // The engine's messages must not land in a half-typed message.
     const voice = { say };
     const held = new HeldErrors();
@@ -123,7 +125,7 @@ export const chat = command({
         const hasTemplate = model.file.hasChatTemplate || model.config.chatTemplate !== '';
         if (!hasTemplate && merged.template === 'auto') tell('Note: The model has no chat template, so ChatML is used; -t selects another.');
         if (model.context && answerer.url === undefined) tell(model.context.reason);
-        if (session && session.model !== model.name) tell(`The saved chat was with ${session.model}; it continues with ${model.name}.`);
+        if (saved !== undefined && saved !== model.name) tell(`The saved chat was with ${saved}; it continues with ${model.name}.`);
       }
       const parts: DialogueParts = {
         models,

@@ -107,7 +107,7 @@ class ImportBar {
       this.#doing = doing;
       this.#bar = new this.#Bar({
         stream: process.stderr, clearOnComplete: true, hideCursor: false, format: '{doing} [{bar}] {percentage} % of {size}, {eta_formatted} left',
-        barCompleteChar: '=', barIncompleteChar: ' ', gracefulExit: false,
+        barCompleteChar: '=', barIncompleteChar: ' ', gracefulExit: false, linewrap: true,
       });
       this.#bar.start(totalBytes, 0, { doing: doing === 'checking' ? 'Checking' : 'Copying ', size: sizeText(totalBytes) });
     }

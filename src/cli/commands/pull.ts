@@ -10,6 +10,7 @@ import { chooseModel, groupModels } from '../../models/hub/gguf-files.js';
 import type { RemoteModel } from '../../models/hub/gguf-files.js';
 import { Hub } from '../../models/hub/hub.js';
 import type { HubFile, Listing } from '../../models/hub/hub.js';
+import { modelsOf } from '../../models/cache/cached-models.js';
 import { repoFolder } from '../../models/cache/hub-cache.js';
 import { commitOf, scanRepo } from '../../models/cache/hub-scan.js';
 import { findPlaces } from '../../models/places.js';
@@ -159,9 +160,13 @@ async function list(request: Request, listing: Listing, values: PullValues): Pro
   return 0;
 }
 
+function revisionFlag(revision: string): string {
+  return revision === 'main' ? '' : ` --revision ${shellWord(revision)}`;
+}
+
 /** A model's name on the command line: by its quantization if that is unique. */
 function nameOf({ repo, revision }: HubOrigin, model: RemoteModel, models: readonly RemoteModel[]): string {
-  const at = revision === 'main' ? '' : ` --revision ${revision}`;
+  const at = revisionFlag(revision);
   const unique = model.quantization !== '' && models.filter((one) => one.quantization === model.quantization).length === 1;
   return `${unique ? `${repo}:${model.quantization}` : `${repo} --file ${shellWord(model.files[0].path)}`}${at}`;
 }
@@ -198,16 +203,22 @@ async function fetchAll(hub: Hub, request: Request, model: RemoteModel, { target
   } catch (thrown) {
     if (!signal.aborted) throw thrown;
     progress?.end();
-    throw new RecuaError('cancelled', `Stopped. The part that arrived is kept; to resume: recua pull${force ? ' --force' : ''} ${request.repo} --file ${shellWord(targets[0]!.file.path)}${request.revision === 'main' ? '' : ` --revision ${request.revision}`}`, { cause: thrown });
+    throw new RecuaError('cancelled', `Stopped. The part that arrived is kept; to resume: recua pull${force ? ' --force' : ''} ${request.repo} --file ${shellWord(targets[0]!.file.path)}${revisionFlag(request.revision)}`, { cause: thrown });
   } finally {
     progress?.end();
   }
   await report(request, paths, targets.map(({ file }) => file), values);
   if (model.kind === 'model' && !quiet) {
-    const byName = request.revision === 'main' && model.quantization !== '';
-    say(`Try: recua run ${byName ? `${request.repo}:${model.quantization}` : shellWord(paths[0]!)} -p "Hello"`);
+    const name = request.revision === 'main' ? await storedName(targets[0]!) : undefined;
+    say(`Try: recua run ${shellWord(name ?? paths[0]!)} -p "Hello"`);
   }
   return 0;
+}
+
+/** The shortest name that means this model and no other of the store. */
+async function storedName({ cache, repo, file }: DownloadTarget): Promise<string | undefined> {
+  const found = await scanRepo(repo, repoFolder(cache, repo)).catch(() => undefined);
+  return found && modelsOf([found]).find((model) => model.file === file.path)?.name;
 }
 
 async function report(

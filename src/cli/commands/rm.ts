@@ -1,5 +1,6 @@
 // `recua rm`: removes models from the store. On a terminal it first says exactly what it removes,
 // and asks.
+import { existsSync } from 'node:fs';
 import { sizeText } from '../../models/byte-size.js';
 import { percentOf } from '../../models/cache/cached-models.js';
 import type { CachedModel } from '../../models/cache/cached-models.js';
@@ -48,9 +49,11 @@ export const rm = command({
     }
     await carryOut(plan, inventory);
     await print(values.json ? asJson(plan, false) : `${[...lines(plan).map((line) => `Removed ${line}`), ...freed('Freed', plan)].join('\n')}\n`);
-    if (!values.json) tellAdopted(plan);
+    if (values.json) return 0;
+    tellAdopted(plan);
     for (const { repo, staying } of plan.removals) {
-      if (staying > 0 && !values.json) say(`${plain(repo.repo)} has ${staying} other ${staying === 1 ? 'file' : 'files'} in the cache, which ${staying === 1 ? 'stays' : 'stay'}.`);
+      if (staying > 0) say(`${plain(repo.repo)} has ${staying} other ${staying === 1 ? 'file' : 'files'} in the cache, which ${staying === 1 ? 'stays' : 'stay'}.`);
+      else if (existsSync(repo.folder)) say(`${plain(repo.folder)} stays, because it holds something else. Delete it yourself if you do not need it.`);
     }
     return 0;
   },

@@ -150,7 +150,8 @@ const installCommand = command({
   summary: 'Let the system start the server at each login, and again if it exits',
   details: 'Writes a systemd unit (Linux) or a launchd agent (macOS) for your user that runs recua api with these models and flags, and prints how to enable it. '
     + 'It starts nothing itself. systemd sandboxes the server as far as it can here. The server runs in the current folder, so that relative paths keep their meaning. '
-    + 'The unit gets the values that flags, variables and the config file (its section serve install and its general part) set now. At each start, the server reads all other settings from the config file, as recua api does.',
+    + 'The unit gets the values that flags, variables and the config file (its section serve install and its general part) set now. At each start, the server reads all other settings from the config file, as recua api does. '
+    + 'The unit also gets the variables that say where files are and how to reach the hub, without tokens and passwords; add others yourself.',
   examples: [
     ['recua serve install qwen3-4b --port 9000', 'Install a server of one model'],
     ['recua serve install --print', 'Show what would be written'],

@@ -3,6 +3,7 @@ import { findPlaces } from '../../models/places.js';
 import { RecuaError } from '../../errors.js';
 import { tryLock } from '../../system/lock-file.js';
 import { SavedConversation } from '../chat/sessions/conversation.js';
+import { NewerFormat } from '../chat/sessions/session.js';
 import { checkIsChat, findSession, listSessions, loadSession, lockPathOf, nameOf, removeSession } from '../chat/sessions/session-store.js';
 import { asMarkdown, asMessages, exportTo } from '../chat/sessions/transcript.js';
 import { command } from '../command.js';
@@ -37,6 +38,7 @@ const list = command({
   async run({ values, operands }) {
     if (operands.length > 0) throw misuse(`Expected nothing after sessions list, got ${operands.join(' ')}.`);
     const rows: Listed[] = [];
+    const about: string[] = [];
     // One after the other: thousands at once would take as many open files, and the memory of all.
     for (const { name, path, updatedMs } of await listSessions(findPlaces().sessions)) {
       // One damaged file must not hide the others.
@@ -46,13 +48,15 @@ const list = command({
         name, path, updated_at: new Date(updatedMs).toISOString(), model: sound?.model ?? null, exchanges: sound?.exchanges.length ?? null,
         ...(session instanceof RecuaError ? { error: session.message } : {}),
       });
+      about.push(session instanceof RecuaError
+        ? session instanceof NewerFormat ? 'newer format' : 'damaged'
+        : `${session.exchanges.length} ${session.exchanges.length === 1 ? 'exchange' : 'exchanges'} with ${session.model}`);
     }
     if (values.json) await print(toJson({ sessions: rows }));
     else if (rows.length === 0) say('There are no saved chats.');
     else {
       const widest = Math.max(...rows.map(({ name }) => name.length));
-      const line = (row: Listed) => `${row.name.padEnd(widest)}  ${localTime(row.updated_at)}  ${row.model === null ? 'damaged' : `${row.exchanges} ${row.exchanges === 1 ? 'exchange' : 'exchanges'} with ${row.model}`}`;
-      await printTame(`${rows.map(line).join('\n')}\n`);
+      await printTame(rows.map((row, at) => `${row.name.padEnd(widest)}  ${localTime(row.updated_at)}  ${about[at]}\n`).join(''));
     }
     return 0;
   },

@@ -90,7 +90,7 @@ export async function examine(commands: readonly AnyCommand[]): Promise<Examinat
   const advice = adviseGpu(survey, graphics, installation);
 
   const store = await examineStore();
-  if (!store.writable) fatal(`The model store ${store.path} cannot be written. Move it with SERVICE_HOME, or make it writable.`);
+  if (!store.writable) warn(`The model store ${store.path} cannot be written, so models can neither be added nor removed. Move it with SERVICE_HOME, or make it writable.`);
   else if (store.freeBytes !== undefined && store.freeBytes < leastFreeBytes) warn(`The disk of the model store has ${sizeText(store.freeBytes)} free, too little for most models. Make room with recua list and recua rm.`);
 
   const { state, sessions } = findPlaces();

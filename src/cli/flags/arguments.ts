@@ -105,5 +105,6 @@ function unknownFlag(command: string, name: string, known: readonly string[]): E
   // A name that breaks off, such as --ctx, is closer than any other.
   const whole = name.length > leastPrefix ? known.filter((one) => one.startsWith(name)) : [];
   const near = whole.length > 0 && whole.length <= mostMeant ? whole.join(' or ') : nearest(name, known);
-  return misuse(`recua ${command} has no flag ${name}.${near ? ` Did you mean ${near}?` : ''} All of them: recua ${command} --help`);
+  const text = /^--?[a-z][\w-]*$/i.test(name) ? '' : ` A text that begins with a dash goes last, after --: recua ${command} … -- <text>`;
+  return misuse(`recua ${command} has no flag ${text === '' ? name : quote(name)}.${near ? ` Did you mean ${near}?` : ''} All of them: recua ${command} --help${text === '' ? '' : `.${text}`}`);
 }

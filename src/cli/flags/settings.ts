@@ -3,13 +3,13 @@
 // `recua config` shows them.
 import { readGivenFile } from '../../system/given-file.js';
 import { homeFolder } from '../../system/home-folder.js';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { RecuaError } from '../../errors.js';
 import type { AnyCommand } from '../command.js';
 import { allPlaces } from '../command-tree.js';
 import { quote, settingNames, variableNames } from './flags.js';
 import type { Flag } from './flags.js';
-import { standardFolder } from '../../models/places.js';
+import { pathIn, standardFolder } from '../../models/places.js';
 import { nearest } from '../../models/names/nearest.js';
 import { otherVariables } from './environment.js';
 import { parseJson } from './json-file.js';
@@ -34,9 +34,8 @@ const booleans: ReadonlyMap<string, boolean> = new Map([['true', true], ['1', tr
 
 /** The path of the config file, whether or not it exists. */
 export function configPath(environment: Environment = process.env): string {
-  const given = environment['RECUA_CONFIG'];
-  if (given) return resolve(given.replace(/^~(?=$|[\\/])/, () => homeFolder(environment)));
-  return join(standardFolder('XDG_CONFIG_HOME', environment) ?? join(homeFolder(environment), '.config'), 'recua', 'config.json');
+  return pathIn('RECUA_CONFIG', environment)
+    ?? join(standardFolder('XDG_CONFIG_HOME', environment) ?? join(homeFolder(environment), '.config'), 'recua', 'config.json');
 }
 
 export class FlagSettings {

@@ -3,6 +3,7 @@
 import { createInterface } from 'node:readline/promises';
 import { isWhole } from '../../models/cache/cached-models.js';
 import { searchHub } from '../hub-search.js';
+import { hubEndpoint, readRepositoryName } from '../../models/names/repository-name.js';
 import { findPlaces } from '../../models/places.js';
 import { scanStore } from '../../models/store.js';
 import type { ListedModel } from '../../models/store.js';
@@ -87,13 +88,14 @@ async function getModel(call: Call): Promise<number | undefined> {
   const words = await ask('Words to search for, such as qwen3 4b, or owner/repo; Esc goes back: ');
   if (words === '') return undefined;
   try {
-    const repo = words.includes('/') ? words : await findRepo(words);
-    if (repo === undefined) return undefined;
-    const code = await call(['pull', repo]);
+    const name = words.includes('/') ? words : await findRepo(words);
+    if (name === undefined) return undefined;
+    const { repo, revision, word, file } = readRepositoryName(name, hubEndpoint());
+    const code = await call(['pull', name]);
     // Either a model was named, or the pull failed and said why.
-    if (repo.includes(':') || code !== 0) return code > firstSignalCode ? code : undefined;
+    if (word !== undefined || file !== undefined || code !== 0) return code > firstSignalCode ? code : undefined;
     const model = await ask('Which one, by its quantization, such as Q4_K_M; Esc goes back: ');
-    const pulled = model === '' ? 0 : await call(['pull', `${repo}:${model}`]);
+    const pulled = model === '' ? 0 : await call(['pull', `${repo}:${model}`, ...(revision === undefined ? [] : ['--revision', revision])]);
     return pulled > firstSignalCode ? pulled : undefined;
   } catch (thrown) {
     if (RecuaError.from(thrown).code === 'cancelled') throw thrown;

@@ -1,9 +1,11 @@
 // `recua serve install` and `uninstall`: let the system start the server at each login, and again
 // if it exits.
+import { existsSync } from 'node:fs';
 import { readFile, readlink, rm } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { RecuaError } from '../../errors.js';
 import { findPlaces, standardFolder } from '../../models/places.js';
+import { shellWord } from '../../models/names/shell-word.js';
 import { serverFlags } from '../commands/api.js';
 import { flagWord, misuse, quote, type Flag } from '../flags/flags.js';
 import { print, say } from '../terminal/output.js';
@@ -11,7 +13,7 @@ import { createFolder } from '../../system/create-folder.js';
 import { homeFolder } from '../../system/home-folder.js';
 import { nodePath } from '../../system/programs.js';
 import { readModelsFile } from '../flags/models-file.js';
-import { canSet, fileBounds, hasManager, plainBounds } from './sandbox.js';
+import { canSet, fileBounds, hasManager, ownFolders, plainBounds } from './sandbox.js';
 import { launchdAgent, systemdUnit, type Service } from './service-file.js';
 import { checkedServing, fileKeys, mainPath, placeVariables, type StartRequest } from './start.js';
 
@@ -29,6 +31,8 @@ interface Target {
 }
 
 const label = 'com.recua.server';
+/** Variables about the hub. Proxies and the hub's address may have a password before an `@`. */
+const hubVariables = ['HF_ENDPOINT', 'HF_HUB_OFFLINE', 'HUB_TOKEN', 'HF_TOKEN', ...['http_proxy', 'https_proxy', 'all_proxy', 'no_proxy'].flatMap((name) => [name, name.toUpperCase()])];
 /** Allowed for a stop beyond the time for running answers. */
 const moreSeconds = 25;
 
@@ -45,7 +49,7 @@ function target(platform = process.platform): Target {
   }
   if (platform === 'darwin') {
     const path = join(homeFolder(), 'Library', 'LaunchAgents', `${label}.plist`);
-    const [begin, end] = [`launchctl bootstrap gui/$(id -u) ${path}`, `launchctl bootout gui/$(id -u)/${label}`];
+    const [begin, end] = [`launchctl bootstrap gui/$(id -u) ${shellWord(path)}`, `launchctl bootout gui/$(id -u)/${label}`];
     return {
       isSystemd: false, path, text: (service) => launchdAgent(service, label, join(findPlaces().state, 'launchd.log')),
       enable: [begin], restart: [end, begin], stop: [end],
@@ -67,7 +71,12 @@ export async function install(
   const whole = { ...values, ...Object.fromEntries(fileKeys.map((key) => [key, values[key] === '' ? '' : resolve(values[key])])) };
   const flags = Object.entries<Flag<unknown>>(serverFlags).filter(([key]) => given.has(key as keyof typeof values) && key !== 'model');
   const folder = process.cwd();
-  const variables = placeVariables();
+  const hub = hubVariables.flatMap((name) => (process.env[name] ? [[name, process.env[name]] as const] : []));
+  const isSecret = ([name, value]: readonly [string, string]): boolean => name.endsWith('TOKEN') || value.includes('@');
+  const variables = { ...placeVariables(), ...Object.fromEntries(hub.filter((one) => !isSecret(one))) };
+  const secret = hub.filter(isSecret).map(([name]) => name);
+  const own = isSystemd ? ownFolders(values) : [];
+  if (!printed) for (const one of own) await makeOwn(one);
   const ofFiles = isSystemd ? fileBounds([...names, ...(await pathsIn(values.models))], values, folder) : [];
   const bounds =
     isSystemd && (await canSet([...plainBounds, ...ofFiles], variables, [nodePath(), mainPath]))
@@ -87,7 +96,10 @@ export async function install(
     );
   else if (isSystemd && bounds === plainBounds)
     say('Note: the service will be able to write to all your files, because systemd on this machine cannot restrict user services.');
+  if (secret.length > 0) say(`Note: without ${secret.join(', ')}, since secrets do not belong in such a file. The token for the hub can be in ${findPlaces().tokenFile}.`);
   if (printed) {
+    const missing = bounds === plainBounds ? [] : own.filter((one) => !existsSync(one));
+    if (missing.length > 0) say(`Note: create these folders before the service starts: ${missing.map(shellWord).join(' ')}`);
     await print(written);
     return 0;
   }
@@ -106,6 +118,12 @@ export async function install(
   say(isReplaced ? `Replaced ${path}. So that a server that runs gets the new settings:` : `Wrote ${path}. To enable it:`);
   for (const line of isReplaced ? restart : enable) say(`  ${line}`);
   return 0;
+}
+
+async function makeOwn(folder: string): Promise<void> {
+  await createFolder(folder).catch((cause: Error) => {
+    throw new RecuaError('file_unreadable', `The server's folder ${folder} cannot be made: ${cause.message}.`, { cause });
+  });
 }
 
 /** What may be paths in the models file. */

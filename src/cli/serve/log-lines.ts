@@ -81,9 +81,8 @@ export async function* follow(files: readonly string[], from: LogEnd | undefined
   while (!signal.aborted) {
     const found = await looked(files);
     // The file read last may have been rotated. If it is gone, its unread text is lost.
-    const at = end === undefined ? -1 : found.findIndex((one) => one?.inode === end!.inode);
-    const oldest = at >= 0 ? at : end === undefined ? 0 : found.findLastIndex((one) => one !== undefined);
-    for (let index = oldest; index >= 0; index--) {
+    const at = found.findIndex((one) => one !== undefined && one.inode === end?.inode);
+    for (let index = Math.max(at, 0); index >= 0; index--) {
       const file = found[index];
       if (!file) continue;
       const start = index === at && end!.offset <= file.offset ? end!.offset : 0;

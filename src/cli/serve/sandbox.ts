@@ -6,11 +6,10 @@ import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { dirname, join, resolve, sep } from 'node:path';
 import { promisify } from 'node:util';
-import { RecuaError } from '../../errors.js';
-import { findPlaces } from '../../models/places.js';
+import { findPlaces, pathIn } from '../../models/places.js';
 import { socketPath } from '../../settings/address.js';
 import type { ServerValues } from '../commands/api.js';
-import { createFolderSync } from '../../system/create-folder.js';
+import { configPath } from '../flags/settings.js';
 import { homeFolder } from '../../system/home-folder.js';
 
 const run = promisify(execFile);
@@ -18,9 +17,6 @@ const longestTryMs = 30_000;
 
 /** Folders that PrivateTmp replaces with private ones. */
 const temporary = ['/tmp', '/var/tmp'];
-
-/** Variables that name a file. */
-const fileVariables = ['NODE_EXTRA_CA_CERTS', 'RECUA_CONFIG', 'HF_TOKEN_PATH'];
 
 /** A line of the unit: its name and its values, which may contain any characters. */
 export type Bound = readonly [name: string, ...words: string[]];
@@ -36,30 +32,26 @@ export const plainBounds: readonly Bound[] = [
   ['SystemCallArchitectures', 'native'],
 ];
 
+/** Folders that the server writes to, which the sandbox cannot create if they are missing. */
+export function ownFolders(values: ServerValues): readonly string[] {
+  const { hub, sessions, state } = findPlaces();
+  return [hub, sessions, state, ...(values.logFile === '' ? [] : [dirname(resolve(values.logFile))])];
+}
+
 /**
  * Restricts files to what the server needs with these settings. `names` may be paths, also those of
  * the models file. MemoryDenyWriteExecute would break V8, which generates code; PrivateDevices
  * would hide GPUs.
  */
 export function fileBounds(names: readonly string[], values: ServerValues, folder: string): readonly Bound[] {
-  const { hub, sessions, state } = findPlaces();
-  const own = [hub, sessions, state, ...(values.logFile === '' ? [] : [dirname(resolve(values.logFile))])];
-  // The sandbox cannot create a missing folder later.
-  for (const one of own) {
-    try {
-      createFolderSync(one);
-    } catch (cause) {
-      throw new RecuaError('file_unreadable', `The server's folder ${one} cannot be made: ${(cause as Error).message}.`, { cause });
-    }
-  }
   const socket = socketPath(values.host);
   // Engines take turns through a file in XDG_RUNTIME_DIR; drivers cache compiled code.
   const others = [
     values.slotSavePath, socket === undefined ? '' : dirname(socket), process.env['XDG_RUNTIME_DIR'] ?? '',
     ...['.nv', join('.cache', 'mesa_shader_cache'), join('.cache', 'nvidia')].map((name) => join(homeFolder(), name)),
   ];
-  const writable = [...new Set([...own, ...others.filter((path) => path !== '').map((path) => resolve(path)).filter((path) => existsSync(path))])];
-  const files = [values.apiKeyFile, values.tlsCert, values.tlsKey, values.models, values.chatTemplateFile, ...fileVariables.map((name) => process.env[name] ?? '')];
+  const writable = [...new Set([...ownFolders(values), ...others.filter((path) => path !== '').map((path) => resolve(path)).filter((path) => existsSync(path))])];
+  const files = [values.apiKeyFile, values.tlsCert, values.tlsKey, values.models, values.chatTemplateFile, configPath(), findPlaces().tokenFile, pathIn('NODE_EXTRA_CA_CERTS') ?? ''];
   const read = [folder, ...names.map((name) => resolve(name)).filter((path) => existsSync(path)), ...files.filter((path) => path !== '').map((path) => resolve(path))];
   const isShared = [...writable, ...read].some((path) => temporary.some((one) => `${path}${sep}`.startsWith(`${one}${sep}`)));
   return [
@@ -81,7 +73,9 @@ export async function canSet(
   [program, main]: readonly [string, string],
 ): Promise<boolean> {
   const ask = [main, 'api', '--list-devices', '--json'];
-  const properties = bounds.map((bound) => `--property=${boundLine(bound)}`);
+  // Folders that are still to be made cannot be tried.
+  const there = bounds.map(([name, ...words]): Bound => [name, ...(name === 'ReadWritePaths' ? words.filter((path) => existsSync(path)) : words)]);
+  const properties = there.map((bound) => `--property=${boundLine(bound)}`);
   const set = Object.entries(variables).map(([name, value]) => `--setenv=${name}=${value}`);
   try {
     const options = { timeout: longestTryMs, env: { ...process.env, ...variables } };

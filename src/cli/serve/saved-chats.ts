@@ -10,24 +10,27 @@ import type { Lock } from '../../system/lock-file.js';
 import { SharedReading } from '../../system/shared-reading.js';
 import { chatSettings } from '../flags/answer-flags.js';
 import type { SavedChat, SavedChatEntry, SavedChats } from '../../server/http/saved-chats.js';
-import { documentOf, readDocument, readSession } from '../chat/sessions/session.js';
+import { anyModel, documentOf, readDocument, readSession } from '../chat/sessions/session.js';
 import type { Session } from '../chat/sessions/session.js';
 import { checkSessionName, exists, listSessions, loadSession, lockPathOf, makeSessionFolder, moveSession, nameOf, pathOf, placesFor, removeSession, saveSession, sessionText, suggestName } from '../chat/sessions/session-store.js';
 
-export function savedChats(folder: string): SavedChats {
-  return new ChatFiles(folder);
+/** `defaultModel`: the model of a chat whose request names none. */
+export function savedChats(folder: string, defaultModel: () => Promise<string> = () => Promise.resolve(anyModel)): SavedChats {
+  return new ChatFiles(folder, defaultModel);
 }
 
 class ChatFiles implements SavedChats {
   readonly #folder: string;
+  readonly #defaultModel: () => Promise<string>;
   /** Serializes writes: a request would see another request's lock as a foreign one. */
   #turn: Promise<unknown> = Promise.resolve();
   readonly #all = new SharedReading(() => this.#readAll());
   /** One search at a time: each reads all files. */
   #searched: Promise<unknown> = Promise.resolve();
 
-  constructor(folder: string) {
+  constructor(folder: string, defaultModel: () => Promise<string>) {
     this.#folder = folder;
+    this.#defaultModel = defaultModel;
   }
 
   async list(search = ''): Promise<readonly SavedChatEntry[]> {
@@ -61,7 +64,7 @@ class ChatFiles implements SavedChats {
   create(given: Record<string, unknown>, name: string | undefined): Promise<SavedChat> {
     return this.#inTurn(async () => {
       const now = new Date();
-      const session = complete(given, now.toISOString(), 'The session');
+      const session = await this.#complete(given, now.toISOString(), 'The session');
       const saveAs = async (path: string): Promise<SavedChat | undefined> => await withLock(path, async () => {
         if (await exists(path)) return undefined;
         return chatOf(path, session, await saveSession(path, session));
@@ -90,7 +93,7 @@ class ChatFiles implements SavedChats {
         checkUnchanged(name, etag, text);
         const before = readSession(text, name);
         const now = new Date().toISOString();
-        const session = given ? { ...complete({ created_at: before.createdAt, ...given }, now, name), updatedAt: now } : before;
+        const session = given ? { ...await this.#complete({ created_at: before.createdAt, ...given }, now, name), updatedAt: now } : before;
         const to = newName === undefined ? path : pathOf(this.#folder, checkSessionName(newName));
         if (to === path) return chatOf(path, session, await saveSession(path, session));
         return await withLock(to, async () => {
@@ -119,6 +122,18 @@ class ChatFiles implements SavedChats {
     const path = pathOf(this.#folder, checkSessionName(name));
     if (await exists(path)) return path;
     throw new RecuaError('session_not_found', `There is no saved chat ${name}.`);
+  }
+
+  /**
+   * Fills in what a request leaves out, with the values of a new chat on the terminal, and
+   * validates the rest.
+   */
+  async #complete(given: Record<string, unknown>, now: string, name: string): Promise<Session> {
+    const model = given['model'] === undefined ? await this.#defaultModel() : '';
+    const empty = documentOf({ model, system: '', template: 'auto', settings: chatSettings(), createdAt: now, updatedAt: now, exchanges: [] }) as { sampling: object };
+    const { sampling } = given;
+    const whole = { ...empty, ...given, ...(isObject(sampling) ? { sampling: { ...empty.sampling, ...sampling } } : {}) };
+    return readDocument(whole, name);
   }
 
   #inTurn<T>(work: () => Promise<T>): Promise<T> {
@@ -158,15 +173,4 @@ function checkUnchanged(name: string, etag: string, text: string): void {
 
 function taken(name: string): RecuaError {
   return new RecuaError('invalid_usage', `There is already a saved chat ${name}. Choose another name.`);
-}
-
-/**
- * Fills in what a request leaves out, with the values of a new chat on the terminal, and validates
- * the rest.
- */
-function complete(given: Record<string, unknown>, now: string, name: string): Session {
-  const empty = documentOf({ model: 'default', system: '', template: 'auto', settings: chatSettings(), createdAt: now, updatedAt: now, exchanges: [] }) as { sampling: object };
-  const { sampling } = given;
-  const whole = { ...empty, ...given, ...(isObject(sampling) ? { sampling: { ...empty.sampling, ...sampling } } : {}) };
-  return readDocument(whole, name);
 }

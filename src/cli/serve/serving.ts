@@ -32,6 +32,7 @@ import { misuse } from '../flags/flags.js';
 import { findSettings, readModelsFile } from '../flags/models-file.js';
 import { modelShelf, type ServedFiles } from './model-shelf.js';
 import { savedChats } from './saved-chats.js';
+import { anyModel } from '../chat/sessions/session.js';
 import type { LogFile } from './log-file.js';
 import { jsonLine, plainLine } from '../terminal/log-line.js';
 import { checkContext, showLoading } from '../terminal/model-loading.js';
@@ -206,6 +207,7 @@ export async function serve(
     // Loaded on demand: Express alone costs a third of the start of any other command.
     const { listen } = await import('../../server/listen.js');
     const ownKey = config.apiKey === '' && config.apiKeyFile === '' ? undefined : randomBytes(24).toString('base64url');
+    const defaultModel = async (): Promise<string> => await pool.find(undefined).then(({ id }) => id, () => anyModel);
     let isStarting = true;
     const server = await listen({
       pool,
@@ -216,7 +218,7 @@ export async function serve(
       keyFile,
       keepIn: findPlaces().state,
       shelf: modelShelf(files),
-      savedChats: config.uiSessions ? savedChats(findPlaces().sessions) : undefined,
+      savedChats: config.uiSessions ? savedChats(findPlaces().sessions, defaultModel) : undefined,
       ...(defaultsOf ? { defaultsOf } : {}),
     }).catch(async (thrown: unknown) => {
       const error = RecuaError.from(thrown);

@@ -14,6 +14,7 @@ import type { Lock } from '../../system/lock-file.js';
 import { createFolder } from '../../system/create-folder.js';
 import { nodePath } from '../../system/programs.js';
 import { shellWord } from '../../models/names/shell-word.js';
+import { pathIn, standardFolder } from '../../models/places.js';
 import { socketPath } from '../../settings/address.js';
 import { configSettings, makeConfig } from '../../settings/config.js';
 import { ApiKeys } from '../../server/access/api-keys.js';
@@ -24,7 +25,6 @@ import type { Flag } from '../flags/flags.js';
 import { flagWord, misuse, settingNames, variableNames } from '../flags/flags.js';
 import { settingValues } from '../flags/setting-flags.js';
 import { LoadingLine, say } from '../terminal/output.js';
-import { configPath } from '../flags/settings.js';
 import { stopCode, watchSignals } from '../terminal/signals.js';
 import type { StopSignal } from '../terminal/signals.js';
 import { pageLines, reachable } from '../servers/connection.js';
@@ -232,10 +232,9 @@ function environment(): NodeJS.ProcessEnv {
 
 /** Variables that name files and folders, as absolute paths. */
 export function placeVariables(): Record<string, string> {
-  const { env } = process;
-  const paths = ['SERVICE_HOME', 'HUB_HOME', 'HF_HOME', 'HF_HUB_CACHE', 'HF_TOKEN_PATH', 'XDG_CACHE_HOME', 'XDG_DATA_HOME', 'NODE_EXTRA_CA_CERTS', 'RECUA_ADDON'];
-  const whole = paths.filter((name) => env[name] && !env[name].startsWith('~')).map((name) => [name, resolve(env[name]!)]);
-  return { ...Object.fromEntries(whole) as Record<string, string>, ...(env['RECUA_CONFIG'] ? { RECUA_CONFIG: configPath() } : {}) };
+  const named = ['SERVICE_HOME', 'HUB_HOME', 'HF_HOME', 'HF_HUB_CACHE', 'HF_TOKEN_PATH', 'XDG_CACHE_HOME', 'NODE_EXTRA_CA_CERTS', 'RECUA_ADDON', 'RECUA_CONFIG'].map((name) => [name, pathIn(name)]);
+  const standard = ['XDG_DATA_HOME', 'XDG_CONFIG_HOME'].map((name) => [name, standardFolder(name)]);
+  return Object.fromEntries([...named, ...standard].filter(([, path]) => path !== undefined)) as Record<string, string>;
 }
 
 async function becomeReady(

@@ -10,7 +10,6 @@ import { findPlaces } from '../../models/places.js';
 import type { Places } from '../../models/places.js';
 import { createFolder } from '../../system/create-folder.js';
 import { lifeOf, ownIdentity, readIdentity } from '../../system/process-identity.js';
-import type { ProcessIdentity } from '../../system/process-identity.js';
 import { openRegular, readWhole } from '../../system/small-file.js';
 import { toJson } from '../terminal/output.js';
 
@@ -94,15 +93,14 @@ function folderOf({ state }: Places): string {
 }
 
 async function readLiving(path: string): Promise<RunningServer | undefined> {
-  const text = await readOwn(path);
-  if (text === undefined) return undefined;
-  const record = parse(text);
-  const life = record ? await lifeOf(record.identity) : 'dead';
+  const record = parse(await readOwn(path) ?? '');
+  const identity = readIdentity(record['identity']);
+  // It stays: a newer Recua may have written it.
+  if (!identity) return undefined;
+  const life = await lifeOf(identity);
   if (life === 'dead') await rm(path, { force: true }).catch(() => undefined);
   // A process in another container cannot be checked, and its address is useless here.
-  if (!record || life !== 'alive') return undefined;
-  const { identity: { pid }, ...server } = record;
-  return { ...server, pid };
+  return life === 'alive' ? serverOf(record, identity.pid) : undefined;
 }
 
 /** Reads only files that this user wrote, because prompts are sent to their addresses. */
@@ -114,16 +112,22 @@ async function readOwn(path: string): Promise<string | undefined> {
   return await readWhole(file, path, longestRecordBytes).catch(() => undefined);
 }
 
-function parse(text: string): Omit<RunningServer, 'pid'> & { identity: ProcessIdentity } | undefined {
-  let value: unknown;
+function parse(text: string): Readonly<Record<string, unknown>> {
   try {
-    value = JSON.parse(text);
+    return (JSON.parse(text) ?? {}) as Record<string, unknown>;
   } catch {
-    return undefined;
+    return {};
   }
-  const { identity: marked, url, key, certificate, managed, startedAt, files } = (value ?? {}) as Record<string, unknown>;
-  const identity = readIdentity(marked);
-  if (!identity || typeof url !== 'string' || typeof startedAt !== 'string') return undefined;
+}
+
+function serverOf(
+  { url, key, certificate, managed, startedAt, files }: Readonly<Record<string, unknown>>,
+  pid: number,
+): RunningServer | undefined {
+  if (typeof url !== 'string' || typeof startedAt !== 'string') return undefined;
   const paths = Array.isArray(files) ? files.filter((one) => typeof one === 'string') : [];
-  return { identity, url, files: paths, ...(typeof key === 'string' ? { key } : {}), ...(typeof certificate === 'string' ? { certificate } : {}), managed: managed === true, startedAt };
+  return {
+    url, pid, startedAt, files: paths, managed: managed === true,
+    ...(typeof key === 'string' ? { key } : {}), ...(typeof certificate === 'string' ? { certificate } : {}),
+  };
 }

@@ -85,7 +85,8 @@ export async function publishBlob(hub: string, entry: CacheEntry, makeLink: Link
 }
 
 /**
- * Whether a snapshot's file is a link to a place outside the cache, as `import --symlink` makes.
+ * Adds a file to a snapshot as a link to a place outside the cache, then the ref that leads to it,
+ * as `publishBlob` does. Resolves to the path in the snapshot.
  */
 export async function publishLink(hub: string, entry: Omit<CacheEntry, 'etag'>, target: string): Promise<string> {
   const { repo, revision, commit, file } = entry;

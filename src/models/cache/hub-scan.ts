@@ -161,10 +161,13 @@ async function readSnapshotFile(folder: string, path: string, isLink: boolean): 
   const contents = await stat(path).catch(() => undefined);
   // A link to a folder does not belong to a model; its contents are not the store's.
   if (contents && !contents.isFile()) return undefined;
+  const target = isLink ? await readlink(path).catch(() => undefined) : path;
+  // Gone meanwhile, or its name is not UTF-8: no path leads to it.
+  if (target === undefined || (!contents && !isLink)) return undefined;
   const facts = { sizeBytes: contents?.size ?? 0, dangling: contents === undefined, inode: contents ? `${contents.dev}:${contents.ino}` : '', changedMs: contents?.mtimeMs ?? 0 };
-  if (!isLink) return { kind: 'plain', target: path, ...facts };
-  const target = resolve(dirname(path), await readlink(path).catch(() => ''));
-  return { kind: dirname(target) === join(folder, 'blobs') ? 'blob' : 'link', target, ...facts };
+  if (!isLink) return { kind: 'plain', target, ...facts };
+  const whole = resolve(dirname(path), target);
+  return { kind: dirname(whole) === join(folder, 'blobs') ? 'blob' : 'link', target: whole, ...facts };
 }
 
 async function readPartials(repo: string, blobs: string): Promise<PartialDownload[]> {

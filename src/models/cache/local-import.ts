@@ -210,9 +210,13 @@ function fileNameOf(path: string): string {
   return /\.gguf$/i.test(name) ? name : `${name}.gguf`;
 }
 
-/** Makes a repository name from a file name: replaces invalid characters with hyphens. */
+/**
+ * Makes a repository name from a file name: replaces invalid characters, also one that is cut, with
+ * hyphens. A name may have 96 characters, and the name of the store's folder 240 bytes.
+ */
 function slugOf(stem: string): string {
-  const slug = stem.normalize('NFC').replace(/[^\p{L}\p{M}\p{N}._-]+/gu, '-').replace(/\.{2,}/g, '.').replace(/-{2,}/g, '-').slice(0, 80).replace(/^[^\p{L}\p{N}_]+|[.-]+$/gu, '');
+  const text = Buffer.from(stem.normalize('NFC')).subarray(0, 200).toString();
+  const slug = [...text.replace(/[^\p{L}\p{M}\p{N}._-]+/gu, '-').replace(/\.{2,}/g, '.').replace(/-{2,}/g, '-')].slice(0, 80).join('').replace(/^[^\p{L}\p{N}_]+|[.-]+$/gu, '');
   return slug === '' ? 'model' : slug;
 }
 

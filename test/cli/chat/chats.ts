@@ -60,7 +60,7 @@ export function sessionFiles(home: string): string[] {
 export function readSaved(
   home: string,
   name?: string,
-): { system: string; template: string; sampling: Record<string, number>; messages: SavedMessage[] } {
+): { model: string; system: string; template: string; sampling: Record<string, number>; messages: SavedMessage[] } {
   return JSON.parse(readFileSync(join(home, 'sessions', name === undefined ? sessionFiles(home)[0]! : `${name}.json`), 'utf8'));
 }
 

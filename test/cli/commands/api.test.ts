@@ -57,7 +57,7 @@ t.test('api --ui-sessions shows the chats that recua chat saved; without it they
     running.child.kill('SIGINT');
     await running.ended;
   }
-  t.match((await recua(['sessions', 'list'], '', { env })).stdout, /^from here .* 0 exchanges/);
+  t.match((await recua(['sessions', 'list'], '', { env })).stdout, /^from here .* 0 exchanges with builtin$/m);
 });
 
 t.test('api lets a running answer end before it stops', async (t) => {

@@ -3,6 +3,8 @@
 import t from 'tap';
 import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { savedChats } from '#recua/cli/serve/saved-chats.js';
+import { builtinPath } from '#recua/models/store.js';
 import { endless, openChat, readSaved, startChat } from '../chat/chats.js';
 import { recua, start } from '../recua.js';
 
@@ -137,6 +139,17 @@ t.test('a single turn of a saved chat is saved there, unless --no-save is given'
   t.equal(readSaved(home).messages.length, 2);
   t.match(JSON.parse((await ask('--json')).stdout).session, /hello/);
   t.same(readSaved(home).messages.map(({ role, content }) => (role === 'user' ? content : role)), ['Hello', 'assistant', 'again', 'assistant']);
+});
+
+t.test('a chat that was saved without a model continues with the usual one', async (t) => {
+  const home = t.testdir();
+  const env = { SERVICE_HOME: home };
+  t.match(await recua(['import', builtinPath, '--name', 'acme/tiny'], '', { env }), { code: 0 });
+  await savedChats(join(home, 'sessions')).create({ messages: [{ role: 'user', content: 'Hello', sent_at: 'x' }, { role: 'assistant', content: 'Hi', ended: 'stop' }] }, 'one');
+  const { code, stderr } = await recua(['chat', '--resume', 'one', '-p', 'again', '-n', '2', '--threads', '1'], '', { env });
+  t.equal(code, 0, stderr);
+  t.notMatch(stderr, /The saved chat was with/);
+  t.match(readSaved(home), { model: 'acme/tiny', messages: { length: 4 } });
 });
 
 t.test('Ctrl-C while loading or answering exits 130', async (t) => {

@@ -69,7 +69,7 @@ t.test('doctor continues past anything broken, and exits 1', async (t) => {
   t.match(stdout, /^- .*config\.json, key "prot": .*Did you mean port\?/m);
   const object = JSON.parse((await recua(['doctor', '--json'], '', { env: { ...env, RECUA_ADDON: join(folder, 'none.node') } })).stdout) as { findings: { level: string }[] };
   t.match(object, { ok: false, addon: null, devices: [], store: { writable: false }, config: { error: /prot/ } });
-  t.equal(object.findings.filter(({ level }) => level === 'fatal').length, 3);
+  t.equal(object.findings.filter(({ level }) => level === 'fatal').length, 2);
 });
 
 t.test('doctor names folders that cannot be written', async (t) => {
@@ -77,9 +77,11 @@ t.test('doctor names folders that cannot be written', async (t) => {
   mkdirSync(join(folder, 'models'));
   writeFileSync(join(folder, 'models', 'recua'), 'a file where the state should be');
   writeFileSync(join(folder, 'models', 'sessions'), '');
+  writeFileSync(join(folder, 'models', 'hub'), '');
   const { code, stdout } = await recua(['doctor'], '', { env });
   t.equal(code, 0);
   t.match(stdout, /^- The folder \S+models\/recua, for uploaded files, batches, kept responses and the background server, cannot be written/m);
+  t.match(stdout, /^- The model store \S+models\/hub cannot be written, so models can neither be added nor removed\./m);
   t.match(stdout, /^- The folder \S+models\/sessions, for saved chats, cannot be written/m);
 });
 

@@ -244,12 +244,13 @@ t.test('import shows a bar on a terminal, and Ctrl-C leaves nothing', async (t) 
   clearTimeout(timer);
   t.equal(code, 130);
   t.match(screen, /Stopped; nothing was imported/);
+  t.notMatch(screen, '\x1b[?7l', 'a kill would leave the terminal without line wrapping');
   t.strictSame(readdirSync(join(folder, 'hub')), []);
 });
 
 t.test('import takes a file without its extension, and names in any script', async (t) => {
   const folder = t.testdir({ mine: {} });
-  for (const [name, expected] of [['sha256-0123', 'local/sha256-0123'], ['日本語 モデル.gguf', 'local/日本語-モデル'], ['...gguf', 'local/model'], ['a--b..c.gguf', 'local/a-b.c'], ['ñ'.normalize('NFD') + '.gguf', 'local/ñ']] as const) {
+  for (const [name, expected] of [['sha256-0123', 'local/sha256-0123'], ['日本語 モデル.gguf', 'local/日本語-モデル'], ['...gguf', 'local/model'], ['語'.repeat(78) + '.gguf', `local/${'語'.repeat(66)}`], ['𠮷'.repeat(58) + '.gguf', `local/${'𠮷'.repeat(50)}`], ['a--b..c.gguf', 'local/a-b.c'], ['ñ'.normalize('NFD') + '.gguf', 'local/ñ']] as const) {
     const path = join(folder, 'mine', name);
     writeFileSync(path, model(name));
     const done = await importing(folder, path);

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { lstatSync, mkdirSync, renameSync, symlinkSync, unlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { commitA, folderOf, model, modelPart, partFile, put, putPartial } from '../../models/hub-layout.js';
 import { startPuller } from '../../models/pulling.js';
@@ -55,6 +55,20 @@ t.test('list shows models, partial downloads and running pulls', async (t) => {
   // Wide characters take two columns.
   const [plainLine, wideLine] = [/^acme\/half .*$/m, /^模型.*$/m].map((pattern) => pattern.exec(stdout)![0]);
   t.equal(plainLine.indexOf('Q5_K_M'), wideLine.indexOf('Q8_0') + 5, 'five wide characters come before');
+});
+
+t.test('a file to which no path leads, since its name is not UTF-8, is left out and left alone', { skip: process.platform !== 'linux' && 'needs a file system that takes any bytes' }, async (t) => {
+  const folder = t.testdir();
+  const hub = join(folder, 'hub');
+  for (const plain of [true, false]) {
+    const path = put(hub, { repo: 'acme/odd', file: 'odd.gguf', bytes: model('odd'), plain });
+    const odd = Buffer.concat([Buffer.from(`${dirname(path)}/caf`), Buffer.from([0xe9]), Buffer.from('.gguf')]);
+    renameSync(path, odd);
+    t.match(await recua(['ls'], '', { env: envOf(folder) }), { code: 0, stdout: /built-in\n$/ });
+    t.match((await recua(['rm', '-y', 'acme/odd'], '', { env: envOf(folder) })).stderr, /models--acme--odd stays, because it holds something else\./);
+    t.ok(lstatSync(odd).isFile() === plain);
+    unlinkSync(odd);
+  }
 });
 
 t.test('on a terminal of 80 columns no name is cut and no line is broken', async (t) => {

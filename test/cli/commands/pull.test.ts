@@ -85,7 +85,7 @@ t.test('a download prints a line for every tenth, and only its path goes to stdo
   t.equal(result.stdout, `${snapshotOf(folder, q4.path)}\n`);
   const lines = result.stderr.trimEnd().split('\n');
   t.equal(lines[0], 'tiny-Q4_K_M.gguf  2.29 MiB');
-  t.equal(lines.at(-1), 'Try: recua run owner/model:Q4_K_M -p "Hello"');
+  t.equal(lines.at(-1), 'Try: recua run owner/model -p "Hello"');
   const tenths = lines.slice(1, -1).map((line) => Number(/^ *(\d+) % of 2\.29 MiB/.exec(line)?.[1]));
   t.ok(tenths.length >= 8 && tenths.length <= 10 && tenths.at(-1) === 100, lines.join('\n'));
   t.notMatch(result.stderr, /\u001b/, 'no escape codes');
@@ -95,6 +95,15 @@ t.test('a download prints a line for every tenth, and only its path goes to stdo
   t.equal(hub.pieces.length, asked);
   const run = await recua(['run', result.stdout.trim(), '-p', 'Hello', '-n', '4', '-q'], '', { env: hub.environment(folder) });
   t.equal(run.code, 0, run.stderr);
+});
+
+t.test('the name to try means no other model of the store', async (t) => {
+  const files = ['base-Q4_K_M.gguf', 'chat-Q4_K_M.gguf', 'chat-Q8_0.gguf'].map((path) => ({ path, bytes: modelBytes(1_000) }));
+  const hub = await FakeHub.start(t, [{ name: 'owner/two', files }]);
+  const folder = t.testdir();
+  for (const [file, name] of [['base-Q4_K_M.gguf', 'owner/two'], ['chat-Q4_K_M.gguf', 'owner/two/chat-Q4_K_M.gguf'], ['chat-Q8_0.gguf', 'owner/two:Q8_0']] as const) {
+    t.match((await pull(hub, folder, ['owner/two', '--file', file])).stderr, `\nTry: recua run ${name} -p "Hello"\n`);
+  }
 });
 
 t.test('a split model is pulled whole, whichever part is named', async (t) => {
@@ -142,6 +151,13 @@ t.test('a revision is named after @ or with --revision', async (t) => {
     t.equal(result.stdout, `${snapshotOf(folder, q4.path, 'owner/model', other)}\n`);
     t.ok(result.stderr.includes(`Try: recua run ${shellWord(result.stdout.trim())} -p`), result.stderr);
   }
+});
+
+t.test('a revision in a command to type is quoted for the shell', async (t) => {
+  const hub = await FakeHub.start(t, repos());
+  hub.repos[0]!.revisions = { "it's": commit };
+  const { stderr } = await pull(hub, t.testdir(), ['owner/model', '--revision', "it's"]);
+  t.match(stderr, `recua pull owner/model:Q4_K_M --revision 'it'\\''s'\n`);
 });
 
 t.test('without the hub, a cached file of that revision is enough', async (t) => {
@@ -211,7 +227,7 @@ t.test('a terminal gets a bar with speed, and a clean line afterwards', async (t
   t.match(shown, /\[=+ +\] +\d+ % of 2\.29 MiB, [\d.]+ (KiB|MiB)\/s, \d+ s left/);
   t.match(shown, /\[=+\] 100 % of 2\.29 MiB/);
   t.notMatch(shown.replace(/\u001b\[\?7l[^\u001b\r\n]*\u001b\[J\u001b\[\?7h\r/g, ''), /\u001b\[\?/, 'no mode is left on if it is killed');
-  t.match(shown.slice(shown.lastIndexOf('% of')), /\n.*tiny-Q4_K_M\.gguf\r\n.*Try: recua run owner\/model:Q4_K_M/s);
+  t.match(shown.slice(shown.lastIndexOf('% of')), /\n.*tiny-Q4_K_M\.gguf\r\n.*Try: recua run owner\/model -p/s);
 });
 
 t.test('a terminal that is made narrower keeps one bar', async (t) => {

@@ -1,6 +1,6 @@
 // `recua serve install`: systemd's own checker reads the unit, and its command is started.
 import { spawn, spawnSync } from 'node:child_process';
-import { copyFileSync, lstatSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, lstatSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import t from 'tap';
 import { launchdAgent, systemdUnit } from '#recua/cli/serve/service-file.js';
@@ -38,7 +38,7 @@ t.test('serve install writes a unit that starts the server with these models and
   const unit = readFileSync(path, 'utf8');
   const [program, ...args] = wordsOf(/^ExecStart=(.*)$/m.exec(unit)![1]!);
   t.ok(args.includes('--parallel=2') && args.includes(`--api-key-file=${join(folder, 'keys')}`));
-  const variables = Object.fromEntries([...unit.matchAll(/^Environment=(.*)$/gm)].map(([, line]) => wordsOf(line!)[0]!.split(/=(.*)/s).slice(0, 2) as [string, string]));
+  const variables = variablesOf(unit);
   t.equal(variables['SERVICE_HOME'], env.SERVICE_HOME);
   const server = spawn(program!, args, { cwd: /^WorkingDirectory=(.*)$/m.exec(unit)![1]!.replaceAll('%%', '%'), env: { ...process.env, ...variables } });
   let said = '';
@@ -62,9 +62,41 @@ t.test('serve install writes a unit that starts the server with these models and
   t.equal(readFileSync(path, 'utf8'), '[Unit]\nDescription=mine\n');
 });
 
+/** The variables that a unit sets. */
+function variablesOf(unit: string): Record<string, string> {
+  return Object.fromEntries([...unit.matchAll(/^Environment=(.*)$/gm)].map(([, line]) => wordsOf(line!)[0]!.split(/=(.*)/s).slice(0, 2) as [string, string]));
+}
+
+t.test('the unit gets the variables for folders, as absolute paths, and for the hub, but no secret', onLinux, async (t) => {
+  const folder = t.testdir();
+  const none = Object.fromEntries(['HF_HOME', 'HUB_HOME', 'XDG_CACHE_HOME', 'HTTP_PROXY', 'http_proxy', 'ALL_PROXY', 'all_proxy', 'no_proxy', 'https_proxy', 'HF_TOKEN'].map((name) => [name, '']));
+  const env = {
+    ...none, HOME: folder, SERVICE_HOME: '~/mine', HF_HUB_CACHE: '~/hub', HF_TOKEN_PATH: 'token', XDG_CONFIG_HOME: '~/config', XDG_DATA_HOME: 'data',
+    HF_ENDPOINT: 'https://hub.example', HF_HUB_OFFLINE: '1', HUB_TOKEN: 'hf_open-sesame', HTTPS_PROXY: 'http://me:open-sesame@proxy:1', NO_PROXY: 'a.example,b.example',
+  };
+  const { code, stdout, stderr } = await recua(['serve', 'install', 'builtin', '--print'], '', { env, cwd: folder });
+  t.equal(code, 0, stderr);
+  const { NODE_EXTRA_CA_CERTS, RECUA_ADDON, ...variables } = variablesOf(stdout);
+  t.strictSame(variables, {
+    SERVICE_HOME: join(folder, 'mine'), HF_HUB_CACHE: join(folder, 'hub'), HF_TOKEN_PATH: join(folder, 'token'), XDG_CONFIG_HOME: join(folder, 'config'),
+    HF_ENDPOINT: env.HF_ENDPOINT, HF_HUB_OFFLINE: '1', NO_PROXY: env.NO_PROXY,
+  });
+  t.notMatch(stdout + stderr, 'open-sesame');
+  t.match(stderr, `Note: without HUB_TOKEN, HTTPS_PROXY, since secrets do not belong in such a file. The token for the hub can be in ${join(folder, 'token')}.`);
+  t.strictSame(['hub', 'mine/sessions'].filter((one) => existsSync(join(folder, one))), [], '--print makes no folders');
+});
+
+t.test('the commands for launchd quote the path of the agent', async (t) => {
+  const HOME = join(t.testdir(), "Ada's home");
+  const asMac = `--import=data:text/javascript,Object.defineProperty(process,'platform',{value:'darwin'})`;
+  const { code, stderr } = await recua(['serve', 'install', 'builtin'], '', { env: { HOME, NODE_OPTIONS: asMac } });
+  t.equal(code, 0, stderr);
+  t.match(stderr, `launchctl bootstrap gui/$(id -u) '${HOME.replace("'", `'\\''`)}/Library/LaunchAgents/com.recua.server.plist'\n`);
+});
+
 t.test('serve install names a folder that it cannot make', onLinux, async (t) => {
   const file = join(t.testdir({ file: '' }), 'file');
-  const { code, stderr } = await recua(['serve', 'install', 'builtin', '--print'], '', { env: { SERVICE_HOME: join(file, 'home') } });
+  const { code, stderr } = await recua(['serve', 'install', 'builtin'], '', { env: { SERVICE_HOME: join(file, 'home'), XDG_CONFIG_HOME: t.testdirName } });
   t.equal(code, 1);
   t.match(stderr, /^recua: The server's folder .*\/file\/home.* cannot be made: ENOTDIR/);
   t.notMatch(stderr, /    at /, 'without a stack');

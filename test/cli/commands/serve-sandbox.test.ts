@@ -61,6 +61,9 @@ t.test('with user namespaces, the server can write only to its own folders, and 
   mkdirSync(join(folder, 'slots'));
   const { code, stdout, stderr } = await recua(['serve', 'install', 'builtin', '--port', '0', '--threads', '1', '--slot-save-path', join(folder, 'slots'), '--log-file', join(folder, 'logs', 'a.log'), '--cache-disk', '64', '--print'], '', { env });
   t.equal(code, 0, stderr);
+  const own = [join(folder, 'home', 'hub'), join(folder, 'home', 'sessions'), join(folder, 'logs')];
+  t.match(stderr, `Note: create these folders before the service starts: ${own.map((one) => `'${one}'`).join(' ')}`);
+  for (const one of own) mkdirSync(one, { recursive: true });
   t.equal(lineOf(stdout, 'ProtectSystem'), 'strict');
   t.equal(lineOf(stdout, 'PrivateTmp'), 'true');
   const writable = wordsOf(lineOf(stdout, 'ReadWritePaths')!);

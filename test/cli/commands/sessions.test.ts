@@ -22,11 +22,12 @@ t.test('times are those of the place', async (t) => {
 });
 
 t.test('sessions lists, shows, exports and removes saved chats', async (t) => {
-  const home = t.testdir({ sessions: { 'one.json': session('First?'), 'my two.json': session('Second?'), 'one.kv': 'x', 'bad.json': '{', 'dir.json': {} } });
+  const home = t.testdir({ sessions: { 'one.json': session('First?'), 'my two.json': session('Second?'), 'one.kv': 'x', 'bad.json': '{', 'newer.json': session('Third?').replace('"recua_session": 1', '"recua_session": 2'), 'dir.json': {} } });
   const run = (...args: string[]) => recua(['sessions', ...args], '', { env: { SERVICE_HOME: home }, cwd: home });
   const list = await run('list');
   t.match(list, { code: 0, stderr: '', stdout: /^one +\d{4}-\d\d-\d\d \d\d:\d\d +1 exchange with builtin$/m });
   t.match(list.stdout, /^bad +.* damaged$/m);
+  t.match(list.stdout, /^newer +.* newer format$/m);
   t.match(JSON.parse((await run('ls', '--json')).stdout).sessions.find(({ name }: { name: string }) => name === 'one'), { name: 'one', path: join(home, 'sessions', 'one.json'), model: 'builtin', exchanges: 1 });
 
   t.match((await run('show', 'one')).stdout, /Name +one\nModel +builtin[^]*System +Be brief\.\n\n> First\?\n\nAn answer\.\n$/);

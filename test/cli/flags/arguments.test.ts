@@ -63,6 +63,8 @@ const wrong: [string[], RegExp][] = [
   [['--gpu-layer', '3'], /run has no flag --gpu-layer\. Did you mean --gpu-layers\?/],
   [['--zzzzz'], /no flag --zzzzz\. All of them/],
   [['-ngl5x'], /no flag -ngl5x/],
+  [['- an item'], /no flag "- an item"\. .* A text that begins with a dash goes last, after --: recua run … -- <text>$/],
+  [['-5'], /after --: recua run … -- <text>$/],
   [['-n'], /needs a value: -n <n>/],
   [['-n', '--json'], /needs a value/],
   [['--json=yes'], /takes no value/],

@@ -2,12 +2,12 @@
 import t from 'tap';
 import type { Test } from 'tap';
 import { once } from 'node:events';
-import { copyFileSync } from 'node:fs';
+import { copyFileSync, existsSync } from 'node:fs';
 import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { builtinPath } from '#recua/models/store.js';
-import { FakeHub, modelBytes } from '../../models/fake-hub.js';
+import { FakeHub, commit, modelBytes } from '../../models/fake-hub.js';
 import { makeHome } from '../home.js';
 import { Pty } from '../pty.js';
 import type { PtyOptions } from '../pty.js';
@@ -116,6 +116,30 @@ t.test('p finds a model on the hub by words, pulls it, and offers it; empty inpu
   t.match(menu.text(), /tiny-Q4_K_M\.gguf/);
   menu.type('Q4_K_M\r');
   await menu.until(/> 1 {2}c {2}Chat with acme\/tiny-GGUF/);
+  menu.type('\x1b');
+  t.equal((await menu.ended).exitCode, 0);
+});
+
+t.test('p takes the address of a page: of a repository it asks for a model, of a file it pulls that', async (t) => {
+  const files = [{ path: 'tiny-Q4_K_M.gguf', bytes: modelBytes(1_000) }, { path: 'tiny-Q8_0.gguf', bytes: modelBytes(2_000) }];
+  const hub = await FakeHub.start(t, [{ name: 'acme/tiny-GGUF', files }]);
+  const folder = t.testdir();
+  const repo = join(folder, 'hub', 'models--acme--tiny-GGUF');
+  const menu = open(t, hub.environment(folder), { columns: 120 });
+  await menu.until(/^> 1 {2}p/m);
+  menu.type('p');
+  await menu.until(/such as qwen3 4b/);
+  menu.type(`${hub.endpoint}/acme/tiny-GGUF/tree/${commit}\r`);
+  await menu.until(/Which one, by its quantization/);
+  menu.type('Q4_K_M\r');
+  await menu.until(/> 1 {2}c {2}Chat with /);
+  t.ok(existsSync(join(repo, 'snapshots', commit, 'tiny-Q4_K_M.gguf')));
+  t.notOk(existsSync(join(repo, 'refs', 'main')), 'the revision of the page');
+  menu.type('p');
+  await menu.until(() => menu.text().split('such as qwen3 4b').length === 3, 'asked again');
+  menu.type('acme/tiny-GGUF/tiny-Q8_0.gguf\r');
+  await menu.until(/tiny-Q8_0\.gguf  [^]*> 1 {2}c {2}Chat with /);
+  t.equal(menu.text().split('Which one').length, 2, 'a file needs no question');
   menu.type('\x1b');
   t.equal((await menu.ended).exitCode, 0);
 });

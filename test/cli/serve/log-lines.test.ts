@@ -66,6 +66,21 @@ t.test('follow() begins with the first line of a file that did not exist', async
   t.pass('it ends by its signal');
 });
 
+t.test('follow() goes on with the new file if the one before was moved away, without the rotated ones', async (t) => {
+  const path = join(t.testdir({ 'a.log': 'read\n', 'a.log.1': 'older\n' }), 'a.log');
+  const stop = new AbortController();
+  t.teardown(() => stop.abort());
+  const from = await endOf(path);
+  renameSync(path, `${path}.mine`);
+  writeFileSync(path, 'new\n');
+  let seen = '';
+  for await (const text of follow(logFiles(path), from, stop.signal)) {
+    seen += text;
+    if (seen.endsWith('new\n')) stop.abort();
+  }
+  t.equal(seen, 'new\n');
+});
+
 t.test('linesAbout() picks the lines of one request, and those indented below them', (t) => {
   const about = linesAbout('req_1');
   const time = '2026-01-01T00:00:00.000Z';

@@ -3,7 +3,7 @@
 // data, so prompts go to stderr.
 import { createInterface } from 'node:readline';
 import type { Interface } from 'node:readline';
-import { tame } from '../../terminal/output.js';
+import { say, tame } from '../../terminal/output.js';
 import { stopCode } from '../../terminal/signals.js';
 import { edit, emptyDraft, enter } from './editor.js';
 import type { Draft } from './editor.js';
@@ -24,7 +24,8 @@ export class PlainInput implements Input {
   #initial = '';
   #armed = false;
   #ended = false;
-  #over = false;
+  /** The exit code, once the chat is to end. */
+  #over: number | undefined;
   #waiting: string[] = [];
   #resolve: ((entry: Entry) => void) | undefined;
 
@@ -41,6 +42,7 @@ export class PlainInput implements Input {
       if (this.#resolve) this.#talk.write('\n');
       this.#settle({ kind: 'leave', code: 0 });
     });
+    process.stdout.on('error', this.#onUnwritable);
   }
 
   get columns(): number {
@@ -48,7 +50,7 @@ export class PlainInput implements Input {
   }
 
   read(initial: string): Promise<Entry> {
-    if (this.#over) return Promise.resolve({ kind: 'leave', code: stopCode() });
+    if (this.#over !== undefined) return Promise.resolve({ kind: 'leave', code: this.#over });
     this.#draft = emptyDraft;
     this.#armed = false;
     // The system's line editing cannot start with a text.
@@ -80,16 +82,27 @@ export class PlainInput implements Input {
     this.#talk.write(`\n${againLeaves}\n> `);
   }
 
-  leave(): void {
-    this.#over = true;
-    this.#settle({ kind: 'leave', code: stopCode() });
+  leave(code = stopCode()): void {
+    this.#over ??= code;
+    this.#settle({ kind: 'leave', code: this.#over });
   }
 
   close(): void {
     this.leave();
+    process.stdout.off('error', this.#onUnwritable);
     this.#lines.close();
     process.stdin.pause();
   }
+
+  /** Its reader may be gone, as after `recua chat | tee log` and Ctrl-C. */
+  readonly #onUnwritable = ({ code, message }: NodeJS.ErrnoException): void => {
+    // The loss of a terminal comes as a signal, too.
+    if (this.#over !== undefined || process.stdout.isTTY) return;
+    const isClosed = code === 'EPIPE';
+    say(isClosed ? 'Nobody reads stdout any more, so the chat ends.' : `recua: stdout cannot be written: ${message}`);
+    this.leave(isClosed ? 0 : 1);
+    this.onInterrupt();
+  };
 
   #take(line: string): void {
     this.#armed = false;

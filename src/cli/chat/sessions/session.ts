@@ -28,6 +28,9 @@ export interface Session {
 
 const version = 1;
 
+/** The model of a chat that was saved without one; it continues with any. */
+export const anyModel = 'default';
+
 /** The fields of the objects in a file; a newer version may write more. */
 const samplingFields = ['max_tokens', 'temperature', 'top_p', 'top_k', 'min_p', 'repeat_penalty', 'seed', 'stop', ...moreParameters.map(({ name }) => name)];
 const usageFields = ['prompt_tokens', 'cached_tokens', 'completion_tokens'];
@@ -79,6 +82,9 @@ function inside(others: Others | undefined, name: string): object {
   return others?.[name] ?? {};
 }
 
+/** A newer Recua wrote the chat. */
+export class NewerFormat extends RecuaError {}
+
 const invalidIn = (path: string): Invalid => (what) => new RecuaError('invalid_session', `${path} is not a valid saved chat: ${what}. The file is left unchanged.`);
 
 /** Throws `invalid_session`, which names the file and the place in it. */
@@ -102,6 +108,7 @@ export function readDocument(value: unknown, path: string): Session {
   const invalid = invalidIn(path);
   const file = new SessionFields(value, 'the file', invalid);
   const found = file.number('recua_session');
+  if (found > version) throw new NewerFormat('invalid_session', `${path} was saved by a newer Recua: it has version ${found} of the format, and this Recua reads version ${version}. The file is left unchanged.`);
   if (found !== version) throw invalid(`it has version ${found} of the format, and this Recua reads version ${version}`);
   const sampling = file.object('sampling');
   const template = file.text('template');

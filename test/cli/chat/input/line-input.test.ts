@@ -2,6 +2,8 @@
 import t from 'tap';
 import { chmodSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { Pty } from '../../pty.js';
+import { mainPath } from '../../recua.js';
 import { always, endless, openChat, readSaved, sharedFolder } from '../chats.js';
 
 const sent = (home: string) => readSaved(home).messages.filter(({ role }) => role === 'user').map(({ content }) => content);
@@ -218,6 +220,17 @@ t.test('on a terminal that cannot be drawn on, lines are read as they are and no
   // Loading prints its own kind of line on stderr; after it there is none.
   t.notMatch(chat.raw.slice(chat.raw.indexOf('/help')), /\x1b/);
   t.same(sent(chat.home), ['one\ntwo']);
+});
+
+t.test('if the reader of stdout ends, so does the chat', { skip: process.platform === 'win32' && 'needs sh' }, async (t) => {
+  const words = [process.execPath, mainPath, 'chat', 'builtin', '--threads', '1', '-g', 'root ::= "yes\\n" root', '-n', '1000000'];
+  const shell = new Pty(['-c', '("$0" "$@"; echo "code $?" >&2) | head -n 1', ...words], { program: '/bin/sh', env: { SERVICE_HOME: sharedFolder(t) } });
+  t.teardown(() => shell.dispose());
+  await shell.prompt();
+  shell.type('Hello\r');
+  await shell.until(/^code /m);
+  t.match(shell.text(), /^Nobody reads stdout any more, so the chat ends\.$[^]*^code 0$/m);
+  t.equal(shell.text().split('Nobody reads').length, 2);
 });
 
 t.test('a narrow terminal shows a message, too', async (t) => {
