@@ -282,7 +282,8 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
    * loaded for others.
    *
    * @param options `drainMs`: how long running answers may continue first, in milliseconds (default
-   *   0); `Infinity`: until they end. A later call can shorten it
+   *   0); `Infinity`: until they end. A later call can
+   *   shorten it for answers of this program, not for those of a server
    */
   dispose(options: { drainMs?: number | undefined } = {}): Promise<void> {
     return orReject(() => {

@@ -216,7 +216,9 @@ export function createMountedApp(options: AppOptions, closed: () => void = () =>
   const end = async (): Promise<void> => {
     await traffic.idle();
     await traffic.settled();
-    for (const work of atEnd) await work();
+    let failed: unknown;
+    for (const work of atEnd) await work().catch((thrown: unknown) => (failed ??= thrown));
+    if (failed !== undefined) throw failed as Error;
   };
   const close = (): void => {
     traffic.drain();

@@ -220,8 +220,9 @@ export const serverSettings = {
   },
   /**
    * Days that responses of `/v1/responses` stay on disk, so that a later request can continue them;
-   * 0 keeps none. Those of `createServer` go with its `close()` or the end of the program, or, if a
-   * signal ended that, when the next program of the same user stores some. Default 30.
+   * 0 keeps none. Those of `createServer` are removed by its `close()`, or when the program ends.
+   * If a signal ends the program, the next one of the same user that stores responses removes
+   * them. Default 30.
    */
   responseDays: {
     kind: 'integer', fallback: 30, min: 0, max: 36_500, library: true,

@@ -42,7 +42,13 @@ export class ProcessFolder {
 }
 
 function removeAll(): void {
-  for (const path of made) rmSync(path, removal);
+  for (const path of made) {
+    try {
+      rmSync(path, removal);
+    } catch {
+      // The next process removes it.
+    }
+  }
 }
 
 /** Removes folders of processes that could not do so: killed ones, or from before a power loss. */

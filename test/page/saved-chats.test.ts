@@ -434,6 +434,11 @@ t.test('a chat that the terminal went on with is exported whole, renamed and del
   await goOn('second');
   await act(listed(page), 'Delete');
   await page.getByRole('dialog').getByText('It has changed since you opened it here.').waitFor();
+  await goOn('second');
+  await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
+  await page.getByText('changed elsewhere').waitFor();
+  t.equal(readdirSync(folder).filter((name) => name.endsWith('.json')).length, 1, 'what the user was not told of stays');
+  await act(listed(page), 'Delete');
   await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
   await until(() => readdirSync(folder).every((name) => !name.endsWith('.json')));
   t.strictSame(complaints, []);

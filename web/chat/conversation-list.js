@@ -114,7 +114,7 @@ export function ConversationList({ isShown, go }) {
 
 /** With what the terminal has added. @param {Conversation} one */
 async function messagesOf(one) {
-  await session.files.refresh(one).catch((thrown) => notify(`Exported without what is new on the server: ${sentenceOf(thrown)}`));
+  if (savedChats.isServed) await session.files.refresh(one).catch((thrown) => notify(`Exported without what is new on the server: ${sentenceOf(thrown)}`));
   return await session.chats.messagesOf(one);
 }
 

@@ -208,8 +208,8 @@ export class ServerFiles {
 
   /** Deletes the file of a conversation. @param {Conversation} conversation */
   async remove(conversation) {
-    // It may be gone already.
-    await this.refresh(conversation).catch((thrown) => { if (conversation.saved) throw thrown; });
+    // Without an ETag, nobody knows what would be deleted. It may be gone already.
+    if (conversation.saved?.etag === '') await this.refresh(conversation).catch((thrown) => { if (conversation.saved) throw thrown; });
     await this.#removeFile(conversation);
   }
 

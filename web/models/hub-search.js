@@ -66,7 +66,7 @@ export function HubSearch() {
         ? html`<strong>${name}</strong><progress aria-label=${`Pulling ${name}`} max="1" value=${share.total === 0 ? undefined : share.completed / share.total}></progress>
           <span>${share.total === 0 ? status : `${bytes(share.completed)} of ${bytes(share.total)}, ${percent(share.completed / share.total)}`}</span>`
         : html`<p class="error stretch" role="alert">${name}: ${error}</p>`}
-      <button type="button" onClick=${() => (running ? pulling.cancel() : pulling.pull(name))}>${running ? 'Pause' : pulling.paused ? 'Resume' : 'Try again'}</button>
+      <button type="button" onClick=${(/** @type {MouseEvent} */ event) => { if (event.detail < 2) void (running ? pulling.cancel() : pulling.pull(name)); }}>${running ? 'Pause' : pulling.paused ? 'Resume' : 'Try again'}</button>
       ${!running && html`<button type="button" class="quiet" onClick=${() => pulling.forget()}>Dismiss</button>`}</div>`}
     ${words !== '' && html`<${Found} key=${searches} words=${words} opened=${opened} open=${setOpened} />`}
     ${words === '' && opened !== '' && html`<${Offers} key=${searches} repository=${opened} />`}`;

@@ -6,6 +6,7 @@ import { misuse } from '../flags/flags.js';
 import { nearest } from '../../models/names/nearest.js';
 import { copy } from './input/clipboard.js';
 import type { Dialogue } from './dialogue.js';
+import { anyModel } from './sessions/session.js';
 import { findSession, listSessions } from './sessions/session-store.js';
 import { table } from './sessions/statistics.js';
 import { set, setChoices, show, showChoices } from './set-command.js';
@@ -98,7 +99,7 @@ const commands: readonly InChatCommand[] = [
       if (operand === '') throw misuse('Expected the name of a saved chat: /load <name>. /sessions lists them.');
       const model = await chat.open(await findSession(chat.keeper.folder, operand, '/sessions'));
       const count = chat.conversation.exchanges.length;
-      chat.input.say(`Loaded ${chat.keeper.name ?? operand}: ${count} ${count === 1 ? 'exchange' : 'exchanges'}.${model === chat.modelName ? '' : ` It was with ${model}; ${chat.modelName} answers now.`}`);
+      chat.input.say(`Loaded ${chat.keeper.name ?? operand}: ${count} ${count === 1 ? 'exchange' : 'exchanges'}.${model === chat.modelName || model === anyModel ? '' : ` It was with ${model}; ${chat.modelName} answers now.`}`);
     },
     choices: sessionNames,
   },

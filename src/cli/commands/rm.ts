@@ -4,6 +4,7 @@ import { existsSync } from 'node:fs';
 import { sizeText } from '../../models/byte-size.js';
 import { percentOf } from '../../models/cache/cached-models.js';
 import type { CachedModel } from '../../models/cache/cached-models.js';
+import { scanRepo, type CachedRepo } from '../../models/cache/hub-scan.js';
 import { readInventory } from '../../models/lookup.js';
 import { findPlaces } from '../../models/places.js';
 import { shellWord } from '../../models/names/shell-word.js';
@@ -53,7 +54,7 @@ export const rm = command({
     tellAdopted(plan);
     for (const { repo, staying } of plan.removals) {
       if (staying > 0) say(`${plain(repo.repo)} has ${staying} other ${staying === 1 ? 'file' : 'files'} in the cache, which ${staying === 1 ? 'stays' : 'stay'}.`);
-      else if (existsSync(repo.folder)) say(`${plain(repo.folder)} stays, because it holds something else. Delete it yourself if you do not need it.`);
+      else if (await holdsOther(repo)) say(`${plain(repo.folder)} stays, because it holds something else. Delete it yourself if you do not need it.`);
     }
     return 0;
   },
@@ -123,4 +124,11 @@ function asJson(plan: RemovalPlan, dryRun: boolean): string {
     freed_bytes: plan.freedBytes,
     linked_bytes: plan.linkedBytes,
   });
+}
+
+/** Whether the folder is still there, with nothing in it that the store knows. */
+async function holdsOther({ repo, folder }: CachedRepo): Promise<boolean> {
+  if (!existsSync(folder)) return false;
+  const { files, partials } = await scanRepo(repo, folder);
+  return files.length + partials.length === 0;
 }

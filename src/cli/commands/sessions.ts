@@ -3,7 +3,7 @@ import { findPlaces } from '../../models/places.js';
 import { RecuaError } from '../../errors.js';
 import { tryLock } from '../../system/lock-file.js';
 import { SavedConversation } from '../chat/sessions/conversation.js';
-import { NewerFormat } from '../chat/sessions/session.js';
+import { anyModel, NewerFormat } from '../chat/sessions/session.js';
 import { checkIsChat, findSession, listSessions, loadSession, lockPathOf, nameOf, removeSession } from '../chat/sessions/session-store.js';
 import { asMarkdown, asMessages, exportTo } from '../chat/sessions/transcript.js';
 import { command } from '../command.js';
@@ -50,7 +50,7 @@ const list = command({
       });
       about.push(session instanceof RecuaError
         ? session instanceof NewerFormat ? 'newer format' : 'damaged'
-        : `${session.exchanges.length} ${session.exchanges.length === 1 ? 'exchange' : 'exchanges'} with ${session.model}`);
+        : `${session.exchanges.length} ${session.exchanges.length === 1 ? 'exchange' : 'exchanges'} with ${session.model === anyModel ? 'any model' : session.model}`);
     }
     if (values.json) await print(toJson({ sessions: rows }));
     else if (rows.length === 0) say('There are no saved chats.');

@@ -151,6 +151,10 @@ class EngineClient extends EngineRequests {
     this.#child?.send({ type: 'endThinking', id });
   }
 
+  protected override survived(call: PendingRequest): void {
+    this.#suspects.acquit(call);
+  }
+
   protected override progressed(call: PendingRequest): void {
     if (this.#suspects.isCleared(call)) this.#sendAll();
   }
@@ -360,7 +364,8 @@ class EngineClient extends EngineRequests {
     const { size } = this.requests;
     if (size > 0) this.#log('warn', `${size === 1 ? '1 request goes' : `${size} requests go`} on in the next engine process`);
 
-    const ended = { ending, how, stuck: stuck !== undefined, isBlamed: guilty.length > 0, output };
+    const blamed = guilty.length > 0 ? { deathsBefore: stuck ? 0 : guilty[0]!.deaths - 1 } : {};
+    const ended = { ending, how, stuck: stuck !== undefined, output, ...blamed };
     const { delayMs, error: failure } = this.#restarts.after(ended);
     if (failure) return this.#giveUp(failure, delayMs);
     if (!this.#everReady && delayMs === 0) return this.#spawn();

@@ -58,7 +58,6 @@ export class PendingRequest {
   /** Holds the text. */
   #again: (() => void) | undefined;
   #message: RequestMessage | undefined;
-  /** Of a text that was dropped. */
   #fingerprint: string | undefined;
   #hasMoved = false;
   /** Copies that were sent but still wait for the pipe, in this process. */
@@ -120,7 +119,8 @@ export class PendingRequest {
 
   /** Equal for requests that ask for the same, whoever does, with any seed. */
   get fingerprint(): string {
-    return this.#fingerprint ?? (this.#message ? fingerprintOf(this.#message) : '');
+    // The message is there until `dropLong` has asked for this.
+    return (this.#fingerprint ??= fingerprintOf(this.#message!));
   }
 
   /** Its text is kept, so it can be sent again. */
@@ -156,7 +156,7 @@ export class PendingRequest {
   /** Drops a long text, since the engine works on it now; not that of a suspect. */
   dropLong(): void {
     if (!this.#message || this.deaths > 0 || lengthOf(this.#message) <= mostKept) return;
-    this.#fingerprint = this.fingerprint;
+    void this.fingerprint;
     this.drop();
   }
 

@@ -164,7 +164,9 @@ export abstract class EngineRequests implements Engine {
     else if (event.kind === 'delta' && call.soFar) this.#tell(call, event.id, call.soFar.take(event.delta));
     else call.event(event);
     // At the end: if the event cannot be used, the call is still pending.
-    if (isLast(event)) this.settle(event.id);
+    if (!isLast(event)) return;
+    this.survived(call);
+    this.settle(event.id);
   }
 
   #tell(call: PendingRequest, id: number, delta: Delta | 'differs' | undefined): void {
@@ -187,6 +189,9 @@ export abstract class EngineRequests implements Engine {
       at += count;
     }
   }
+
+  /** The engine has ended its work on the request. */
+  protected survived(_call: PendingRequest): void {}
 
   /** An answer has more tokens. */
   protected progressed(_call: PendingRequest): void {}

@@ -39,8 +39,8 @@ export interface End {
   how: string;
   /** It made no progress, and was ended for that. */
   stuck: boolean;
-  /** A request was to blame, for this death and the one before. */
-  isBlamed?: boolean;
+  /** A request was to blame, for this death and that many before. */
+  deathsBefore?: number;
   /** Its last output, as a part of a sentence. */
   output: string;
 }
@@ -105,8 +105,10 @@ export class Restarts {
     const isRecent = (atMs: number): boolean => nowMs - atMs < windowMs;
     this.#deaths = this.#deaths.filter(isRecent);
     this.#otherEnds = this.#otherEnds.filter(isRecent);
-    if (end.isBlamed) this.#otherEnds.push(nowMs, ...this.#deaths.splice(-1));
-    else (end.ending === 'died' ? this.#deaths : this.#otherEnds).push(nowMs);
+    if (end.deathsBefore !== undefined) {
+      const from = Math.max(0, this.#deaths.length - end.deathsBefore);
+      this.#otherEnds.push(nowMs, ...this.#deaths.splice(from));
+    } else (end.ending === 'died' ? this.#deaths : this.#otherEnds).push(nowMs);
     const wasLoading = this.#isLoading;
     this.#isLoading = true;
     if (wasLoading && end.ending !== 'unstarted') this.#loadEnds++;

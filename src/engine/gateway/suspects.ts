@@ -76,6 +76,11 @@ export class Suspects {
     return call === this.onTrial;
   }
 
+  /** The process has done all of this request. */
+  acquit(call: PendingRequest): void {
+    if (call.deaths > 0) this.#doubted.delete(call.fingerprint);
+  }
+
   /** The error for a new request, if an equal one has killed processes before. */
   refusal(call: PendingRequest): RecuaError | undefined {
     for (const all of [this.#refused, this.#doubted]) forget(all);

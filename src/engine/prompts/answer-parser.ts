@@ -107,7 +107,7 @@ export class ChatParser implements AnswerParser {
       return { delta, finishReason: calls && reason === 'stop' ? ('tool_calls' as const) : reason, warnings };
     } catch (error) {
       const cause = (error as Error).message.split('\n')[0];
-      const rest = this.#callsGiven ? 'its last tool call may be incomplete' : 'the text after the last valid part is given as plain content';
+      const rest = this.#callsGiven ? 'the last tool call may be incomplete' : 'the text after the last valid part is given as plain content';
       const warnings = [`The answer could not be parsed (${cause}); ${rest}.`];
       return { delta: this.#rest(text), finishReason: reason, warnings };
     } finally {

@@ -3,7 +3,7 @@
 // hub-scan.ts has read. Used by the store and by removals.
 import { commitOf, etagOf } from './hub-scan.js';
 import type { CachedRepo, PartialDownload, SnapshotFile } from './hub-scan.js';
-import { isGgufFile, modelKey, partOf, partName, quantizationOfName, sidecarsAmong } from '../names/model-names.js';
+import { isGgufFile, isSidecar, modelKey, partOf, partName, quantizationOfName } from '../names/model-names.js';
 
 export interface CachedModel {
   repo: string;
@@ -66,13 +66,7 @@ export function modelsAt(repo: CachedRepo, revision: string): CachedModel[] {
 
 /** The files that accompany a repository's models. */
 export function sidecarsOf(repo: CachedRepo): SnapshotFile[] {
-  const isSidecar = sidecarsIn(repo);
   return repo.files.filter((file) => isGgufFile(file.file) && isSidecar(file.file));
-}
-
-/** By name, whether a file of this repository accompanies its models. */
-export function sidecarsIn({ files, partials }: CachedRepo): (file: string) => boolean {
-  return sidecarsAmong([...files.map(({ file }) => file), ...partials.flatMap(({ file }) => file ?? [])]);
 }
 
 function modelsOfRepo(repo: CachedRepo): CachedModel[] {
@@ -82,7 +76,6 @@ function modelsOfRepo(repo: CachedRepo): CachedModel[] {
     groups.set(key, group);
     return group;
   };
-  const isSidecar = sidecarsIn(repo);
   for (const file of repo.files) {
     if (isGgufFile(file.file) && !isSidecar(file.file)) groupOf(modelKey(file.file)).files.push(file);
   }

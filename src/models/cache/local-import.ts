@@ -19,7 +19,7 @@ import { aliasesOf, readInventory } from '../lookup.js';
 import { hashOf } from './content-hash.js';
 import type { Inventory } from '../lookup.js';
 import { readModelFile, type ModelFile } from '../gguf/model-file.js';
-import { kindOf, stemOf } from '../names/model-names.js';
+import { isSidecar, stemOf } from '../names/model-names.js';
 import type { Places } from '../places.js';
 import { carryOut, planEntries, pruneFolder } from './removal.js';
 import { checkRepo, storedNameOf } from '../names/safe-names.js';
@@ -96,8 +96,8 @@ function refuseSidecar({ architecture, parts: [{ metadata }] }: ModelFile, file:
   const what = type === 'imatrix' ? "an importance matrix, quantizers' statistics"
     : type === 'mmproj' || architecture === 'clip' ? 'the projector of a multimodal model, which Recua does not use' : undefined;
   if (what !== undefined) throw new RecuaError('model_unusable', `Expected a model, got ${what}: ${file}.`);
-  if (kindOf(file) !== 'projector') return;
-  throw new RecuaError('invalid_name', `Expected another name than ${file}: in a store, "mmproj" is the name of projectors, which are not models. Rename the file, then import it.`);
+  if (!isSidecar(file)) return;
+  throw new RecuaError('invalid_name', `Expected another name than ${file}: in a store, such a name means a file that accompanies models. Rename the file, then import it.`);
 }
 
 async function importLinks(
@@ -176,7 +176,8 @@ async function bring(
   if (force) for (const model of same) if (!await holds(model, sources, watch, true)) damaged.push(model);
   const sound = same.filter((model) => !damaged.includes(model));
   const before = models.find((model) => model.repo === repo && model.file === wanted.file);
-  const there = before && await holds(before, sources, watch, force) ? before : sound[0] ?? same[0];
+  const isThere = before && (same.includes(before) ? sound.includes(before) : await holds(before, sources, watch, force));
+  const there = isThere ? before : sound[0] ?? same[0];
   checkAliasFree(inventory, alias, there ?? wanted, force);
   let by = 'none' as ImportedBy;
   const store = async (into: string, source: Source): Promise<boolean> => {

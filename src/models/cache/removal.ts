@@ -7,14 +7,14 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { RecuaError } from '../../errors.js';
 import { isFree, lockHolder, tryLock } from '../../system/lock-file.js';
 import { removeAliases } from '../aliases.js';
-import { sidecarsIn, sidecarsOf } from './cached-models.js';
+import { sidecarsOf } from './cached-models.js';
 import type { CachedModel } from './cached-models.js';
 import { partialPlaces, unwritable } from './hub-cache.js';
 import { commitOf, scanRepo } from './hub-scan.js';
 import type { CachedRepo, PartialDownload, SnapshotFile } from './hub-scan.js';
 import { ambiguous, aliasesOf, lookUp, notFound } from '../lookup.js';
 import type { Inventory } from '../lookup.js';
-import { isGgufFile } from '../names/model-names.js';
+import { isGgufFile, isSidecar } from '../names/model-names.js';
 import { forgetUsage, usageKey } from './usage-times.js';
 
 export interface RepoRemoval {
@@ -82,7 +82,7 @@ export async function planRemoval(inventory: Inventory, names: readonly string[]
       for (const model of found.models) models.add(model);
       if (revision === undefined) whole.add(found.models[0]!.repo);
       // Sidecars are deleted with the models of their revision.
-      else for (const file of sidecarsOf({ ...repo!, files: inRevision })) extra.add(file);
+      else for (const file of inRevision) if (isGgufFile(file.file) && isSidecar(file.file)) extra.add(file);
     } else if (found.models.length > 1) throw ambiguous(name, found.models);
     else if (found.models.length === 1) models.add(found.models[0]!);
     else if (found.by === 'alias') aliases.add(name);
@@ -144,12 +144,11 @@ async function planRepo(
   const etags = new Set(models.flatMap((model) => model.partials.map((partial) => partial.etag)));
   // Also delete the partial download that a pull --force of a complete model left.
   const names = new Set(models.filter((model) => model.revision === undefined).flatMap((model) => model.copies.map((copy) => copy.file)));
-  const isSidecar = sidecarsIn(repo);
   const partials = repo.partials.filter(
     (partial) =>
       etags.has(partial.etag) ||
       (partial.file !== undefined && names.has(partial.file)) ||
-      (staying.length === 0 && (whole || (partial.file !== undefined && isGgufFile(partial.file) && isSidecar(partial.file)))),
+      (staying.length === 0 && (whole || isSidecarPartial(partial))),
   );
   const resting = partials.filter((partial) => !partial.foreign || Date.now() - partial.changedMs > foreignRestMs);
   return await planEntries(repo, entries, { models, partials: resting, orphans: whole && staying.length === 0 });
@@ -180,6 +179,10 @@ export async function planEntries(
     ...(await spaceOf([...blobs, ...contents, ...partials.map((one) => one.places.bytes)])),
     staying: remaining.length,
   };
+}
+
+function isSidecarPartial(partial: PartialDownload): boolean {
+  return partial.file !== undefined && isGgufFile(partial.file) && isSidecar(partial.file);
 }
 
 interface Blob {

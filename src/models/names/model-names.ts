@@ -42,9 +42,9 @@ export type GgufKind = 'model' | 'projector' | 'mtp' | 'imatrix';
 export function kindOf(file: string): GgufKind {
   const base = baseOf(file).replace(/\.gguf$/i, '');
   if (/(^|[-_.])mm-?proj([-_.]|$)/i.test(base)) return 'projector';
-  // A quantization names a model that was made by means of such statistics; nobody needs them for
-  // floats, which the statistics themselves are made from.
-  if (/(^|[-_.])imatrix([-_.]|$)/i.test(base)) return /^(?:(?:B?F|MXFP|NVFP)\d+.*)?$/.test(quantizationIn(base)) ? 'imatrix' : 'model';
+  // A quantization names a model that was made by means of such statistics. Those above seven bits
+  // need none; the statistics themselves are often made from such a model.
+  if (/(^|[-_.])imatrix([-_.]|$)/i.test(base)) return /^(?:(?:B?F|MXFP|NVFP)\d+.*|Q8_.*)?$/.test(quantizationIn(base)) ? 'imatrix' : 'model';
   return /(^|[-_.])mtp([-_.]|$)/i.test(base) ? 'mtp' : 'model';
 }
 
@@ -60,10 +60,12 @@ export function kindsAmong(files: Iterable<string>): (file: string) => GgufKind 
   };
 }
 
-/** Files that accompany a model and cannot be run. A draft head can. */
-export function sidecarsAmong(files: Iterable<string>): (file: string) => boolean {
-  const kind = kindsAmong(files);
-  return (file) => ['projector', 'imatrix'].includes(kind(file));
+/**
+ * Files that accompany a model and cannot be run, as they are in the store: whatever else is there,
+ * a file that may be a model counts as one.
+ */
+export function isSidecar(file: string): boolean {
+  return kindOf(file) === 'projector' || /^imatrix([-_.]|$)/i.test(stemOf(file));
 }
 
 const quantization = new RegExp(`(?:^|[-_. ])((?:UD-)?(?:${[

@@ -211,5 +211,5 @@ function textOf(block: Fields): string {
 function unreadable(block: Fields): RecuaError {
   const at = block.param('type');
   return new RecuaError('unsupported_content',
-    `Expected text, thinking, or tools and their results for ${at}, got ${describe(block.get('type'))}; only text is supported.`, { param: at });
+    `Expected text, thinking, documents, search results, or tools and their results for ${at}, got ${describe(block.get('type'))}; only text is supported.`, { param: at });
 }

@@ -6,6 +6,8 @@ import { setImmediate } from 'node:timers/promises';
 
 /** A longer list is converted a part at a time. */
 const shortList = 64;
+/** Stands for a value within an entry of a list. Nobody can guess it. */
+const listMark = randomUUID();
 /** Letters of a part: they take a few milliseconds. */
 const partLetters = 64 * 1024;
 
@@ -77,14 +79,34 @@ function* listParts(list: Iterable<unknown>): Generator<string, void, undefined>
   let part = '[';
   let isFirst = true;
   for (const entry of list) {
-    // In lists, what has no JSON is null.
-    part += `${isFirst ? '' : ','}${(JSON.stringify(entry) as string | undefined) ?? 'null'}`;
+    part += `${isFirst ? '' : ','}${entryText(entry)}`;
     isFirst = false;
     if (part.length < partLetters) continue;
     yield part;
     part = '';
   }
   yield `${part}]`;
+}
+
+const textOf: (value: unknown) => string | undefined = JSON.stringify;
+
+function entryText(entry: unknown): string {
+  const mark = listMark;
+  const values: (Iterable<unknown> | JsonText)[] = [];
+  found = { values, mark };
+  let text: string;
+  try {
+    // In lists, what has no JSON is null.
+    text = textOf(entry) ?? 'null';
+  } finally {
+    found = undefined;
+  }
+  if (values.length === 0) return text;
+  const [first, ...rest] = text.split(`"${mark}"`);
+  return first + rest.map((after, index) => {
+    const value = values[index]!;
+    return (value instanceof JsonText ? value.text : [...listParts(value)].join('')) + after;
+  }).join('');
 }
 
 /** The JSON of an object, made with turns for other work. */

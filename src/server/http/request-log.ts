@@ -5,7 +5,7 @@ import { factsOf, usedBy, type Facts } from './facts.js';
 import type { Log, LogFields } from './gateway.js';
 import type { RecentRequests } from './recent.js';
 
-/** Anybody could fill the list of recent requests with these, and with unknown paths. */
+/** Without a key, anybody could fill the list of recent requests with these. */
 const turnedAway: ReadonlySet<number> = new Set([401, 403, 405]);
 
 /** `askedBy`: name of the request's API key, if it had one. */
@@ -46,7 +46,7 @@ export function requestLog(
           duration_ms: durationMs,
         }),
       );
-      if ((method !== 'POST' && method !== 'DELETE') || facts.route === undefined || turnedAway.has(res.statusCode)) return;
+      if ((method !== 'POST' && method !== 'DELETE') || facts.route === undefined || (name === undefined && turnedAway.has(res.statusCode))) return;
       recent.add({
         id,
         method,

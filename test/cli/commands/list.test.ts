@@ -1,5 +1,5 @@
 import t from 'tap';
-import { lstatSync, mkdirSync, renameSync, symlinkSync, unlinkSync, writeFileSync } from 'node:fs';
+import { lstatSync, mkdirSync, renameSync, rmSync, symlinkSync, unlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { commitA, folderOf, model, modelPart, partFile, put, putPartial } from '../../models/hub-layout.js';
 import { startPuller } from '../../models/pulling.js';
@@ -66,6 +66,12 @@ t.test('a file to which no path leads, since its name is not UTF-8, is left out 
     renameSync(path, odd);
     t.match(await recua(['ls'], '', { env: envOf(folder) }), { code: 0, stdout: /built-in\n$/ });
     t.match((await recua(['rm', '-y', 'acme/odd'], '', { env: envOf(folder) })).stderr, /models--acme--odd stays, because it holds something else\./);
+    const blobs = join(hub, 'models--acme--two', 'blobs');
+    put(hub, { repo: 'acme/two', file: 'two-Q8_0.gguf', bytes: model('two'), plain });
+    mkdirSync(blobs, { recursive: true });
+    writeFileSync(join(blobs, `${'b'.repeat(64)}.incomplete`), model('half').subarray(0, 200));
+    t.notMatch((await recua(['rm', '-y', 'acme/two:Q8_0'], '', { env: envOf(folder) })).stderr, /something else/, 'a partial download is known');
+    rmSync(join(hub, 'models--acme--two'), { recursive: true });
     t.ok(lstatSync(odd).isFile() === plain);
     unlinkSync(odd);
   }

@@ -56,8 +56,8 @@ t.test('deaths for which a request is to blame only make the pause longer', (t) 
   const { restarts } = start(t);
   restarts.loaded();
   const pauses: number[] = [];
-  for (let round = 0; round < 9; round++) {
-    const next = restarts.after({ ending: 'died', how: '', stuck: false, isBlamed: round % 2 === 1, output: '' });
+  for (let round = 0; round < 12; round++) {
+    const next = restarts.after({ ending: 'died', how: '', stuck: false, ...(round % 3 === 2 ? { deathsBefore: 2 } : {}), output: '' });
     t.equal(next.error, undefined);
     pauses.push(next.delayMs);
     restarts.loaded();

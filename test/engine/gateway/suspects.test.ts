@@ -52,6 +52,19 @@ t.test('of requests that cannot continue, the next equal one is a suspect', (t) 
   t.end();
 });
 
+t.test('a request that was answered clears the equal ones', (t) => {
+  const suspects = new Suspects();
+  const long = sent(false);
+  t.strictSame(suspects.judge([long, sent(true, 'beside')], false), []);
+  const next = sent();
+  t.equal(suspects.refusal(next), undefined);
+  suspects.acquit(next);
+  const last = sent();
+  suspects.refusal(last);
+  t.strictSame(suspects.judge([last], false), [], 'once is no proof');
+  t.end();
+});
+
 t.test('it is not to blame for processes that ended by themselves', (t) => {
   const suspects = new Suspects();
   const call = sent();

@@ -61,9 +61,11 @@ t.test('a model whose name says that statistics were used is imported; what is n
     return join(folder, name);
   };
   const import_ = async (path: string) => await importModel(placesIn(folder), { ...request, path, alias: 'mine' }, watch);
-  await t.rejects(import_(named('mmproj-x.gguf')), { code: 'invalid_name', message: /"mmproj" is the name of projectors.*Rename the file/ });
+  await t.rejects(import_(named('mmproj-x.gguf')), { code: 'invalid_name', message: /a file that accompanies models\. Rename the file/ });
+  await t.rejects(import_(named('imatrix.gguf')), { code: 'invalid_name' });
   await t.rejects(import_(named('x.gguf', gguf({ metadata: [['general.type', types.string, 'imatrix']] }))), { code: 'model_unusable', message: /an importance matrix.*x\.gguf/ });
   await t.rejects(import_(named('x.gguf', gguf({ metadata: [['general.architecture', types.string, 'clip']] }))), { code: 'model_unusable', message: /the projector/ });
   t.notOk(existsSync(join(folder, 'hub')));
+  await importModel(placesIn(folder), { ...request, path: named('other.gguf', model('other')), repo: 'local/My-7B-v2-imatrix' }, watch);
   t.match(await import_(named('My-7B-v2-imatrix.gguf')), { model: { repo: 'local/My-7B-v2-imatrix' }, aliases: ['mine'] });
 });

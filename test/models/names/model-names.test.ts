@@ -1,5 +1,5 @@
 import t from 'tap';
-import { isQuantization, modelKey, partName, partOf, quantizationOfName, sameQuantization, sidecarsAmong, stemOf } from '#recua/models/names/model-names.js';
+import { isQuantization, isSidecar, kindOf, kindsAmong, modelKey, partName, partOf, quantizationOfName, sameQuantization, stemOf } from '#recua/models/names/model-names.js';
 
 t.test('quantizationOfName() reads the quantization from a file name or its folder', (t) => {
   for (const [file, expected] of [
@@ -24,8 +24,10 @@ t.test('parts, stems and sidecars are read from the name', (t) => {
   t.equal(stemOf('x.y.GGUF'), 'x.y');
   t.equal(modelKey('a/b-00002-of-00010.gguf'), modelKey('a/b-00001-of-00010.gguf'));
   for (const other of ['b-00001-of-00010.gguf', 'a/b-00001-of-00009.gguf', 'a/b.gguf', 'a/c-00001-of-00010.gguf']) t.not(modelKey(other), modelKey('a/b-00001-of-00010.gguf'), other);
-  for (const file of ['mmproj-F16.gguf', 'sub/mmproj-model-f16.gguf', 'gemma-mmproj.gguf', 'm.mmproj-Q8_0.gguf', 'mm-proj-F16.gguf', 'imatrix.gguf', 'm-imatrix.gguf', 'm-BF16-imatrix.gguf']) t.ok(sidecarsAmong(['m-Q8_0.gguf'])(file), file);
-  for (const file of ['model.gguf', 'Kunoichi-7B-Q4_K_M-imatrix.gguf', 'm-imatrix-IQ2_XXS.gguf', 'mmprojector-7b.gguf', 'mmproj/model.gguf', 'mtp-m.gguf']) t.notOk(sidecarsAmong(['m-Q8_0.gguf'])(file), file);
-  t.notOk(sidecarsAmong(['m-v2-imatrix.gguf', 'README.md'])('m-v2-imatrix.gguf'), 'the only model');
+  for (const file of ['mmproj-F16.gguf', 'sub/mmproj-model-f16.gguf', 'gemma-mmproj.gguf', 'm.mmproj-Q8_0.gguf', 'mm-proj-F16.gguf', 'imatrix.gguf', 'imatrix_unsloth.gguf']) t.ok(isSidecar(file), file);
+  for (const file of ['model.gguf', 'Kunoichi-7B-Q4_K_M-imatrix.gguf', 'm-imatrix-IQ2_XXS.gguf', 'mmprojector-7b.gguf', 'mmproj/model.gguf', 'm-imatrix.gguf', 'mtp-m.gguf']) t.notOk(isSidecar(file), file);
+  for (const file of ['imatrix.gguf', 'm-imatrix.gguf', 'm-BF16-imatrix.gguf', 'm.Q8_0.imatrix.gguf']) t.equal(kindOf(file), 'imatrix', file);
+  for (const file of ['Kunoichi-7B-Q4_K_M-imatrix.gguf', 'm-imatrix-IQ2_XXS.gguf']) t.equal(kindOf(file), 'model', file);
+  t.equal(kindsAmong(['m-v2-imatrix.gguf', 'README.md'])('m-v2-imatrix.gguf'), 'model', 'the only one');
   t.end();
 });

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { jsonParts, jsonText, LongList } from '#recua/server/http/long-json.js';
+import { jsonParts, JsonText, jsonText, LongList } from '#recua/server/http/long-json.js';
 
 const count = (from: number): Generator<number> => (function* entries() {
   for (let at = from; at < 1_000; at++) yield at;
@@ -30,6 +30,14 @@ t.test('long lists give the JSON of lists, in parts', async (t) => {
     t.equal(await jsonText(value as object), JSON.stringify(same));
     t.equal(JSON.stringify(value), JSON.stringify(same), 'and without parts');
   }
+});
+
+t.test('a JSON text stays as it is, also in a long list', async (t) => {
+  const text = '{"id":12345678901234567890,"x":1e999}';
+  const entry = { type: 'call', input: new JsonText(text) };
+  const same = `{"type":"call","input":${text}}`;
+  t.equal(await jsonText({ all: [entry, entry] }), `{"all":[${same},${same}]}`);
+  t.equal(await jsonText({ all: Array.from({ length: 65 }, () => entry) }), `{"all":[${Array.from({ length: 65 }, () => same).join(',')}]}`);
 });
 
 t.test('a part is at most 64 KiB and an entry long, and none is made before its turn', async (t) => {
