@@ -12,7 +12,7 @@ import type { Message } from './messages.js';
 import { logprobsOf } from './logprobs.js';
 import { infoOf, type ModelInfo } from './model-info.js';
 import {
-  drainOf, orReject, makeChatRequest, makeCompletionRequest, openOptions, readEmbedded, readPath, readSignal, readText, readTexts,
+  closed, drainOf, orReject, makeChatRequest, makeCompletionRequest, openOptions, readEmbedded, readPath, readSignal, readText, readTexts,
   type ChatOptions, type CompleteOptions,
 } from './options.js';
 import { Reply, type ReplyWork } from './reply.js';
@@ -282,16 +282,14 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
    * loaded for others.
    *
    * @param options `drainMs`: how long running answers may continue first, in milliseconds (default
-   *   0); `Infinity`: until they end. A later call can
-   *   shorten it for answers of this program, not for those of a server
+   *   0); `Infinity`: until they end. A later call shortens it for this program's answers
    */
   dispose(options: { drainMs?: number | undefined } = {}): Promise<void> {
     return orReject(() => {
       const drainMs = drainOf(options);
       if (!this.#disposing) return (this.#disposing = this.#dispose(drainMs));
       const timer = setTimeout(() => this.endWork(), drainMs);
-      const done = (): void => clearTimeout(timer);
-      this.#disposing.then(done, done);
+      this.#disposing.finally(() => clearTimeout(timer)).catch(() => undefined);
       return this.#disposing;
     });
   }
@@ -338,10 +336,7 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
     const work = Promise.allSettled([...this.#running, ...this.#replies]);
     let timer: NodeJS.Timeout | undefined;
     const ended = new Promise<void>((resolve) => {
-      timer = setTimeout(() => {
-        this.endWork();
-        resolve();
-      }, drainMs);
+      timer = setTimeout(() => resolve(this.endWork()), drainMs);
     });
     // Others may use a leased engine, so all work of this lease has to end before it is given back.
     await (this.#release ? work : Promise.race([work, ended]));
@@ -401,8 +396,4 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
       this.#running.delete(running);
     }
   }
-}
-
-function closed(): RecuaError {
-  return new RecuaError('closed', 'The model was disposed of.');
 }

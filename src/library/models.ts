@@ -207,8 +207,7 @@ export class Models extends EventEmitter<ModelsEvents> implements AsyncDisposabl
    * reject with `closed`.
    *
    * @param options `drainMs`: how long running answers may continue first, in milliseconds (default
-   *   0); `Infinity`: until they end. A later call can
-   *   shorten it for answers of this program, not for those of a server
+   *   0); `Infinity`: until they end. A later call shortens it for this program's answers
    */
   dispose(options: { drainMs?: number | undefined } = {}): Promise<void> {
     return orReject(() => {

@@ -161,6 +161,10 @@ export function drainOf(options: { drainMs?: number | undefined }): number {
   return Math.min(drainMs, longestDrainMs);
 }
 
+export function closed(): RecuaError {
+  return new RecuaError('closed', 'The model was disposed of.');
+}
+
 /** What `work` returns, or a rejection with what it throws. */
 export function orReject<T>(work: () => Promise<T>): Promise<T> {
   try {

@@ -18,8 +18,9 @@ import { etagOf, scanRepo } from './hub-scan.js';
 import { aliasesOf, readInventory } from '../lookup.js';
 import { hashOf } from './content-hash.js';
 import type { Inventory } from '../lookup.js';
-import { readModelFile, type ModelFile } from '../gguf/model-file.js';
-import { isSidecar, stemOf } from '../names/model-names.js';
+import { readModelFile } from '../gguf/model-file.js';
+import { refuseSidecar } from './refused-sidecar.js';
+import { stemOf } from '../names/model-names.js';
 import type { Places } from '../places.js';
 import { carryOut, planEntries, pruneFolder } from './removal.js';
 import { checkRepo, storedNameOf } from '../names/safe-names.js';
@@ -88,16 +89,6 @@ export async function importModel(places: Places, request: ImportRequest, watch:
   return request.mode === 'symlink'
     ? await importLinks(inventory, request, target, files, watch)
     : await importContents(inventory, request, target, files, watch);
-}
-
-/** @throws RecuaError `model_unusable` for a file that goes with a model and cannot be run */
-function refuseSidecar({ architecture, parts: [{ metadata }] }: ModelFile, file: string): void {
-  const type = metadata.get('general.type');
-  const what = type === 'imatrix' ? "an importance matrix, quantizers' statistics"
-    : type === 'mmproj' || architecture === 'clip' ? 'the projector of a multimodal model, which Recua does not use' : undefined;
-  if (what !== undefined) throw new RecuaError('model_unusable', `Expected a model, got ${what}: ${file}.`);
-  if (!isSidecar(file)) return;
-  throw new RecuaError('invalid_name', `Expected another name than ${file}: in a store, such a name means a file that accompanies models. Rename the file, then import it.`);
 }
 
 async function importLinks(
