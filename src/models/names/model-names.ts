@@ -44,7 +44,7 @@ export function kindOf(file: string): GgufKind {
   if (/(^|[-_.])mm-?proj([-_.]|$)/i.test(base)) return 'projector';
   // A quantization names a model that was made by means of such statistics. Those above seven bits
   // need none; the statistics themselves are often made from such a model.
-  if (/(^|[-_.])imatrix([-_.]|$)/i.test(base)) return /^(?:(?:B?F|MXFP|NVFP)\d+.*|Q8_.*)?$/.test(quantizationIn(base)) ? 'imatrix' : 'model';
+  if (/(^|[-_.])imatrix([-_.]|$)/i.test(base)) return /^(?:B?F\d+|Q8_.*)?$/.test(quantizationIn(base)) ? 'imatrix' : 'model';
   return /(^|[-_.])mtp([-_.]|$)/i.test(base) ? 'mtp' : 'model';
 }
 

@@ -27,7 +27,7 @@ t.test('parts, stems and sidecars are read from the name', (t) => {
   for (const file of ['mmproj-F16.gguf', 'sub/mmproj-model-f16.gguf', 'gemma-mmproj.gguf', 'm.mmproj-Q8_0.gguf', 'mm-proj-F16.gguf', 'imatrix.gguf', 'imatrix_unsloth.gguf']) t.ok(isSidecar(file), file);
   for (const file of ['model.gguf', 'Kunoichi-7B-Q4_K_M-imatrix.gguf', 'm-imatrix-IQ2_XXS.gguf', 'mmprojector-7b.gguf', 'mmproj/model.gguf', 'm-imatrix.gguf', 'mtp-m.gguf']) t.notOk(isSidecar(file), file);
   for (const file of ['imatrix.gguf', 'm-imatrix.gguf', 'm-BF16-imatrix.gguf', 'm.Q8_0.imatrix.gguf']) t.equal(kindOf(file), 'imatrix', file);
-  for (const file of ['Kunoichi-7B-Q4_K_M-imatrix.gguf', 'm-imatrix-IQ2_XXS.gguf']) t.equal(kindOf(file), 'model', file);
+  for (const file of ['Kunoichi-7B-Q4_K_M-imatrix.gguf', 'm-imatrix-IQ2_XXS.gguf', 'm-MXFP4-imatrix.gguf']) t.equal(kindOf(file), 'model', file);
   t.equal(kindsAmong(['m-v2-imatrix.gguf', 'README.md'])('m-v2-imatrix.gguf'), 'model', 'the only one');
   t.end();
 });
