@@ -392,6 +392,36 @@ t.test('an answer reaches the file although another tab renames the chat meanwhi
   t.strictSame(complaints, []);
 });
 
+t.test('an answer reaches the file whose new name the other tab has not saved yet', { skip: missing('chromium') }, async (t) => {
+  const { folder, file, engine, page, complaints } = await openSaved(t);
+  const other = await page.context().newPage();
+  const { promise: renamed, resolve: rename } = deferred();
+  const { promise: answered, resolve: arrive } = deferred();
+  await other.route(/\/sessions\/first/, async (route) => {
+    if (route.request().method() !== 'PUT') return await route.fallback();
+    const response = await route.fetch();
+    rename();
+    await answered;
+    await route.fulfill({ response });
+  });
+  await other.goto(page.url());
+  const finish = stopsHalfWay(engine);
+  await say(page, 'And Lima?');
+  await other.locator('article.answer').getByText('The first half').waitFor();
+  await act(listed(other), 'Rename');
+  await other.getByRole('dialog').getByRole('textbox').fill('second');
+  await other.keyboard.press('Enter');
+  await renamed;
+  finish();
+  await page.locator('article.answer').nth(1).locator('.numbers').waitFor();
+  arrive();
+  await until(() => file().messages.length === 4);
+  t.strictSame(readdirSync(folder).filter((name) => name.endsWith('.json')), ['second.json']);
+  await listed(page).getByText('second').waitFor();
+  t.equal(await page.getByRole('status').getByText(/./).count(), 0);
+  t.strictSame(complaints, []);
+});
+
 t.test('a chat is not moved while another tab writes its answer', { skip: missing('chromium') }, async (t) => {
   const { url, file, engine } = await start(t);
   const { page, complaints } = await openPage(t, 'chromium', url);

@@ -13,7 +13,7 @@ import { furthest, newConversation, titleOf } from './tree.js';
  * What the session does for its files.
  * @typedef {object} Host
  * @property {(conversation: Conversation) => boolean} isWriting
- * @property {(conversation: Conversation, messages: Message[]) => void} save
+ * @property {(conversation: Conversation, messages: Message[]) => Promise<void>} save
  * @property {() => void} changed
  */
 
@@ -81,11 +81,11 @@ export class ServerFiles {
   async #refresh(conversation, chat) {
     const { saved } = conversation;
     if (!saved || this.#host.isWriting(conversation)) return;
-    const read = await savedChats.read(saved.name, conversation, () => this.#allMessages(chat), servedModel).catch((thrown) => {
+    const read = await savedChats.read(saved.name, conversation, () => this.#allMessages(chat), servedModel).catch(async (thrown) => {
       if (!isCode(thrown, 'session_not_found')) throw thrown;
       void savedChats.refresh();
       if (!this.#kept.find(conversation.id)) throw new Error(`${saved.name} is no longer on the server.`);
-      this.#change(conversation, { saved: undefined });
+      await this.#change(conversation, { saved: undefined });
       throw new Error(`${saved.name} is no longer on the server. This browser keeps its copy.`);
     });
     if (!read || this.#host.isWriting(conversation)) return;
@@ -93,10 +93,11 @@ export class ServerFiles {
     // A model that the user chose here stays.
     Object.assign(conversation, change, conversation.model === saved.model ? { model } : {});
     this.#kept.bringBack(changed);
-    this.#host.save(conversation, changed);
+    const kept = this.#host.save(conversation, changed);
     for (const message of changed) chat.messages.set(message.id, message);
     chat.arrange();
     this.#host.changed();
+    await kept;
   }
 
   /**
@@ -108,11 +109,15 @@ export class ServerFiles {
   }
 
   /**
-   * Reads or writes a file after its other reads and writes: each needs the ETag of the one before.
+   * Reads or writes a file after its other reads and writes, also of other tabs: each needs the
+   * name and the ETag that the one before has saved.
    * @param {Conversation} conversation @param {() => Promise<void>} work
    */
   async #inTurn({ id }, work) {
-    const done = (this.#last.get(id) ?? Promise.resolve()).then(work);
+    const done = (this.#last.get(id) ?? Promise.resolve()).then(() => alone(`chat-${id}`, async () => {
+      await this.#kept.read().catch(() => undefined);
+      await work();
+    }));
     const ended = done.catch(() => undefined);
     this.#last.set(id, ended);
     await done.finally(() => { if (this.#last.get(id) === ended) this.#last.delete(id); });
@@ -138,7 +143,7 @@ export class ServerFiles {
         if (!isCode(thrown, 'session_changed') || !await this.#isSame(conversation, chat)) throw thrown;
         return await write();
       });
-      this.#host.save(conversation, written);
+      await this.#host.save(conversation, written);
     });
   }
 
@@ -161,14 +166,6 @@ export class ServerFiles {
     return same;
   }
 
-  /** @param {Conversation} conversation */
-  async #removeFile(conversation) {
-    await this.#inTurn(conversation, async () => {
-      await savedChats.remove(conversation);
-      delete conversation.saved;
-    });
-  }
-
   /** Updates the file after a change of the branch. @param {Conversation} conversation */
   async keep(conversation) {
     if (!conversation.saved || this.#host.isWriting(conversation)) return;
@@ -183,8 +180,10 @@ export class ServerFiles {
     await this.#chats.using(conversation, async ({ cut }) => {
       if (cut.length > 0 && !this.#host.isWriting(conversation)) throw new Error('An answer of this chat is not complete yet.');
     });
-    await this.#inTurn(conversation, () => this.#write(conversation));
-    this.#change(conversation, { title: conversation.saved?.name ?? conversation.title });
+    await this.#inTurn(conversation, async () => {
+      await this.#write(conversation);
+      await this.#change(conversation, { title: conversation.saved?.name ?? conversation.title });
+    });
   }
 
   /**
@@ -192,31 +191,36 @@ export class ServerFiles {
    * @param {Conversation} conversation @param {boolean} keepsFile as the user was told
    */
   async moveHere(conversation, keepsFile) {
-    if (!keepsFile) {
-      await this.refresh(conversation);
-      await this.#removeFile(conversation);
-    }
-    this.#change(conversation, { saved: undefined });
+    if (!keepsFile) await this.refresh(conversation);
+    await this.#inTurn(conversation, async () => {
+      if (!keepsFile) await savedChats.remove(conversation);
+      await this.#change(conversation, { saved: undefined });
+    });
   }
 
   /** Renames a conversation, with its file if it has one. @param {Conversation} conversation @param {string} title */
   async rename(conversation, title) {
     await this.refresh(conversation);
-    await this.#inTurn(conversation, () => savedChats.rename(conversation, title));
-    this.#change(conversation, { title: conversation.saved?.name ?? title, named: true });
+    await this.#inTurn(conversation, async () => {
+      await savedChats.rename(conversation, title);
+      await this.#change(conversation, { title: conversation.saved?.name ?? title, named: true });
+    });
   }
 
   /** Deletes the file of a conversation. @param {Conversation} conversation */
   async remove(conversation) {
     // Without an ETag, nobody knows what would be deleted. It may be gone already.
     if (conversation.saved?.etag === '') await this.refresh(conversation).catch((thrown) => { if (conversation.saved) throw thrown; });
-    await this.#removeFile(conversation);
+    await this.#inTurn(conversation, async () => {
+      await savedChats.remove(conversation);
+      delete conversation.saved;
+    });
   }
 
   /** @param {Conversation} conversation @param {Partial<Conversation>} change */
-  #change(conversation, change) {
+  async #change(conversation, change) {
     Object.assign(conversation, change);
-    this.#host.save(conversation, []);
     this.#host.changed();
+    await this.#host.save(conversation, []);
   }
 }

@@ -30,7 +30,7 @@ class Session extends Emitter {
   /** The copies of some conversations on the server. */
   files = new ServerFiles(this.#kept, this.chats, {
     isWriting: (conversation) => this.#isWriting(conversation),
-    save: (conversation, messages) => void this.#save(conversation, messages),
+    save: (conversation, messages) => this.#save(conversation, messages),
     changed: () => this.changed(),
   });
 
