@@ -2,15 +2,11 @@
 // 2,000 messages scrolls without long tasks, and the cost of an answer with 500 tokens per second.
 // In Chromium (from PATH, or RECUA_CHROMIUM) with a server of the built-in model; the benchmark
 // itself sends the fast answer.
-import { accessSync, constants } from 'node:fs';
 import { createServer, request } from 'node:http';
-import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { delimiter, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { chromium } from 'playwright-core';
+import { findChromium, startRecua } from '../scripts/page.mjs';
 
-const root = fileURLToPath(new URL('..', import.meta.url));
 const goals = { firstLoadKb: 200, firstPaintMs: 100, longTasks: 0, streamingShare: 0.1 };
 const messages = 2_000;
 const tokensPerSecond = 500;
@@ -18,36 +14,6 @@ const streamSeconds = 10;
 /** Per frame: at 60 frames a second, faster than anybody turns a wheel. */
 const scrollPx = 300;
 const loads = 7;
-
-function findChromium() {
-  const names = ['chromium', 'chromium-browser', 'google-chrome'];
-  const found = names.flatMap((name) => (process.env.PATH ?? '').split(delimiter).map((folder) => join(folder, name))).find((path) => {
-    try {
-      accessSync(path, constants.X_OK);
-      return true;
-    } catch {
-      return false;
-    }
-  });
-  const path = process.env.RECUA_CHROMIUM ?? found;
-  if (path === undefined) throw new Error('Expected Chromium in PATH, or RECUA_CHROMIUM with its path; there is none.');
-  return path;
-}
-
-/** Starts `recua api builtin` on a free port. */
-async function startRecua() {
-  const child = spawn(process.execPath, [join(root, 'dist', 'cli', 'main.js'), 'api', 'builtin', '--port', '0'], { stdio: ['ignore', 'ignore', 'pipe'] });
-  let said = '';
-  for await (const piece of child.stderr) {
-    said += piece;
-    const [, port] = /listens on http:\/\/\S+:(\d+)/.exec(said) ?? [];
-    if (port) {
-      child.stderr.resume();
-      return { child, port: Number(port) };
-    }
-  }
-  throw new Error(`The server did not start: ${said}`);
-}
 
 /** Paragraphs, lists and code, as in real answers. */
 function textOf(tokens) {

@@ -3,13 +3,13 @@
 // up the model list and the chat answers, because the built-in model says little. All other numbers
 // are the server's.
 import { createServer, request } from 'node:http';
-import { accessSync, constants, mkdirSync, statSync } from 'node:fs';
-import { spawn } from 'node:child_process';
+import { mkdirSync, statSync } from 'node:fs';
 import { once } from 'node:events';
-import { delimiter, join } from 'node:path';
+import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { chromium } from 'playwright-core';
+import { findChromium, startRecua } from './page.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const folder = process.argv[2] ?? join(root, 'docs', 'images');
@@ -59,34 +59,6 @@ const scripts = [
   ['Where is Cusco', { content: '{"city":"Cusco","country":"Peru","elevation_m":3399,"languages":["Spanish","Quechua"]}' }],
   ['', { content: 'Day 1: arrive, and walk slowly.' }],
 ];
-
-function findChromium() {
-  const found = ['chromium', 'chromium-browser', 'google-chrome'].flatMap((name) => (process.env.PATH ?? '').split(delimiter).map((at) => join(at, name))).find((path) => {
-    try {
-      accessSync(path, constants.X_OK);
-      return true;
-    } catch {
-      return false;
-    }
-  });
-  const path = process.env.RECUA_CHROMIUM ?? found;
-  if (path === undefined) throw new Error('Expected Chromium in PATH, or RECUA_CHROMIUM with its path; there is none.');
-  return path;
-}
-
-async function startRecua() {
-  const child = spawn(process.execPath, [join(root, 'dist', 'cli', 'main.js'), 'api', 'builtin', '--port', '0'], { stdio: ['ignore', 'ignore', 'pipe'] });
-  let said = '';
-  for await (const piece of child.stderr) {
-    said += piece;
-    const [, port] = /listens on http:\/\/\S+:(\d+)/.exec(said) ?? [];
-    if (port) {
-      child.stderr.resume();
-      return { child, port: Number(port) };
-    }
-  }
-  throw new Error(`The server did not start: ${said}`);
-}
 
 async function readBody(req) {
   let text = '';
