@@ -74,30 +74,31 @@ export class ServerFiles {
     if (!saved || this.#host.isWriting(conversation)) return;
     if (!models.asked) await models.refresh();
     // In turn: an ETag that was read before a write must not replace that of the write.
-    await this.#inTurn(conversation, () => this.#chats.using(conversation, (chat) => this.#refresh(conversation, chat)));
+    const read = () => this.#chats.using(conversation, (chat) => this.#refresh(conversation, chat));
+    await this.#inTurn(conversation, read).catch(async (thrown) => {
+      if (!isCode(thrown, 'session_not_found')) throw thrown;
+      void savedChats.refresh();
+      const { name } = conversation.saved ?? saved;
+      if (!this.#kept.find(conversation.id)) throw new Error(`${name} is no longer on the server.`);
+      await this.#change(conversation, { saved: undefined });
+      throw new Error(`${name} is no longer on the server. This browser keeps its copy.`);
+    });
   }
 
   /** @param {Conversation} conversation @param {import('./open-chat.js').OpenChat} chat */
   async #refresh(conversation, chat) {
     const { saved } = conversation;
     if (!saved || this.#host.isWriting(conversation)) return;
-    const read = await savedChats.read(saved.name, conversation, () => this.#allMessages(chat), servedModel).catch(async (thrown) => {
-      if (!isCode(thrown, 'session_not_found')) throw thrown;
-      void savedChats.refresh();
-      if (!this.#kept.find(conversation.id)) throw new Error(`${saved.name} is no longer on the server.`);
-      await this.#change(conversation, { saved: undefined });
-      throw new Error(`${saved.name} is no longer on the server. This browser keeps its copy.`);
-    });
+    const read = await savedChats.read(saved.name, conversation, () => this.#allMessages(chat), servedModel);
     if (!read || this.#host.isWriting(conversation)) return;
     const { changed, model, ...change } = read;
     // A model that the user chose here stays.
     Object.assign(conversation, change, conversation.model === saved.model ? { model } : {});
     this.#kept.bringBack(changed);
-    const kept = this.#host.save(conversation, changed);
+    void this.#host.save(conversation, changed);
     for (const message of changed) chat.messages.set(message.id, message);
     chat.arrange();
     this.#host.changed();
-    await kept;
   }
 
   /**
@@ -110,14 +111,22 @@ export class ServerFiles {
 
   /**
    * Reads or writes a file after its other reads and writes, also of other tabs: each needs the
-   * name and the ETag that the one before has saved.
+   * ETag and the name of the one before.
    * @param {Conversation} conversation @param {() => Promise<void>} work
    */
-  async #inTurn({ id }, work) {
-    const done = (this.#last.get(id) ?? Promise.resolve()).then(() => alone(`chat-${id}`, async () => {
-      await this.#kept.read().catch(() => undefined);
-      await work();
-    }));
+  async #inTurn(conversation, work) {
+    const { id } = conversation;
+    const named = async () => {
+      const name = conversation.saved?.name;
+      await work().catch(async (thrown) => {
+        if (!isCode(thrown, 'session_not_found')) throw thrown;
+        // Another tab may have renamed it.
+        await this.#kept.read().catch(() => undefined);
+        if (conversation.saved?.name === name) throw thrown;
+        await work();
+      });
+    };
+    const done = (this.#last.get(id) ?? Promise.resolve()).then(() => alone(`chat-${id}`, named));
     const ended = done.catch(() => undefined);
     this.#last.set(id, ended);
     await done.finally(() => { if (this.#last.get(id) === ended) this.#last.delete(id); });
@@ -143,7 +152,7 @@ export class ServerFiles {
         if (!isCode(thrown, 'session_changed') || !await this.#isSame(conversation, chat)) throw thrown;
         return await write();
       });
-      await this.#host.save(conversation, written);
+      void this.#host.save(conversation, written);
     });
   }
 
