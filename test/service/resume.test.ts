@@ -4,7 +4,7 @@ import t, { type Test } from 'tap';
 import { startEngine } from '#recua/engine/gateway/client.js';
 import type { Answer, Engine } from '#recua/engine/api.js';
 import type { ChatRequest, Constraint, Delta, EngineOptions, Sampling } from '#recua/engine/protocol.js';
-import { merge } from '#recua/engine/gateway/answer.js';
+import { merge } from '#recua/engine/merge.js';
 import { builtinPath } from '#recua/models/store.js';
 import { engineDefaults } from '#recua/settings/config.js';
 import { gpuLayers } from '../device.js';

@@ -152,6 +152,7 @@ class EngineClient extends EngineRequests {
   }
 
   protected override survived(call: PendingRequest): void {
+    this.#restarts.survived();
     this.#suspects.acquit(call);
   }
 
@@ -365,8 +366,7 @@ class EngineClient extends EngineRequests {
     if (size > 0) this.#log('warn', `${size === 1 ? '1 request goes' : `${size} requests go`} on in the next engine process`);
 
     const blamed = guilty.length > 0 ? { deathsBefore: stuck ? 0 : guilty[0]!.deaths - 1 } : {};
-    const ended = { ending, how, stuck: stuck !== undefined, output, ...blamed };
-    const { delayMs, error: failure } = this.#restarts.after(ended);
+    const { delayMs, error: failure } = this.#restarts.after({ ending, how, stuck: stuck !== undefined, output, ...blamed });
     if (failure) return this.#giveUp(failure, delayMs);
     if (!this.#everReady && delayMs === 0) return this.#spawn();
     this.#restartIn(delayMs);

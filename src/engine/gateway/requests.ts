@@ -165,7 +165,7 @@ export abstract class EngineRequests implements Engine {
     else call.event(event);
     // At the end: if the event cannot be used, the call is still pending.
     if (!isLast(event)) return;
-    this.survived(call);
+    if (event.kind !== 'error') this.survived(call);
     this.settle(event.id);
   }
 
@@ -190,7 +190,7 @@ export abstract class EngineRequests implements Engine {
     }
   }
 
-  /** The engine has ended its work on the request. */
+  /** The engine has done all of the request. */
   protected survived(_call: PendingRequest): void {}
 
   /** An answer has more tokens. */

@@ -12,7 +12,7 @@ export interface RestartPolicy {
   crashes: number;
   /** … within this time, the next restart waits … */
   windowMs: number;
-  /** … for this long. */
+  /** … for this long. So it does after twice as many crashes in a row, each by another request. */
   holdOffMs: number;
   /** The pause after a process that could not load the model, such as for want of its file. */
   refusedDelayMs: number;
@@ -64,6 +64,8 @@ export class Restarts {
   /** In a row while loading. A large model's load takes longer than the crashes' window. */
   #loadDeaths = 0;
   #loadEnds = 0;
+  /** Requests in a row that were to blame. */
+  #blamed = 0;
   /** Loads in a row that failed with an error. */
   #refusals = 0;
   /** Since when no process could be started. */
@@ -87,6 +89,11 @@ export class Restarts {
     this.#loadDeaths = this.#loadEnds = this.#refusals = 0;
   }
 
+  /** A process has done all of a request. */
+  survived(): void {
+    this.#blamed = 0;
+  }
+
   /**
    * A process could not load the model, without dying. The first load fails for good. Later the
    * file may be missing for a moment, while another takes its place, or memory may become free.
@@ -106,6 +113,7 @@ export class Restarts {
     this.#deaths = this.#deaths.filter(isRecent);
     this.#otherEnds = this.#otherEnds.filter(isRecent);
     if (end.deathsBefore !== undefined) {
+      this.#blamed++;
       const from = Math.max(0, this.#deaths.length - end.deathsBefore);
       this.#otherEnds.push(nowMs, ...this.#deaths.splice(from));
     } else (end.ending === 'died' ? this.#deaths : this.#otherEnds).push(nowMs);
@@ -121,6 +129,8 @@ export class Restarts {
       const { crashes } = this.#policy;
       const last = `(last by ${end.how})`;
       if (this.#loadDeaths >= crashes) return this.#failed('model_crashed', `The engine process died ${this.#loadDeaths} times in a row while loading ${last}`);
+      // That many are not all guilty: this machine cannot do the work.
+      if (this.#blamed >= 2 * crashes) return this.#failed('model_crashed', `The engine process died of ${this.#blamed} different requests in a row, and did none in between ${last}`);
       if (this.#deaths.length >= crashes) return this.#failed('model_crashed', `The engine process died ${this.#deaths.length} times within ${seconds(windowMs)} ${last}`);
     }
     return { delayMs: this.#pauseMs() };

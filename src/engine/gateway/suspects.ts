@@ -72,6 +72,7 @@ export class Suspects {
   /** Called when an answer has more tokens; returns whether that ends its trial. */
   isCleared(call: PendingRequest): boolean {
     if (call.deaths === 0 || (call.soFar?.length ?? 0) < call.lengthAtDeath + clearingTokens) return false;
+    this.acquit(call);
     call.deaths = 0;
     return call === this.onTrial;
   }

@@ -1,6 +1,7 @@
 // Answer text → deltas (content, reasoning, tool calls). The parser of a chat is llama.cpp's, in
 // the addon. Made by engine/prompts/chat, called by the engine's loop.
 import type { NativeParser } from '../../addon/addon.js';
+import { merge } from '../merge.js';
 import type { Delta, FinishReason } from '../protocol.js';
 
 /** Parses the whole text so far into deltas; `now`: without a pause after a long parse. */
@@ -175,14 +176,8 @@ export class ChatParser implements AnswerParser {
   }
 }
 
-function joined(deltas: readonly Delta[]): Delta {
-  if (deltas.length === 1) return deltas[0]!;
-  return {
-    content: deltas.map(({ content = '' }) => content).join(''),
-    reasoning: deltas.map(({ reasoning = '' }) => reasoning).join(''),
-    toolCalls: deltas.flatMap(({ toolCalls = [] }) => toolCalls),
-  };
-}
+/** All as one, with one entry for each call: a client may take each entry as a call of its own. */
+const joined = (deltas: readonly Delta[]): Delta => deltas.reduce(merge, {});
 
 /** A character that is no text: Unicode reserves it for a program's own use. */
 const inNoMark = '\uffff';

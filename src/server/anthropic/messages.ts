@@ -52,7 +52,7 @@ function joined(turns: readonly ChatMessage[]): ChatMessage {
 function readSystem(body: Fields): ChatMessage | undefined {
   const given = body.get('system');
   if (given === undefined || given === '') return undefined;
-  const texts = typeof given === 'string' ? [given] : textsOf(body, 'system');
+  const texts = textsOf(body, 'system');
   if (texts.length === 0) return undefined;
   return { role: 'system', content: texts.map(withoutChecksum).join('') };
 }
@@ -84,7 +84,10 @@ function blocksOf(fields: Fields, name: string): Fields[] {
   return (fields.array(name, maxBlocks) ?? []).map((block, index) => Fields.of(block, `${fields.param(name)}[${index}]`));
 }
 
+/** The texts of blocks, or a string alone. */
 function textsOf(fields: Fields, name: string): string[] {
+  const value = fields.get(name);
+  if (typeof value === 'string') return [value];
   return blocksOf(fields, name).map((block) => {
     if (typeOf(block) !== 'text') throw unreadable(block);
     return textOf(block);
@@ -189,7 +192,7 @@ function readDocument(block: Fields): string {
     case 'text':
       return head + (source.string('data') ?? '');
     case 'content':
-      return head + (typeof source.get('content') === 'string' ? source.string('content')! : textsOf(source, 'content').join(''));
+      return head + textsOf(source, 'content').join('');
     default:
       throw new RecuaError('unsupported_content',
         `Expected a document of text for ${source.param('type')}, got ${describe(source.get('type'))}; send its text instead.`, { param: source.param('type') });

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { AnswerSoFar } from '#recua/engine/gateway/answer-so-far.js';
-import { merge } from '#recua/engine/gateway/answer.js';
+import { merge } from '#recua/engine/merge.js';
 import type { Delta } from '#recua/engine/protocol.js';
 import { chat } from '../requests.js';
 import { pack } from '#recua/engine/packed-tokens.js';

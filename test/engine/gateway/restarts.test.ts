@@ -66,6 +66,25 @@ t.test('deaths for which a request is to blame only make the pause longer', (t) 
   t.end();
 });
 
+t.test('ten requests in a row that are to blame stop it for a minute, unless one is done in between', (t) => {
+  const { restarts, pass } = start(t);
+  const blame = () => {
+    pass(60_000);
+    const next = restarts.after({ ending: 'died', how: 'signal SIGILL', stuck: false, deathsBefore: 1, output: '' });
+    restarts.loaded();
+    return next;
+  };
+  const failed = { delayMs: 60_000, error: { code: 'model_crashed', message: /died of 1\d different requests in a row, and did none in between \(last by signal SIGILL\)/ } };
+  for (let times = 1; times < 10; times++) t.equal(blame().error, undefined);
+  restarts.survived();
+  for (let times = 1; times < 10; times++) t.equal(blame().error, undefined);
+  t.match(blame(), failed);
+  t.match(blame(), failed, 'nor can it do the next');
+  restarts.survived();
+  t.equal(blame().error, undefined);
+  t.end();
+});
+
 t.test('a shortage is no death, and its end shortens the pause again', (t) => {
   const { restarts, after, pass, shortage } = start(t);
   t.equal(after('died').delayMs, 100);

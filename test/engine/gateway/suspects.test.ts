@@ -1,4 +1,5 @@
 import t from 'tap';
+import { EngineRequests } from '#recua/engine/gateway/requests.js';
 import { Suspects } from '#recua/engine/gateway/suspects.js';
 import type { PendingRequest } from '#recua/engine/gateway/pending-request.js';
 
@@ -63,6 +64,74 @@ t.test('a request that was answered clears the equal ones', (t) => {
   suspects.refusal(last);
   t.strictSame(suspects.judge([last], false), [], 'once is no proof');
   t.end();
+});
+
+t.test('so does one whose answer goes on', (t) => {
+  const suspects = new Suspects();
+  t.strictSame(suspects.judge([sent(false), sent(true, 'beside')], false), []);
+  const next = Object.assign(sent(), { lengthAtDeath: 0, soFar: { length: 64 } });
+  t.equal(suspects.refusal(next), undefined);
+  suspects.isCleared(next as unknown as PendingRequest);
+  const last = sent();
+  t.equal(suspects.refusal(last), undefined);
+  t.strictSame(suspects.judge([last], false), [], 'its first death');
+  t.end();
+});
+
+t.test('one that the engine refused does not', async (t) => {
+  const suspects = new Suspects();
+  /** A gateway whose engine process is this test. */
+  class Requests extends EngineRequests {
+    readonly state = { state: 'ready', fraction: 1 } as unknown as EngineRequests['state'];
+    readonly tokensPerSecond = 0;
+    readonly crashes = 0;
+    readonly pid = undefined;
+    latest: PendingRequest | undefined;
+
+    async ready(): Promise<never> {
+      throw new Error('nobody asks');
+    }
+
+    async close(): Promise<void> {}
+
+    protected refusal() {
+      return undefined;
+    }
+
+    protected withdraw(): void {}
+    protected endThinking(): void {}
+
+    protected submit(call: PendingRequest): void {
+      this.latest = call;
+      suspects.refusal(call);
+      call.deliver((_message, gone) => void gone());
+    }
+
+    protected override survived(call: PendingRequest): void {
+      suspects.acquit(call);
+    }
+
+    tell(event: Parameters<EngineRequests['dispatch']>[0]): void {
+      this.dispatch(event);
+    }
+  }
+  const requests = new Requests();
+  const inputs = Array.from({ length: 50_000 }, () => 'x'.repeat(100));
+  const ask = () => {
+    const failed = requests.embed({ inputs }).then(() => '', ({ code }: { code: string }) => code);
+    return { failed, call: requests.latest! };
+  };
+  const first = ask();
+  requests.tell({ id: first.call.id, kind: 'started' });
+  t.equal(first.call.survives, false, 'its text is gone');
+  suspects.judge([first.call], false);
+  const error = { code: 'queue_full', message: 'The queue is full.' } as const;
+  requests.tell({ id: first.call.id, kind: 'error', error });
+  const second = ask();
+  t.equal(second.call.deaths, 1);
+  requests.tell({ id: second.call.id, kind: 'error', error });
+  t.equal(await second.failed, 'queue_full');
+  t.equal(ask().call.deaths, 1, 'still doubted');
 });
 
 t.test('it is not to blame for processes that ended by themselves', (t) => {

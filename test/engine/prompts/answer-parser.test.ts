@@ -93,6 +93,8 @@ t.test('where calls have no mark, only a whole one is given, and no text is lost
         const { delta, finishReason, warnings } = parser.end(text, 'stop', false);
         answer.add(delta ?? {});
         sampler.close();
+        const indexes = (delta?.toolCalls ?? []).map(({ index }) => index);
+        t.equal(new Set(indexes).size, indexes.length, 'one entry for each call');
         const { content, toolCalls } = answer;
         return { content, calls: toolCalls.map((call) => [call.name, JSON.parse(call.arguments) as unknown]), finishReason, warnings };
       };

@@ -65,7 +65,7 @@ t.test('documents and search results are text, in messages and in results', (t) 
   const paper = { type: 'document', title: 'Paper', context: 'From 1998.', source: { type: 'text', data: 'Snow.' } };
   const body = {
     system: [],
-    messages: [{ role: 'user', content: [paper, found] }, { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'a', content: [paper, { type: 'text', text: 'and' }, found] }] }],
+    messages: [{ role: 'user', content: [paper, found] }, { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'a', content: [paper, { type: 'text', text: 'and' }, { ...found, content: 'A city.' }] }] }],
   };
   const [paperText, foundText] = ['Paper\n\nFrom 1998.\n\nSnow.', 'Cusco\n\nhttps://x.example\n\nA city.'];
   t.strictSame(readMessages(Fields.of(body)).messages, [
