@@ -87,6 +87,25 @@ for (const name of ['chromium', 'firefox'] as const) {
   });
 }
 
+t.test('a list that the pointer has left takes the focus from nobody', { skip: missing('chromium') }, async (t) => {
+  const { url } = await startApp(t);
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  await say(page, 'one');
+  await lastAnswer(page);
+  const entries = page.getByRole('navigation', { name: 'Chats' }).getByRole('listitem');
+  await entries.getByRole('link').focus();
+  await page.keyboard.press('Tab');
+  await page.getByRole('heading', { name: 'Today' }).click();
+  await comesTrue(page, 'document.activeElement === document.body');
+  const other = await page.context().newPage();
+  await other.goto(url);
+  await say(other, 'two');
+  await entries.nth(1).waitFor();
+  await page.evaluate('new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))');
+  t.equal(await page.evaluate('document.activeElement.tagName'), 'BODY');
+  t.strictSame(complaints, []);
+});
+
 t.test('Send and Stop keep the focus', { skip: missing('chromium') }, async (t) => {
   const engine = new FakeEngine();
   const { url } = await startApp(t, {}, engine);

@@ -30,8 +30,9 @@ export function keepFocus(box, otherwise, name = 'article') {
       ? { at: items().indexOf(item), labels: element.closest('.editor') ? openers : [label, ...others[label] ?? []] }
       : undefined;
   };
+  const forget = () => { last = undefined; };
   const leave = (/** @type {FocusEvent} */ { relatedTarget }) => {
-    if (relatedTarget instanceof Node && !box.contains(relatedTarget)) last = undefined;
+    if (relatedTarget instanceof Node && !box.contains(relatedTarget)) forget();
   };
   let frame = 0;
   const settle = () => {
@@ -51,10 +52,12 @@ export function keepFocus(box, otherwise, name = 'article') {
   observer.observe(box, { childList: true, subtree: true });
   box.addEventListener('focusin', note);
   box.addEventListener('focusout', leave);
+  addEventListener('pointerdown', forget);
   return () => {
     observer.disconnect();
     cancelAnimationFrame(frame);
     box.removeEventListener('focusin', note);
     box.removeEventListener('focusout', leave);
+    removeEventListener('pointerdown', forget);
   };
 }

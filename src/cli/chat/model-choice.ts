@@ -15,10 +15,10 @@ import { listSessions, loadSession } from './sessions/session-store.js';
 const mostNames = 5;
 
 /**
- * `asks`: the user can be asked. Throws `invalid_usage` if the choice is unclear, `cancelled` if
- * the user leaves the list.
+ * `asks`: the user can be asked; `resumes`: there is a saved chat, which names no model. Throws
+ * `invalid_usage` if the choice is unclear, `cancelled` if the user leaves the list.
  */
-export async function chooseModel(places: Places, asks: boolean): Promise<string> {
+export async function chooseModel(places: Places, asks: boolean, resumes = false): Promise<string> {
   const last = await lastModel(places);
   if (last !== undefined) return last;
   const models = (await scanStore(places)).filter(isWhole).sort((a, b) => (b.lastUsedMs ?? 0) - (a.lastUsedMs ?? 0));
@@ -29,7 +29,8 @@ export async function chooseModel(places: Places, asks: boolean): Promise<string
   if (models.length === 1) return models[0]!.name;
   if (asks && process.stdout.isTTY && process.env['TERM'] !== 'dumb') return await askPerson(models);
   const names = models.slice(0, mostNames).map(({ name }) => name).join(', ');
-  throw misuse(`Expected a model: recua chat <model>. There are ${names}${models.length > mostNames ? ' and others (recua list)' : ''}. --continue and --resume use the model of the saved chat.`);
+  const saved = resumes ? 'The saved chat names no model.' : '--continue and --resume use the model of the saved chat.';
+  throw misuse(`Expected a model: recua chat <model>. There are ${names}${models.length > mostNames ? ' and others (recua list)' : ''}. ${saved}`);
 }
 
 /** The model of the newest chat, if the chat is valid and the model still exists. */

@@ -92,7 +92,7 @@ export const chat = command({
     // Read once to learn the model, and again under the lock, when nobody else can change it.
     let session = path === undefined ? undefined : await loadSession(path);
     const saved = session?.model === anyModel ? undefined : session?.model;
-    const name = operands[0] ?? saved ?? await chooseModel(places, !single);
+    const name = operands[0] ?? saved ?? await chooseModel(places, !single, session !== undefined);
     // The engine's messages must not land in a half-typed message.
     const voice = { say };
     const held = new HeldErrors();

@@ -16,6 +16,8 @@ import { drawTable, widened } from './table.js';
 
 /** Letters processed at once, so that no step takes long. */
 const mostPiece = 2_048;
+/** A table with more cells is not drawn again as a whole. */
+const mostLiveCells = 2_000;
 /** By which a longer line grows until it is drawn again. */
 const growth = 1.1;
 export const widestRule = 72;
@@ -253,10 +255,14 @@ export class MarkdownWriter {
     if (this.#widths) {
       this.#live.settle();
       this.#table = this.#table.slice(0, 2);
-    } else if (this.#table.length > 2 && this.#drawTable('').rows.length >= this.#size().rows - 2) {
-      // A taller table would scroll away while it is redrawn, so fix the column widths now, a bit
-      // wider for rows to come.
-      this.#widths = widened(this.#drawTable('').widths!, this.#columns);
+      return;
+    }
+    const { rows, widths = [] } = this.#drawTable('');
+    const isLarge = rows.length >= this.#size().rows - 2 || widths.length * this.#table.length > mostLiveCells;
+    if (this.#table.length > 2 && isLarge) {
+      // A taller table would scroll away while it is redrawn, and many cells take long to draw, so
+      // fix the column widths now, a bit wider for rows to come.
+      this.#widths = widened(widths, this.#columns);
       const token = this.#token('');
       if (token) this.#draw(this.#tableRows(token, false).rows);
       this.#live.settle();

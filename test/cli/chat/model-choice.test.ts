@@ -3,6 +3,7 @@ import t from 'tap';
 import type { Test } from 'tap';
 import { copyFileSync, mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { savedChats } from '#recua/cli/serve/saved-chats.js';
 import { builtinPath } from '#recua/models/store.js';
 import { makeHome } from '../home.js';
 import type { Home } from '../home.js';
@@ -53,6 +54,11 @@ t.test('the only model is taken, and later the model of the newest chat, whereve
 t.test('of several models a terminal offers a list; elsewhere they are named', async (t) => {
   const home = await homeWith(t, 'alpha', 'beta', 'gamma');
   t.match(await recua(['chat', '-p', 'Hello'], '', { env: home.env }), { code: 2, stdout: '', stderr: /Expected a model: recua chat <model>\. There are local\/\w+, local\/\w+, local\/\w+\./ });
+  const sessions = join(Object.values(home.env)[0]!, 'sessions');
+  await savedChats(sessions).create({ messages: [{ role: 'user', content: 'Hi', sent_at: 'x' }, { role: 'assistant', content: 'Yes.', ended: 'stop' }] }, 'any');
+  const resumed = await recua(['chat', '--resume', 'any', '-p', 'Hello'], '', { env: home.env });
+  t.match(resumed, { code: 2, stderr: /There are local\/\w+, local\/\w+, local\/\w+\. The saved chat names no model\.$/m });
+  rmSync(join(sessions, 'any.json'));
   const chat = open(t, home);
   await chat.until(/> 1 {2}local\/\w+ \(F16, 2\.29 MiB\)\n {2}2 {2}local\/\w+ [^]*\n {2}4 {2}builtin \(the small built-in one\)$/);
   chat.type('\x1b[B');

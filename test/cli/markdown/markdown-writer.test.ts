@@ -174,6 +174,14 @@ t.test('a short row of many columns takes no lines for what it lacks', async (t)
   t.strictSame((await rendered(table, { columns: 80, size: 3 })).slice(0, 5), ['n0: x', 'n1: y', '', 'n0: x', 'n1: y']);
 });
 
+t.test('a table of many cells keeps its widths, however tall the screen is', async (t) => {
+  const row = (last: string) => `${'x|'.repeat(24)}${last}\n`;
+  const table = `${row('n')}${'-|'.repeat(25)}\n${row('x').repeat(79)}${row('eight letters')}`;
+  const lines = await rendered(table, { columns: 300, rows: 200 });
+  t.match(lines[80], /x {3} │ x$/);
+  t.match(lines.slice(-4), [/│ eigh$/, /│ t$/, /│ lett$/, /│ ers$/]);
+});
+
 t.test('a table row taller than the screen is shown whole', async (t) => {
   const words = Array.from({ length: 40 }, (_, at) => `word${at}`).join(' ');
   const lines = await rendered(`| a | b |\n|---|---|\n| ${words} | x |\n| y | ${words} |\n`, { columns: 20, rows: 6, size: 3 });
