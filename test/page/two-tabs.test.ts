@@ -59,6 +59,7 @@ t.test('what one tab sets in a chat stays when another one writes into it', { sk
   await t.test('the tab that wrote shows and sends it', async (t) => {
     await turnTo(page);
     await listed(page, 'Fruit').waitFor();
+    await page.getByRole('button', { name: 'Chat settings', pressed: true }).waitFor();
     await say(page, 'third');
     await until(() => engine.requests.length === 3);
     t.match(JSON.parse(engine.requests.at(-1)!.messages), [{ role: 'system', content: 'Be terse.' }]);
@@ -216,6 +217,7 @@ t.test('a message that one tab takes back loses nothing of another', { skip: mis
   await turnTo(page);
   await page.locator('article.user').getByText('second').waitFor();
   await say(page, ', again');
+  await until(() => engine.requests.length === 4);
   await turnTo(other);
   await other.locator('article.user').nth(2).waitFor();
   engine.script = echo;
@@ -249,7 +251,7 @@ t.test('an answer that fails in one tab shows its error in the other', { skip: m
   }
   fail();
   await page.getByRole('alert').getByText('It crashed.').waitFor();
-  await other.getByRole('alert').getByText('It crashed.').waitFor({ timeout: 3_000 });
+  await other.getByRole('alert').getByText('It crashed.').waitFor();
   t.strictSame(complaints, []);
 });
 
