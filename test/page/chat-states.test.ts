@@ -334,6 +334,28 @@ t.test('a message sent at once into a new chat stays in it', { skip: missing('ch
   t.equal(await page.locator('article.user').count(), 1);
 });
 
+t.test('a new chat that is begun before the next paint stays open', { skip: missing('chromium') }, async (t) => {
+  const { url } = await startApp(t);
+  const { page } = await openPage(t, 'chromium', url);
+  await say(page, 'first');
+  await lastAnswer(page);
+  // As soon as the chat is drawn.
+  await page.addInitScript(() => {
+    const watcher = new MutationObserver(() => {
+      if (!document.querySelector('article')) return;
+      watcher.disconnect();
+      document.querySelector<HTMLElement>('button.new')!.click();
+    });
+    watcher.observe(document, { childList: true, subtree: true });
+  });
+  await page.reload();
+  await page.getByRole('heading', { name: 'Start a chat' }).waitFor();
+  await page.waitForTimeout(300);
+  await say(page, 'second');
+  await page.locator('article.user').getByText('second').waitFor();
+  t.strictSame(await page.locator('article.user .said').allInnerTexts(), ['second']);
+});
+
 t.test('of two answers whose first failed, the chat continues with the other', { skip: missing('chromium') }, async (t) => {
   const { url, engine } = await startApp(t);
   const { page } = await openPage(t, 'chromium', url);
