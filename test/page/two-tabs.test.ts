@@ -292,7 +292,7 @@ t.test('without locks, too, only one tab writes an answer', { skip: missing('chr
   t.strictSame(complaints, []);
 });
 
-t.test('an answer that two tabs write all the same stays as the first one ended it', { skip: missing('chromium') }, async (t) => {
+for (const state of ['saved', 'not saved']) t.test(`an answer that two tabs write all the same stays as the first one ended it, and the other is ${state}`, { skip: missing('chromium') }, async (t) => {
   const { engine, page, other, complaints, finish } = await twoWindows(t);
   await say(page, 'second');
   await other.locator('article.answer .prose').getByText('The first half').waitFor();
@@ -310,9 +310,11 @@ t.test('an answer that two tabs write all the same stays as the first one ended 
   finish();
   await page.locator('article.answer .prose').getByText('The first half and the second.').waitFor();
   await page.locator('article.answer').nth(1).locator('.numbers').waitFor();
+  if (state === 'not saved') await other.evaluate("IDBObjectStore.prototype.put = () => { throw new DOMException('The disk is full.', 'QuotaExceededError'); }");
   release();
   await other.locator('article.answer .prose').getByText('The first half once more, and more.').waitFor();
   await other.locator('article.answer').nth(1).locator('.numbers').waitFor();
+  if (state === 'not saved') await other.getByText('Not saved: ').waitFor();
   for (const tab of [other, page]) {
     await tab.reload();
     await tab.locator('article.answer .prose').getByText('The first half and the second.').waitFor();
