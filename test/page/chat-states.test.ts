@@ -258,6 +258,37 @@ t.test('a message that is too long comes back after a reload, too', { skip: miss
   t.strictSame(complaints, []);
 });
 
+t.test('nothing is added after a message that is being taken back', { skip: missing('chromium') }, async (t) => {
+  const { url, engine } = await startApp(t);
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  await say(page, 'apples');
+  await lastAnswer(page);
+  const refuse = refusesLater(engine);
+  await say(page, 'too long');
+  await until(() => engine.running.size === 1);
+  // The database is slow to delete it.
+  await page.evaluate(`{
+    const remove = IDBObjectStore.prototype.delete;
+    IDBObjectStore.prototype.delete = function (key) {
+      window.isDeleting = true;
+      const again = () => { if (window.isFree) remove.call(this, key); else this.get(key).onsuccess = again; };
+      again();
+    };
+  }`);
+  refuse();
+  await comesTrue(page, 'window.isDeleting');
+  engine.script = echo;
+  await say(page, 'pears');
+  await page.evaluate('window.isFree = true');
+  await page.getByText('Not sent: The prompt has 9000 tokens.').waitFor();
+  await page.keyboard.press('Enter');
+  await page.locator('article.user').getByText('pears').waitFor();
+  await page.locator('article.answer').nth(1).locator('.numbers').waitFor();
+  await page.reload();
+  await page.locator('article.user').getByText('pears').waitFor();
+  t.strictSame(complaints, []);
+});
+
 t.test('a message that was taken back hides nothing of a chat that is exported and imported', { skip: missing('chromium') }, async (t) => {
   const { url, engine } = await startApp(t);
   const { page, complaints } = await openPage(t, 'chromium', url);

@@ -110,6 +110,48 @@ t.test('two windows of one chat show the same, also while an answer grows', { sk
   t.strictSame(complaints, []);
 });
 
+t.test('a tab in which a chat was just opened adds nothing to half an answer', { skip: missing('chromium') }, async (t) => {
+  const { engine, page, other, complaints, finish } = await twoWindows(t);
+  await say(page, 'second');
+  await other.locator('article.answer .prose').getByText('The first half').waitFor();
+  // The browser takes long to give it a lock, or to refuse.
+  await other.addInitScript(`{
+    const { request } = LockManager.prototype;
+    LockManager.prototype.request = async function (...given) {
+      if (given[1].ifAvailable) await new Promise((resolve) => setTimeout(resolve, 3_000));
+      return await request.apply(this, given);
+    };
+  }`);
+  await other.reload();
+  await say(other, 'third');
+  await other.getByText('Another tab is writing this answer.').waitFor();
+  t.equal(await other.locator('article.user').count(), 2);
+  finish();
+  await other.locator('article.answer .prose').getByText('The first half and the second.').waitFor();
+  t.equal(engine.requests.length, 2);
+  t.strictSame(complaints, []);
+});
+
+t.test('a message is sent as soon as the answer of another tab is whole', { skip: missing('chromium') }, async (t) => {
+  const { page, other, complaints, finish } = await twoWindows(t);
+  // It is slow to give back its lock.
+  await page.evaluate(`{
+    const { request } = LockManager.prototype;
+    LockManager.prototype.request = function (name, work) {
+      return request.call(this, name, () => new Promise(() => undefined));
+    };
+  }`);
+  await say(page, 'second');
+  await other.locator('article.answer .prose').getByText('The first half').waitFor();
+  await say(other, 'third');
+  await other.getByText('Another tab is writing this answer.').waitFor();
+  finish();
+  await other.locator('article.answer .prose').getByText('The first half and the second.').waitFor();
+  await other.keyboard.press('Enter');
+  await other.locator('article.user').getByText('third').waitFor();
+  t.strictSame(complaints, []);
+});
+
 t.test('a tab that left a chat and came back goes on with the answer of a closed one', { skip: missing('chromium') }, async (t) => {
   const { engine, page, other, complaints } = await twoWindows(t);
   await say(page, 'second');
