@@ -24,6 +24,8 @@ const paths = {
   firefox: process.env['RECUA_FIREFOX'] ?? find('firefox-esr', 'firefox'),
 };
 
+const mostMs = 60_000;
+
 export type BrowserName = keyof typeof paths;
 
 export const missing = (name: BrowserName): string | false => (paths[name] === undefined ? `no ${name} is installed here` : false);
@@ -73,9 +75,9 @@ export interface OpenPage {
 /** The page in its own window, with its own database. */
 export async function openPage(t: Test, name: BrowserName, url: string, options: BrowserContextOptions = {}): Promise<OpenPage> {
   const context = await (await launch(name)).newContext(options);
-  const page = await context.newPage();
   // Slow machines take long; a hang is found all the same.
-  page.setDefaultTimeout(60_000);
+  context.setDefaultTimeout(mostMs);
+  const page = await context.newPage();
   const asked: string[] = [];
   const complaints: string[] = [];
   page.on('request', (request) => asked.push(request.url()));
@@ -90,7 +92,13 @@ export async function openPage(t: Test, name: BrowserName, url: string, options:
     await context.close();
   });
   await page.goto(url);
+  if (url !== 'about:blank') await drawn(page);
   return { page, asked, complaints };
+}
+
+/** Waits for what the page draws first. goto() and reload() end before its modules have run. */
+export async function drawn(page: Page): Promise<void> {
+  await page.locator('.frame nav').first().waitFor({ state: 'attached' });
 }
 
 /** The text of the last answer, once it is complete. */
@@ -110,10 +118,15 @@ export async function say(page: Page, text: string): Promise<void> {
  * Content-Security-Policy refuses.
  */
 export async function comesTrue(page: Page, expression: string): Promise<void> {
-  for (let tries = 0; !await page.evaluate(expression); tries++) {
-    if (tries > 400) throw new Error(`never came true in the page: ${expression}`);
-    await page.waitForTimeout(50);
+  for (const endMs = performance.now() + mostMs; !await page.evaluate(expression); await page.waitForTimeout(50)) {
+    if (performance.now() > endMs) throw new Error(`never came true in the page: ${expression}`);
   }
+}
+
+/** Attaches a file, and waits until it was read. */
+export async function attach(page: Page, name: string, content: string | Buffer, mimeType = 'text/plain'): Promise<void> {
+  await page.getByLabel('Files to attach').setInputFiles({ name, mimeType, buffer: Buffer.from(content) });
+  await page.getByRole('button', { name: `Remove ${name}` }).waitFor();
 }
 
 /** Chooses from the menu of a chat in the list. */

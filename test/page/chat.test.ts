@@ -5,7 +5,7 @@ import { startApp, until } from '../server/app-under-test.js';
 import { hang, type FakeEngine } from '../server/fake-engine.js';
 import { startReal } from '../server/real-app.js';
 import { deferred } from '../deferred.js';
-import { act, closeBrowsers, comesTrue, lastAnswer, missing, openPage, say, turnTo, type BrowserName } from './browsers.js';
+import { act, attach, closeBrowsers, comesTrue, lastAnswer, missing, openPage, say, turnTo, type BrowserName } from './browsers.js';
 import type { Page } from 'playwright-core';
 
 t.teardown(closeBrowsers);
@@ -115,8 +115,7 @@ t.test('a new chat keeps the message and the files that were not sent', { skip: 
   const { page } = await openPage(t, 'chromium', url);
   const box = page.getByRole('textbox', { name: 'Message' });
   await box.fill('Not sent');
-  await page.setInputFiles('input[type=file]', { name: 'notes.txt', mimeType: 'text/plain', buffer: Buffer.from('some notes') });
-  await page.getByText('notes.txt').waitFor();
+  await attach(page, 'notes.txt', 'some notes');
   await page.getByRole('button', { name: 'New chat' }).first().click();
   t.equal(await box.inputValue(), 'Not sent');
   await page.getByText('notes.txt').waitFor();
@@ -146,6 +145,7 @@ t.test('Escape in an editor closes it and stops no answer', { skip: missing('chr
   engine.script = hang;
   await say(page, 'Second');
   await page.getByRole('button', { name: 'Stop', exact: true }).waitFor();
+  await until(() => engine.running.size === 1);
   t.equal(await page.locator('.editor').getByRole('button', { name: 'Send' }).isDisabled(), true);
   await editor.press('Control+Enter');
   await editor.press('Escape');
@@ -293,8 +293,7 @@ t.test('conversations are searched, renamed, pinned, exported, deleted and impor
   await say(page, 'Tell me of apples');
   await lastAnswer(page);
   await page.getByRole('button', { name: 'New chat' }).first().click();
-  await page.getByLabel('Files to attach').setInputFiles({ name: 'cities.txt', mimeType: 'text/plain', buffer: Buffer.from('Lima') });
-  await page.getByRole('list', { name: 'Attached files' }).getByText('cities.txt').waitFor();
+  await attach(page, 'cities.txt', 'Lima');
   await say(page, 'Tell me of pears');
   await lastAnswer(page);
   t.equal(await entries.count(), 2);
@@ -376,7 +375,7 @@ t.test('a file goes into the chat it was added to, even after the user left that
   t.strictSame(JSON.parse(engine.requests.at(-1)!.messages), [{ role: 'user', content: 'second chat' }], 'not into the other chat');
   t.equal(await page.getByRole('list', { name: 'Attached files' }).count(), 0);
   await page.evaluate(`location.href = ${JSON.stringify(address)}`);
-  await page.getByRole('list', { name: 'Attached files' }).getByText('table.csv').waitFor();
+  await page.getByRole('button', { name: 'Remove table.csv' }).waitFor();
   await say(page, 'what is in it?');
   await page.locator('article.answer').nth(1).locator('.numbers').waitFor();
   t.match(JSON.parse(engine.requests.at(-1)!.messages).at(-1).content, /^File table\.csv:\n```\na,b\n1,2\n\n```\n\nwhat is in it\?$/);
@@ -447,12 +446,12 @@ t.test('a reload loses nothing of an answer that has just begun', { skip: missin
   await page.addInitScript(() => {
     if (sessionStorage.getItem('stalls') === null) return;
     sessionStorage.removeItem('stalls');
-    IDBFactory.prototype.open = () => new EventTarget() as IDBOpenDBRequest;
+    IDBFactory.prototype.open = () => Object.assign(window, { isStalled: true }) && new EventTarget() as IDBOpenDBRequest;
   });
   await page.evaluate(() => sessionStorage.setItem('stalls', 'once'));
   await page.reload();
   t.equal(await page.evaluate(() => sessionStorage.getItem('stalls')), null);
-  await page.waitForFunction(() => document.querySelector('main, nav, header') !== null);
+  await comesTrue(page, 'window.isStalled');
   await page.reload();
   await page.locator('article.answer .prose').getByText('The first half and the second.').waitFor();
   t.match(JSON.parse(engine.requests.at(-1)!.messages), [{ role: 'user', content: 'tell me' }, { role: 'assistant', content: 'The first half' }]);
@@ -531,12 +530,9 @@ t.test('a chat that one tab deletes does not come back from another', { skip: mi
   await page.getByText('This chat was deleted in another tab.').waitFor();
   await until(() => engine.running.size === 0);
   // Until it knows that the other tab has stopped, it refuses.
-  const isTold = async (): Promise<boolean> => {
-    await say(idle, 'third');
-    await idle.waitForTimeout(300);
-    return await idle.getByText('This chat was deleted in another tab.').isVisible();
-  };
-  while (!await isTold());
+  do await say(idle, 'third');
+  while (!await idle.locator('article.user').getByText('third').waitFor({ timeout: 500 }).then(() => true, () => false));
+  await idle.getByText('This chat was deleted in another tab.').waitFor();
   t.equal(await idle.locator('article.user').last().innerText(), 'third', 'and can be copied');
   await other.reload();
   await other.getByRole('textbox', { name: 'Message' }).waitFor();

@@ -2,6 +2,7 @@
 import t, { type Test } from 'tap';
 import { startApp } from '../server/app-under-test.js';
 import type { FakeEngine } from '../server/fake-engine.js';
+import type { Request } from 'playwright-core';
 import { closeBrowsers, lastAnswer, missing, openPage, say, type BrowserName } from './browsers.js';
 import { cable } from './connection.js';
 
@@ -76,8 +77,12 @@ t.test('the page does not ask a restarted server by itself', { skip: missing('ch
   const line = await cable(t, first.url);
   const { page } = await openPage(t, 'chromium', line.url);
   stalls(t, first.engine, 'The first half');
+  const asked: Request[] = [];
+  page.on('request', (request) => void (request.url().endsWith('/ui/server') && asked.push(request)));
   await say(page, 'tell me');
   await page.locator('article.answer .prose').getByText('The first half').waitFor();
+  // It knows which server this is.
+  for (const request of asked) await (await request.response())!.finished();
   line.cut();
   const { url, engine } = await startApp(t);
   engine.script = goesOn;
@@ -142,7 +147,7 @@ t.test('the page asks a server that does not respond for its models only once', 
   await page.goto(line.url);
   await page.getByText('runs on this server').waitFor();
   line.silence();
-  await page.waitForTimeout(500);
+  await page.waitForRequest(() => true, { timeout: 5_000 }).catch(() => undefined);
   const before = asked.length;
   // A browser makes only six connections: answers would wait for one.
   await page.waitForTimeout(2_000);

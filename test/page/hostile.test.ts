@@ -134,6 +134,7 @@ t.test('an answer that fails says why, and one that hangs is stopped', { skip: m
   const { cancelled } = engine;
   await say(page, 'hang');
   await page.getByText('Waiting for the model…').waitFor();
+  await until(() => engine.running.size === 1);
   await page.keyboard.press('Escape');
   await page.locator('article.answer').last().getByText('stopped').waitFor();
   await until(() => engine.cancelled > cancelled);

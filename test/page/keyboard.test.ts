@@ -1,11 +1,11 @@
 // The page without a pointer: the focus stays where the user works. And the page without a window:
 // what screen readers, the browser's search and a printer get of a long chat.
 import t from 'tap';
-import { startApp } from '../server/app-under-test.js';
+import { startApp, until } from '../server/app-under-test.js';
 import { FakeEngine, hang } from '../server/fake-engine.js';
 import { deferred } from '../deferred.js';
 import type { Page } from 'playwright-core';
-import { closeBrowsers, comesTrue, lastAnswer, missing, openPage, say } from './browsers.js';
+import { attach, closeBrowsers, comesTrue, lastAnswer, missing, openPage, say } from './browsers.js';
 
 t.teardown(closeBrowsers);
 
@@ -128,7 +128,7 @@ t.test('a second click on Send stops nothing, and one on Stop sends nothing', { 
   await box.fill('one');
   await page.getByRole('button', { name: 'Send', exact: true }).dblclick({ delay: 60 });
   await box.fill('two');
-  await page.getByText('Waiting for the model').waitFor();
+  await until(() => engine.running.size === 1);
   await page.getByRole('button', { name: 'Stop', exact: true }).dblclick({ delay: 60 });
   await page.getByText('stopped').waitFor();
   t.equal(await box.inputValue(), 'two');
@@ -178,8 +178,7 @@ t.test('the whole text of a long chat is in the document, and on paper', { skip:
   t.match(await first.textContent(), /Answer 0[^]*The end of 0\./);
   const pdf = await page.pdf();
   t.equal(await first.locator('strong').count(), 1, 'drawn for the printer');
-  await page.getByLabel('Files to attach').setInputFiles({ name: 'chat.pdf', mimeType: 'application/pdf', buffer: pdf });
-  await page.getByLabel('Cancel reading chat.pdf').waitFor({ state: 'detached' });
+  await attach(page, 'chat.pdf', pdf, 'application/pdf');
   await say(page, 'What does it say?');
   await page.locator('article.answer').nth(8).waitFor();
   const text = (JSON.parse(engine.requests.at(-1)!.messages) as { content: string }[]).at(-1)!.content;

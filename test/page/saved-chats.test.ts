@@ -120,7 +120,7 @@ t.test('a chat of the browser moves to the server and back, with its branches', 
   await page.goto(new URL('#/', page.url()).href);
   await page.locator('article.user').first().waitFor({ state: 'detached' });
   arrive();
-  await until(() => file().messages.length === 3);
+  await until(() => file().messages.length >= 3);
   await page.unroute(/\/sessions\//);
   // The answer is written all the same.
   await until(() => file().messages.length === 4);
@@ -248,7 +248,7 @@ t.test('a double click makes one copy of a saved chat', { skip: missing('chromiu
 });
 
 t.test('two tabs that read a file at the same time make one copy', { skip: missing('chromium') }, async (t) => {
-  const { folder, url } = await start(t);
+  const { folder, url, file } = await start(t);
   const { page, complaints } = await openPage(t, 'chromium', url);
   await say(page, 'first');
   await lastAnswer(page);
@@ -269,6 +269,10 @@ t.test('two tabs that read a file at the same time make one copy', { skip: missi
     await other.bringToFront();
     await say(other, 'third');
     await other.locator('article.user').getByText('second').waitFor();
+    // It is sent, or refused.
+    const refused = other.getByRole('status').getByText(/changed elsewhere|Another tab/);
+    await refused.or(other.locator('article.answer').nth(2).locator('.numbers')).first().waitFor();
+    await until(() => file().messages.at(-1)!.role === 'assistant');
     await other.reload();
     await other.locator('article.user').getByText('second').waitFor();
     t.equal(await other.locator('.branches').count(), 0, 'no version is there twice');
@@ -571,7 +575,7 @@ t.test('an answer stays when the file changes while it is written', { skip: miss
   finish();
   await page.getByRole('status').getByText(/changed elsewhere/).waitFor();
   await page.waitForLoadState('networkidle');
-  await page.locator('article.answer .prose').getByText('The first half and the second.').waitFor({ timeout: 3_000 });
+  await page.locator('article.answer .prose').getByText('The first half and the second.').waitFor();
   await say(page, 'And Ica?');
   await page.locator('article.answer').nth(2).locator('.numbers').waitFor();
   const messages = async (): Promise<{ content: string }[]> => (await chats.read('cusco')).session['messages'] as { content: string }[];
@@ -672,10 +676,13 @@ t.test('a message whose write lost only its reply is sent once', { skip: missing
   await listed(page).getByText('cusco').click();
   await page.locator('article.answer').getByText('Hello').waitFor();
   // The file has the message, and the connection breaks before the reply.
+  let isLost = false;
   await page.route('**/sessions/cusco', async (route) => {
+    if (isLost || route.request().method() !== 'PUT') return await route.continue();
+    isLost = true;
     await route.fetch();
     await route.abort();
-  }, { times: 1 });
+  });
   await say(page, 'And Lima?');
   await page.locator('article.answer').nth(1).locator('.numbers').waitFor();
   await until(() => file().messages.length === 4);
@@ -778,7 +785,7 @@ t.test('chats that could not be listed are listed once the server responds', { s
   });
   await page.goto(url);
   await page.getByText('Cannot reach the server').first().waitFor();
-  t.ok(refused >= 2);
+  await until(() => refused >= 2);
   isGone = false;
   await listed(page).filter({ hasText: 'cusco' }).waitFor();
 });

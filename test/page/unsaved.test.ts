@@ -2,7 +2,7 @@
 import t, { type Test } from 'tap';
 import { startApp } from '../server/app-under-test.js';
 import type { FakeEngine } from '../server/fake-engine.js';
-import { act, closeBrowsers, comesTrue, lastAnswer, missing, openPage, say, turnTo } from './browsers.js';
+import { act, attach, closeBrowsers, comesTrue, lastAnswer, missing, openPage, say, turnTo } from './browsers.js';
 import type { Locator, Page } from 'playwright-core';
 
 t.teardown(closeBrowsers);
@@ -37,6 +37,12 @@ interface Chat {
   complaints: string[];
 }
 
+/** Waits until another tab can read such a message. */
+const isSaved = (page: Page, test: string): Promise<void> => comesTrue(page, `new Promise((resolve) => { indexedDB.open('recua').onsuccess = ({ target }) => {
+  const { result } = target;
+  result.transaction('messages').objectStore('messages').getAll().onsuccess = ({ target }) => { result.close(); resolve(target.result.some(${test})); };
+}; })`);
+
 /** A page with one saved message, `first`, and its answer. */
 async function openChat(t: Test): Promise<Chat> {
   const { url, engine } = await startApp(t);
@@ -48,11 +54,7 @@ async function openChat(t: Test): Promise<Chat> {
   await page.addInitScript(failing);
   await say(page, 'first');
   await lastAnswer(page);
-  // It is saved once another tab can read it.
-  await comesTrue(page, `new Promise((resolve) => { indexedDB.open('recua').onsuccess = ({ target }) => {
-    const { result } = target;
-    result.transaction('messages').objectStore('messages').getAll().onsuccess = ({ target }) => { result.close(); resolve(target.result.some(({ finish }) => finish)); };
-  }; })`);
+  await isSaved(page, '({ finish }) => finish');
   return { page, engine, url, complaints };
 }
 
@@ -176,8 +178,7 @@ t.test('the browser asks before it leaves more than a tab can keep', { skip: mis
   await lastAnswer(page);
   t.strictSame(asked, [], 'all is saved');
   await page.evaluate(full);
-  await page.getByLabel('Files to attach').setInputFiles({ name: 'a.csv', mimeType: 'text/csv', buffer: Buffer.from('"a","b","c"\n'.repeat(300_000)) });
-  await page.getByText('a.csv').waitFor();
+  await attach(page, 'a.csv', '"a","b","c"\n'.repeat(300_000), 'text/csv');
   await ask(page, 'second', 2);
   await page.reload();
   t.strictSame(asked, ['beforeunload']);
@@ -198,7 +199,7 @@ for (const name of ['chromium', 'firefox'] as const) {
       await say(page, `question ${round}`);
       await page.reload();
       await page.locator('article.user').getByText(`question ${round}`).waitFor();
-      await lastAnswer(page);
+      await page.locator('article.answer .prose').getByText('Yes.').waitFor();
       t.equal(await page.getByText('Cannot reach the server').count(), 0);
     }
     t.strictSame(complaints, []);
@@ -294,6 +295,7 @@ t.test('a call of a tool that a reload or Stop cut is not shown as whole', { ski
   };
   await page.reload();
   await page.locator('article.answer .prose').getByText('Let me see. It is warm.').waitFor();
+  await page.locator('article.answer').nth(1).locator('.numbers').waitFor();
   t.equal(await page.getByText('{"ci').count(), 0);
 
   engine.script = halfCall;
@@ -353,6 +355,7 @@ t.test('what another tab changed meanwhile stays', { skip: missing('chromium') }
     await other.getByRole('button', { name: 'Send', exact: true }).first().click();
     await other.locator('article.user').getByText('2/2').waitFor();
     await lastAnswer(other);
+    await isSaved(other, "({ content }) => content === 'edited'");
     await page.goto(chat);
     await page.locator('article.user').getByText('edited').waitFor();
     await page.getByRole('button', { name: 'Previous version' }).first().click();

@@ -34,7 +34,8 @@ export function ChatView({ id }) {
   useLayoutEffect(() => {
     if (id === '' && session.messages.size > 0) session.begin(conversation.model);
   }, [id]);
-  useEffect(() => {
+  // Not after the next paint: the user may go elsewhere before it.
+  useLayoutEffect(() => {
     setShown(firstShown);
     if (id !== '') void session.open(id);
   }, [id]);

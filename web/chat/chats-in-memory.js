@@ -1,5 +1,6 @@
 // The chats whose messages are in memory. There is one copy of each, whoever uses it: the view, an
 // answer being written, a message being sent, work on the server's file.
+import { learn } from './one-tab.js';
 import { OpenChat } from './open-chat.js';
 
 /** @typedef {import('./tree.js').Conversation} Conversation */
@@ -47,7 +48,11 @@ export class ChatsInMemory {
     /** @type {Entry} */
     const entry = {
       users: 0,
-      reading: this.#kept.messagesOf(conversation.id).then((messages) => (entry.chat = new OpenChat(conversation, messages))),
+      reading: this.#kept.messagesOf(conversation.id).then(async (messages) => {
+        const chat = new OpenChat(conversation, messages);
+        await learn(chat.cut.map(({ id }) => id));
+        return (entry.chat = chat);
+      }),
     };
     return entry;
   }

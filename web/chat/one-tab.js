@@ -87,11 +87,23 @@ export async function tryHold(id) {
   });
 }
 
-/** Answers whose locks this tab waits for. @type {Set<string>} */
+/** Answers that another tab writes, as far as this one has asked. @type {Set<string>} */
 const elsewhere = new Set();
+/** Answers whose locks this tab waits for. @type {Set<string>} */
+const awaited = new Set();
 
-/** Whether another tab writes the answer, as far as this one has asked. @param {string} id */
+/** @param {string} id */
 export const isHeldElsewhere = (id) => elsewhere.has(id);
+
+/** @param {string} id */
+export const isAwaited = (id) => awaited.has(id);
+
+/** Learns which of these answers another tab writes, if the browser tells. @param {string[]} ids */
+export async function learn(ids) {
+  if (ids.length === 0 || !navigator.locks) return;
+  const { held = [] } = await navigator.locks.query();
+  for (const id of ids) if (!here.has(id) && held.some(({ name }) => name === `answer-${id}`)) elsewhere.add(id);
+}
 
 /**
  * Takes the lock of an answer once no other tab writes it and this tab is visible. Returns a
@@ -100,17 +112,19 @@ export const isHeldElsewhere = (id) => elsewhere.has(id);
  * @param {() => Promise<boolean>} isWanted asked whenever another tab has released the lock
  */
 export async function holdNext(id, isWanted) {
-  for (;;) {
-    const release = await tryHold(id);
-    if (release) return release;
-    elsewhere.add(id);
-    try {
+  awaited.add(id);
+  try {
+    for (;;) {
+      const release = await tryHold(id);
+      if (release) return release;
+      elsewhere.add(id);
       await unlocked(id);
       if (!await isWanted()) return undefined;
       await pause(giveWayMs);
       while (document.hidden) await new Promise((resolve) => document.addEventListener('visibilitychange', resolve, { once: true }));
-    } finally {
-      elsewhere.delete(id);
     }
+  } finally {
+    elsewhere.delete(id);
+    awaited.delete(id);
   }
 }

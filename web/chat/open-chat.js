@@ -1,5 +1,6 @@
 // A conversation with its messages in memory: the tree, the branch that is shown, and new messages.
 // It may be left for another while a message of it is being sent.
+import { isHeldElsewhere } from './one-tab.js';
 import { byId, childrenOf, newId, pathOf } from './tree.js';
 
 /** @typedef {import('./tree.js').Conversation} Conversation */
@@ -18,6 +19,7 @@ export class OpenChat {
     this.children = new Map();
     /** The messages that are shown, first to last. @type {Message[]} */
     this.path = [];
+    this.isTakingBack = false;
     this.arrange();
   }
 
@@ -58,10 +60,19 @@ export class OpenChat {
     return last?.pair ? this.siblings(last).filter(({ pair }) => pair === last.pair) : [];
   }
 
+  get shown() {
+    return [...this.path, ...this.pair];
+  }
+
   /** The answers at the end, one or two, that lack their end and did not fail. */
   get cut() {
     const ends = this.pair.length > 0 ? this.pair : this.path.slice(-1);
     return ends.filter(({ role, finish, error, createdMs }) => role === 'assistant' && !finish && !error && Date.now() - createdMs <= resumeWithinMs);
+  }
+
+  /** Whether another tab writes what is shown. Its end may come before the lock is free. */
+  get isWrittenElsewhere() {
+    return this.path.some(({ id, finish }) => !finish && isHeldElsewhere(id));
   }
 
   /** All versions of a message, itself included. @param {Message} message */
@@ -90,8 +101,14 @@ export class OpenChat {
     this.conversation.chosen = { ...this.conversation.chosen, [parent]: id };
   }
 
-  /** @param {Message[]} messages */
-  remove(messages) {
+  /**
+   * Takes messages out, once they are no longer saved. Nothing may be added after them meanwhile.
+   * @param {Message[]} messages @param {Promise<void>} removed
+   */
+  async takeBack(messages, removed) {
+    this.isTakingBack = true;
+    await removed.catch(() => undefined);
+    this.isTakingBack = false;
     for (const { id } of messages) this.messages.delete(id);
     this.arrange();
   }

@@ -9,7 +9,7 @@ import { watchTabs } from './database.js';
 import { Drafts } from './drafts.js';
 import { KeptChats } from './kept-chats.js';
 import { OpenChat } from './open-chat.js';
-import { holdNext, isHeldElsewhere, isHeldHere, tryHold, unlocked } from './one-tab.js';
+import { holdNext, isAwaited, isHeldHere, tryHold, unlocked } from './one-tab.js';
 import { RunningAnswers } from './running-answers.js';
 import { savedChats } from './saved-chats.js';
 import { ServerFiles } from './server-files.js';
@@ -131,7 +131,7 @@ class Session extends Emitter {
 
   /** @param {OpenChat} chat */
   async #finishCut(chat) {
-    const isFree = (/** @type {Message} */ { id }) => !isHeldHere(id) && !isHeldElsewhere(id);
+    const isFree = (/** @type {Message} */ { id }) => !isHeldHere(id) && !isAwaited(id);
     await Promise.all(chat.cut.filter(isFree).map(async ({ id }) => {
       // Meanwhile another tab may write it or delete the chat, and this one leave it and come back.
       const now = () => this.chats.find(chat.conversation.id) ?? chat;
@@ -154,7 +154,8 @@ class Session extends Emitter {
   }
 
   get busy() {
-    return this.#sending.has(this.conversation.id) || [...this.path, ...this.pair].some(({ id }) => this.running.has(id));
+    const { shown, isTakingBack, conversation } = this.#chat;
+    return isTakingBack || this.#sending.has(conversation.id) || shown.some(({ id }) => this.running.has(id));
   }
 
   /** @param {Message} message */
@@ -191,7 +192,7 @@ class Session extends Emitter {
 
   /** Tells what is wrong with the settings. Then nothing is added to the chat, and nothing sent. */
   #isRefused() {
-    const wrong = this.path.some(({ id }) => isHeldElsewhere(id)) ? 'Another tab is writing this answer.' : wrongIn(this.conversation);
+    const wrong = this.#chat.isWrittenElsewhere ? 'Another tab is writing this answer.' : wrongIn(this.conversation);
     if (wrong) notify(wrong);
     return wrong !== '';
   }
@@ -239,17 +240,17 @@ class Session extends Emitter {
   }
 
   /**
-   * Puts a user's message back into the box, and takes it and its failed answers out of the chat,
-   * which is a new chat again if nothing is left of it.
-   * @param {OpenChat} chat @param {[Message, ...Message[]]} messages the user's, then the answers
-   * @param {unknown} thrown
+   * Puts a user's message, the first, back into the box, and takes it and its failed answers out of
+   * the chat, which is a new chat again if nothing is left of it.
+   * @param {OpenChat} chat @param {[Message, ...Message[]]} messages @param {unknown} thrown
    */
   async #takeBack(chat, messages, thrown) {
     const { conversation } = chat;
-    notify(`Not sent: ${sentenceOf(thrown)}`);
     this.drafts.putBack(messages[0]);
-    await this.#kept.removeMessages(messages).catch(() => undefined);
-    chat.remove(messages);
+    const done = chat.takeBack(messages, this.#kept.removeMessages(messages));
+    this.changed();
+    await done;
+    notify(`Not sent: ${sentenceOf(thrown)}`);
     if (chat.messages.size === 0 && !conversation.saved && this.drafts.beginAgain(conversation)) {
       if (this.conversation === conversation) this.begin(conversation.model);
       return await this.remove(conversation.id).catch(() => undefined);
@@ -324,8 +325,7 @@ class Session extends Emitter {
 
   /** @param {Message} message @param {() => void} release the lock of the answer */
   #continue(message, release) {
-    const isHere = !this.running.has(message.id) && [...this.path, ...this.pair].includes(message);
-    if (!isHere || this.#isRefused()) return release();
+    if (this.running.has(message.id) || !this.#chat.shown.includes(message) || this.#isRefused()) return release();
     reopen(message);
     message.json = hasSchema(this.conversation);
     // So that a reload before the first new token continues it too.
@@ -351,7 +351,7 @@ class Session extends Emitter {
   stop() {
     // A message that is being written to the server's file gets no answer.
     if (this.#sending.delete(this.conversation.id)) this.changed();
-    this.running.stop([...this.path, ...this.pair]);
+    this.running.stop(this.#chat.shown);
   }
 
   /**

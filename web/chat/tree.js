@@ -86,13 +86,15 @@ export function reopen(answer) {
   delete answer.toolCalls;
 }
 
-/** Whether one copy of a message is ahead of another. @param {Message} one @param {Message | undefined} other */
-export function isAhead(one, other) {
-  if (!other) return true;
-  const continued = (one.continued ?? 0) - (other.continued ?? 0);
+/** Whether the saved copy of a message is ahead of the one here. @param {Message} saved @param {Message | undefined} here */
+export function isAhead(saved, here) {
+  if (!here) return true;
+  const continued = (saved.continued ?? 0) - (here.continued ?? 0);
   if (continued !== 0) return continued > 0;
-  const [ended, otherEnded] = [one, other].map(({ finish, error }) => Boolean(finish ?? error));
-  return ended === otherEnded ? sizeOf(one) > sizeOf(other) : Boolean(ended);
+  // Another tab wrote the answer, too, and ended it first: what its user has read stays.
+  if (saved.finish && here.finish) return saved.content !== here.content;
+  const [ended, endedHere] = [saved, here].map(({ finish, error }) => Boolean(finish ?? error));
+  return ended === endedHere ? sizeOf(saved) > sizeOf(here) : Boolean(ended);
 }
 
 /** Characters of a message. @param {Message} message */
