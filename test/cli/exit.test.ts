@@ -9,6 +9,7 @@ import { readFileSync, readdirSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import { fakeBackend } from '../native/fake-backend.js';
 import { base, basePackage, flatLayout } from '../native/installed.js';
+import { endless } from './chat/chats.js';
 import { makeHome, until } from './home.js';
 import { Pty } from './pty.js';
 
@@ -85,7 +86,7 @@ t.test('Ctrl-C or SIGTERM during loading, prefill and decoding exits with 130 or
   const phases: Record<string, { args: string[]; ripe(begun: Begun): boolean }> = {
     'before the engine has said a word': { args: ['-p', 'Hello'], ripe: ({ stderr }) => stderr().includes('Loading') },
     'while it reads the prompt': { args: ['-p', prompt], ripe: ({ child, stderr }) => stderr().includes('Loading') && busy(child.pid!) },
-    'while it answers': { args: ['-p', 'Tell me a long story.', '-n', '2000', '-g', 'root ::= [a-z ]{2000}'], ripe: ({ stdout }) => stdout().length > 20 },
+    'while it answers': { args: ['-p', 'Tell me a long story.', ...endless], ripe: ({ stdout }) => stdout().length > 20 },
   };
   for (let round = 0; round < rounds; round++) {
     for (const [phase, { args, ripe }] of Object.entries(phases)) {
@@ -115,7 +116,7 @@ function busy(pid: number): boolean {
 t.test('a command that is killed takes its engine process with it', { skip }, async (t) => {
   const installed = install(t);
   for (let round = 0; round < rounds; round++) {
-    const begun = begin(installed, ...run, '-p', 'Tell me a long story.', '-n', '2000', '-g', 'root ::= [a-z ]{2000}');
+    const begun = begin(installed, ...run, '-p', 'Tell me a long story.', ...endless);
     await until(() => begun.stdout().length > 20 || begun.child.exitCode !== null);
     begun.child.kill('SIGKILL');
     t.equal(await begun.end, 'SIGKILL');
@@ -142,7 +143,7 @@ t.test('a server stopped at any moment exits with 0', { skip }, async (t) => {
 
 t.test('a terminal that is closed in an answer ends it with 129', { skip }, async (t) => {
   const { env } = makeHome(t);
-  const pty = new Pty(['run', 'builtin', 'Tell me a story', '--local', '-n', '3000', '-q', '-g', 'root ::= [a-z]{4000}'], { env });
+  const pty = new Pty(['run', 'builtin', 'Tell me a story', '--local', '-q', ...endless], { env });
   t.teardown(() => pty.dispose());
   await pty.until(/\w{3}/);
   pty.hangUp();

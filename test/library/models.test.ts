@@ -9,12 +9,12 @@ import { createServer, loadModel, openModels, tool, type Models, type OpenOption
 import { builtinPath } from '#recua/models/store.js';
 import { codeOf, endless } from './modes.js';
 
-/** Small contexts: these tests are about loading and unloading. */
+/** The context of `chat` has room for an answer that outlasts what happens meanwhile. */
 async function open(t: Test, more: OpenOptions = {}): Promise<Models> {
   const embed = join(t.testdir(), 'embed.gguf');
   copyFileSync(builtinPath, embed);
   const models = await openModels({
-    models: { chat: { model: 'builtin', aliases: ['gpt-4o'] }, embed: { model: embed, contextSize: 256 } }, contextSize: 512, parallel: 2, threads: 1, ...more,
+    models: { chat: { model: 'builtin', aliases: ['gpt-4o'] }, embed: { model: embed, contextSize: 256 } }, contextSize: 4_096, parallel: 2, threads: 1, ...more,
   });
   t.teardown(() => models.dispose());
   return models;
@@ -40,7 +40,7 @@ t.test('a model is leased by name, works like a loaded one, and is given back', 
     models.lease('gpt-4o', { onProgress: (fraction) => fractions.push(fraction) }), models.lease(), models.lease('embed'),
   ]);
   t.equal(fractions.at(-1), 1);
-  t.match(chat.info, { id: 'chat', path: builtinPath, contextSize: 512 });
+  t.match(chat.info, { id: 'chat', path: builtinPath, contextSize: 4_096 });
   t.match(embed.info, { id: 'embed', contextSize: 256 });
   t.ok((await chat.chat('Hello!', { temperature: 0, maxTokens: 4 })).content);
   t.equal((await embed.embed('llama')).length, embed.info.embeddingSize);

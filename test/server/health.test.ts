@@ -108,17 +108,18 @@ t.test('before a stop, who asks /health/ready regularly hears it twice, and requ
 });
 
 t.test('two that ask from one address are both told', async (t) => {
+  const set = ownClock(t);
   const { url, close } = await startApp(t);
   const ready = async (): Promise<number> => (await fetch(`${url}/health/ready`)).status;
-  const wait = async (ms: number): Promise<void> => await new Promise((resolve) => setTimeout(resolve, ms));
+  let nowMs = 0;
   const both = async (): Promise<number[]> => {
     const first = await ready();
-    await wait(200);
+    set(nowMs += 200);
     return [first, await ready()];
   };
   for (const _ of [1, 2]) {
     t.strictSame(await both(), [200, 200]);
-    await wait(1_000);
+    set(nowMs += 1_000);
   }
   const closed = close(60_000);
   t.strictSame(await both(), [503, 503]);

@@ -1,15 +1,13 @@
 // The engine process killed with a real signal: the gateway answers, and serves again.
 import t from 'tap';
+import { until } from '../cli/home.js';
 import { ask, enginePid, post, startService } from './service.js';
 
 /** Waits until the server reports these numbers of running and waiting requests. */
-async function counted(url: string, wanted: { running: number; waiting: number }): Promise<void> {
-  for (;;) {
-    const { running, waiting } = (await (await fetch(`${url}/health`)).json()) as typeof wanted;
-    if (running === wanted.running && waiting === wanted.waiting) return;
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  }
-}
+const counted = async (url: string, wanted: { running: number; waiting: number }): Promise<void> => await until(async () => {
+  const { running, waiting } = (await (await fetch(`${url}/health`)).json()) as typeof wanted;
+  return running === wanted.running && waiting === wanted.waiting;
+});
 
 t.test('kill -9 of the engine under load: every answer is complete, as if nothing had happened', async (t) => {
   const service = await startService(t, ['--parallel', '4', '--log-level', 'info']);
@@ -60,7 +58,7 @@ t.test('after a crash, a stream goes on before requests that had only waited', a
   const { url, child } = await startService(t, ['--parallel', '1']);
   const body = { messages: [{ role: 'user', content: 'Tell me a story' }], ignore_eos: true, temperature: 0 };
   const order: string[] = [];
-  const running = await post(url, '/v1/chat/completions', { ...body, max_tokens: 1_500, stream: true });
+  const running = await post(url, '/v1/chat/completions', { ...body, max_tokens: 3_500, stream: true });
   const waiting = Promise.all([1, 2].map(async () => {
     await (await post(url, '/v1/chat/completions', { ...body, max_tokens: 300 })).text();
     order.push('waited');

@@ -172,11 +172,11 @@ t.test('a file cut short in place ends its engine, and requests are told why', a
 t.test('an engine that dies is restarted and its answers continue, and the others notice nothing', async (t) => {
   const folder = t.testdir();
   for (const name of ['a', 'b']) copyFileSync(builtinPath, join(folder, `${name}.gguf`));
-  const { pid, ask, url } = await serve(t, folder, { a: { model: 'a.gguf' }, b: { model: 'b.gguf' } });
+  const { pid, ask, url } = await serve(t, folder, { a: { model: 'a.gguf' }, b: { model: 'b.gguf' } }, '--ctx-size', '2048');
   await ask('a');
   const [engineOfA] = children(pid);
   await ask('b');
-  const long = { stream: true, max_tokens: 200, ignore_eos: true };
+  const long = { stream: true, max_tokens: 1_500, ignore_eos: true };
   const stream = async (model: string) => (await post(url, '/v1/chat/completions', { model, messages: [{ role: 'user', content: 'Hello!' }], ...long })).body!;
   const other = new Response(await stream('b')).text();
   const reader = (await stream('a')).pipeThrough(new TextDecoderStream()).getReader();

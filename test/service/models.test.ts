@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import OpenAI from 'openai';
 import t, { type Test } from 'tap';
 import { builtinPath } from '#recua/models/store.js';
+import { until } from '../cli/home.js';
 import { start, type Running } from '../cli/recua.js';
 import { writeReranker } from '../native/random-reranker.js';
 import { post } from './service.js';
@@ -53,25 +54,41 @@ t.test('requests that waited for their model run in order of their tiers and arr
   const path = join(folder, 'a.gguf');
   copyFileSync(builtinPath, path);
   writeFileSync(join(folder, 'models.json'), JSON.stringify({ models: { a: { model: 'a.gguf', context: 512, parallel: 1 } } }));
-  const running = start(['api', '--models', join(folder, 'models.json'), '--port', '0', '--threads', '1']);
+  const running = start(['api', '--models', join(folder, 'models.json'), '--port', '0', '--threads', '1', '--log-level', 'info']);
   t.teardown(async () => {
     if (running.child.exitCode === null && running.child.signalCode === null) running.child.kill('SIGTERM');
     await running.ended;
   });
   const [, url] = await running.saw(/Recua listens on (http:\/\/\S+)/);
+  const requests = async (): Promise<number> => {
+    const { data } = await (await fetch(`${url}/v1/models`)).json() as { data: { requests: number }[] };
+    return data[0]!.requests;
+  };
   for (let round = 0; round < 3; round++) {
     for (const tiers of [['default', 'default', 'default', 'default', 'default', 'default'], ['flex', 'flex', 'flex', 'default', 'priority']]) {
       await post(url!, '/models/unload', { model: 'a' });
-      const ended: number[] = [];
-      const asked: Promise<unknown>[] = [];
+      let engine: string | undefined;
+      // By the server's log: a busy client may read two replies at once.
+      const name = `${round}-${tiers.length}`;
+      const ended = (): number[] => [...running.stderr().matchAll(new RegExp(` ${name}-(\\d) POST `, 'g'))].map(([, number]) => Number(number));
+      const asked: Promise<Response>[] = [];
       for (const [number, tier] of tiers.entries()) {
         const body = { model: 'a', service_tier: tier, messages: [{ role: 'user', content: `Hello ${number}` }], max_tokens: 20, ignore_eos: true };
-        asked.push(post(url!, '/v1/chat/completions', body).then((response) => response.json()).then(() => ended.push(number)));
-        await new Promise((resolve) => setTimeout(resolve, 10));
+        asked.push(fetch(`${url}/v1/chat/completions`, {
+          method: 'POST', headers: { 'content-type': 'application/json', 'x-request-id': `${name}-${number}` }, body: JSON.stringify(body),
+        }));
+        // The model loads no further until all of them wait.
+        if (number === 0) {
+          await until(() => ([engine] = children(running.child.pid!))[0] !== undefined);
+          process.kill(Number(engine), 'SIGSTOP');
+        }
+        await until(async () => await requests() > number);
       }
-      t.equal(ended.length, 0, 'the model is still loading');
-      await Promise.all(asked);
-      t.strictSame(ended, tiers.includes('flex') ? [4, 3, 0, 1, 2] : [0, 1, 2, 3, 4, 5]);
+      t.equal(ended().length, 0, 'the model is still loading');
+      process.kill(Number(engine), 'SIGCONT');
+      for (const { status } of await Promise.all(asked)) t.equal(status, 200);
+      await until(() => ended().length === tiers.length);
+      t.strictSame(ended(), tiers.includes('flex') ? [4, 3, 0, 1, 2] : [0, 1, 2, 3, 4, 5]);
     }
   }
 });

@@ -119,7 +119,7 @@ t.test('chats, streams, messages, embeddings and errors are spans at the collect
 
 t.test('an unreachable collector costs no request, and is reported once', async (t) => {
   const collector = await startCollector(t, '/otlp/v1/traces');
-  const { url, child, ended, stderr, saw } = await startService(t, ['--traces', `${collector.url}/otlp`], 'builtin', { env: { ...env, OTEL_EXPORTER_OTLP_HEADERS: 'authorization=Bearer%20abc' } });
+  const { url, child, ended, stderr, saw } = await startService(t, ['--traces', `${collector.url}/otlp`], 'builtin', { env: { ...env, OTEL_EXPORTER_OTLP_HEADERS: 'authorization=Bearer%20abc', OTEL_EXPORTER_OTLP_TIMEOUT: '120000' } });
   const list = async (): Promise<void> => void await (await fetch(`${url}/v1/models`)).text();
   collector.status = 400;
   await list();
@@ -138,7 +138,7 @@ t.test('an unreachable collector costs no request, and is reported once', async 
   const fromMs = performance.now();
   child.kill('SIGTERM');
   t.equal((await ended).code, 0);
-  t.ok(performance.now() - fromMs < 8_000, 'the end does not wait for one that says nothing');
+  t.ok(performance.now() - fromMs < 60_000, 'the end does not wait for one that says nothing');
 });
 
 /** Makes a process print at its end which OpenTelemetry packages it has loaded. */

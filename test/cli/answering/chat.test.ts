@@ -172,15 +172,17 @@ t.test('an answer that kills the model on the server again and again is reported
   chat.type('go\r');
   await chat.until(/> go\n[a-z]{5}/);
   const { pid } = home.running.child;
-  // Kill each process as soon as it works on the answer, before it has got much further.
-  for (let killed = 0, last = 0; killed < 2;) {
-    const { running } = await (await fetch(`${home.url}/health`)).json() as { running?: number };
-    const engine = livingEngineOf(pid!);
-    if (engine === undefined || engine === last || !running) continue;
-    process.kill(last = engine, 'SIGKILL');
-    killed++;
-  }
-  await chat.until(/The engine process died \(signal SIGKILL\)[^]*The model is back\.[^]*The part before the error is kept/);
+  let isTold = false;
+  // Kills each process as soon as it works on the answer, before it has got much further.
+  const kill = async (): Promise<void> => {
+    for (let last = 0; !isTold;) {
+      const { running } = await (await fetch(`${home.url}/health`)).json() as { running?: number };
+      const engine = livingEngineOf(pid!);
+      if (engine !== undefined && engine !== last && running) process.kill(last = engine, 'SIGKILL');
+    }
+  };
+  const told = chat.until(/The engine process died \(signal SIGKILL\)[^]*The model is back\.[^]*The part before the error is kept/);
+  await Promise.all([kill(), told.finally(() => (isTold = true))]);
   await chat.prompt();
   chat.type('again\r');
   await chat.until(/> again\n[a-z]{5}/);

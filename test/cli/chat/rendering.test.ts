@@ -60,10 +60,18 @@ t.test('no answer smuggles an escape sequence through its Markdown', async (t) =
 });
 
 t.test('an answer that was stopped by Ctrl-Z continues in a row of its own', async (t) => {
-  const run = new Pty(['run', 'builtin', 'go', '-q', '--threads', '1', ...endless]);
-  t.teardown(() => run.dispose());
-  for (const pty of [await openChat(t, endless), run]) {
-    if (pty !== run) pty.type('go\r');
+  const run = (): Pty => {
+    const pty = new Pty(['run', 'builtin', 'go', '-q', '--threads', '1', ...endless]);
+    t.teardown(() => pty.dispose());
+    return pty;
+  };
+  const chat = async (): Promise<Pty> => {
+    const pty = await openChat(t, endless);
+    pty.type('go\r');
+    return pty;
+  };
+  for (const open of [chat, run]) {
+    const pty = await open();
     // One word without an end fills each row.
     const answer = () => pty.lines().filter((line) => /^[a-z]+$/.test(line));
     await pty.until(() => answer().length > 3, 'some rows');

@@ -83,11 +83,12 @@ t.test('ps shows what the models of a server are doing', async (t) => {
   const busy = keepBusy(url, gone.signal);
   await until(async () => (await models(home))[0]?.tokens_per_second > 0);
   // Between two answers the model is idle for a moment.
+  let found: any[] = [];
   await until(async () => {
-    const [model] = await models(home);
-    return model.running === 1 && model.expires_at === null;
+    found = await models(home);
+    return found[0].running === 1 && found[0].waiting === 0 && found[0].expires_at === null;
   });
-  t.match(await models(home), [{ name: 'builtin', state: 'loaded', waiting: 0, context: 4096, devices: [], pinned: false, reason: null, progress: null }]);
+  t.match(found, [{ name: 'builtin', state: 'loaded', waiting: 0, context: 4096, devices: [], pinned: false, reason: null, progress: null }]);
   await until(async () => /^builtin +loaded +\S+ MiB +CPU +4096 +1 +0 +\d+\.\d +in use$/m.test((await call(home, 'ps')).stdout));
   gone.abort();
   await busy;

@@ -58,14 +58,14 @@ t.test('a process that hangs at its start is ended, and another one started', as
   t.teardown(() => delete process.env.FAKE_HANG);
   process.env.FAKE_ADDON = JSON.stringify({});
   const log: string[] = [];
-  const watch = { everyMs: 200, stuckMs: 60_000, startMs: 2_000 };
+  const watch = { everyMs: 200, stuckMs: 60_000, startMs: 6_000 };
   const engine = startEngine({ ...options, parallel: 1 }, { entry: new URL('../fake-main.js', import.meta.url), log: (_, text) => log.push(text), restart: { delayMs: 1 }, watch });
   t.teardown(() => engine.close(0));
   await engine.ready();
   writeFileSync(hang, '');
   process.kill(engine.pid!, 'SIGKILL');
   const tokens = engine.tokenize('x', false, false);
-  while (!log.includes('the engine process could not start: it gave no sign of life for 2 s; the system may be short of threads or memory')) await new Promise((resolve) => setTimeout(resolve, 10));
+  while (!log.includes('the engine process could not start: it gave no sign of life for 6 s; the system may be short of threads or memory')) await new Promise((resolve) => setTimeout(resolve, 10));
   rmSync(hang);
   t.match(await tokens, Int32Array);
   t.equal(engine.crashes, 1, 'the shortage is no crash');

@@ -8,10 +8,10 @@ const skip = process.platform === 'win32';
 
 /** An engine whose process ends as soon as its long answer is complete. */
 async function ending(t: Test, more: { parallel: number; queueSize?: number }): Promise<{ engine: Engine; long: Answer }> {
-  const engine = startEngine({ ...options, ...more }, { restart: { delayMs: 0 } });
+  const engine = startEngine({ ...options, contextSize: 4_000, ...more }, { restart: { delayMs: 0 } });
   t.teardown(() => engine.close(0));
   await engine.ready();
-  const long = engine.chat(chat('Hello', { maxTokens: 1_500, sampling: { ...sampling, ignoreEos: true } }));
+  const long = engine.chat(chat('Hello', { maxTokens: 3_000, sampling: { ...sampling, ignoreEos: true } }));
   await long[Symbol.asyncIterator]().next();
   process.kill(engine.pid!, 'SIGTERM');
   await new Promise((resolve) => setTimeout(resolve, 50));
@@ -22,7 +22,7 @@ t.test('requests that come while the process ends run in the next one', { skip }
   const { engine, long } = await ending(t, { parallel: 2 });
   const late = engine.chat(chat('Hello', { maxTokens: 4 }));
   t.equal((await late.finished).usage.completionTokens, 4);
-  t.equal((await long.finished).usage.completionTokens, 1_500);
+  t.equal((await long.finished).usage.completionTokens, 3_000);
   t.equal(engine.crashes, 1);
 });
 
@@ -31,7 +31,7 @@ t.test('no more of them wait than the queue holds', { skip }, async (t) => {
   const late = await Promise.allSettled(Array.from({ length: 6 }, async () => await engine.chat(chat('Hello', { maxTokens: 4 })).finished));
   const refused = late.filter((one) => one.status === 'rejected').map(({ reason }) => (reason as { code: string }).code);
   t.strictSame(refused, ['queue_full', 'queue_full', 'queue_full', 'queue_full']);
-  t.equal((await long.finished).usage.completionTokens, 1_500);
+  t.equal((await long.finished).usage.completionTokens, 3_000);
 });
 
 t.test('a process that is ended often is started again each time', { skip }, async (t) => {

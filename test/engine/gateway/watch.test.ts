@@ -117,14 +117,14 @@ t.test('a process whose load is stuck is ended; one whose first token takes long
   t.match(stuck.engine.state, { state: 'failed', error: { message: /made no progress while loading/ } });
   t.equal(stuck.engine.crashes, 1);
   t.ok(stuck.log.some((line) => /is stuck: its computing makes no progress for 1 s; ending it/.test(line)), stuck.log.join('\n'));
-  const again = start(t, {}, {}, 100);
+  const again = start(t, {}, {}, 500);
   await again.engine.ready();
   process.env.FAKE_ADDON = JSON.stringify({ stuckOnLoad: true });
   process.kill(again.engine.pid!, 'SIGKILL');
   t.equal(await code(again.engine.complete(completion('x')).finished), 'model_stuck', 'nor does a request wait for five such loads');
   t.match(again.engine.state, { state: 'failed', error: { message: /made no progress while loading.* tried again in 60 s/ } });
   t.equal(again.engine.crashes, 2);
-  const slow = start(t, { stepMs: 3_000, polling: true }, {}, 100);
+  const slow = start(t, { stepMs: 3_000, polling: true }, {}, 200);
   await slow.engine.ready();
   t.equal(slow.engine.crashes, 0);
 });

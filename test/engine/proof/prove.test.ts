@@ -215,8 +215,8 @@ t.test('a library that hangs twice is refused', { skip }, async (t) => {
   Object.assign(process.env, env);
   t.teardown(() => (process.env = before));
   const lines: string[] = [];
-  const { refused, chosen } = await proveNow(['elements', 'products f16'], { confined: 'if it can be', limitMs: 4000, log: (level, text) => lines.push(`${level} ${text}`) });
-  t.strictSame(refused, { [join(folder, 'bin', 'libggml-cpu-best.so')]: 'products of f16 weights: it did not end within 4 s' });
+  const { refused, chosen } = await proveNow(['elements', 'products f16'], { confined: 'if it can be', limitMs: 6000, log: (level, text) => lines.push(`${level} ${text}`) });
+  t.strictSame(refused, { [join(folder, 'bin', 'libggml-cpu-best.so')]: 'products of f16 weights: it did not end within 6 s' });
   t.equal(chosen?.library, join(folder, 'bin', 'libggml-cpu-good.so'));
   t.match(lines, [/^debug .*2 families/]);
   t.match(JSON.parse(readFileSync(join(home, 'recua', 'cpu-proof.json'), 'utf8')), { entries: [{ proved: ['elements', 'products f16'], refused }] });
@@ -226,7 +226,7 @@ t.test('a library that hangs twice is refused', { skip }, async (t) => {
   const stopped = proveNow(['products q4_0'], { confined: 'no', signal: stop.signal, log: () => {} });
   stop.abort();
   t.match(await stopped, { chosen: undefined });
-  t.ok(performance.now() - begun < 5000, 'who is stopped waits for nothing');
+  t.ok(performance.now() - begun < 15_000, 'who is stopped waits for nothing');
 });
 
 t.test('if the state folder cannot be written, each start checks', { skip }, (t) => {

@@ -207,10 +207,11 @@ t.test('only the key that asked for an answer ends its thinking', async (t) => {
 });
 
 t.test('an expired key closes its WebSocket and stops its requests', async (t) => {
-  const { url, of } = await start(t, { apiKeyFile: JSON.stringify([{ name: 'ann', key: 'a', expires: new Date(Date.now() + 1_000).toISOString() }, { name: 'bob', key: 'b' }]) });
+  const expiresMs = Date.now() + 5_000;
+  const { url, of } = await start(t, { apiKeyFile: JSON.stringify([{ name: 'ann', key: 'a', expires: new Date(expiresMs).toISOString() }, { name: 'bob', key: 'b' }]) });
   t.equal((await post(`${url}/v1/responses`, { input: 'x' }, { 'x-api-key': 'a' })).status, 200);
   const [silent, speaking, other] = await Promise.all(['a', 'a', 'b'].map((key) => openSocket(t, url, key)));
-  await new Promise((resolve) => setTimeout(resolve, 1_100));
+  await new Promise((resolve) => setTimeout(resolve, expiresMs + 100 - Date.now()));
   speaking!.socket.send(JSON.stringify({ type: 'response.create', input: 'x' }));
   for (const { closed } of [speaking!, silent!]) t.equal(await closed, 1008);
   t.equal(other!.socket.readyState, WebSocket.OPEN);

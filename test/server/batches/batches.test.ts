@@ -566,7 +566,7 @@ t.test("lines of a batch leave the requests of their key's minute alone", async 
 });
 
 /** A queue whose lines are answered at once, over a store of its own. */
-function ownQueue(t: Test, Store: typeof BatchStore, times: ConstructorParameters<typeof BatchQueue>[1], { fileBounds, answer = '' }: { fileBounds?: ConstructorParameters<typeof FileStore>[1]; answer?: string } = {}) {
+function ownQueue(t: Test, Store: typeof BatchStore, times: ConstructorParameters<typeof BatchQueue>[1], { fileBounds, answer = '', gate }: { fileBounds?: ConstructorParameters<typeof FileStore>[1]; answer?: string; gate?: Promise<void> } = {}) {
   const kept = new KeptFolder(ownFolder(t));
   const [store, files] = [new Store(kept), new FileStore(kept, fileBounds)];
   const traffic = new Traffic();
@@ -574,7 +574,7 @@ function ownQueue(t: Test, Store: typeof BatchStore, times: ConstructorParameter
   const inner = {
     async ask({ by = '' }: { by?: string }): Promise<InnerReply> {
       order.push(by);
-      await new Promise((resolve) => setTimeout(resolve, 10));
+      await (gate ?? new Promise((resolve) => setTimeout(resolve, 10)));
       return { status: 200, requestId: '', body: Buffer.from(JSON.stringify({ answer })) };
     },
   };
@@ -735,8 +735,8 @@ t.test('a batch whose results cannot be written while it is cancelled is tried a
       await super.put(record);
     }
   }
-  const { store, queue, add } = ownQueue(t, BrokenStore, { unwritableMs: 400 });
-  const id = await add('ann', 30);
+  const { store, queue, add } = ownQueue(t, BrokenStore, { unwritableMs: 2_000 });
+  const id = await add('ann', 300);
   await until(() => queue.find(id)?.batch.status === 'in_progress');
   await queue.cancel(queue.find(id)!);
   await until(() => refused === 1);
@@ -810,13 +810,15 @@ function fullFor(status: string, times: number): typeof BatchStore {
 }
 
 t.test('a cancellation that cannot be stored changes nothing', async (t) => {
-  const { store, queue, add, completed } = ownQueue(t, fullFor('cancelling', 2), {});
+  const { promise: gate, resolve: open } = deferred();
+  const { store, queue, add, completed } = ownQueue(t, fullFor('cancelling', 2), {}, { gate });
   const id = await add('ann', 20);
   await until(() => queue.find(id)?.batch.status === 'in_progress');
   const cancelled = [1, 2].map(() => queue.cancel(queue.find(id)!));
   for (const one of cancelled) await t.rejects(one, { code: 'disk_full' });
   t.match(queue.find(id)?.batch, { status: 'in_progress', cancelling_at: null }, 'the client was told that it goes on');
   await t.rejects(queue.cancel(queue.find(id)!), { code: 'disk_full' });
+  open();
   await completed();
   t.match((await store.get(id)).batch, { request_counts: { completed: 20 }, cancelling_at: null, cancelled_at: null });
 });

@@ -83,11 +83,11 @@ t.test('a batch can be cancelled after the clock was set back', async (t) => {
     lines.push(signal);
     return await hang(signal);
   };
-  const { store, queue, id, ended, setAhead } = await queueOf(t, ask, 2);
+  const { store, queue, id, ended, setAhead } = await queueOf(t, ask, 5);
   await until(() => lines.length === 1);
   setAhead(-dayMs);
   // Until it would have expired, had the clock not been set.
-  await new Promise((resolve) => setTimeout(resolve, 2_100));
+  await new Promise((resolve) => setTimeout(resolve, 5_100));
   t.equal(lines.length, 1, 'the line runs on');
   await queue.cancel(await store.get(id));
   t.match(await ended(), { status: 'cancelled', request_counts: { completed: 0 } });

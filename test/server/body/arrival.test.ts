@@ -51,7 +51,7 @@ const later = (ms = 100): Promise<void> => new Promise((resolve) => setTimeout(r
 
 t.test('a request that waits for the reply before it has all its time once that is complete', async (t) => {
   const { promise: mayEnd, resolve: end } = deferred();
-  const { open, late } = await start(t, { freeMs: 50, checkMs: 20, leastBytesPerSecond: 1e9 }, (req, res) => {
+  const { open, late } = await start(t, { freeMs: 2_000, checkMs: 20, leastBytesPerSecond: 1e9 }, (req, res) => {
     if (req.method === 'GET') void mayEnd.then(() => res.end('first'));
     else answerLength(req, res);
   });
@@ -60,11 +60,12 @@ t.test('a request that waits for the reply before it has all its time once that 
   socket.on('data', (bytes: Buffer) => (told += bytes.toString()));
   const body = 'x'.repeat(300_000);
   socket.write(`GET / HTTP/1.1\r\nHost: x\r\n\r\n${head(body.length)}${body.slice(0, 100_000)}`);
-  await later(200);
+  await later(2_300);
   t.equal(late(), 0);
   end();
   socket.write(body.slice(100_000));
-  while (!told.endsWith('300000')) await later(5);
+  while (!told.endsWith('300000') && !socket.destroyed) await later(5);
+  t.match(told, /300000$/);
   t.equal(late(), 0);
   socket.destroy();
   await closed(socket);

@@ -14,7 +14,7 @@ interface Reply {
 }
 
 async function start(t: Test, queueSize: number): Promise<{ url: string; engine: Engine }> {
-  const engine = startEngine({ ...options, modelPath: builtinPath, contextSize: 512, parallel: 2, queueSize });
+  const engine = startEngine({ ...options, modelPath: builtinPath, contextSize: 4_096, parallel: 2, queueSize });
   t.teardown(() => engine.close());
   await engine.ready();
   const { url } = await startApp(t, {}, engine);
@@ -48,7 +48,7 @@ t.test('answers that find the queue full follow the ones before, and say the sam
 t.test('a request whose first answer finds no place is refused at once', async (t) => {
   const { url, engine } = await start(t, 0);
   const leaving = new AbortController();
-  const others = [0, 1].map((seed) => post(`${url}/v1/completions`, { prompt: 'x', max_tokens: 500, seed, ignore_eos: true, stream: true }, {}, leaving.signal));
+  const others = [0, 1].map((seed) => post(`${url}/v1/completions`, { prompt: 'x', max_tokens: 3_900, seed, ignore_eos: true, stream: true }, {}, leaving.signal));
   await Promise.all(others);
   await until(() => engine.state.state === 'ready' && engine.state.status.running === 2);
   const before = await bodyMemory(url);

@@ -189,7 +189,7 @@ t.test('text typed during an answer waits for the next prompt', async (t) => {
 t.test('Ctrl-C ends a paste whose end got lost', async (t) => {
   const chat = await openChat(t);
   chat.type('\x1b[200~pasted\x03 text');
-  await new Promise((resolve) => setTimeout(resolve, 1_100));
+  await new Promise((resolve) => setTimeout(resolve, 3_000));
   chat.type('\x03');
   await chat.until(/pasted text/);
   await chat.prompt();
