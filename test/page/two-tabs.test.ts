@@ -307,9 +307,12 @@ t.test('without locks, too, only one tab writes an answer', { skip: missing('chr
   await say(page, 'second');
   await page.locator('article.answer .prose').getByText('The first half').waitFor();
   await other.locator('article.answer .prose').getByText('The first half').waitFor();
+  const told = other.getByText('Another tab is writing this answer.');
+  await say(other, 'third');
+  await told.waitFor();
+  t.equal(await other.locator('article.user').count(), 2);
   await other.reload();
   await other.locator('article.answer .prose').getByText('The first half').waitFor();
-  const told = other.getByText('Another tab is writing this answer.');
   // Nothing happens while it asks.
   do await other.getByRole('button', { name: 'Continue this answer' }).click();
   while (!await told.waitFor({ timeout: 500 }).then(() => true, () => false));
@@ -329,7 +332,6 @@ t.test('without locks, too, only one tab writes an answer', { skip: missing('chr
   engine.script = async function* () {
     yield { content: ' and the rest.' };
   };
-  await other.reload();
   await other.locator('article.answer .prose').getByText('Half of it and the rest.').waitFor();
   t.strictSame(complaints, []);
 });

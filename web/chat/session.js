@@ -116,7 +116,7 @@ class Session extends Emitter {
     await this.#kept.read().catch(() => undefined);
     await this.#readAgain(this.#chat).catch(() => undefined);
     this.changed();
-    if (navigator.locks) void this.#finishCut(this.#chat);
+    void this.#finishCut(this.#chat);
   }
 
   /**
