@@ -3,26 +3,17 @@
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { WebSocket } from 'ws';
 import { root } from '../cli/recua.js';
+import { freePort } from '../free-port.js';
 import { post, startService, type Message } from './service.js';
 
 const text = readFileSync(join(root, 'docs', 'deployment.md'), 'utf8');
 const blockOf = (language: string) => text.split(`\`\`\`${language}\n`)[1]!.split('```')[0]!;
 const without = (command: string, flag: string) => spawnSync(command, [flag]).error !== undefined && `${command} is not installed`;
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
-}
 
 /** Runs until the test ends. Returns once it responds. */
 async function run(t: Test, command: string, args: string[], url: string): Promise<ChildProcess> {
@@ -53,10 +44,10 @@ t.test('behind nginx answers arrive piece by piece, and WebSockets open', { skip
   const proxy = `http://127.0.0.1:${port}`;
   await run(t, 'nginx', ['-p', folder, '-c', file], proxy);
 
-  const reply = await post(proxy, '/v1/chat/completions', { messages: [user('Tell me a story')], max_tokens: 300, stream: true });
+  const reply = await post(proxy, '/v1/chat/completions', { messages: [user('Tell me a story')], max_tokens: 3_000, ignore_eos: true, stream: true });
   t.equal(reply.status, 200);
   let pieces = 0;
-  for await (const piece of reply.body as unknown as AsyncIterable<Uint8Array>) if (piece.length > 0) pieces++;
+  for await (const piece of reply.body as unknown as AsyncIterable<Uint8Array>) if (piece.length > 0 && ++pieces > 3) break;
   t.ok(pieces > 3, `${pieces} pieces`);
   t.equal((await post(proxy, '/v1/chat/completions', { messages: [user('x'.repeat(2_000_000))] })).status, 400, 'large bodies reach the server');
 

@@ -7,6 +7,7 @@ import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { identityOf, lifeOf } from '#recua/system/process-identity.js';
+import { freePort } from '../../free-port.js';
 import { gguf, sound } from '../../models/gguf-bytes.js';
 import { makeHome, until } from '../home.js';
 import type { Home } from '../home.js';
@@ -83,10 +84,7 @@ t.test('serve start has the defaults of the specification and every flag of api'
 
 t.test('serve start --model --port --host --ctx-size --n-gpu-layers take effect', async (t) => {
   const home = makeHome(t);
-  const free = createServer().listen(0, '127.0.0.1');
-  await once(free, 'listening');
-  const { port } = free.address() as AddressInfo;
-  await new Promise((resolve) => free.close(resolve));
+  const port = await freePort();
   const started = await home.serve('start', '--model', 'builtin', '--port', String(port), '--host', 'localhost', '--ctx-size', '512', '--n-gpu-layers', '0', '--threads', '1', '--alias', 'tiny');
   t.equal(started.code, 0, started.stderr);
   const models = await (await fetch(`http://localhost:${port}/v1/models`)).json() as any;
