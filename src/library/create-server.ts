@@ -6,7 +6,7 @@ import { createMountedApp } from '../server/app.js';
 import { appSettings } from '../settings/server.js';
 import type { OptionsOf, ValuesOf } from '../settings/kinds.js';
 import { isServedName, servedNameRule } from '../models/names/served-name.js';
-import { isObject, wrongValue } from '../request/fields.js';
+import { isObject, wrongType, wrongValue } from '../request/fields.js';
 import { readSettings } from '../request/setting-fields.js';
 import { Model, servingModelOf } from './model.js';
 import { poolOf, type Models } from './models.js';
@@ -58,13 +58,14 @@ export interface ServerApp {
  * After that, requests get a 503.
  *
  * @throws RecuaError `invalid_type` if the argument is neither a model of {@link loadModel} nor has
- *   models of {@link openModels}, `invalid_value` for options
+ *   models of {@link openModels}, or is a leased model; `invalid_value` for options
  */
 export function createServer(model: Model, options?: ServerOptions): ServerApp;
 export function createServer(options: ModelsServerOptions): ServerApp;
 export function createServer(model: Model | ModelsServerOptions, options: ServerOptions = {}): ServerApp {
   if (!(model instanceof Model) && isObject(model) && 'models' in model) return serverOfSeveral(model);
-  const { engine, served, path } = servingModelOf(model as Model);
+  const { engine, served, path, release } = servingModelOf(model as Model);
+  if (release) throw wrongType('model', 'a model of loadModel() (createServer({ models }) serves those that models.lease() gives)', model);
   const { alias = '', ...given } = readOptions(options, Object.keys(appSettings));
   if (alias !== '' && !isServedName(alias)) throw wrongValue('alias', servedNameRule, alias);
   const pool = singleModel(engine, alias === '' ? served : { ...served, id: alias, aliases: [...served.aliases, served.id] });

@@ -41,8 +41,8 @@ export interface ModelOptions extends OptionsOf<typeof engineConfigSettings> {
 /** Which models to open, how to load them, and their limits. */
 export interface OpenOptions extends OptionsOf<typeof engineConfigSettings>, OptionsOf<typeof poolSettings> {
   /**
-   * The models by name. The first is the default model. Default: all complete models that `recua
-   * list` shows, and no default model.
+   * The models by name, at least one. The first is the default model. Default: all complete models
+   * that `recua list` shows, and no default model.
    */
   models?: Readonly<Record<string, ModelOptions>> | undefined;
   /** Called with each log line from the start, as the `log` event is. */
@@ -259,7 +259,9 @@ export async function openModels(options: OpenOptions = {}): Promise<Models> {
   const onLog = readFunction<NonNullable<LoadOptions['onLog']>>(fields, 'onLog');
   const given = readSettings(fields, { ...engineConfigSettings, ...poolSettings });
   const config = makeConfig({ ...given });
-  const wanted = Object.entries(fields.object('models') ?? {}).map(([name, one]) => readModel(name, one));
+  const named = fields.object('models');
+  const wanted = Object.entries(named ?? {}).map(([name, one]) => readModel(name, one));
+  if (named && wanted.length === 0) throw new RecuaError('invalid_value', 'Expected at least one model in models, got none; leave models out to open all that recua list shows.', { param: 'models' });
   const [chosen, settings] = await findAll(wanted);
   const devices = await findGpus([config, ...wanted.map((one) => makeConfig({ ...config, ...one.config }))]);
   const log = (level: 'debug' | 'info' | 'warn' | 'error', text: string): void => {

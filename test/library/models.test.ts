@@ -217,6 +217,7 @@ t.test('createServer serves several models, and leaves them to the program', asy
   t.same((await client.models.list()).data.map(({ id }) => id), ['chat', 'embed']);
   await t.rejects(client.embeddings.create({ model: 'nobody', input: 'x' }), { status: 404, code: 'model_not_found' });
   t.ok((await leased.chat('Hello!', { maxTokens: 2 })).content);
+  t.throws(() => createServer(leased), { code: 'invalid_type', param: 'model', message: /createServer\(\{ models \}\)/ }, 'it would outlive the lease');
   await models.dispose();
   t.equal((await fetch(`${url}/v1/embeddings`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"model":"embed","input":"x"}' })).status, 503);
 });
@@ -259,6 +260,7 @@ t.test('wrong options are reported with their place, and nothing is opened', asy
   await refused({ models: { a: pinned, b: pinned } }, { code: 'invalid_value', message: /one pinned model at most in the group one, got a and b/ });
   await refused({ models: { a: { model: '/none.gguf' } } }, { code: 'model_not_found' });
   await refused({ maxModels: -1 }, { code: 'invalid_value', param: 'maxModels' });
+  await refused({ models: {} }, { code: 'invalid_value', param: 'models', message: /at least one model in models, got none/ });
   await refused({ model: 'builtin' }, { code: 'invalid_value', param: 'model' });
   t.throws(() => createServer({ models: {} as Models }), { code: 'invalid_type', param: 'models' });
   const models = await open(t);

@@ -1,10 +1,12 @@
 // What a web page of another site, and an address that is none, can do: nothing.
 import { once } from 'node:events';
 import { connect } from 'node:net';
+import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import t from 'tap';
 import { WebSocket } from 'ws';
-import { hello, post, startApp } from './app-under-test.js';
+import { savedChats } from '#recua/cli/serve/saved-chats.js';
+import { hello, ownFolder, post, startApp } from './app-under-test.js';
 import { FakeEngine } from './fake-engine.js';
 import { FakePool } from './fake-pool.js';
 
@@ -15,6 +17,32 @@ t.test('a page of another site loads and unloads no model', async (t) => {
     t.equal((await post(`${url}${path}`, body, page)).status, 403, path);
     t.not((await post(`${url}${path}`, body)).status, 403, `${path} from a program`);
   }
+});
+
+t.test('browsers let pages of localhost delete and write, and the server refuses other sites', async (t) => {
+  const { url } = await startApp(t, {}, new FakeEngine(), { savedChats: savedChats(join(ownFolder(t), 'sessions')) });
+  const upload = async (): Promise<string> => {
+    const form = new FormData();
+    form.set('purpose', 'batch');
+    form.set('file', new Blob(['{}']), 'a.jsonl');
+    return `/v1/files/${(await (await fetch(`${url}/v1/files`, { method: 'POST', body: form })).json() as { id: string }).id}`;
+  };
+  await post(`${url}/sessions`, { name: 'a', session: { messages: [] } });
+  const file = await upload();
+  const asked = [['DELETE', file], ['DELETE', '/sessions/a'], ['PUT', '/sessions/a']] as const;
+  for (const origin of ['https://evil.example', 'http://localhost:3000']) {
+    for (const [method, path] of asked) {
+      const preflight = await fetch(url + path, { method: 'OPTIONS', headers: { origin, 'access-control-request-method': method } });
+      t.ok(preflight.headers.get('access-control-allow-methods')?.split(', ').includes(method), `${method} ${path}`);
+    }
+  }
+  const send = async (origin: string, method: string, path: string): Promise<number> => {
+    const res = await fetch(url + path, { method, headers: { origin, 'if-match': '*', 'content-type': 'application/json' }, ...(method === 'PUT' ? { body: '{"name":"a"}' } : {}) });
+    await res.text();
+    return res.status;
+  };
+  for (const [method, path] of asked) t.equal(await send('https://evil.example', method, path), 403, `${method} ${path}`);
+  for (const [method, path] of asked.toReversed()) t.equal(await send('http://localhost:3000', method, path), 200, `${method} ${path}`);
 });
 
 t.test('a page of another site does not decide how long a model stays', async (t) => {

@@ -6,8 +6,8 @@ import type { Visitors } from './visitors.js';
 
 /** The headers except the origin; listen also writes them on replies that never reach Express. */
 export const corsHeaders = {
-  'Access-Control-Allow-Methods': 'GET, POST, OPTIONS',
-  'Access-Control-Expose-Headers': 'x-request-id, retry-after, x-should-retry, x-queue-position, x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests, x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens',
+  'Access-Control-Allow-Methods': 'GET, POST, PUT, DELETE, OPTIONS',
+  'Access-Control-Expose-Headers': 'x-request-id, request-id, etag, retry-after, x-should-retry, x-queue-position, x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests, x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens',
 } as const;
 
 const preflightSeconds = 86_400;
@@ -25,8 +25,6 @@ export function cors(visitors: Visitors): RequestHandler {
     // `*` would not cover Authorization.
     const asked = req.headers['access-control-request-headers'];
     res.set('Access-Control-Allow-Headers', asked ?? 'Content-Type, Authorization');
-    // Listed pages may also delete files and write sessions; any page may only do the usual.
-    if (!visitors.allowsAll) res.set('Access-Control-Allow-Methods', 'GET, POST, PUT, DELETE, OPTIONS');
     res.set('Access-Control-Max-Age', String(preflightSeconds));
     res.vary('Access-Control-Request-Headers');
     res.status(204).end();

@@ -4,6 +4,7 @@ import type { Request } from 'express';
 import type { Dialect } from '../exchange/dialect.js';
 import { refusePages } from '../access/pages.js';
 import { pageOf, Query } from '../http/query.js';
+import { keepingError } from '../kept/kept-folder.js';
 import { keepTidy } from '../kept/tidying.js';
 import { filesOf } from './file-store.js';
 import { operations as about } from './operations.js';
@@ -53,9 +54,9 @@ export const files: Dialect = {
             return void res.end();
           }
           const from = file.createReadStream(bytes === 0 ? {} : { end: bytes - 1 });
-          // A client that disconnects early is not an error.
-          await pipeline(from, res, { signal }).catch((cause: unknown) => {
-            if (!res.destroyed) throw cause;
+          // A client that disconnects early is not an error, but what the disk says is.
+          await pipeline(from, res, { signal }).catch((cause: NodeJS.ErrnoException) => {
+            if (cause.syscall === 'read') throw keepingError(cause);
           });
         },
       },

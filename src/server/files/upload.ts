@@ -36,6 +36,10 @@ export async function upload(
       `Expected a form with a file (multipart/form-data), got Content-Type ${describe(type)}.`,
     );
   }
+  const encoding = req.headers['content-encoding'] ?? 'identity';
+  if (encoding.trim().toLowerCase() !== 'identity') {
+    throw new RecuaError('unsupported_media_type', `Expected a form that is not compressed, got Content-Encoding ${describe(encoding)}.`);
+  }
   const declared = Number(req.headers['content-length'] ?? Infinity);
   const { bytes: mostBytes, release } = await store.room(by, declared);
   let draft: Draft | undefined;

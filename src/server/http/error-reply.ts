@@ -58,7 +58,8 @@ export function errorHeaders(error: RecuaError): Record<string, string> {
 export function logError(log: Log, res: Response, error: RecuaError): void {
   noteError(res, error);
   // The message may quote the request, and the client has it: the request's log line has the code.
-  if (error.status < 500) return;
+  // What the server does not have is the client's to know, too.
+  if (error.status < 500 || error.code === 'not_implemented') return;
   const id = String(res.getHeader('x-request-id'));
   const isOfDisk = error.code === 'store_unwritable' || error.code === 'disk_full';
   if (error.code === 'internal_error') log('error', `${id} ${error.code}: ${rootStack(error)}`, { request_id: id, error: error.code });

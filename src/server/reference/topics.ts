@@ -3,7 +3,7 @@ import type { Topic } from './operation.js';
 
 export const aboutAll = [
   'Recua serves one or more GGUF models behind the APIs of OpenAI, Anthropic, Ollama and llama-server.',
-  '**Requests.** Send JSON with `Content-Type: application/json` (Ollama\'s routes require the header from browsers only). Bodies may be compressed with gzip, deflate or br. A field '
+  '**Requests.** Send JSON with `Content-Type: application/json` (Ollama\'s routes require the header from browsers only). JSON bodies may be compressed with gzip, deflate or br. A field '
   + 'that is `null` counts as absent. A field whose name nearly matches a listed one (`max_token`) is a 400. Names of up to five letters are often alike, so only some of their misspellings are noticed ([errors.md](errors.md)). Other unlisted fields have no effect, and the `warnings` of the answer '
   + 'name them; unlisted fields of list entries, such as messages and tools, are ignored without a warning. `--body-memory` limits the memory of all bodies together; past the limit, requests get a 503 with `Retry-After`. A client that closes its connection, or only its sending side, has left: what it asked for is cancelled. Every `GET` route also answers `HEAD`, and every '
   + 'route answers `OPTIONS`.',

@@ -93,13 +93,14 @@ export class Conversation {
   asks(body: unknown): 'nothing' | 'preparation' | 'response' {
     // The reader of the request reports the error.
     if (!isObject(body)) return 'response';
-    const { type, generate = true } = body;
+    const { type } = body;
+    const generate = body['generate'] ?? true;
     // Codex confirms responses that it has seen.
     if (type === 'response.processed') return 'nothing';
     if (type !== 'response.create') throw wrongValue('type', '"response.create"', type);
     if (body['background'] === true) throw wrongValue('background', 'false in a WebSocket', true);
     if (typeof generate !== 'boolean') throw wrongType('generate', 'true or false', generate);
-    if (body['stream_id'] !== undefined) {
+    if ((body['stream_id'] ?? null) !== null) {
       throw new RecuaError('unsupported_parameter', 'stream_id is not supported: a connection answers one message after the other; open another connection.', { param: 'stream_id' });
     }
     delete body['type'];

@@ -40,7 +40,7 @@ export function referencesOf(input: unknown): string[] {
 
 /** Clients may omit the type. */
 function isReference(item: Record<string, unknown>): boolean {
-  return item['type'] === 'item_reference' || (item['type'] === undefined && item['role'] === undefined && typeof item['id'] === 'string');
+  return item['type'] === 'item_reference' || ((item['type'] ?? item['role'] ?? null) === null && typeof item['id'] === 'string');
 }
 
 function resolve(item: unknown, index: number, earlier: Earlier): unknown {

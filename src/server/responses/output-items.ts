@@ -58,7 +58,7 @@ export function storedInput(items: readonly object[], responseId: string): objec
   return items.map((item, index) => {
     const { id, type, role, content, ...rest } = item as Record<string, unknown>;
     const own = typeof id === 'string' && id !== '' ? id : itemId('in', responseId, index);
-    if (type !== 'message' && !(type === undefined && role !== undefined)) return { ...item, id: own };
+    if ((type ?? (role ? 'message' : undefined)) !== 'message') return { ...item, id: own };
     const parts = typeof content === 'string' ? [{ type: role === 'assistant' ? 'output_text' : 'input_text', text: content }] : content;
     return { id: own, type: 'message', role, ...rest, content: parts };
   });

@@ -3,7 +3,7 @@
 // machine. Mounted by app.
 import type { NextFunction, Request, RequestHandler, Response } from 'express';
 import { RecuaError, type ErrorCode } from '../../errors.js';
-import { Fields } from '../../request/fields.js';
+import { readAll } from '../exchange/admission.js';
 import type { Dialect } from '../exchange/dialect.js';
 import { refuseOthers, refusePages } from '../access/pages.js';
 import { sendJson } from '../exchange/send-json.js';
@@ -25,8 +25,8 @@ export const sessions: Dialect = {
           res.set('Cache-Control', 'no-store');
           await answer(savedChats, req, res).catch(refuse);
         };
-    const send = async (res: Response, { name, etag, isOpen, session }: SavedChat): Promise<void> => {
-      await sendJson(res.set('ETag', `"${etag}"`), { name, etag, open: isOpen, session });
+    const send = async (res: Response, { name, etag, isOpen, session }: SavedChat, told: object = {}): Promise<void> => {
+      await sendJson(res.set('ETag', `"${etag}"`), { name, etag, open: isOpen, session, ...told });
     };
     return [
       {
@@ -38,8 +38,8 @@ export const sessions: Dialect = {
         also: {
           method: 'post', about: about.create,
           handler: guarded(async (chats, req, res) => {
-            const { session, name } = readNew(Fields.of(req.body));
-            await send(res, await chats.create(session, name));
+            const { asked: { session, name }, told } = readAll(req, readNew);
+            await send(res, await chats.create(session, name), told);
           }),
         },
       },
@@ -48,8 +48,8 @@ export const sessions: Dialect = {
         also: [{
           method: 'put', about: about.write, takesBody: true,
           handler: guarded(async (chats, req, res) => {
-            const { session, name } = readChange(Fields.of(req.body));
-            await send(res, await chats.write(nameOf(req), etagOf(req), session, name));
+            const { asked: { session, name }, told } = readAll(req, readChange);
+            await send(res, await chats.write(nameOf(req), etagOf(req), session, name), told);
           }),
         }, {
           method: 'delete', about: about.remove,

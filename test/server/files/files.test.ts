@@ -2,7 +2,8 @@
 import { execFileSync } from 'node:child_process';
 import { pbkdf2 as pbkdf2WithCallback } from 'node:crypto';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, readdirSync, rmSync, statSync, truncateSync, utimesSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, promises, readdirSync, rmSync, statSync, truncateSync, utimesSync, writeFileSync } from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
 import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -77,6 +78,32 @@ t.test('a file with other bytes than were stored is refused, at once, and can be
   }
 });
 
+t.test('an error of the disk during a download is logged', async (t) => {
+  const { client, app, folder } = await start(t);
+  const { open } = promises;
+  t.teardown(() => {
+    promises.open = open;
+    syncBuiltinESMExports();
+  });
+  for (const [length, readable] of [[10, 0], [2 ** 20, 3]] as const) {
+    const { id } = await send(client, 'x'.repeat(length));
+    promises.open = async (...args) => {
+      const file = await open(...args);
+      const read = file.read.bind(file) as (...given: unknown[]) => ReturnType<typeof file.read>;
+      let left = readable;
+      const failing = async (...given: unknown[]) => {
+        if (left-- > 0) return await read(...given);
+        throw Object.assign(new Error('EIO: i/o error, read'), { code: 'EIO', errno: -5, syscall: 'read' });
+      };
+      return args[0] === join(folder, id) ? Object.assign(file, { read: failing }) : file;
+    };
+    syncBuiltinESMExports();
+    const before = app.logged.length;
+    await t.rejects(fetch(`${app.url}/v1/files/${id}/content`).then((res) => res.text()));
+    await until(() => app.logged.slice(before).some((text) => /^warn req_\w+ store_unwritable: .*EIO: i\/o error, read/.test(text)));
+  }
+});
+
 t.test('HEAD of a file has its size and no bytes', async (t) => {
   const { client, app } = await start(t);
   const { id } = await send(client, 'abc');
@@ -118,6 +145,7 @@ const broken: [what: string, request: object, status: number, param: string | nu
   ['noise', form('noise'), 400, null],
   ['no boundary', { ...form('x'), headers: { 'content-type': 'multipart/form-data' } }, 400, null],
   ['JSON', { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{}' }, 415, null],
+  ['a compressed form', { ...form('x'), headers: { 'content-type': 'multipart/form-data; boundary=b', 'content-encoding': 'gzip' } }, 415, null],
   ['a long wait', form(`${purpose}${part('name="expires_after[anchor]"', 'created_at')}${part('name="expires_after[seconds]"', '1e99')}${file}--b--\n`), 400, 'expires_after[seconds]'],
 ];
 

@@ -85,6 +85,12 @@ t.test('props and slots describe the model, and unsupported actions are a 501', 
   }
 });
 
+t.test('a route that this server does not have is no warning in its log', async (t) => {
+  const { url, logged } = await startApp(t);
+  t.equal((await post(`${url}/props`, {})).status, 501);
+  t.strictSame(logged.filter((text) => text.startsWith('warn')), []);
+});
+
 t.test('props wait for no model', async (t) => {
   const engine = new FakeEngine();
   engine.state = { state: 'loading', fraction: 0.5 };

@@ -119,6 +119,8 @@ t.test('input items come in pages', async (t) => {
   t.equal(newest.data.length, 20);
   t.match(newest.data[0], { type: 'message', content: [{ type: 'input_text', text: 'item 44' }] });
   t.equal(newest.has_more, true);
+  const untyped = await client.responses.create({ model: 'default', input: [{ type: null, role: 'user', content: 'x' } as object as OpenAI.Responses.ResponseInputItem] });
+  t.match((await client.responses.inputItems.list(untyped.id)).data, [{ type: 'message', content: [{ type: 'input_text', text: 'x' }] }]);
   await t.rejects(client.responses.inputItems.list(id, { limit: 1_000 }), { status: 400, code: 'invalid_value', param: 'limit' });
   await t.rejects(client.responses.inputItems.list(id, { after: 'nothing' }), { status: 400, code: 'invalid_value', param: 'after' });
 });
@@ -128,6 +130,8 @@ t.test('items may be given by their ids alone', async (t) => {
   const first = await client.responses.create(ask);
   await client.responses.create({ model: 'default', input: [{ role: 'user', content: 'x' }, { type: 'item_reference', id: first.output[0]!.id! }, { role: 'user', content: 'y' }] });
   t.strictSame(messagesOf(app.engine.requests.at(-1)!).map(({ role, content }) => [role, content]), [['user', 'x'], ['assistant', 'one two three'], ['user', 'y']]);
+  await client.responses.create({ model: 'default', input: [{ type: null, role: null, id: first.output[0]!.id! } as object as OpenAI.Responses.ResponseInputItem] });
+  t.strictSame(messagesOf(app.engine.requests.at(-1)!).map(({ content }) => content), ['one two three'], 'null counts as absent');
   await t.rejects(client.responses.create({ model: 'default', input: [{ type: 'item_reference', id: 'msg_1' }] }), { status: 404, code: 'response_not_found', param: 'input[0].id' });
 });
 

@@ -111,6 +111,7 @@ t.test('errors are reported, and the connection stays open', async (t) => {
   t.match((await ask(create(7)))[0], { type: 'error', status: 400, error: { param: 'input' } });
   t.match((await ask(create('Hi', { background: true })))[0], { type: 'error', status: 400, error: { param: 'background' } });
   t.match((await ask(create('Hi', { stream_id: 's1' })))[0], { type: 'error', status: 400, error: { code: 'unsupported_parameter', param: 'stream_id' } });
+  t.match((await ask(create('Hi', { stream_id: null, generate: null }))).at(-1), { type: 'response.completed', response: { output: [{}] } }, 'null counts as absent');
   t.match((await ask(create('Hi', { generate: 'no' })))[0], { type: 'error', status: 400, error: { param: 'generate' } });
   t.match((await ask(create('Hi', { model: 'none' })))[0], { type: 'error', status: 404, error: { code: 'model_not_found' } });
   socket.send(JSON.stringify({ type: 'response.processed', response_id: 'resp_1' }));

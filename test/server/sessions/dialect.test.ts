@@ -103,6 +103,19 @@ t.test('fields that a change leaves out get the values of a new chat', async (t)
   t.not(written.body.session.sampling.temperature, 0.3);
 });
 
+t.test('a misspelled field is refused, and any other unknown one is named', async (t) => {
+  const { ask } = await start(t);
+  const refused = (param: string, meant: string) => ({ status: 400, body: { error: { code: 'unknown_parameter', param, message: new RegExp(`did you mean ${meant}\\?`) } } });
+  t.match(await ask('POST', '/sessions', { sesssion: { messages } }), refused('sesssion', 'session'));
+  t.match(await ask('POST', '/sessions', { session: { messages }, Name: 'x' }), refused('Name', 'name'));
+  t.strictSame((await ask('GET', '/sessions')).body.data, []);
+  const made = await ask('POST', '/sessions', { name: 'one', session: { messages, mood: 1 }, color: 'red' });
+  t.match(made, { status: 200, body: { name: 'one', session: { mood: 1 }, warnings: [/ignored: "color"/] } });
+  t.match(await ask('PUT', '/sessions/one', { name: 'two', sessions: { messages: [] } }, { 'If-Match': made.etag }), refused('sessions', 'session'));
+  t.match(await ask('PUT', '/sessions/one', { name: 'two', color: 'red' }, { 'If-Match': made.etag }), { status: 200, body: { name: 'two', warnings: [/ignored: "color"/] } });
+  t.notOk('warnings' in (await ask('GET', '/sessions/two')).body);
+});
+
 t.test('names are not paths, and an invalid chat is not written', async (t) => {
   const { folder, ask } = await start(t);
   for (const name of ['..%2Fa', 'a%2Fb', '.a']) t.equal((await ask('GET', `/sessions/${name}`)).status, 400, name);
