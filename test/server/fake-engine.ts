@@ -47,6 +47,8 @@ export class FakeEngine implements Engine {
   early: RecuaError | undefined;
   /** Holds prompts back until resolved, like the queue of a busy engine. */
   acceptAfter: Promise<void> = Promise.resolve();
+  /** How many requests run at once. Others are refused, as by a full queue. */
+  places = Infinity;
   finish: Partial<Finish> = {};
   readonly requests: ChatRequest[] = [];
   readonly embedded: EmbedRequest[] = [];
@@ -78,6 +80,7 @@ export class FakeEngine implements Engine {
     });
     aborted.catch(() => this.cancelled++);
     try {
+      if (this.running.size > this.places) throw new RecuaError('queue_full', 'The queue is full.');
       await Promise.race([this.acceptAfter, aborted]);
       this.#refuse(notGenerating(this.#model));
       answer.accept(messagesOf(request).length, this.position);

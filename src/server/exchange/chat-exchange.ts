@@ -1,6 +1,7 @@
 // A chat or completion in any dialect: body → engine → one JSON answer or a stream. The headers are
-// sent when the engine has accepted the prompt, so that early failures have a real status. If that,
-// or loading the model, takes long, they are sent earlier, and later failures are messages of the
+// sent when the engine has accepted the prompt, so that early failures have a real status. (Of
+// several prompts, some may wait until others are answered; these are not waited for.) If that, or
+// loading the model, takes long, they are sent earlier, and later failures are messages of the
 // stream. A load balancer can ask to hold the headers until the first piece: as long as it has
 // received nothing, it can send the request to another server.
 import { setMaxListeners } from 'node:events';
@@ -32,6 +33,8 @@ export function chatRoute<Asked extends ChatAsked>(gateway: Gateway, dialect: Ch
 /** Answers to one prompt. The first is running; the others begin when the prompt is evaluated. */
 interface Group {
   first: Answer;
+  /** Resolves if it waits until another answer of the exchange has ended. */
+  waits: Promise<void>;
   /** Index of the first one among all answers. */
   index: number;
   rest: readonly EngineRequest[];
@@ -53,7 +56,7 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
   readonly #res: Response;
   readonly #dialect: ChatDialect<Asked>;
   #groups: Group[] = [];
-  #start: (request: EngineRequest) => Answer = () => { throw new Error('nothing began'); };
+  #start: (request: EngineRequest, waits?: () => void) => Answer = () => { throw new Error('nothing began'); };
   /** Ends all answers when one has failed. */
   readonly #failed = new AbortController();
   #asked: AskedRest<Asked> | undefined;
@@ -122,10 +125,13 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
     const siblings = new Siblings(count, (request, stop, gone) => start(engine, request, stop, gone), either, released);
     this.#startNoMore = () => siblings.close();
     const salt = this.#gateway.saltOf(this.#res);
-    this.#start = (request) => {
+    const answers = (factsOf(this.#res).answers ??= []);
+    this.#start = (request, waits) => {
       const priority = priorityOf(this.#gateway, this.#res, request.asker?.priority ?? 0);
       const asked = { ...request, asker: { client: this.#client, priority, ...(salt === undefined ? {} : { salt }) } };
-      const answer = siblings.begin(this.#gateway.running.isWatched || this.#gateway.countsTokens(this.#res) ? watched(asked) : asked);
+      const isWatched = this.#gateway.running.isWatched || this.#gateway.countsTokens(this.#res);
+      const answer = siblings.begin(isWatched ? watched(asked) : asked, waits);
+      answers.push(answer);
       answer.finished.then(ended, ended);
       this.#controlled?.push(answer);
       return answer;
@@ -143,7 +149,9 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
     let index = 0;
     for (const [request, ...rest] of prompts) {
       begunMs[index] = performance.now();
-      this.#groups.push({ first: this.#start(request!), index, rest });
+      let nowWaits = (): void => undefined;
+      const waits = new Promise<void>((resolve) => (nowWaits = resolve));
+      this.#groups.push({ first: this.#start(request!, nowWaits), waits, index, rest });
       index += 1 + rest.length;
     }
   }
@@ -152,12 +160,12 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
     const writer = this.#writer!;
     try {
       this.#openLater(() => writer);
-      const accepted = await Promise.all(this.#groups.map(({ first }) => first.accepted));
+      const accepted = await Promise.all(this.#groups.map(({ first, waits }) => Promise.race([first.accepted, waits])));
       if (!this.#isHeld) clearTimeout(this.#untilPing);
-      const promptTokens = accepted.reduce((sum, one) => sum + one.promptTokens, 0);
-      const position = Math.max(...accepted.map((one) => one.position));
+      const promptTokens = accepted.length === 1 ? accepted[0]!.promptTokens : undefined;
+      const position = Math.max(...accepted.map((one) => one?.position ?? 0));
       if (position > 0 && !this.#res.headersSent) this.#res.set('X-Queue-Position', String(position));
-      writer.accepted?.(promptTokens);
+      if (promptTokens !== undefined) writer.accepted?.(promptTokens);
       if (this.#asked!.stream) await this.#write(writer, promptTokens);
       else await this.#whole(writer);
     } catch (thrown) {
@@ -223,7 +231,7 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
     await sendJson(this.#res, reply);
   }
 
-  async #write(writer: AnswerWriter, promptTokens: number): Promise<void> {
+  async #write(writer: AnswerWriter, promptTokens: number | undefined): Promise<void> {
     const opened = (): Stream => this.#stream ?? this.#open(writer, promptTokens);
     const send = (frames: Frame[] | Generator<Frame>): Promise<void> | undefined => {
       // Several frames may each repeat all log probabilities.
@@ -266,11 +274,9 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
     const { begunMs = [] } = factsOf(this.#res);
     const { stream, intervalMs: asked = 0 } = this.#asked!;
     const intervalMs = stream ? asked : 0;
-    const answers = (factsOf(this.#res).answers ??= []);
     const sharing = (factsOf(this.#res).sharing ??= []);
     const follow = async (answer: Answer, index: number, begun?: () => void): Promise<Finish> => {
       const followed = this.#gateway.running.follow(String(this.#res.getHeader('x-request-id')), this.#model);
-      answers.push(answer);
       if (!begun) sharing.push(answer);
       answer.accepted.then(({ promptTokens }) => followed.accepted(promptTokens), () => undefined);
       const pause = pauseOf(answer, intervalMs);

@@ -96,9 +96,12 @@ export interface AnswerWriter {
    * `ping` and `failure`. `loadMs`: how long the request has waited for the model.
    */
   computedBy?(model: ModelDescription, loadMs: number): void;
-  /** The engine has accepted the prompts, which have so many tokens together. Called once. */
+  /** The engine has accepted the only prompt, which has so many tokens. */
   accepted?(promptTokens: number): void;
-  /** The first frames of a stream. `promptTokens` is undefined if it is not known yet. */
+  /**
+   * The first frames of a stream. `promptTokens` is undefined if it is not known yet, or if there
+   * are several prompts.
+   */
   opening(promptTokens?: number): Frame[];
   /** A frame to keep a silent stream alive. */
   ping(): Frame;

@@ -34,7 +34,8 @@ export class Siblings {
     this.#released = released;
   }
 
-  begin(request: EngineRequest): Answer {
+  /** Calls `waits` if it finds the queue full, and another answer has a place. */
+  begin(request: EngineRequest, waits: () => void = () => undefined): Answer {
     if (this.#isAlone) {
       const only = this.#begin(request, this.#signal, this.#released);
       this.#unbegun--;
@@ -59,7 +60,7 @@ export class Siblings {
       }
       if (endsThinking) asked.endThinking();
       return asked;
-    });
+    }, waits);
     return answer;
   }
 
@@ -73,7 +74,7 @@ export class Siblings {
   };
 
   /** Passes what the engine says on to `answer`. */
-  async #follow(answer: RunningAnswer, ask: (follows: boolean) => Answer): Promise<void> {
+  async #follow(answer: RunningAnswer, ask: (follows: boolean) => Answer, waits: () => void): Promise<void> {
     let saysIt = false;
     let follows = false;
     this.#placed++;
@@ -100,6 +101,7 @@ export class Siblings {
         follows = isLast;
         if (isLast) continue;
         this.#placed--;
+        waits();
         await new Promise<void>((resolve) => this.#waiting.push(resolve));
       }
     }

@@ -40,8 +40,7 @@ export class NativeWriter implements AnswerWriter {
   }
 
   accepted(promptTokens: number): void {
-    // With several prompts, the number is their sum, which belongs to none of them.
-    if (this.#asked.texts.length === 1) this.#promptTokens = promptTokens;
+    this.#promptTokens = promptTokens;
   }
 
   opening(): Frame[] {

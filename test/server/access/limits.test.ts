@@ -9,7 +9,7 @@ import { chosenModels } from '#recua/models/served-models.js';
 import { TokenUsage } from '#recua/server/access/token-usage.js';
 import { listen } from '#recua/server/listen.js';
 import { makeConfig } from '#recua/settings/config.js';
-import { FakeEngine } from '../fake-engine.js';
+import { FakeEngine, hang } from '../fake-engine.js';
 import { FakePool } from '../fake-pool.js';
 import { hello, ownFolder, post, startApp, until } from '../app-under-test.js';
 
@@ -144,6 +144,25 @@ t.test('a client that hangs up has used what was written by then', async (t) => 
   let left = '1000000';
   for (let tries = 0; left === '1000000' && tries < 200; tries++) left = (await post(`${url}/tokenize`, { content: '' }, bearer('a'))).headers.get('x-ratelimit-remaining-tokens')!;
   t.ok(Number(left) < 1_000_000, left);
+});
+
+t.test('a client that hangs up while prompts wait for a place has used what was written', async (t) => {
+  for (const stream of [true, false]) {
+    const engine = new FakeEngine();
+    engine.places = 1;
+    engine.script = async function* (request, signal) {
+      yield { content: 'x', soFar: { usage: { promptTokens: 1, cachedTokens: 0, completionTokens: 7 }, timings: { queueMs: 0, promptMs: 0, generateMs: 0 } } };
+      yield* hang(request, signal);
+    };
+    const { url } = await startApp(t, keyFile({ name: 'ann', key: 'a', tokens_per_day: 1_000_000 }), engine);
+    const leave = new AbortController();
+    post(`${url}/v1/completions`, { prompt: ['a', 'b', 'c'], stream }, bearer('a'), leave.signal).catch(() => undefined);
+    await until(() => engine.delivered > 0);
+    leave.abort();
+    let left = '1000000';
+    for (let tries = 0; left === '1000000' && tries < 200; tries++) left = (await post(`${url}/tokenize`, { content: '' }, bearer('a'))).headers.get('x-ratelimit-remaining-tokens')!;
+    t.equal(Number(left), 1_000_000 - 8);
+  }
 });
 
 t.test('a client that reads nothing and leaves has used what was generated', async (t) => {

@@ -7,6 +7,7 @@ import { RecuaError } from '#recua/errors.js';
 import { builtinPath } from '#recua/models/store.js';
 import { Siblings } from '#recua/server/exchange/siblings.js';
 import { completion, options, sampling } from '../../engine/requests.js';
+import { deferred } from '../../deferred.js';
 import { events, post, startApp, until } from '../app-under-test.js';
 
 interface Reply {
@@ -59,6 +60,44 @@ t.test('a request whose first answer finds no place is refused at once', async (
     t.equal(await bodyMemory(url), before, 'its memory is free again');
   }
   leaving.abort();
+});
+
+t.test('a stream tells the first answers while other prompts wait for a place', async (t) => {
+  const app = await startApp(t);
+  app.engine.places = 1;
+  const { promise: mayEnd, resolve: end } = deferred();
+  app.engine.script = async function* () {
+    yield { content: 'told' };
+    await mayEnd;
+  };
+  const response = post(`${app.url}/v1/completions`, { prompt: ['a', 'b', 'c'], stream: true });
+  let text = '';
+  const whole = response.then(async ({ body }) => {
+    const reader = body!.pipeThrough(new TextDecoderStream()).getReader();
+    for (let read = await reader.read(); !read.done; read = await reader.read()) text += read.value;
+  });
+  await until(() => text.includes('told'));
+  t.equal((await response).status, 200);
+  t.equal(app.engine.running.size, 1);
+  end();
+  await whole;
+  t.equal(text.split('told').length, 4);
+  t.match(text, /\[DONE\]/);
+});
+
+t.test('prompts that have a place are checked before a stream opens, others when they get one', async (t) => {
+  const { url } = await start(t, 0);
+  const long = 'Too long. '.repeat(1_000);
+  const ask = (prompt: string[], stream: boolean): Promise<Response> => post(`${url}/v1/completions`, { prompt, stream, max_tokens: 6 });
+  for (const stream of [false, true]) {
+    const refused = await ask(['Once', long, 'A'], stream);
+    t.equal(refused.status, 400);
+    t.match(await refused.json(), { error: { code: 'context_length_exceeded' } });
+    const later = await ask(['Once', 'There was', long], stream);
+    t.equal(later.status, stream ? 200 : 400);
+    t.match(await later.text(), /"code":"context_length_exceeded"/);
+    t.equal(await bodyMemory(url), 0);
+  }
 });
 
 t.test('a client that leaves while answers wait ends all of them', async (t) => {
