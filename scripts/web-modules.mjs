@@ -11,7 +11,7 @@ const folder = join(place.web, 'vendor');
 const stampPath = join(place.build, 'web-modules.stamp.json');
 
 /** The languages that models write most. */
-const languages = ['bash', 'c', 'cpp', 'csharp', 'css', 'diff', 'dockerfile', 'go', 'ini', 'java', 'json', 'kotlin', 'lua', 'markdown', 'php', 'python', 'ruby', 'rust',
+const languages = ['bash', 'cpp', 'csharp', 'css', 'diff', 'dockerfile', 'go', 'ini', 'java', 'json', 'kotlin', 'lua', 'markdown', 'php', 'python', 'ruby', 'rust',
   'sql', 'swift', 'typescript', 'xml', 'yaml'];
 
 /**

@@ -2,11 +2,11 @@
 
 /**
  * The grammar of highlight.js for each name that models give a language. TypeScript's grammar also
- * reads JavaScript.
+ * reads JavaScript, and that of C++ also reads C.
  * @type {ReadonlyMap<string, string>}
  */
 export const languages = new Map([
-  ['bash', 'sh', 'shell', 'zsh', 'console'], ['c', 'h'], ['cpp', 'c++', 'cc', 'hpp'],
+  ['bash', 'sh', 'shell', 'zsh', 'console'], ['cpp', 'c++', 'cc', 'hpp', 'c', 'h'],
   ['csharp', 'cs', 'c#'], ['css'], ['diff', 'patch'], ['go', 'golang'], ['java'], ['json', 'jsonc'],
   ['kotlin', 'kt'], ['php'], ['python', 'py'], ['ruby', 'rb'], ['rust', 'rs'], ['sql'], ['swift'],
   ['typescript', 'ts', 'tsx', 'javascript', 'js', 'jsx', 'mjs', 'cjs'], ['xml', 'html', 'svg'],
