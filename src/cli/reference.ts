@@ -69,7 +69,7 @@ export function markdown(all: readonly AnyCommand[]): string {
     '|---|---|',
     ...exitCodes.map(([number, meaning]) => `| ${number} | ${cell(meaning)} |`),
     '',
-    'The commands that have further exit codes list them above.',
+    'A server that is stopped exits with 0. The commands that have further exit codes list them above.',
   ].join('\n')}\n`;
 }
 

@@ -43,7 +43,7 @@ export interface ReplyWork {
  * A running answer: an async iterable of its parts and a promise of the whole result.
  *
  * The answer runs whether or not the program reads it. If it fails and the program neither awaits
- * nor iterates it, nothing tells of the error. Iterate it only once; for a slow reader,
+ * nor iterates it, the error goes unnoticed. Iterate it only once; for a slow reader,
  * deltas are merged. Leaving the loop early cancels the answer, as does aborting the `signal`
  * option. Both ways of reading throw a `RecuaError`: `cancelled` after cancelling, `closed` after
  * `dispose()`, `model_crashed` if the answer repeatedly kills the engine process, or the reason why

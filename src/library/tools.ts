@@ -48,7 +48,7 @@ export type Tools = Readonly<Record<string, AnyTool>>;
  */
 export type ToolChoice = 'auto' | 'required' | 'none' | { readonly name: string };
 
-/** Returns the tool unchanged; types `execute` by `parameters`. */
+/** Returns the tool unchanged; TypeScript infers the arguments of `execute` from `parameters`. */
 export function tool<const S extends Schema>(definition: Tool<S>): Tool<S> {
   return definition;
 }

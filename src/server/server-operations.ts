@@ -23,7 +23,7 @@ const notReady = named('NotReady', object({
 export const operations = {
   health: {
     id: 'getHealth', topic: 'Server', summary: 'Whether the server can answer a request now.',
-    about: 'A [single-model server](models.md#single-model-servers) answers 503 while its model loads, also after a crash or when the engine process got stuck; then, requests that no load balancer sends wait. Any other server answers 200 as long as it accepts work.',
+    about: 'A [single-model server](models.md#single-model-servers) answers 503 while its model loads, also after a crash or when the engine process got stuck. Requests that arrive after such a failure wait for the model. Any other server answers 200 as long as it accepts work.',
     reply: { schema: health, others: { 503: { text: 'No: the model is loading or failed, or the server is stopping.', schema: health } } }, error, errors: [],
   },
   live: {

@@ -64,8 +64,8 @@ export const poolSettings = {
     kind: 'integer', fallback: 0, min: 0, max: 2 ** 24 * mebibyte,
     flag: {
       names: ['--cache-disk'], value: 'MiB', key: 'cacheDiskMib', unit: mebibyte,
-      help: 'Keep conversations across restarts in this much disk space, instead of --sleep-cache, '
-        + 'so that their next turn reads nothing twice; 0 keeps none',
+      help: 'Keep conversations on disk across restarts, in at most this much space, so that their next '
+        + 'turn reads nothing twice; replaces --sleep-cache; 0 keeps none',
     },
   },
 } as const satisfies Settings;

@@ -53,7 +53,7 @@ export const cp = command({
   operands: '<model> <name>',
   summary: 'Give a model in the store a second name, without copying it',
   details: 'The new name is an alias of the same file: nothing is copied, and it takes no space. The same as recua alias <name> <model>. '
-    + 'recua rm of the new name removes only the name, recua rm of the model removes both.',
+    + 'recua rm of the new name removes only the name; recua rm of the model removes both.',
   examples: [['recua cp owner/repo:Q4_K_M chat', 'Name a model chat; from now on: recua run chat']],
   flags: { force, json },
   async run({ values, operands }) {

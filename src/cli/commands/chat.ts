@@ -49,7 +49,7 @@ export const chat = command({
   summary: 'Chat with a model on the terminal',
   details: [
     'Without <model>, it uses the model of the newest saved chat, else the only one in the store. If there are several, a terminal shows a list.',
-    'If one of your running servers has the model loaded, that server answers; so does one that alone knows the name you give, from its --alias or its models file. The model is loaded here instead with --local or --template, or if a flag, a variable or the config file sets how to load it (such as -c, -ngl or --threads).',
+    'If one of your running servers has the model loaded, that server answers. A running server also answers if only it knows the name that you give, from its --alias or its models file. The model is loaded here instead with --local or --template, or if a flag, a variable or the config file sets how to load it (such as -c, -ngl or --threads).',
     'Each turn is saved when it ends; /help lists the commands inside a chat. With -p, or if stdin is not a terminal, it answers once and exits.',
     'Such a single turn is saved only with --resume or --continue, which also determine the model if you name none.',
   ].join('\n'),

@@ -22,7 +22,7 @@ export const rm = command({
   operands: '<model>…',
   summary: 'Remove models from the store',
   details: 'Naming a repository removes all its models. A running pull is stopped. If a file was imported as a link, only the link is removed. '
-    + 'Naming an alias that recua import gave removes the model with all its aliases. Only the name goes if recua alias or recua cp gave it, '
+    + 'If recua import gave an alias, naming it removes the model with all its aliases. Only the name goes if recua alias or recua cp gave it, '
     + 'or if recua import gave it to a model that the store already had. On a terminal it asks first; elsewhere it removes exact names at once.',
   examples: [
     ['recua rm owner/repo:Q4_K_M', 'Remove one quantization, after asking'],

@@ -20,7 +20,7 @@ export const run = command({
   operands: '<model> [prompt…]',
   summary: 'Answer one prompt',
   details: 'The prompt is the text after the model, or the value of -p. Text from stdin is appended after a blank line, or is the whole prompt. Only the answer goes to stdout. '
-    + 'If one of your running servers has the model loaded, that server answers; so does one that alone knows the name you give, from its --alias or its models file. The model is loaded here instead with --local, or if a flag, a variable or the config file sets how to load it (such as -c, -ngl or --threads).',
+    + 'If one of your running servers has the model loaded, that server answers. A running server also answers if only it knows the name that you give, from its --alias or its models file. The model is loaded here instead with --local, or if a flag, a variable or the config file sets how to load it (such as -c, -ngl or --threads).',
   examples: [
     ['recua run builtin "Tell me a story"', 'Answer a prompt'],
     ['git diff | recua run builtin -p "Sum this up:"', 'Append stdin to the prompt'],

@@ -109,7 +109,7 @@ const restart = command({
   operands: '[model...]',
   summary: 'Restart the server, or start the last one again',
   details: 'Stops the server and starts it with the same settings; flags given here replace those of the last start. A port that the system chose stays. If no server runs, it starts the last one again. '
-    + 'If the native code, a model, a file or the port cannot be used, the old server goes on; if the new one does not start for another reason, the old one is started again.',
+    + 'If the native code, a model, a file, the address, the port or API keys cannot be used, the old server goes on; if the new one does not start for another reason, the old one is started again.',
   examples: [['recua serve restart', 'Restart after an update of Recua'], ['recua serve restart --port 9000', 'Move the server to another port']],
   often: oftenServed,
   flags: restartFlags,

@@ -206,7 +206,7 @@ t.test('rm of an alias of a pulled model removes the alias alone', async (t) => 
   });
   t.strictSame(files(hub), []);
   t.ok(existsSync(mine));
-  for (const [name, words] of [['alias', /if recua import gave the name to a model that was new/], ['cp', /removes only the name, recua rm of the model removes both/], ['import', /recua rm of the alias removes both;/], ['rm', /removes the model with all its aliases/]] as const) {
+  for (const [name, words] of [['alias', /if recua import gave the name to a model that was new/], ['cp', /removes only the name; recua rm of the model removes both/], ['import', /recua rm of the alias removes both;/], ['rm', /removes the model with all its aliases/]] as const) {
     t.match((await recua(['help', name])).stdout.replaceAll(/\s+/g, ' '), words);
   }
 });
