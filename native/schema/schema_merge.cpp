@@ -15,6 +15,16 @@ bool is_annotation(const std::string &keyword) {
   return known.count(keyword) > 0 || keyword.compare(0, 2, "x-") == 0;
 }
 
+size_t size_of(const common_json &value) {
+  size_t size = 1;
+  if (value.is_object() || value.is_array()) {
+    for (const auto &entry : value.items()) size += 1 + entry.key().size() / 64 + size_of(entry.value());
+  } else if (value.is_string()) {
+    size += value.get<std::string>().size() / 64;
+  }
+  return size;
+}
+
 namespace {
 
 std::set<std::string> names_of(const common_json &types) {
@@ -40,16 +50,23 @@ common_json both_types(const common_json &a, const common_json &b, const std::st
   return both;
 }
 
-common_json all_of(const common_json &a, const common_json &b) {
+// Adds `other` to `schema`, so that both apply. Without nesting: a copy would recurse that deeply.
+void join(common_json &schema, const common_json &other) {
   // No value matches both.
-  if (a == false) return a;
-  if (b == false) return b;
-  auto parts = common_json::array();
-  parts.push_back(a);
-  parts.push_back(b);
-  common_json schema = common_json::object();
-  schema["allOf"] = parts;
-  return schema;
+  if (schema == false) return;
+  if (other == false) {
+    schema = other;
+    return;
+  }
+  const bool is_list = schema.is_object() && schema.size() == 1 && schema.contains("allOf") && schema.at("allOf").is_array() && !schema.at("allOf").empty();
+  if (!is_list) {
+    auto parts = common_json::array();
+    parts.push_back(schema);
+    common_json list = common_json::object();
+    list["allOf"] = parts;
+    schema = list;
+  }
+  schema["allOf"].push_back(other);
 }
 
 class Merger {
@@ -67,17 +84,6 @@ public:
   common_json merged = common_json::object();
 
 private:
-  // The cost of a copy.
-  size_t size_of(const common_json &value) {
-    size_t size = 1;
-    if (value.is_object() || value.is_array()) {
-      for (const auto &entry : value.items()) size += size_of(entry.value());
-    } else if (value.is_string()) {
-      size += value.get<std::string>().size() / 64;
-    }
-    return size;
-  }
-
   void add(const std::string &keyword, const common_json &value, const std::string &pointer) {
     if (keyword == "const") {
       auto values = common_json::array();
@@ -88,23 +94,19 @@ private:
       merged[keyword] = value;
       return;
     }
-    const common_json known = merged.at(keyword);
+    // Changed in place: a copy for each of many parts would take long.
+    common_json &known = merged.at(keyword);
     if (known == value) return;
     if (keyword == "type") {
-      merged["type"] = both_types(known, value, pointer);
+      known = both_types(known, value, pointer);
     } else if (keyword == "properties" && known.is_object() && value.is_object()) {
-      common_json properties = known;
       for (const auto &[name, schema] : value.items()) {
-        budget.step(1 + properties.size());
-        const bool twice = properties.contains(name) && properties.at(name) != schema;
-        const common_json made = twice ? all_of(properties.at(name), schema) : schema;
-        properties[name] = made;
+        budget.step(1 + known.size());
+        if (!known.contains(name)) known[name] = schema;
+        else if (known.at(name) != schema) join(known[name], schema);
       }
-      merged["properties"] = properties;
     } else if (keyword == "required" && known.is_array() && value.is_array()) {
-      common_json names = known;
-      names.insert(value);
-      merged["required"] = names;
+      known.insert(value);
     } else if (keyword == "enum" && known.is_array() && value.is_array()) {
       auto both = common_json::array();
       budget.step(known.size() * value.size());
@@ -117,16 +119,16 @@ private:
         }
       }
       if (both.empty()) throw Contradiction(pointer, "No value is in all of the enums that must apply together.");
-      merged["enum"] = both;
+      known = both;
     } else if (is_one_of(keyword, {"minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"}) && known.is_number() && value.is_number()) {
-      if (greater(value, known)) merged[keyword] = value;
+      if (greater(value, known)) known = value;
     } else if (is_one_of(keyword, {"maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"}) && known.is_number() && value.is_number()) {
-      if (greater(known, value)) merged[keyword] = value;
+      if (greater(known, value)) known = value;
     } else if (is_one_of(keyword, {"items", "additionalProperties"}) && known.is_object() && value.is_object()) {
-      merged[keyword] = all_of(known, value);
+      join(known, value);
     } else if (keyword == "additionalProperties" && (value.is_boolean() || known.is_boolean())) {
       // The narrower one wins: false, then a schema, then true.
-      if ((value.is_boolean() && !value.get<bool>()) || (known.is_boolean() && known.get<bool>())) merged[keyword] = value;
+      if ((value.is_boolean() && !value.get<bool>()) || (known.is_boolean() && known.get<bool>())) known = value;
     } else {
       losses.add(pointer, "it is combined with another " + keyword);
     }

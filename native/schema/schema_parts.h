@@ -41,6 +41,9 @@ struct Losses {
   void add(const std::string &pointer, const std::string &why) const;
 };
 
+// The cost of a copy, in steps.
+size_t size_of(const common_json &value);
+
 // Merges several schemas that all apply into one, as far as keywords can express that.
 struct Part {
   const common_json *schema;

@@ -97,14 +97,16 @@ private:
   // --- Schemas that follow several
 
   // Flattens allOf and $ref into a list of schemas.
-  void collect(const Part &part, std::vector<Part> &parts, std::set<std::string> &seen) {
-    budget.step();
+  void collect(const Part &part, std::vector<Part> &parts, std::set<std::string> &seen, int level = 0) {
+    budget.step(1 + part.pointer.size() / 64);
+    if (level > most_depth) fail(part.pointer, "Expected $ref and allOf to follow each other at most " + std::to_string(most_depth) + " times, got more.");
     if (!part.schema->is_object()) {
       if (part.schema->is_boolean() && part.schema->get<bool>()) return;
       fail(part.pointer, "Expected a schema, an object, got " + shorten(part.schema->dump()) + ".");
     }
     const bool refers = part.schema->contains("$ref"), joins = part.schema->contains("allOf");
     if ((refers || joins) && asserts_beside(*part.schema, {"$ref", "allOf"})) {
+      budget.step(size_of(*part.schema));
       own.push_back(std::make_unique<common_json>(*part.schema));
       if (refers) own.back()->erase("$ref");
       if (joins) own.back()->erase("allOf");
@@ -113,14 +115,14 @@ private:
     if (refers) {
       const std::string pointer = pointer_of(*part.schema, part.pointer);
       if (!seen.insert(pointer).second) fail(part.pointer + "/$ref", "The schema refers to itself in a circle.");
-      collect({find(root, pointer, part.pointer, budget), pointer}, parts, seen);
+      collect({find(root, pointer, part.pointer, budget), pointer}, parts, seen, level + 1);
       seen.erase(pointer);
     }
     if (joins) {
       const common_json &all = part.schema->at("allOf");
       if (!all.is_array() || all.empty()) fail(part.pointer + "/allOf", "Expected a non-empty array of schemas.");
       size_t i = 0;
-      for (const auto &one : all) collect({&one, part.pointer + "/allOf/" + std::to_string(i++)}, parts, seen);
+      for (const auto &one : all) collect({&one, part.pointer + "/allOf/" + std::to_string(i++)}, parts, seen, level + 1);
     }
     if (!refers && !joins) parts.push_back(part);
   }

@@ -17,6 +17,7 @@ const odd: Record<string, unknown> = {
   'fewer than no tokens': { type: 'events', status, events: [], generated: Int32Array.of(1, 0, -3) },
   'tokens in no list': { type: 'events', status, events: [], generated: { length: 9 } },
   'an error without a code': { type: 'events', status, events: [{ id: 1, kind: 'error', error: { message: 'odd' } }] },
+  'a failure to load, when it is loaded': { type: 'failed', error: { code: 'model_unusable', message: 'odd' } },
   'no model': { type: 'ready' },
   'a model of another shape': { type: 'ready', model: { contextSize: 'long' } },
   'counts that are no numbers': { type: 'events', status, events: [{ id: 1, kind: 'done', finishReason: 'stop', usage: { promptTokens: NaN, cachedTokens: 0, completionTokens: 0 }, timings: { queueMs: 0, promptMs: 0, generateMs: 0 }, seed: 1 }] },

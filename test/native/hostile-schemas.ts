@@ -4,6 +4,15 @@ const byName = (count: number, make: (i: number) => unknown): Record<string, unk
 const nested = (depth: number, wrap: (inner: unknown) => unknown): unknown => times(depth, () => wrap).reduce<unknown>((inner, make) => make(inner), { type: 'null' });
 const object = (properties: Record<string, unknown>, more: object = {}) => ({ type: 'object', properties, ...more });
 
+/** A cube of schemas, as long on each side, of which each refers to the next. */
+function chained(side: number): unknown[][][] {
+  const all = times(side ** 3, (i) => {
+    const next = i + 1;
+    return { $ref: next === side ** 3 ? '#/end' : `#/d/${Math.floor(next / side ** 2)}/${Math.floor(next / side) % side}/${next % side}` };
+  });
+  return times(side, (x) => times(side, (y) => times(side, (z) => all[(x * side + y) * side + z])));
+}
+
 /** Values are schemas, or their texts. */
 export const hostileSchemas: Record<string, unknown> = {
   'a length that is less than it is': object({ a: { type: 'string', minLength: 5, maxLength: 3 } }),
@@ -17,6 +26,10 @@ export const hostileSchemas: Record<string, unknown> = {
   'references in a circle': object({ a: { $ref: '#/$defs/a' } }, { $defs: { a: { $ref: '#/$defs/b' }, b: { $ref: '#/$defs/a' } } }),
   'allOf in a circle': object({ a: { $ref: '#/$defs/a' } }, { $defs: { a: { allOf: [{ $ref: '#/$defs/b' }] }, b: { allOf: [{ $ref: '#/$defs/a' }] } } }),
   'allOf of references in a circle': { allOf: [{ $ref: '#/$defs/a' }], $defs: { a: { $ref: '#/$defs/b' }, b: { $ref: '#/$defs/a' } } },
+  'references in a row': { $ref: '#/d/0/0/0', minLength: 1, d: chained(32), end: { type: 'string' } },
+  'copies of a large schema': { allOf: times(1_500, () => ({ $ref: '#/$defs/b' })), $defs: { b: { $ref: '#/$defs/c', minLength: 1, description: 'x'.repeat(1_000_000) }, c: { type: 'string' } } },
+  'small parts beside a large one': { allOf: [{ properties: byName(5_000, () => ({ enum: times(15, (i) => i) })) }, ...times(20_000, () => ({ properties: {} }))] },
+  'items of many parts': { allOf: times(30_000, (i) => ({ items: { minLength: i } })) },
   'allOf that doubles at each level': object({ a: { $ref: '#/$defs/d0' } }, { $defs: Object.fromEntries(times(40, (i) => [`d${i}`, i === 39 ? object({ x: { type: 'null' } }) : object({ x: { allOf: [{ $ref: `#/$defs/d${i + 1}` }, { $ref: `#/$defs/d${i + 1}` }] } })])) }),
   'allOf in a circle through a property': { $ref: '#/d/F', d: { F: { properties: { c: { allOf: [{ $ref: '#/d/F' }] } } } } },
   'allOf with itself': { allOf: [{ $ref: '#' }, { type: 'object' }] },

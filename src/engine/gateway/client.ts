@@ -254,7 +254,8 @@ class EngineClient extends EngineRequests {
     } else if (this.#closing) return;
     else if (message.type === 'progress') {
       if (this.#state.state === 'loading' || this.#state.state === 'restarting') this.#turn({ state: this.#state.state, fraction: message.fraction });
-    } else if (message.type === 'failed') {
+    } else if (this.#state.state === 'ready') throw new Error(`A process that is ready said ${message.type}.`);
+    else if (message.type === 'failed') {
       this.#child = undefined;
       this.#cannotLoad(RecuaError.fromPlain(message.error));
     } else this.#becomeReady(message.model);
@@ -360,8 +361,7 @@ class EngineClient extends EngineRequests {
     if (this.#everReady && this.#state.state !== 'restarting') this.#turn({ state: 'restarting', fraction: 0 });
     const lost = new Set([...this.requests.values()].filter((call) => !call.survives));
     const guilty = this.#suspects.judge(this.requests.values(), ending !== 'died', stuck);
-    for (const call of guilty) lost.add(call);
-    this.failAll(error, (call) => lost.has(call));
+    this.failAll(error, (call) => lost.has(call) || guilty.includes(call));
     const { size } = this.requests;
     if (size > 0) this.#log('warn', `${size === 1 ? '1 request goes' : `${size} requests go`} on in the next engine process`);
 

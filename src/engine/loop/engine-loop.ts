@@ -211,7 +211,7 @@ export class EngineLoop {
 
   async #run(context: NativeContext): Promise<void> {
     const admission = new Admission(context, this.#cache, this.#costs, (text) => this.#hooks.log('info', text));
-    await this.#sleep?.open(context.contextSize);
+    if (this.#sleep) await this.vitals.unhurried(this.#sleep.open(context.contextSize));
     for (;;) {
       await this.#retire(context);
       for (const job of this.#jobs.splice(0)) await job();

@@ -146,6 +146,8 @@ export class Embeddings {
       const job: Job = { id, client, inputs, vectors: new Float32Array(0), taken: 0, done: 0 };
       accepted.tokens = inputs.reduce((sum, { length }) => sum + length, 0);
       this.#held.set(client, (this.#held.get(client) ?? 0) + accepted.tokens);
+      // While it waits for a call, it is not to blame for a crash.
+      this.#outbox.push({ id, kind: 'accepted', promptTokens: accepted.tokens, position: 0 });
       const own = this.#jobs.get(client);
       if (own) own.jobs.push(job);
       else this.#jobs.set(client, { jobs: [job], isForSmallest: false });

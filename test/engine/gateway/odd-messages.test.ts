@@ -7,7 +7,7 @@ import { until } from '../../cli/home.js';
 import { completion, options, say } from '../requests.js';
 
 const ends = ['the end of the channel', 'its end, and leaves a process'];
-const messages = ['no message', 'no events', 'no event', 'fewer than no tokens', 'tokens in no list', 'an error without a code', 'no model',
+const messages = ['no message', 'no events', 'no event', 'fewer than no tokens', 'tokens in no list', 'an error without a code', 'a failure to load, when it is loaded', 'no model',
   'a model of another shape', 'counts that are no numbers', 'a list with a hole', 'endless lists of holes',
   'the end of another kind of request', 'no structured clone', 'a clone of another version', 'a longer message than any', 'no bytes at all', ...ends];
 

@@ -1,4 +1,6 @@
 import t from 'tap';
+import { SleepFiles } from '#recua/engine/loop/sleep-files.js';
+import type { EngineOptions } from '#recua/engine/protocol.js';
 import { marks } from '../fake-addon.js';
 import { completion, openEngine, turn } from '../requests.js';
 
@@ -55,6 +57,19 @@ t.test('work on saved states may take any time', async (t) => {
   engine.keep(99, () => held);
   await turns(5);
   t.equal(engine.vitals.look().compute.busy, false);
+  end();
+  await engine.close();
+});
+
+t.test('the files of kept conversations may take any time to be looked through', async (t) => {
+  let end = (): void => undefined;
+  const opened = new Promise<void>((resolve) => (end = resolve));
+  t.intercept(SleepFiles.prototype, 'open', { value: () => opened });
+  const { engine } = await openEngine({}, { sleep: { folder: t.testdir(), mostBytes: 1e6, lasts: true } as unknown as NonNullable<EngineOptions['sleep']> });
+  for (let looks = 0; looks < 3; looks++) {
+    t.equal(engine.vitals.look().compute.busy, false);
+    await turns(5);
+  }
   end();
   await engine.close();
 });
