@@ -269,9 +269,7 @@ t.test('two tabs that read a file at the same time make one copy', { skip: missi
     await other.bringToFront();
     await say(other, 'third');
     await other.locator('article.user').getByText('second').waitFor();
-    // It is sent, or refused.
-    const refused = other.getByRole('status').getByText(/changed elsewhere|Another tab/);
-    await refused.or(other.locator('article.answer').nth(2).locator('.numbers')).first().waitFor();
+    // It is sent or refused; a message without an answer would not be followed by others.
     await until(() => file().messages.at(-1)!.role === 'assistant');
     await other.reload();
     await other.locator('article.user').getByText('second').waitFor();
