@@ -269,7 +269,7 @@ t.test('two tabs that read a file at the same time make one copy', { skip: missi
     await other.bringToFront();
     await say(other, 'third');
     await other.locator('article.user').getByText('second').waitFor();
-    // It is sent or refused; a message without an answer would not be followed by others.
+    // If it is sent, its answer has to be there before the reload.
     await until(() => file().messages.at(-1)!.role === 'assistant');
     await other.reload();
     await other.locator('article.user').getByText('second').waitFor();
