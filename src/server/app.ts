@@ -127,7 +127,7 @@ export function createApp(options: AppOptions): Express {
   app.set('query parser', false);
   const recent = new RecentRequests();
   const memory = new BodyMemory(config.bodyMemoryBytes || defaultBodyMemory());
-  const askedBy = (res: Response): string | undefined => keyOf(res)?.name;
+  const { askedBy } = gateway;
   traffic.onLastBodies((error) => memory.refuseArriving(error));
   const replies = new ReplyMemory(memory.sizeBytes);
   const metrics = new Metrics({ pool, traffic, bodyBytes: () => memory.usedBytes, askedBy });
@@ -269,9 +269,10 @@ export function describeApi(): ReturnType<typeof describe> {
 }
 
 /** The parts of the gateway that depend on a request's API key. */
-function ofKey(pool: ModelPool): Pick<Gateway, 'poolFor' | 'ownerOf' | 'mostPriority' | 'saltOf' | 'staysAnyway' | 'countsTokens' | 'leaveRunning'> {
+function ofKey(pool: ModelPool): Pick<Gateway, 'poolFor' | 'askedBy' | 'ownerOf' | 'mostPriority' | 'saltOf' | 'staysAnyway' | 'countsTokens' | 'leaveRunning'> {
   return {
     poolFor: (res) => visibleTo(keyOf(res), pool),
+    askedBy: (res) => keyOf(res)?.name,
     ownerOf(res) {
       const key = keyOf(res);
       return key ? ownerWith(key) : everyone;

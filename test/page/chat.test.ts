@@ -50,6 +50,17 @@ for (const name of ['chromium', 'firefox'] satisfies BrowserName[]) {
       t.equal(await page.locator('article.user .said').last().innerText(), 'And what else?');
     });
 
+    await t.test('a message further up can be edited, too', async (t) => {
+      await say(page, 'And then?');
+      await page.locator('article.user').nth(2).waitFor();
+      await lastAnswer(page);
+      const first = page.locator('article.user').first();
+      await first.locator('.said').hover();
+      await first.getByRole('button', { name: 'Edit and resend' }).click();
+      t.equal(await first.getByRole('textbox').inputValue(), 'Hello! Who are you?');
+      await first.getByRole('button', { name: 'Cancel' }).click();
+    });
+
     t.strictSame(complaints, []);
     t.strictSame(asked.filter((address) => !address.startsWith(url)), []);
   });

@@ -91,7 +91,7 @@ t.test('Now has a row for each answer in progress, and its client notices nothin
   await page.getByText('None.', { exact: true }).waitFor();
   const ended = page.getByRole('region', { name: 'Recent requests' }).getByRole('row', { name: /stopped/ });
   await ended.nth(1).waitFor();
-  t.match(await ended.first().innerText(), /\/v1\/completions\s+stopped\s+\d+\s+[\d,]+\s/);
+  t.match(await ended.first().innerText(), /\/v1\/completions\s+owner\/model\s+stopped\s+\d+\s+[\d,]+\s/);
   t.equal(await ended.locator('.warn').count(), 0);
   t.strictSame((await (await fetch(`${url}/ui/running`)).json()).data, []);
   t.strictSame(complaints, []);

@@ -62,6 +62,7 @@ export function Dialogs() {
     if (!question || !dialog.current) return undefined;
     const focused = /** @type {HTMLElement | null} */ (document.activeElement);
     if (!dialog.current.open) dialog.current.showModal();
+    dialog.current.querySelector('input')?.select();
     // The browser gives the focus back only if the dialog is closed before it goes.
     return () => { if (focused?.isConnected) focused.focus(); };
   }, [question]);

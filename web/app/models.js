@@ -11,6 +11,7 @@ import { askAgain, json, sentenceOf, ServerError } from './server.js';
  * @property {{ value: string, fraction?: number, running?: number, waiting?: number, tokens_per_second?: number,
  *   reason?: { message: string } }} status
  * @property {number} [memory_bytes]
+ * @property {number} [file_bytes]
  * @property {boolean} [pinned]
  * @property {string[]} [aliases]
  * @property {boolean} [fixed] a program serves it and never unloads it

@@ -26,7 +26,8 @@ export function SettingsPanel({ model, isLoaded, close }) {
         <option value="">Model default</option><option value="off">Off</option>
       </select>
     </label>
-    <div class="grid"><p class="hint dim">Empty fields use the server's defaults.</p>${numbers.map((number) => html`<${NumberField} key=${number.name} number=${number} placeholder=${shown(defaults, number.name)} />`)}</div>
+    <p class="dim">Empty fields use the server's defaults.</p>
+    <div class="grid">${numbers.map((number) => html`<${NumberField} key=${number.name} number=${number} placeholder=${shown(defaults, number.name)} />`)}</div>
     <${JsonField} name="schema" label="Answer as JSON with this schema" example='{"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}' />
     <${JsonField} name="tools" label="Tools (you type the results)" example='[{"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}}]' />
   </aside>`;
@@ -75,7 +76,7 @@ function NumberField({ number, placeholder }) {
     <label title=${hint}>${label}
       <${Field} name=${name} tag="input" type="number" inputmode="decimal" ...${range} placeholder=${placeholder} aria-invalid=${wrong !== ''} aria-describedby=${wrong ? `wrong-${name}` : `hint-${name}`} />
     </label>
-    <p class="hint dim" id=${`hint-${name}`}>${hint}</p>
+    <p class="hint" id=${`hint-${name}`}>${hint}</p>
     ${wrong && html`<p class="error" role="alert" id=${`wrong-${name}`}>It ${wrong}.</p>`}
   </div>`;
 }

@@ -55,7 +55,7 @@ export function ModelsView() {
     ${list.some(({ fixed }) => fixed) && html`<p class="dim">This server serves only ${list[0]?.id}. To use other models, including those that you pull here, stop it and run <code>recua api</code> without the name of a model.</p>`}
     ${asked && list.length === 0 && !error && html`<p class="dim">This server has no models yet. Search for one above, or run <code>recua pull owner/repo</code>.</p>`}
     ${list.length > 0 && html`<div class="table wide stacked models-table" tabindex="0" role="region" aria-label="Models of this server"><table>
-      <thead><tr><th>Model</th><th>State</th><th class="align-right">Memory</th><th class="align-right">Parameters</th><th class="align-right">Quantization</th><th class="align-right">Context</th><th><span class="hidden">Actions</span></th></tr></thead>
+      <thead><tr><th>Model</th><th>State</th><th class="align-right">Size</th><th class="align-right">Memory</th><th class="align-right">Parameters</th><th class="align-right">Quantization</th><th class="align-right">Context</th><th><span class="hidden">Actions</span></th></tr></thead>
       <tbody>${list.map((model) => html`<${Row} key=${model.id} model=${model} machine=${machine} given=${given} isOwn=${own.includes(model.id)} />`)}</tbody>
     </table></div>`}
   </section>`;
@@ -85,7 +85,7 @@ function Row({ model, machine, given, isOwn }) {
     await models.refresh();
   };
   const remove = async () => {
-    const also = names.length > 0 ? ` and its ${names.length === 1 ? 'name' : 'names'} ${names.map(({ name: alias }) => alias).join(', ')}` : '';
+    const also = names.length > 0 ? ` and its ${names.length === 1 ? 'name' : 'names'} ${names.map(({ name: alias }) => `“${alias}”`).join(', ')}` : '';
     const isImported = id.startsWith('local/');
     if (!await confirmed(`Delete ${id}?`, `This removes its files from the store${also}. ${isImported ? 'The file that you imported stays where it is.' : 'It can be pulled again.'}`, 'Delete')) return;
     await request('api/delete', { method: 'DELETE', body: { model: id } });
@@ -111,6 +111,7 @@ function Row({ model, machine, given, isOwn }) {
   };
   /** @param {number} [keepAlive] */
   const load = (keepAlive) => json('models/load', { body: { model: id, ...(keepAlive === undefined ? {} : { keep_alive: keepAlive }) } });
+  const size = model.file_bytes ?? meta?.['size'] ?? 0;
   const stays = status.value === 'loaded' && model.expires_at === null;
   // Only names that a user gave: the names derived from the file would fill the row.
   const names = given.filter((one) => aliases.includes(one.name) && one.name !== id);
@@ -121,7 +122,8 @@ function Row({ model, machine, given, isOwn }) {
     <td><span class=${`state ${status.value}`}>${status.value}${status.fraction !== undefined ? ` ${percent(status.fraction)}` : ''}</span>
       ${status.running ? html` <span class="dim state-detail">${status.running} running, ${speed(status.tokens_per_second ?? 0)}</span>` : ''}
       ${status.reason && html`<p class="error">${status.reason.message}</p>`}</td>
-    <td class=${`align-right ${memory ? '' : 'empty'}`} data-label="memory">${memory && status.value !== 'sleeping' ? bytes(memory) : '–'}${memory && memory > machine.memory ? html` <span class="tag bad">does not fit</span>` : ''}</td>
+    <${Cell} label="size" text=${size ? bytes(size) : ''} />
+    <td class=${`align-right ${memory ? '' : 'empty'}`} data-label="memory">${memory && status.value !== 'sleeping' ? bytes(memory) : '–'}${Math.max(memory ?? 0, size) > machine.memory ? html` <span class="tag bad">does not fit</span>` : ''}</td>
     <${Cell} label="parameters" text=${meta ? rounded(meta['n_params']) : details?.['parameter_size']} />
     <${Cell} label="quantization" text=${meta?.['ftype'] ?? details?.['quantization_level']} />
     <${Cell} label="context" text=${context === undefined ? '' : count(context)} />

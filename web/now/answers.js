@@ -3,7 +3,7 @@ import { html } from '../app/html.js';
 import { count, duration, percent, speed } from '../app/units.js';
 
 /**
- * @typedef {{ id: string, model: string, startedMs: number, promptTokens?: number, promptRead: number,
+ * @typedef {{ id: string, model: string, key?: string, startedMs: number, promptTokens?: number, promptRead: number,
  *   cachedTokens: number, generated?: number, tokensPerSecond: number }} Running
  */
 
@@ -17,19 +17,21 @@ function stateOf({ promptTokens = 0, promptRead, generated }) {
 
 /** @param {{ running: Running[] }} props */
 export function Answers({ running }) {
+  const by = running.some(({ key }) => key);
   return html`<h2>Answers in progress</h2>
     ${running.length === 0 ? html`<p class="dim">None.</p>` : html`<div class="table wide stacked" tabindex="0" role="region" aria-label="Answers in progress"><table>
-      <thead><tr><th>Model</th><th>State</th><th>Prompt read</th><th class="align-right">Cached</th><th class="align-right">Generated</th><th class="align-right">Speed</th><th class="align-right">Time</th><th>Id</th></tr></thead>
-      <tbody>${running.map((answer, at) => html`<${Row} key=${`${answer.id} ${at}`} answer=${answer} />`)}</tbody>
+      <thead><tr><th>Model</th>${by && html`<th>Key</th>`}<th>State</th><th>Prompt read</th><th class="align-right">Cached</th><th class="align-right">Generated</th><th class="align-right">Speed</th><th class="align-right">Time</th><th>Id</th></tr></thead>
+      <tbody>${running.map((answer, at) => html`<${Row} key=${`${answer.id} ${at}`} answer=${answer} by=${by} />`)}</tbody>
     </table></div>`}`;
 }
 
-/** @param {{ answer: Running }} props */
-function Row({ answer }) {
-  const { id, model, startedMs, promptTokens, promptRead, cachedTokens, generated, tokensPerSecond } = answer;
+/** @param {{ answer: Running, by: boolean }} props `by`: shows who asked */
+function Row({ answer, by }) {
+  const { id, model, key, startedMs, promptTokens, promptRead, cachedTokens, generated, tokensPerSecond } = answer;
   const share = promptTokens ? promptRead / promptTokens : 0;
   return html`<tr>
     <th scope="row">${model}</th>
+    ${by && html`<td data-label="key">${key ?? '–'}</td>`}
     <td>${stateOf(answer)}</td>
     <td data-label="prompt read"><span class="read">${generated === undefined ? '–' : html`<progress max="1" value=${share} aria-label="Prompt read">${percent(share)}</progress> ${count(promptRead)}`}${promptTokens === undefined ? '' : ` of ${count(promptTokens)}`}</span></td>
     <td class="align-right" data-label="cached">${generated === undefined ? '–' : count(cachedTokens)}</td>

@@ -28,7 +28,9 @@ class History extends Emitter {
   add(list, totals) {
     // If no answer ended since the last sample, these values stay.
     const { first = 0, cached = 0 } = this.points.at(-1) ?? {};
-    const before = totals && this.#totals && totals.answers >= this.#totals.answers ? this.#totals : noTotals;
+    const known = this.#totals ?? totals;
+    // A server that was started again counts from zero.
+    const before = totals && known && totals.answers >= known.answers ? known : noTotals;
     const ended = totals ? totals.answers - before.answers : 0;
     const prompt = totals ? totals.promptTokens - before.promptTokens : 0;
     this.#totals = totals ?? this.#totals;
@@ -82,7 +84,7 @@ export function NowView() {
       <${Curve} label="Speed" values=${points.map((point) => point.speed)} most=${mostKept} text=${speed} />
       <${Curve} label="In progress" values=${points.map(({ running, waiting }) => running + waiting)} most=${mostKept} text=${count} />
       <${Curve} label="First token" values=${points.map(({ first }) => first)} most=${mostKept} text=${(/** @type {number} */ ms) => (ms === 0 ? '–' : duration(ms))} />
-      <${Curve} label="Cached" values=${points.map(({ cached }) => cached)} most=${mostKept} text=${percent} />
+      <${Curve} label="Cached" values=${points.map(({ cached }) => cached)} most=${mostKept} text=${(/** @type {number} */ share) => (now.first === 0 ? '–' : percent(share))} />
       <${Curve} label="Memory" values=${points.map((point) => point.memory)} most=${mostKept} text=${bytes} />
     </div>
     <p class="dim note">Since you opened this view, at most the last three minutes.</p>
@@ -127,13 +129,16 @@ function Requests() {
   useEffect(() => models.watch(() => {
     json('ui/requests').then(({ data }) => setList(data.filter((/** @type {{ path: string }} */ { path }) => !countsOrDescribes.test(path))), () => undefined);
   }), []);
+  const by = list.some((one) => one['key']);
   return html`<h2>Recent requests</h2>
     <p class="dim note">The last 200. Not shown: requests that count tokens or describe a model.</p>
     ${list.length === 0 ? html`<p class="dim">None yet.</p>` : html`<div class="table wide stacked" tabindex="0" role="region" aria-label="Recent requests"><table>
-      <thead><tr><th>Time</th><th>Request</th><th>Status</th><th class="align-right">Prompt</th><th class="align-right">Answer</th><th class="align-right">Duration</th><th>Id</th></tr></thead>
+      <thead><tr><th>Time</th><th>Request</th><th>Model</th>${by && html`<th>Key</th>`}<th>Status</th><th class="align-right">Prompt</th><th class="align-right">Answer</th><th class="align-right">Duration</th><th>Id</th></tr></thead>
       <tbody>${list.map((one) => html`<tr key=${one['id'] + one['startedMs']}>
         <td>${new Date(one['startedMs']).toLocaleTimeString()}</td>
         <td class="path" title=${one['path']}><code>${one['method']} ${one['path']}</code></td>
+        <td data-label="model">${one['model'] ?? '–'}</td>
+        ${by && html`<td data-label="key">${one['key'] ?? '–'}</td>`}
         <td class=${one['status'] >= 400 || one['error'] ? 'warn' : ''}>${one['status'] ?? (one['error'] ? 'cut off' : 'stopped')} ${one['error'] ?? ''}</td>
         <td class="align-right" data-label="prompt">${one['promptTokens'] === undefined ? '–' : count(one['promptTokens'])}</td>
         <td class="align-right" data-label="answer">${one['completionTokens'] === undefined ? '–' : count(one['completionTokens'])}</td>

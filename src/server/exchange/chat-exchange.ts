@@ -276,7 +276,7 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
     const intervalMs = stream ? asked : 0;
     const sharing = (factsOf(this.#res).sharing ??= []);
     const follow = async (answer: Answer, index: number, begun?: () => void): Promise<Finish> => {
-      const followed = this.#gateway.running.follow(String(this.#res.getHeader('x-request-id')), this.#model);
+      const followed = this.#gateway.running.follow(String(this.#res.getHeader('x-request-id')), this.#model, this.#gateway.askedBy(this.#res));
       if (!begun) sharing.push(answer);
       answer.accepted.then(({ promptTokens }) => followed.accepted(promptTokens), () => undefined);
       const pause = pauseOf(answer, intervalMs);

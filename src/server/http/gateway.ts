@@ -41,6 +41,8 @@ export interface Gateway {
   readonly clientOf: (res: Response) => string;
   /** The owner of data that a request creates, which also decides what existing data it sees. */
   readonly ownerOf: (res: Response) => Owner;
+  /** Name of the request's API key, if it has one. */
+  readonly askedBy: (res: Response) => string | undefined;
   /** Whether requests of the API key of that name would be let in. */
   readonly hasKey: (name: string) => boolean;
   /** Highest priority for requests of this API key. */

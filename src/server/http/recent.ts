@@ -8,6 +8,9 @@ export interface RecentRequest {
   id: string;
   method: string;
   path: string;
+  model?: string;
+  /** Name of the API key. */
+  key?: string;
   /** Milliseconds since 1970. */
   startedMs: number;
   durationMs: number;

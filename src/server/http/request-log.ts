@@ -51,6 +51,8 @@ export function requestLog(
         id,
         method,
         path,
+        ...(model === undefined ? {} : { model }),
+        ...(name === undefined ? {} : { key: name }),
         startedMs: Date.now() - durationMs,
         durationMs,
         ...(res.writableFinished ? { status: res.statusCode } : {}),

@@ -7,6 +7,8 @@ export interface RunningAnswer {
   /** Id of its request. */
   id: string;
   model: string;
+  /** Name of the API key. */
+  key?: string;
   /** Milliseconds since 1970. */
   startedMs: number;
   /** Absent while the prompt is being prepared. */
@@ -58,10 +60,11 @@ export class RunningAnswers {
     return performance.now() - this.#lookedMs < watchedMs;
   }
 
-  follow(id: string, model: string): Followed {
+  follow(id: string, model: string, key?: string): Followed {
     const answer: RunningAnswer = {
       id,
       model,
+      ...(key === undefined ? {} : { key }),
       startedMs: Date.now(),
       promptRead: 0,
       cachedTokens: 0,

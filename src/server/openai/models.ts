@@ -68,7 +68,7 @@ export function readUnload(body: Fields): string {
 }
 
 function entryOf(model: PoolModel): object {
-  const { id, aliases, createdSeconds, state, known } = model;
+  const { id, aliases, createdSeconds, state, known, fileBytes } = model;
   return {
     id,
     object: 'model',
@@ -77,6 +77,7 @@ function entryOf(model: PoolModel): object {
     aliases,
     status: { ...statusOf(state), ...(state.state === 'unloaded' || state.state === 'failed' ? {} : activity(model)) },
     ...residence(model),
+    ...(fileBytes ? { file_bytes: fileBytes } : {}),
     ...(known === undefined ? {} : details(known)),
   };
 }

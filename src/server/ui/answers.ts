@@ -28,16 +28,25 @@ export function answersFor(gateway: Gateway, recent: RecentRequests, needsKey: R
     res.set('Cache-Control', 'no-store');
     await handler(req, res);
   };
+  const usableBy = async (res: Response): Promise<Set<string>> =>
+    new Set((await poolFor(res).list()).flatMap(({ id, aliases }) => [id, ...aliases]));
+  /** A key is told the names of other keys only with `admin`, and a limited one only its models. */
+  const shownTo = async <Asked extends { model?: string; key?: string }>(res: Response, all: readonly Asked[]): Promise<Asked[]> => {
+    const asking = keyOf(res);
+    const usable = asking?.models && await usableBy(res);
+    return all.filter(({ model }) => !usable || model === undefined || usable.has(model))
+      .map((one) => (!asking || asking.admin || one.key === asking.name ? one : { ...one, key: undefined }));
+  };
   // Changes with each start, so that the page knows whether its answer can still exist.
   const server = { id: randomUUID() };
   return new Map<string, RequestHandler>([
     // Whether this client may use the saved chats: asking them for it would fill its console.
     ['server', guarded((req, res) => res.json({ ...server, sessions: savedChats !== undefined && isLetThrough(refuseOthers, req, res) }))],
-    ['requests', guarded((_req, res) => res.json({ object: 'list', data: recent.all }))],
-    ['running', guarded((_req, res) => res.json({ data: running.all, totals: running.totals }))],
+    ['requests', guarded(async (_req, res) => res.json({ object: 'list', data: await shownTo(res, recent.all) }))],
+    ['running', guarded(async (_req, res) => res.json({ data: await shownTo(res, running.all), totals: running.totals }))],
     ['settings', guarded((_req, res) => res.json({ data: shownSettings(config), memory: machineMemory() }))],
     ['aliases', guarded(async (_req, res) => {
-      const usable = new Set((await poolFor(res).list()).flatMap(({ id, aliases }) => [id, ...aliases]));
+      const usable = await usableBy(res);
       const [given, own] = await Promise.all([shelf?.aliases() ?? [], shelf?.ownNames() ?? []]);
       // A key that is limited to some models is not told the names of others.
       const limited = keyOf(res)?.models !== undefined;

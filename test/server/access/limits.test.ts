@@ -50,6 +50,24 @@ t.test('requests per minute are limited', async (t) => {
   await t.rejects(client.chat.completions.create({ model: 'default', messages: [{ role: 'user', content: 'x' }] }), { status: 429, code: 'rate_limit_exceeded' });
 });
 
+t.test('the page tells a key who asked only if it may know, and only of its models', async (t) => {
+  const { url, engine, logged } = await startApp(t, keyFile({ name: 'ann', key: 'a' }, { name: 'bob', key: 'b' }, { name: 'eve', key: 'e', models: ['other'] }));
+  await (await post(url + path, hello, bearer('a'))).text();
+  engine.script = hang;
+  const leaving = new AbortController();
+  t.teardown(() => leaving.abort());
+  post(url + path, hello, bearer('a'), leaving.signal).catch(() => undefined);
+  await until(() => engine.running.size === 1 && logged.some((line) => line.includes(' 200 by "ann"')));
+  for (const place of ['requests', 'running']) {
+    const shown = async (key: string): Promise<{ model: string; key?: string }[]> => (await (await fetch(`${url}/ui/${place}`, { headers: bearer(key) })).json()).data;
+    for (const key of ['owner', 'a']) t.match(await shown(key), [{ model: 'owner/model', key: 'ann' }], `${place} for ${key}`);
+    const [forOther] = await shown('b');
+    t.equal(forOther?.model, 'owner/model');
+    t.equal(forOther?.key, undefined, place);
+    t.strictSame(await shown('e'), [], place);
+  }
+});
+
 t.test('a message over a WebSocket counts as a request', async (t) => {
   const { url } = await startApp(t, keyFile({ name: 'ann', key: 'a', requests_per_minute: 1 }));
   const socket = new WebSocket(`${url.replace('http', 'ws')}/v1/responses`, { headers: bearer('a') });

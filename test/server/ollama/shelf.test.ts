@@ -140,6 +140,8 @@ t.test('a key for some models names and deletes no others', async (t) => {
     (await fetch(url + path, { method, headers: { 'content-type': 'application/json', authorization: `Bearer ${key}` }, body: JSON.stringify(body) })).status
   );
   t.equal(await ask('POST', '/api/pull', { model: 'owner/model:Q8_0', stream: false }, 'all'), 200);
+  const { data } = await (await fetch(`${url}/v1/models`, { headers: { authorization: 'Bearer all' } })).json() as { data: { id: string; file_bytes?: number }[] };
+  t.equal(data.find(({ id }) => id.startsWith('owner/model'))?.file_bytes, bytes.length);
   t.equal(await ask('POST', '/api/copy', { source: 'owner/model', destination: 'mine' }, 'some'), 403);
   t.equal(await ask('DELETE', '/api/delete', { model: 'owner/model' }, 'some'), 403);
   t.ok(isInstalled(folder, file));
