@@ -54,7 +54,7 @@ const commands: readonly InChatCommand[] = [
       if (!last) return chat.input.say('There is no message to edit yet.');
       chat.draft = last.message;
       chat.replacing = true;
-      chat.input.say('Enter sends it in place of the old one, Ctrl-C leaves the old one.');
+      chat.input.say('Enter sends it in place of the old one, Ctrl-C keeps the old one.');
     },
   },
   {

@@ -40,7 +40,7 @@ export function makeCompletion(whole: () => Promise<readonly AnyCommand[]>): Any
       }
       const [shell, ...surplus] = operands;
       const known = Object.keys(scripts);
-      if (shell === undefined || surplus.length > 0) throw misuse(`Expected one shell of ${known.join(', ')}, got ${operands.length === 0 ? 'none' : operands.join(' ')}.`);
+      if (shell === undefined || surplus.length > 0) throw misuse(`Name one shell (${known.join(', ')})${surplus.length > 0 ? `, not ${operands.length}` : ''}.`);
       if (!Object.hasOwn(scripts, shell)) {
         const near = nearest(shell, known);
         throw misuse(`Expected one shell of ${known.join(', ')}, got ${shell}.${near ? ` Did you mean ${near}?` : ''}`);

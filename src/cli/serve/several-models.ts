@@ -62,7 +62,7 @@ export async function severalModels({ names, file, config }: SeveralOptions): Pr
       if (names.length > 0 || !file) throw thrown;
       failures.push(thrown);
       if (name === file.default) defaultFailure = thrown as Error;
-      warn(`This model is not served until you fix this: ${(thrown as Error).message}`);
+      warn(`${(thrown as Error).message} The model is not served until you fix this.`);
       return failedModel(thrown, name, file);
     });
     const other = chosen.find(({ id }) => id.toLowerCase() === model.id.toLowerCase());

@@ -309,7 +309,7 @@ t.test('api serves the models of a file although one of them is damaged', async 
   const folder = t.testdir({ 'page.gguf': '<html>', 'models.json': JSON.stringify({ models: { page: { model: 'page.gguf' }, good: { model: 'builtin' } } }) });
   const running = start(['api', '--models', join(folder, 'models.json'), ...small]);
   const url = await served(running);
-  await running.saw(/not served until you fix this: .*models\.json, model "page"/);
+  await running.saw(/models\.json, model "page".* The model is not served until you fix this\./);
   t.match(await (await fetch(`${url}/health`)).json(), { status: 'ok', models: { page: { value: 'failed', reason: { code: 'invalid_gguf' } }, good: { value: 'unloaded' } } });
   running.child.kill('SIGINT');
   t.match(await running.ended, { code: 0 });

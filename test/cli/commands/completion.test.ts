@@ -174,6 +174,6 @@ for (const shell of ['bash', 'zsh', 'fish']) {
 }
 
 t.test('completion without a shell, or for an unknown one, exits 2', async (t) => {
-  t.match(await recua(['completion']), { code: 2, stdout: '', stderr: /Expected one shell of bash, zsh, fish, got none/ });
+  t.match(await recua(['completion']), { code: 2, stdout: '', stderr: /Name one shell \(bash, zsh, fish\)\./ });
   t.match(await recua(['completion', 'bsh']), { code: 2, stderr: /Did you mean bash\?/ });
 });
