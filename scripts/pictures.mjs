@@ -22,10 +22,10 @@ const example = 'example/chat-3B-GGUF:Q4_K_M';
 const other = 'example/chat-1B-GGUF:Q8_0';
 const gib = 2 ** 30;
 const models = [
-  { id: example, status: { value: 'loaded', running: 1, waiting: 0, tokens_per_second: 50.3 }, memory_bytes: 2.6 * gib, pinned: true, context_length: 8_192, capabilities: ['completion'], meta: { n_params: 3.2e9, size: 1.9 * gib } },
-  { id: other, status: { value: 'loaded', running: 0, waiting: 0 }, memory_bytes: 1.4 * gib, context_length: 8_192, capabilities: ['completion'], meta: { n_params: 1.2e9, size: 1.2 * gib } },
-  { id: 'example/coder-7B-GGUF:Q5_K_M', status: { value: 'unloaded' }, capabilities: ['completion'], meta: { n_params: 7.6e9, size: 5.1 * gib } },
-  { id: 'example/embed-GGUF:F16', status: { value: 'unloaded' }, capabilities: ['embedding'], meta: { n_params: 1.4e8, size: 0.27 * gib } },
+  { id: example, status: { value: 'loaded', running: 1, waiting: 0, tokens_per_second: 50.3 }, memory_bytes: 2.6 * gib, pinned: true, context_length: 8_192, capabilities: ['completion'], meta: { n_params: 3.2e9, size: 1.9 * gib }, file_bytes: 1.9 * gib },
+  { id: other, status: { value: 'loaded', running: 0, waiting: 0 }, memory_bytes: 1.4 * gib, context_length: 8_192, capabilities: ['completion'], meta: { n_params: 1.2e9, size: 1.2 * gib }, file_bytes: 1.2 * gib },
+  { id: 'example/coder-7B-GGUF:Q5_K_M', status: { value: 'unloaded' }, capabilities: ['completion'], meta: { n_params: 7.6e9, size: 5.1 * gib }, file_bytes: 5.1 * gib },
+  { id: 'example/embed-GGUF:F16', status: { value: 'unloaded' }, capabilities: ['embedding'], meta: { n_params: 1.4e8, size: 0.27 * gib }, file_bytes: 0.27 * gib },
 ];
 
 const answer = `A *recua* is a pack train: a string of llamas or mules, roped one behind the other, that carried goods over the Andes.
