@@ -54,7 +54,9 @@ resolvers system
   hold valid 10s
 ` : ''}
 frontend recua
-  bind ${listen.host === '' ? `:${listen.port}` : addressText(listen.host, listen.port)}
+  bind ${addressText(listen.host || '0.0.0.0', listen.port)}${listen.host === '' ? `
+  # Delete this line if the machine has no IPv6.
+  bind [::]:${listen.port} v6only` : ''}
   option http-buffer-request
 
   # A stream sends no byte before its first piece: until then another replica can take it.

@@ -1,6 +1,8 @@
 // Kubernetes objects: a Deployment that drains, a Service that finds its pods, an autoscaler on
 // waiting requests, and a pool for gateways of the Gateway API inference extension.
 import { RecuaError } from '../errors.js';
+import { isHubName, tryRepositoryName } from '../models/names/repository-name.js';
+import { shellWord } from '../models/names/shell-word.js';
 import type { Written } from './replicas.js';
 
 export interface Deployed {
@@ -31,9 +33,21 @@ export function checkDeployed({ name, image, model, secret }: Omit<Deployed, 're
   if (!/^[a-z0-9][\w.:/@-]*$/i.test(image)) throw misuse(`Expected a container image for --image, got ${JSON.stringify(image)}.`);
   if (model === '') throw misuse('Expected the model that each replica serves: --model owner/repo:Q4_K_M, got none.');
   if (/[\u0000-\u001f\u007f]/.test(model) || model.startsWith('-')) throw misuse(`Expected a model for --model, got ${JSON.stringify(model)}.`);
+  if (isFetched(model)) checkPullable(model);
   if (secret !== '' && !/^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/.test(secret)) {
     throw misuse(`Expected the name of a Secret for --api-key-secret, got ${JSON.stringify(secret)}.`);
   }
+}
+
+/** Whether a pod pulls the model before it starts. */
+const isFetched = (model: string): boolean => !model.startsWith('/') && model !== 'builtin';
+
+/** A pod chooses no file of a repository, and knows no aliases of this machine. */
+function checkPullable(model: string): void {
+  const name = tryRepositoryName(model, 'https://huggingface.co');
+  if (isHubName(name) && (name.word ?? name.file) !== undefined) return;
+  const hint = isHubName(name) ? ` recua pull ${shellWord(model)} lists its files.` : '';
+  throw misuse(`Expected a repository with a quantization or file, which each pod pulls, such as owner/repo:Q4_K_M, for --model, or a path in the pod that begins with /, or builtin, got ${JSON.stringify(model)}.${hint}`);
 }
 
 /** For Kubernetes, `--replicas` is a number: pods have no addresses yet. */
@@ -54,7 +68,6 @@ export function kubernetesConfig({ replicas, image, model, ...given }: Deployed)
   const [name, secret] = [yamlText(given.name), yamlText(given.secret)];
   const labels = `app.kubernetes.io/name: recua\n@app.kubernetes.io/instance: ${name}`;
   const labeled = (indent: number): string => labels.replaceAll('@', ' '.repeat(indent));
-  const isFetched = !model.startsWith('/') && model !== 'builtin';
   const places = `env:
             - { name: SERVICE_HOME, value: /models }${secret === '' ? '' : `
             - name: RECUA_API_KEY
@@ -88,9 +101,11 @@ spec:
         prometheus.io/port: "${port}"
         prometheus.io/path: /metrics
     spec:
+      # Else a Service named recua would set RECUA_PORT and other variables in all pods beside it.
+      enableServiceLinks: false
       # The pause, the drain, and the final writes.
       terminationGracePeriodSeconds: ${leaveSeconds + drainSeconds + moreSeconds}
-${isFetched ? `      initContainers:
+${isFetched(model) ? `      initContainers:
         - name: pull
           image: ${image}
           command: ["recua", "pull", ${JSON.stringify(model)}]

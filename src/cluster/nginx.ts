@@ -68,7 +68,9 @@ ${servers(' max_fails=0')}
 }
 
 server {
-  listen ${listen.host === '' ? listen.port : addressText(listen.host, listen.port)};
+  listen ${addressText(listen.host || '0.0.0.0', listen.port)};${listen.host === '' ? `
+  # Delete this line if the machine has no IPv6.
+  listen [::]:${listen.port};` : ''}
   server_name _;
   # Some agents send session_id.
   underscores_in_headers on;

@@ -21,7 +21,13 @@ interface Container {
   lifecycle: { preStop: { exec: { command: string[] } } };
   volumeMounts: { name: string; mountPath: string }[];
 }
-interface Pod { containers: [Container]; initContainers?: [Container]; terminationGracePeriodSeconds: number; volumes: { name: string }[] }
+interface Pod {
+  containers: [Container];
+  initContainers?: [Container];
+  terminationGracePeriodSeconds: number;
+  enableServiceLinks: boolean;
+  volumes: { name: string }[];
+}
 type Labels = Record<string, string>;
 
 const given = { name: 'llamas', replicas: 4, image: 'registry.example.com/recua:1.0', model: 'owner/repo:Q4_K_M', secret: '' };
@@ -68,6 +74,7 @@ t.test('the objects select the same pods and name each other', async (t) => {
   for (const { httpGet } of [server.livenessProbe, server.readinessProbe]) t.ok(httpGet.path in document.paths);
   const [sleep, seconds] = server.lifecycle.preStop.exec.command;
   t.equal(sleep, 'sleep');
+  t.equal(pod.enableServiceLinks, false);
   t.ok(pod.terminationGracePeriodSeconds > Number(seconds) + 120 + 10, 'the pause, the drain and what comes after it');
   t.strictSame(server.volumeMounts.map((one) => one.name), pod.volumes.map((one) => one.name));
   const { value: home } = server.env.find((one) => one.name === 'SERVICE_HOME')!;
@@ -105,9 +112,12 @@ t.test('a key comes from a Secret, and only the server has it; a file is not pul
 t.test('values that Kubernetes would refuse are refused', (t) => {
   const wrong: [Partial<typeof given>, RegExp][] = [
     [{ name: 'A' }, /--name/], [{ name: '-a' }, /--name/], [{ name: 'a'.repeat(53) }, /--name/], [{ image: '' }, /--image.*got none/], [{ image: 'a b' }, /--image/], [{ image: 'a\nb: c' }, /--image/],
-    [{ model: '' }, /--model.*got none/], [{ model: 'a\nb' }, /--model/], [{ model: '--host' }, /--model/], [{ secret: 'A_b' }, /--api-key-secret/], [{ secret: 'a\nb' }, /--api-key-secret/],
+    [{ model: '' }, /--model.*got none/], [{ model: 'a\nb' }, /--model/], [{ model: '--host' }, /--model/],
+    [{ model: 'owner/repo' }, /quantization or file.*recua pull owner\/repo lists/], [{ model: 'owner/repo@main' }, /quantization or file/], [{ model: 'https://huggingface.co/owner/repo' }, /quantization or file/],
+    [{ model: 'llama' }, /which each pod pulls/], [{ model: 'models/a.gguf' }, /begins with \//], [{ secret: 'A_b' }, /--api-key-secret/], [{ secret: 'a\nb' }, /--api-key-secret/],
   ];
   for (const [more, message] of wrong) t.throws(() => checkDeployed({ ...given, ...more }), { code: 'invalid_usage', message }, JSON.stringify(more));
+  for (const model of ['owner/repo:Q4_K_M', 'owner/repo@v1:a.gguf', 'owner/repo/a.gguf', 'https://huggingface.co/owner/repo/blob/main/a.gguf', '/models/a.gguf', 'builtin']) checkDeployed({ ...given, model });
   t.equal(readCount(' 4 '), 4);
   for (const text of ['', '0', '-1', '1.5', '1001', 'http://a', '1e3']) t.throws(() => readCount(text), { code: 'invalid_usage', message: /from 1 to 1000/ }, text);
   t.end();

@@ -30,6 +30,9 @@ type Environment = Readonly<Record<string, string | undefined>>;
 type Section = ReadonlyMap<string, unknown>;
 
 const prefix = 'RECUA_';
+/** Kubernetes and Docker set these beside a service named recua, and RECUA_PORT to an address. */
+const linked = /^RECUA_(?:SERVICE_(?:HOST|PORT)(?:_\w+)?|PORT_\d+_(?:TCP|UDP|SCTP)(?:_\w+)?)$/;
+const isAddress = (name: string, text: string): boolean => name === 'RECUA_PORT' && /^(?:tcp|udp|sctp):\/\/\S+:\d+$/.test(text);
 const booleans: ReadonlyMap<string, boolean> = new Map([['true', true], ['1', true], ['on', true], ['false', false], ['0', false], ['off', false]]);
 
 /** The path of the config file, whether or not it exists. */
@@ -150,33 +153,38 @@ export class FlagSettings {
         .filter((flag) => flag.perCall)
         .flatMap((flag) => variableNames(flag).map((name) => [name, flag.names[0]])),
     );
-    return Object.keys(this.#environment)
-      .filter((name) => name.startsWith('RECUA_') && !known.has(name))
-      .sort()
-      .map((name) => {
-        const flag = perCall.get(name);
-        return flag === undefined
-          ? `${name} sets nothing.${suggestion(name, [...known])}`
-          : `${name} sets nothing: ${flag} is for one call.`;
-      });
+    const strays = this.#others(known).map((name) => {
+      const flag = perCall.get(name);
+      return flag === undefined
+        ? `${name} sets nothing.${suggestion(name, [...known])}`
+        : `${name} sets nothing: ${flag} is for one call.`;
+    });
+    return [...this.#addresses(), ...strays];
   }
 
   /**
-   * Those that resemble a known variable, each with its name. Others with our prefix belong to
-   * scripts and tests.
+   * Those that resemble a known variable, each with its name, and RECUA_PORT with the address of a
+   * service. Others with our prefix belong to scripts and tests.
    */
   mistypedVariables(): string[] {
     const known = this.#knownVariables();
     const bare = (name: string) => name.slice(prefix.length);
     const names = [...known].filter((name) => name.startsWith(prefix)).map(bare);
-    const ours = (name: string) => name.startsWith(prefix) && !name.startsWith(`${prefix}TEST_`) && !known.has(name);
-    return Object.keys(this.#environment)
-      .filter(ours)
-      .sort()
-      .flatMap((name) => {
-        const near = nearest(bare(name), names);
-        return near === undefined ? [] : [`${name} sets nothing. Did you mean ${prefix}${near}?`];
-      });
+    const mistyped = this.#others(known).filter((name) => !name.startsWith(`${prefix}TEST_`)).flatMap((name) => {
+      const near = nearest(bare(name), names);
+      return near === undefined ? [] : [`${name} sets nothing. Did you mean ${prefix}${near}?`];
+    });
+    return [...this.#addresses(), ...mistyped];
+  }
+
+  /** Names with our prefix that are not known, except those of a service. */
+  #others(known: ReadonlySet<string>): string[] {
+    return Object.keys(this.#environment).filter((name) => name.startsWith(prefix) && !known.has(name) && !linked.test(name)).sort();
+  }
+
+  #addresses(): string[] {
+    const names = Object.keys(this.#environment).filter((name) => isAddress(name, this.#environment[name]!));
+    return names.map((name) => `${name} sets nothing: Kubernetes or Docker gave it the address of a service named recua.`);
   }
 
   #knownVariables(): Set<string> {
@@ -191,8 +199,8 @@ export class FlagSettings {
   }
 
   #fromVariable(flag: Flag<unknown>): Setting | undefined {
-    // An empty variable counts as unset.
-    const [name, other] = variableNames(flag).filter((one) => Boolean(this.#environment[one]));
+    // An empty variable counts as unset, and so does the address of a service.
+    const [name, other] = variableNames(flag).filter((one) => Boolean(this.#environment[one]) && !isAddress(one, this.#environment[one]!));
     if (name === undefined) return undefined;
     if (other !== undefined) throw badConfig(`The variable ${name}: the same setting is given as ${other} too. Unset one of them.`);
     return { value: readText(flag, this.#environment[name]!, `The variable ${name}`), origin: { from: 'variable', name } };

@@ -25,6 +25,9 @@ export function readRegex(source: string, options: RegexOptions): Tree {
   return atEdges(new RegexReader(source, options).read(), true, true, options);
 }
 
+/** A counted repetition, or a literal brace if there is no digit in it. */
+const counts = /\{(\d*)(,?)(\d*)\}/y;
+
 interface Flags {
   ignoreCase: boolean;
   dotAll: boolean;
@@ -107,6 +110,10 @@ class RegexReader {
         return { kind: 'edge', edge: 'end', at };
       case '*': case '+': case '?':
         throw this.#wrong('there is nothing to repeat', at);
+      case '{':
+        this.#at = at;
+        if (this.#counted()) throw this.#wrong('there is nothing to repeat; write \\{ for the brace itself', at);
+        return this.#characters(single(this.#next()));
       default:
         return this.#characters(single(character.codePointAt(0)!));
     }
@@ -190,11 +197,13 @@ class RegexReader {
 
   /** Undefined for a literal brace. */
   #counted(): [number, number] | undefined {
-    const [all, low, comma, high] = /^\{(\d{0,9})(,?)(\d{0,9})\}/.exec(this.#source.slice(this.#at, this.#at + 22)) ?? [];
+    counts.lastIndex = this.#at;
+    const [all, low, comma, high] = counts.exec(this.#source) ?? [];
     if (all === undefined || (low === '' && high === '')) return undefined;
     this.#at += all.length;
-    const min = Number(low);
-    return [min, comma === '' ? min : high === '' ? Infinity : Number(high)];
+    // Infinity would mean no limit.
+    const read = (count: string): number => Math.min(Number(count), Number.MAX_SAFE_INTEGER);
+    return [read(low!), comma === '' ? read(low!) : high === '' ? Infinity : read(high!)];
   }
 
   #escaped(at: number): Tree {

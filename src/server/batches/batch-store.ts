@@ -8,7 +8,7 @@ import writeFileAtomic from 'write-file-atomic';
 import { RecuaError } from '../../errors.js';
 import { SharedReading } from '../../system/shared-reading.js';
 import { readSmallFile } from '../../system/small-file.js';
-import { isFileId } from '../files/file-store.js';
+import { isFileId } from '../files/described-file.js';
 import { CancelMark } from '../kept/cancel-mark.js';
 import { DamagedFiles, isDamage } from '../kept/damaged-files.js';
 import { keepingError, namesIn, type KeptFolder } from '../kept/kept-folder.js';

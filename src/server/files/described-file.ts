@@ -1,4 +1,10 @@
-// The description of a file as it is stored, and as clients see it. Used by file-store.
+// The description of a file as it is stored, and as clients see it, and what the names in the
+// folder mean. Used by file-store.
+
+const idForm = /^file-[0-9a-f]{48}$/;
+export const isFileId = (id: unknown): boolean => typeof id === 'string' && idForm.test(id);
+/** Ending of a description, after its file's id. */
+export const described = '.json';
 
 /** OpenAI's object. */
 export interface FileObject {
@@ -14,6 +20,28 @@ export interface FileObject {
 
 /** The stored form. `by`: name of the API key that owns it. */
 export type Described = FileObject & { by?: string };
+
+/** What counts for the key that owns it. */
+export interface Owned {
+  by?: string | undefined;
+  bytes: number;
+  expires_at?: number | undefined;
+}
+
+export const nowSeconds = (): number => Math.floor(Date.now() / 1_000);
+
+export const hasExpired = ({ expires_at: expires }: Owned): boolean => expires !== undefined && expires <= nowSeconds();
+
+/** The descriptions. */
+export function describedAmong(names: readonly string[]): string[] {
+  return names.filter((name) => name.endsWith(described) && idForm.test(name.slice(0, -described.length)));
+}
+
+/** Ids of files that have bytes but no description. */
+export function unlistedIn(names: readonly string[]): Set<string> {
+  const all = new Set(names);
+  return new Set(names.filter((name) => idForm.test(name) && !all.has(name + described)));
+}
 
 /** As clients see it. */
 export function shown({ by: _by, ...file }: Described): FileObject {

@@ -15,16 +15,16 @@ import { keyIn } from '../kept/key-in.js';
 import type { Owner } from '../kept/owner.js';
 import { add, nothing, sum, type Amount, type Amounts } from './amounts.js';
 import { resultsIn } from './batch-results.js';
-import { parseDescribed, shown, type Described, type FileObject } from './described-file.js';
+import {
+  described, describedAmong, hasExpired, isFileId, nowSeconds, parseDescribed, shown, unlistedIn,
+  type Described, type FileObject, type Owned,
+} from './described-file.js';
 
 export type { FileObject };
 
 /** Metadata that is known when a file is created. */
 type About = Pick<FileObject, 'filename' | 'purpose' | 'expires_at'> & { by: string | undefined };
 
-const idForm = /^file-[0-9a-f]{48}$/;
-export const isFileId = (id: unknown): boolean => typeof id === 'string' && idForm.test(id);
-const described = '.json';
 /** Ending of an incomplete upload. */
 const arriving = '.part';
 /** A description that write-file-atomic left half-written. */
@@ -95,6 +95,8 @@ export class FileStore {
     (await this.#described()).sort((a, b) => b.created_at - a.created_at || (a.id < b.id ? 1 : -1)),
   );
 
+  /** By the name of their description, which never changes: only new ones are read to count. */
+  #owned = new Map<string, Owned>();
   #asked: Asked[] = [];
   #isReserving = false;
 
@@ -214,9 +216,21 @@ export class FileStore {
     const held: Amounts = new Map();
     // First, since results that are listed meanwhile must count at least once.
     for (const { by, bytes } of await this.#unlisted()) add(held, by, { files: 0, bytes });
-    for (const { by, bytes } of await this.#described()) add(held, by, { files: 1, bytes });
+    for (const { by, bytes } of await this.#ownedNow()) add(held, by, { files: 1, bytes });
     for (const { by, bytes } of await this.#inputs()) add(held, by, { files: 0, bytes });
     return held;
+  }
+
+  async #ownedNow(): Promise<Iterable<Owned>> {
+    const folder = await this.#folder();
+    const owned = new Map<string, Owned>();
+    for (const name of describedAmong(await namesIn(folder))) {
+      const known = this.#owned.get(name);
+      const file = known && !hasExpired(known) ? known : await this.#read(folder, name);
+      if (file) owned.set(name, { by: file.by, bytes: file.bytes, expires_at: file.expires_at });
+    }
+    this.#owned = owned;
+    return owned.values();
   }
 
   /**
@@ -280,7 +294,7 @@ export class FileStore {
 
   /** Path of the file's bytes, whether it exists or not. */
   async pathOf(id: string): Promise<string> {
-    if (!idForm.test(id)) throw fileNotFound(id);
+    if (!isFileId(id)) throw fileNotFound(id);
     return join(await this.#folder(), id);
   }
 
@@ -300,7 +314,7 @@ export class FileStore {
 
   /** @throws RecuaError `file_not_found`, `store_unwritable` if it cannot be read now */
   async get(id: string, owner: Owner, param?: string): Promise<FileObject> {
-    if (!idForm.test(id)) throw fileNotFound(id, param);
+    if (!isFileId(id)) throw fileNotFound(id, param);
     const file = await this.#read(await this.#folder(), id + described, (thrown) => {
       throw keepingError(thrown);
     });
@@ -323,8 +337,7 @@ export class FileStore {
   async #described(): Promise<Described[]> {
     const folder = await this.#folder();
     const files: Described[] = [];
-    for (const name of await namesIn(folder)) {
-      if (!name.endsWith(described) || !idForm.test(name.slice(0, -described.length))) continue;
+    for (const name of describedAmong(await namesIn(folder))) {
       const file = await this.#read(folder, name);
       if (file) files.push(file);
     }
@@ -361,24 +374,14 @@ export class FileStore {
       this.#damaged.skip(path, thrown);
       return undefined;
     }
-    if (file.expires_at === undefined || file.expires_at > nowSeconds()) return file;
+    if (!hasExpired(file)) return file;
     await this.#drop(folder, file.id);
     return undefined;
   }
 }
 
-/** Ids of files that have bytes but no description. */
-function unlistedIn(names: readonly string[]): Set<string> {
-  const all = new Set(names);
-  return new Set(names.filter((name) => idForm.test(name) && !all.has(name + described)));
-}
-
 export function newFileId(): string {
   return `file-${randomBytes(24).toString('hex')}`;
-}
-
-function nowSeconds(): number {
-  return Math.floor(Date.now() / 1_000);
 }
 
 export function fileNotFound(id: string, param?: string): RecuaError {

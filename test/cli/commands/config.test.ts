@@ -218,6 +218,20 @@ t.test('a mistyped variable gets one warning from commands that compute; those o
   t.equal((await recua(['serve', 'stop'], '', { env })).code, 0);
 });
 
+t.test('the variables of a service named recua, as Kubernetes sets them, set nothing', async (t) => {
+  const links = {
+    RECUA_PORT: 'tcp://10.0.0.1:8080', RECUA_SERVICE_HOST: '10.0.0.1', RECUA_SERVICE_PORT: '8080', RECUA_SERVICE_PORT_HTTP: '8080',
+    RECUA_PORT_8080_TCP: 'tcp://10.0.0.1:8080', RECUA_PORT_8080_TCP_PROTO: 'tcp', RECUA_PORT_8080_TCP_PORT: '8080', RECUA_PORT_8080_TCP_ADDR: '10.0.0.1',
+  };
+  t.match(await read(t, 'api', [], {}, links), { values: { port: 8080 }, origins: { port: { from: 'default' } } });
+  t.match(await read(t, 'api', [], { port: 1 }, links), { values: { port: 1 }, origins: { port: { from: 'file' } } });
+  const settings = await FlagSettings.read(allCommands, links);
+  const told = ['RECUA_PORT sets nothing: Kubernetes or Docker gave it the address of a service named recua.'];
+  t.strictSame(settings.mistypedVariables(), told);
+  t.strictSame(settings.strayVariables(all), told);
+  await t.rejects(read(t, 'api', [], {}, { RECUA_PORT: 'tcp://10.0.0.1' }), { code: 'invalid_config', message: /variable RECUA_PORT/ });
+});
+
 t.test('a default that depends on the machine or the model has no value', async (t) => {
   const env = { SERVICE_HOME: t.testdir() };
   t.match((await recua(['config', 'chat'], '', { env })).stdout, /context-size +– +default/);

@@ -1,4 +1,5 @@
 // Somebody else, such as earlyoom, ends an engine process by SIGTERM: it finishes what it has.
+import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { startEngine } from '#recua/engine/gateway/client.js';
 import type { Answer, Engine } from '#recua/engine/api.js';
@@ -7,8 +8,10 @@ import { chat, options, sampling } from '../requests.js';
 const skip = process.platform === 'win32';
 
 /** An engine whose process ends as soon as its long answer is complete. */
-async function ending(t: Test, more: { parallel: number; queueSize?: number }): Promise<{ engine: Engine; long: Answer }> {
-  const engine = startEngine({ ...options, contextSize: 4_000, ...more }, { restart: { delayMs: 0 } });
+async function ending(
+  t: Test, more: { parallel: number; queueSize?: number }, stateFolder?: string,
+): Promise<{ engine: Engine; long: Answer }> {
+  const engine = startEngine({ ...options, contextSize: 4_000, ...more }, { restart: { delayMs: 0 }, stateFolder });
   t.teardown(() => engine.close(0));
   await engine.ready();
   const long = engine.chat(chat('Hello', { maxTokens: 3_000, sampling: { ...sampling, ignoreEos: true } }));
@@ -22,6 +25,26 @@ t.test('requests that come while the process ends run in the next one', { skip }
   const { engine, long } = await ending(t, { parallel: 2 });
   const late = engine.chat(chat('Hello', { maxTokens: 4 }));
   t.equal((await late.finished).usage.completionTokens, 4);
+  t.equal((await long.finished).usage.completionTokens, 3_000);
+  t.equal(engine.crashes, 1);
+});
+
+t.test('states are restored in the next process, too, and saved if it has any', { skip }, async (t) => {
+  const stateFolder = t.testdir();
+  const path = join(stateFolder, 'chat.kv');
+  const before = startEngine({ ...options, contextSize: 4_000, parallel: 2 }, { stateFolder });
+  t.teardown(() => before.close(0));
+  await before.ready();
+  await before.chat(chat('Hello', { maxTokens: 4 })).finished;
+  const { tokens } = await before.saveState(path);
+  await before.close(0);
+  const { engine, long } = await ending(t, { parallel: 2 }, stateFolder);
+  const saving = engine.saveState(`${path}.early`);
+  const restoring = engine.restoreState(path);
+  const again = engine.saveState(`${path}.late`);
+  t.match(await saving, { tokens: 0 });
+  t.match(await restoring, { tokens });
+  t.match(await again, { tokens });
   t.equal((await long.finished).usage.completionTokens, 3_000);
   t.equal(engine.crashes, 1);
 });

@@ -22,7 +22,7 @@ t.test('a regular expression accepts the whole texts that JavaScript accepts', a
     'a*', 'a+b?', '(a|b)*', '(?:ab){2}', 'a{2,4}', 'a{3,}', '[a-c]+', '[^a-c]+', '\\d+', '\\w+', '\\s', '\\S+', '\\D', '\\W', '.', '.*', '\\.',
     '(?<year>\\d{4})-\\d{2}-\\d{2}', '[\\w.]+@[\\w.]+', '^abc$', '^a|b$', '(^a)b', '^(?:a|ab)$', 'a*?b', '[\\]\\-^]', '[a\\-b]+', '\\[a\\]', 'a\\|b',
     '\\u00e9', '\\x61', '[\\s\\S]*', '\\p{L}+', '\\p{Script=Han}+', '\\P{L}+', '[\\p{Lu}\\d]+', '\\{"a": \\d\\}', 'a"b', 'a\\\\b', '-?\\d+(\\.\\d+)?', '',
-    '(a|b|)(c|)', '((a)(b))?', '[^\\n]*', '(?:)', 'a{0}', 'a{0}b', '[-]', '\\$\\^|\\^\\$', '\\cJ', '\\t|\\n',
+    '(a|b|)(c|)', '((a)(b))?', '[^\\n]*', '(?:)', 'a{0}', 'a{0}b', 'a{0000000002}', '(?:a{2}){2}', '[-]', '\\$\\^|\\^\\$', '\\cJ', '\\t|\\n',
   ];
   for (const source of same) {
     if (source === '') continue;
@@ -69,7 +69,8 @@ t.test('an expression that is not regular, or invalid, is refused with its place
     ['(', 1, /not closed/], ['a)', 2, /not opened/], ['[a', 1, /not closed/], ['*a', 1, /nothing to repeat/], ['a**', 3, /nothing to repeat/],
     ['a{3,1}', 2, /at least 3 and at most 1/], ['[b-a]', 3, /ends before it begins/], ['\\p{Nope}', 1, /no property Nope/], ['a++', 3, /possessive/],
     ['(?>a)', 1, /atomic/], ['a^b', 2, /edges only/], ['(a$)b', 3, /edges only/], ['(?x)a', 1, /flag x/], ['\\', 1, /backslash/], ['\\y', 1, /unknown escape/],
-    ['a{999999}', 2, /over 100000 times/], ['[]', 1, /empty/], ['[a&&b]', 3, /operation/], ['\\ud83d', 1, /surrogate/], ['(^a)*', 2, /edges only/],
+    ['a{999999}', 2, /over 100000 times/], ['a{1234567890}', 2, /over 100000 times/], [`a{0,${'9'.repeat(400)}}`, 2, /over 100000 times/], ['a{2}{3}', 5, /nothing to repeat/],
+    ['a*{2}', 3, /nothing to repeat/], ['a{2}?{3}', 6, /nothing to repeat/], ['{2}a', 1, /nothing to repeat/], ['(?:{1,2})', 4, /nothing to repeat/], ['a|{,3}', 3, /nothing to repeat/], ['[]', 1, /empty/], ['[a&&b]', 3, /operation/], ['\\ud83d', 1, /surrogate/], ['(^a)*', 2, /edges only/],
   ];
   for (const [source, place, why] of refused) {
     t.throws(() => regexConstraint(source, 'guided_regex'), { code: 'invalid_grammar', param: 'guided_regex', message: new RegExp(`at character ${place}\\b.*${why.source}`) }, source);

@@ -1,5 +1,7 @@
 import t from 'tap';
 import { writeFileSync } from 'node:fs';
+import fs from 'node:fs/promises';
+import { syncBuiltinESMExports } from 'node:module';
 import { FileStore } from '#recua/server/files/file-store.js';
 import { KeptFolder } from '#recua/server/kept/kept-folder.js';
 import { everyone } from '#recua/server/kept/owner.js';
@@ -27,6 +29,45 @@ t.test('many uploads at once do not wait until the files were counted for each o
   t.equal(given.length, 40, 'and no two get the same room');
   for (const room of given) room.release();
   t.equal((await store.room('ann', 1)).bytes, 100);
+});
+
+t.test('an upload reads the descriptions of new files only, and counts what other servers add, delete and let expire', async (t) => {
+  const folder = ownFolder(t);
+  const store = new FileStore(new KeptFolder(folder), { files: 40, bytes: 20_000, fileBytes: 20_000 });
+  const other = new FileStore(new KeptFolder(folder));
+  const add = async (more: { expires_at?: number } = {}) => {
+    const draft = await other.draft();
+    writeFileSync(draft.path, 'x'.repeat(100));
+    return await other.publish(draft, { filename: 'a', purpose: 'batch', by: 'ann', ...more });
+  };
+  const { open } = fs;
+  let opened = 0;
+  fs.open = async (...given) => {
+    opened++;
+    return await open(...given);
+  };
+  syncBuiltinESMExports();
+  t.teardown(() => {
+    fs.open = open;
+    syncBuiltinESMExports();
+  });
+  const left = async (): Promise<[number, number]> => {
+    opened = 0;
+    const room = await store.room('ann');
+    room.release();
+    return [room.bytes, opened];
+  };
+  const files = [await add(), await add(), await add({ expires_at: Math.floor(Date.now() / 1_000) + 1_000 })];
+  t.strictSame(await left(), [9_700, 3]);
+  t.strictSame(await left(), [9_700, 0]);
+  await add();
+  t.strictSame(await left(), [9_600, 1], 'added by another');
+  await other.remove(files[0]!.id, everyone);
+  t.strictSame(await left(), [9_700, 0], 'deleted by another');
+  const { now } = Date;
+  Date.now = () => now() + 2_000_000;
+  t.teardown(() => { Date.now = now; });
+  t.equal((await left())[0], 9_800, 'expired');
 });
 
 t.test('what cannot be counted is an error of all that wait, and not of later ones', async (t) => {

@@ -2,28 +2,26 @@
 // checks it, if it is installed.
 import { readFile } from 'node:fs/promises';
 import { RecuaError } from '../../../errors.js';
-import { haproxyConfig } from '../../../cluster/haproxy.js';
 import { checkDeployed, kubernetesConfig, readCount } from '../../../cluster/kubernetes.js';
-import { nginxConfig } from '../../../cluster/nginx.js';
-import { readListen, readReplicas, type Written } from '../../../cluster/replicas.js';
+import { readListen, readReplicas, type Cluster, type Written } from '../../../cluster/replicas.js';
 import { command } from '../../command.js';
 import type { Arguments } from '../../flags/arguments.js';
 import { integer, misuse, on, perCall, text } from '../../flags/flags.js';
 import { print, say } from '../../terminal/output.js';
-import { check } from './check.js';
+import { check, configs, type Balancer } from './check.js';
 
 const kinds = ['haproxy', 'nginx', 'kubernetes'] as const;
 type Kind = (typeof kinds)[number];
 
 const configFlags = {
   replicas: perCall(text(['--replicas'], 'url,url,…', 'Balance between the servers at these addresses, such as http://10.0.0.1:8080; for kubernetes, start with this many')),
-  listen: perCall(text(['--listen'], '[host]:port', 'Let the balancer listen here; :8000 means every address of the machine', '127.0.0.1:8000')),
+  listen: perCall(text(['--listen'], '[host]:port', 'Let the balancer listen here; :8000 means every address of the machine, 0.0.0.0:8000 every IPv4 address', '127.0.0.1:8000')),
   authorities: perCall(text(['--ca-file'], 'path', 'Trust the authorities in this file, on the balancer\'s machine, for the certificates of https replicas', '/etc/ssl/certs/ca-certificates.crt')),
   tlsName: perCall(text(['--tls-name'], 'name', 'Expect this name in the certificates of all https replicas; by default the host of their address')),
   parallel: perCall(integer(['--parallel'], 'n', 'Expect each server to run this many requests at once, its own --parallel', { fallback: 4, min: 1, max: 256 })),
   name: perCall(text(['--name'], 'name', 'kubernetes: give the objects this name', 'recua')),
   image: perCall(text(['--image'], 'image', 'kubernetes: run this container image, which contains recua')),
-  model: perCall(text(['--model', '-m'], 'model', 'kubernetes: serve this model on each replica')),
+  model: perCall(text(['--model', '-m'], 'model', 'kubernetes: serve this model on each replica: owner/repo:quantization, builtin, or a path in the image')),
   secret: perCall(text(['--api-key-secret'], 'name', 'kubernetes: require the api-key of this Secret from clients')),
   out: perCall(text(['--out', '-o'], 'path', 'Write the configuration to this file instead of printing it')),
   force: perCall(on(['--force', '-f'], 'Replace the --out file if it has different content')),
@@ -47,7 +45,8 @@ const config = command({
     + 'nginx reads no JSON, so it knows only the headers. On Kubernetes, the endpoint picker of an inference gateway chooses the server. '
     + 'HAProxy and nginx send a request for an answer to another server if one fails before it begins to answer, and give no server more than its share while others are free. '
     + 'They never cut a long stream, and pass API keys on. HAProxy and Kubernetes check /health/ready; nginx does not. '
-    + 'If haproxy or nginx is installed, haproxy -c or nginx -t checks the configuration before it is written.',
+    + 'If haproxy or nginx is installed, haproxy -c or nginx -t checks the configuration before it is written; '
+    + 'warnings name what only the balancer\'s machine has, which was not checked: addresses to listen on, names, --ca-file.',
   examples: [
     ['recua cluster config haproxy --replicas http://10.0.0.1:8080,http://10.0.0.2:8080 --listen :8000 --out haproxy.cfg', 'Put two servers behind HAProxy'],
     ['recua cluster config nginx --replicas http://10.0.0.1:8080,http://10.0.0.2:8080 --out recua.conf', 'Write a file for nginx\'s conf.d folder'],
@@ -60,8 +59,7 @@ const config = command({
     if (!kind || surplus.length > 0) throw misuse(`Expected one of ${kinds.join(', ')} after recua cluster config, got ${operands.length === 0 ? 'none' : operands.join(' ')}.`);
     const strange = meaningless[kind].find((key) => given.has(key));
     if (strange) throw misuse(`${configFlags[strange].names[0]} has no effect for ${kind}. Leave it out.`);
-    const { text: written, notes } = write(kind, values);
-    await tellCheck(kind, written);
+    const { text: written, notes } = kind === 'kubernetes' ? kubernetesObjects(values) : await balancerConfig(kind, values);
     if (values.out === '') await print(written);
     else await keep(values.out, written, values.force);
     for (const note of notes) say(`Note: ${note}`);
@@ -69,12 +67,17 @@ const config = command({
   },
 });
 
-function write(kind: Kind, { replicas, listen, authorities, tlsName, parallel, name, image, model, secret }: ConfigArguments['values']): Written {
-  if (kind === 'kubernetes') {
-    const count = readCount(replicas);
-    checkDeployed({ name, image, model, secret });
-    return kubernetesConfig({ name, replicas: count, image, model, secret });
-  }
+type ConfigValues = ConfigArguments['values'];
+
+function kubernetesObjects({ replicas, name, image, model, secret }: ConfigValues): Written {
+  const count = readCount(replicas);
+  checkDeployed({ name, image, model, secret });
+  const written = kubernetesConfig({ name, replicas: count, image, model, secret });
+  say('Not checked. To have a cluster check it: kubectl apply --dry-run=server -f FILE');
+  return written;
+}
+
+async function balancerConfig(kind: Balancer, { replicas, listen, authorities, tlsName, parallel }: ConfigValues): Promise<Written> {
   const cluster = {
     replicas: readReplicas(replicas),
     listen: readListen(listen),
@@ -82,7 +85,9 @@ function write(kind: Kind, { replicas, listen, authorities, tlsName, parallel, n
     tlsName: readTlsName(tlsName),
     parallel,
   };
-  return kind === 'haproxy' ? haproxyConfig(cluster) : nginxConfig(cluster);
+  const written = configs[kind](cluster);
+  await tellCheck(kind, cluster);
+  return written;
 }
 
 function readTlsName(name: string): string {
@@ -97,17 +102,15 @@ function readAuthorities(path: string): string {
 }
 
 /** Throws `balancer_refused`. */
-async function tellCheck(kind: Kind, written: string): Promise<void> {
-  if (kind === 'kubernetes') return say('Not checked. To have a cluster check it: kubectl apply --dry-run=server -f FILE');
+async function tellCheck(kind: Balancer, cluster: Cluster): Promise<void> {
   const program = kind === 'haproxy' ? 'haproxy -c' : 'nginx -t';
-  const result = await check(kind, written);
+  const result = await check(kind, cluster);
   if (result.outcome === 'good') {
     say(`${program} accepts this configuration.`);
-    if (result.unknown.length > 0) say(`Warning: this machine cannot look up ${result.unknown.join(', ')}. The balancer's machine must, or nginx does not start.`);
-    return;
-  }
-  if (result.outcome === 'missing') say(`Not checked: ${kind} is not installed here. Run ${program === 'nginx -t' ? program : `${program} -f FILE`} on a machine that has it.`);
-  else throw new RecuaError('balancer_refused', `${program} rejects this configuration, so nothing was written:\n${result.said}`);
+    for (const lack of result.lacks) say(`Warning: this machine cannot ${lack}. The balancer's machine must, or ${kind} does not start.`);
+  } else if (result.outcome === 'missing') {
+    say(`Not checked: ${kind} is not installed here. Run ${program === 'nginx -t' ? program : `${program} -f FILE`} on a machine that has it.`);
+  } else throw new RecuaError('balancer_refused', `${program} rejects this configuration, so nothing was written:\n${result.said}`);
 }
 
 async function keep(path: string, written: string, force: boolean): Promise<void> {

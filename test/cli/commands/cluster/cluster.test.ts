@@ -6,12 +6,14 @@ import { join } from 'node:path';
 import t from 'tap';
 import { check } from '#recua/cli/commands/cluster/check.js';
 import { askingPaths, keptPaths } from '#recua/cluster/conversation.js';
+import { readListen, readReplicas } from '#recua/cluster/replicas.js';
 import { describeApi } from '#recua/server/app.js';
 import { recua } from '../../recua.js';
 
 const path = `${process.env['PATH']}:/usr/sbin:/usr/local/sbin`;
 const isThere = (program: string) => spawnSync(program, ['-v'], { env: { ...process.env, PATH: path } }).error === undefined;
 const config = (...words: string[]) => recua(['cluster', 'config', ...words]);
+const cluster = { replicas: readReplicas('http://10.0.0.1:8080'), listen: readListen('127.0.0.1:8000'), authorities: '', tlsName: '', parallel: 4 };
 const two = 'http://10.0.0.1:8080,http://10.0.0.2:8080';
 
 for (const kind of ['haproxy', 'nginx']) {
@@ -28,15 +30,39 @@ for (const kind of ['haproxy', 'nginx']) {
       t.equal(code, 0, stderr);
       t.match(stderr, new RegExp(`${kind} -[ct] accepts this configuration`));
       t.match(stdout, /first-piece/);
+      t.equal(stdout.includes('  bind [::]:8123 v6only\n') || stdout.includes('  listen [::]:8123;\n'), form.includes(':8123'), 'IPv6, too');
       t.match(stdout, form.includes('--tls-name') ? /models\.example\.com/ : /10\.0|::1/);
     }
+  });
+
+  t.test(`${kind} accepts what only the balancer's machine has, with a warning`, { skip: isThere(kind) ? false : `${kind} is not installed` }, async (t) => {
+    const secure = ['--replicas', 'https://recua-a.invalid', '--ca-file', '/no/such/authorities.pem'];
+    const forms: [string[], RegExp, RegExp][] = [
+      [['--replicas', two, '--listen', 'balancer.invalid:8000'], /listen on balancer\.invalid:8000 \([\w ]+\)/, /(bind|listen) balancer\.invalid:8000/],
+      [secure, /read \/no\/such\/authorities\.pem/, /\/no\/such\/authorities\.pem/],
+      [[...secure.slice(0, 3), 'authorities.pem'], /read authorities\.pem/, / authorities\.pem/],
+    ];
+    for (const [form, lack, kept] of forms) {
+      const { code, stdout, stderr } = await config(kind, ...form);
+      t.equal(code, 0, stderr);
+      t.match(stderr, new RegExp(`${kind} -[ct] accepts this configuration\\.\n(Warning: .*\n)*Warning: this machine cannot ${lack.source}\\. The balancer's machine must`));
+      t.match(stdout, kept);
+    }
+    const { code, stderr } = await config(kind, '--replicas', two, '--listen', '192.0.2.1:8000');
+    t.equal(code, 0, stderr);
+    if (kind === 'nginx') t.match(stderr, /Warning: this machine cannot listen on 192\.0\.2\.1:8000 \(address not available\)\./);
+  });
+
+  t.test(`${kind} refuses a file of authorities that is none`, { skip: isThere(kind) ? false : `${kind} is not installed` }, async (t) => {
+    const authorities = join(t.testdir({ 'a.pem': 'no certificate' }), 'a.pem');
+    t.match(await config(kind, '--replicas', 'https://localhost', '--ca-file', authorities), { code: 1, stdout: '', stderr: /rejects this configuration, so nothing was written:\n[^]*a\.pem/ });
   });
 
   t.test(`a missing ${kind} is reported`, async (t) => {
     const before = process.env['PATH'];
     process.env['PATH'] = t.testdir();
     t.teardown(() => { process.env['PATH'] = before; });
-    t.strictSame(await check(kind as 'haproxy', '', []), { outcome: 'missing' });
+    t.strictSame(await check(kind as 'haproxy', cluster, []), { outcome: 'missing' });
   });
 
   t.test(`a configuration that ${kind} refuses is not written`, { skip: process.platform === 'win32' && 'needs a shell' }, async (t) => {
