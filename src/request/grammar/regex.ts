@@ -25,8 +25,8 @@ export function readRegex(source: string, options: RegexOptions): Tree {
   return atEdges(new RegexReader(source, options).read(), true, true, options);
 }
 
-/** A counted repetition, or a literal brace if there is no digit in it. */
-const counts = /\{(\d*)(,?)(\d*)\}/y;
+/** A counted repetition, or a literal brace if there is no digit in it. Takes linear time. */
+const counts = /\{(\d*)(?:(,)(\d*))?\}/y;
 
 interface Flags {
   ignoreCase: boolean;
@@ -198,12 +198,12 @@ class RegexReader {
   /** Undefined for a literal brace. */
   #counted(): [number, number] | undefined {
     counts.lastIndex = this.#at;
-    const [all, low, comma, high] = counts.exec(this.#source) ?? [];
+    const [all, low, comma, high = ''] = counts.exec(this.#source) ?? [];
     if (all === undefined || (low === '' && high === '')) return undefined;
     this.#at += all.length;
     // Infinity would mean no limit.
     const read = (count: string): number => Math.min(Number(count), Number.MAX_SAFE_INTEGER);
-    return [read(low!), comma === '' ? read(low!) : high === '' ? Infinity : read(high!)];
+    return [read(low!), comma === undefined ? read(low!) : high === '' ? Infinity : read(high!)];
   }
 
   #escaped(at: number): Tree {
