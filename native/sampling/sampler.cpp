@@ -288,7 +288,7 @@ SamplerParts::SamplerParts(const std::shared_ptr<ModelState> &of, common_params_
                            const std::vector<llama_token> &history, bool draws_by_chain, bool by_chain, const volatile int32_t *cancelled) {
   const llama_vocab *vocab = of->vocab;
   if (!by_chain && !params.grammar.empty()) {
-    constraint = Constraint::make(vocab, of->grammars, params, cancelled);
+    constraint = Constraint::make(vocab, of->special_tokens(), of->grammars, params, cancelled);
     // The chain draws; the grammar stays outside of it.
     params.grammar = {};
     params.grammar_lazy = false;

@@ -159,6 +159,13 @@ t.test('a token that is too much work to take fails its row, and is not decided 
   t.match(failures, [{ row: 0, message: /too many possible continuations/ }]);
 });
 
+t.test('the beginning of an answer is read in steps proportional to its length', async (t) => {
+  // This was once quadratic, and could not be cancelled: an hour.
+  const sampler = await model.createSampler({ temperature: 0, grammar: 'root ::= (<|im_start|> "a")+', grammarKind: 'schema', generationPrompt: '<|im_start|>a'.repeat(400_000) }, new Int32Array());
+  sampler.close();
+  t.pass();
+});
+
 /** The built-in model, one of whose tokens is 60,000 spaces and letters that align the file. */
 async function writeLongToken(path: string, token: number): Promise<void> {
   const { readPairs } = await import(new URL('../../../bench/random-model.mjs', import.meta.url).href) as { readPairs(path: string): { key: string; bytes: Buffer }[] };
