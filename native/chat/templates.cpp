@@ -18,6 +18,7 @@ namespace recua {
 namespace {
 
 constexpr size_t large_shape = 32u << 10;
+constexpr size_t longest_mark = 4096; // in which control tokens are looked for
 
 // One budget for all schemas that llama.cpp converts for one prompt.
 common_chat_params apply_templates(const common_chat_templates *templates, const common_chat_templates_inputs &inputs) {
@@ -243,6 +244,7 @@ RenderedChat Templates::make(const common_chat_templates_inputs &inputs, const s
   shape->bytes = shape->params.grammar.size() + shape->schema_grammar.size() + 8 * shape->params.parser.size() + 4096; // in memory the parser is a few times as large as its text
   shape->params.parser = {};
   for (const auto &text : shape->params.preserved_tokens) {
+    if (text.size() > longest_mark) continue;
     const auto ids = common_tokenize(vocab, text, false, true);
     // Some texts are a control token with what comes before or after it.
     for (const llama_token id : ids) {

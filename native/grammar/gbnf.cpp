@@ -19,6 +19,7 @@ constexpr size_t most_rules = 1u << 20;
 // The highest minimum. A higher maximum counts as unlimited: no text is that long.
 constexpr uint64_t most_repetitions = 1u << 30;
 constexpr size_t longest_token_name = 512;
+constexpr uint64_t token_steps = 1024; // to find a token by its name
 
 class Parser : private GbnfScanner {
 public:
@@ -265,7 +266,12 @@ private:
       if (end == std::string::npos || end - at > longest_token_name)
         fail("the name of a token, as <name>");
       const std::string name = text.substr(at, end + 1 - at);
-      id = token_named ? token_named(name) : -1;
+      const auto [known, added] = named_tokens.try_emplace(name, -1);
+      if (added) {
+        work.spend(token_steps);
+        known->second = token_named ? token_named(name) : -1;
+      }
+      id = known->second;
       if (id < 0)
         fail_at(at,
                 "expected the name of one token of the model's vocabulary, got \"" + name + '"');
@@ -365,7 +371,8 @@ private:
   std::shared_ptr<GrammarRules> made;
   size_t written = 0; // elements of complete rules
   std::vector<Open> open;
-  std::unordered_map<std::string, uint32_t> numbers;
+  std::unordered_map<std::string, uint32_t> numbers; // of rules
+  std::unordered_map<std::string, int32_t> named_tokens;
   // By rule. A rule without a name shares that of its enclosing rule: names may be long.
   std::vector<std::shared_ptr<const std::string>> names;
   std::vector<std::vector<Element>> definitions;

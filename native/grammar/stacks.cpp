@@ -268,8 +268,9 @@ Stacks::Id Stacks::step(Id from, size_t kind, Effort &work) {
   if (sets[from].table == unknown) {
     grew(classes * sizeof(Id));
     work.spend(classes / 16);
-    sets[from].table = static_cast<uint32_t>(tables.size());
+    const auto table = static_cast<uint32_t>(tables.size());
     tables.resize(tables.size() + classes, unknown);
+    sets[from].table = table;
   }
   const size_t place = sets[from].table + kind;
   if (tables[place] == unknown) {

@@ -39,6 +39,8 @@ constexpr uint64_t bytes_moved_in_a_step = 16384;
 constexpr uint64_t bytes_moved_in_a_sixteenth = bytes_moved_in_a_step / 16;
 constexpr uint64_t values_between_counts = 1024;
 constexpr size_t most_in_tuples = 10000;
+constexpr size_t most_sample = 256u << 10;
+constexpr uint64_t bytes_parsed_in_a_sixteenth = 4;
 constexpr size_t most_printed_levels = 1000; // each takes stack twice: to count, and to print
 
 // A text or container, and what it takes. Containers are held: their own destructors would recurse
@@ -352,5 +354,14 @@ void rewrite(const std::string &text, const std::string &from, size_t put) {
 void tokens(size_t count) {
   if (counts() && count > most_tokens) refuse("is too long: it has more than 30000 words and symbols");
 }
+
+std::string sample(std::string text) {
+  if (counts() && text.size() > most_sample) exceed("prints more than 256 KiB for a short question");
+  return text;
+}
+
+void copied(size_t bytes) { work(1 + bytes / bytes_moved_in_a_sixteenth); }
+
+void parsed(size_t bytes) { work(1 + bytes / bytes_parsed_in_a_sixteenth); }
 
 } // namespace recua_jinja

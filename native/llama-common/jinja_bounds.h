@@ -93,4 +93,11 @@ void rewrite(const std::string &text, const std::string &from, size_t put);
 // Tokens of a template.
 void tokens(size_t count);
 
+// While llama.cpp learns a template's format: the template made this text of a few short messages.
+std::string sample(std::string text);
+// So much text is copied.
+void copied(size_t bytes);
+// A parser has read so much.
+void parsed(size_t bytes);
+
 } // namespace recua_jinja

@@ -45,8 +45,9 @@ std::shared_ptr<T> find_in(std::list<std::pair<std::string, std::shared_ptr<T>>>
 
 } // namespace
 
-std::vector<llama_token> begun(const llama_vocab *vocab, const std::string &prompt) {
-  auto tokens = common_tokenize(vocab, prompt, false, true);
+std::vector<llama_token> begun(const llama_vocab *vocab, const Specials &specials,
+                               const std::string &prompt, const volatile int32_t *cancelled) {
+  auto tokens = tokenize(vocab, specials, prompt, {false, true}, cancelled);
   // Some tokenizers put a space before the first special token.
   if (!tokens.empty() && !prompt.empty()) {
     const std::string first = token_bytes(vocab, tokens.front(), true);
@@ -62,7 +63,8 @@ std::shared_ptr<const PieceTree> GrammarCache::tree(const llama_vocab *vocab) {
   return pieces;
 }
 
-std::shared_ptr<Grammar> GrammarCache::grammar(const llama_vocab *vocab, const std::string &text,
+std::shared_ptr<Grammar> GrammarCache::grammar(const llama_vocab *vocab, const Specials &specials,
+                                               const std::string &text,
                                                const std::set<llama_token> &markers) {
   std::string key = text;
   for (const llama_token marker : markers) key += '\0' + std::to_string(marker);
@@ -81,7 +83,7 @@ std::shared_ptr<Grammar> GrammarCache::grammar(const llama_vocab *vocab, const s
   Effort work(compile_steps);
   if (!rules) {
     const auto token_named = [&](const std::string &name) {
-      const auto ids = common_tokenize(vocab, name, false, true);
+      const auto ids = tokenize(vocab, specials, name, {false, true});
       return ids.size() == 1 ? ids.front() : -1;
     };
     const auto pieces_here = tree(vocab);
@@ -144,11 +146,13 @@ std::shared_ptr<const Triggers> GrammarCache::triggers(
   return made;
 }
 
-std::unique_ptr<Constraint> Constraint::make(const llama_vocab *vocab, GrammarCache &cache,
+std::unique_ptr<Constraint> Constraint::make(const llama_vocab *vocab, const Specials &specials,
+                                             GrammarCache &cache,
                                              const common_params_sampling &params,
                                              const volatile int32_t *cancelled) {
   std::unique_ptr<Constraint> made(new Constraint());
-  made->grammar = cache.grammar(vocab, common_grammar_value(params.grammar), params.preserved_tokens);
+  made->grammar = cache.grammar(vocab, specials, common_grammar_value(params.grammar),
+                                params.preserved_tokens);
   made->tree = cache.tree(vocab);
   made->position = made->grammar->start();
   if (params.ignore_eos && !params.grammar_lazy && !is_endless(*made->grammar->rules()))
@@ -158,7 +162,7 @@ std::unique_ptr<Constraint> Constraint::make(const llama_vocab *vocab, GrammarCa
     made->budget.reset(common_reasoning_budget_init(vocab, {params.reasoning_budget_start},
                                                     params.reasoning_budget_end,
                                                     params.reasoning_budget_forced, INT_MAX));
-    for (const llama_token token : begun(vocab, prompt))
+    for (const llama_token token : begun(vocab, specials, prompt, cancelled))
       llama_sampler_accept(made->budget.get(), token);
   }
   if (params.grammar_lazy) {
@@ -169,14 +173,14 @@ std::unique_ptr<Constraint> Constraint::make(const llama_vocab *vocab, GrammarCa
   // The grammar covers the whole answer, from the end of the block that the prompt has begun.
   if (made->budget && !made->thinking()) made->budget.reset();
   if (!made->budget && common_grammar_needs_prefill(params.grammar))
-    made->prefill(vocab, prompt, cancelled);
+    made->prefill(vocab, specials, prompt, cancelled);
   return made;
 }
 
 // Feeds the prompt's text, or its tokens if the grammar names tokens: vocabularies may put a space
 // before the first token, or merge one into it.
-void Constraint::prefill(const llama_vocab *vocab, const std::string &prompt,
-                         const volatile int32_t *cancelled) {
+void Constraint::prefill(const llama_vocab *vocab, const Specials &specials,
+                         const std::string &prompt, const volatile int32_t *cancelled) {
   const auto take = [&](llama_token token, const std::string &bytes) {
     throw_if_cancelled(cancelled);
     if (!move(token, bytes))
@@ -184,7 +188,8 @@ void Constraint::prefill(const llama_vocab *vocab, const std::string &prompt,
                                            "the answer: \"" + prompt.substr(0, 100) + "\".");
   };
   if (grammar->rules()->names_tokens) {
-    for (const llama_token token : begun(vocab, prompt)) take(token, tree->piece(token));
+    for (const llama_token token : begun(vocab, specials, prompt, cancelled))
+      take(token, tree->piece(token));
     return;
   }
   for (size_t at = 0; at < prompt.size(); at += piece_bytes)

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "grammar/grammar.h"
+#include "model/tokens.h"
 #include "sampling/trigger.h"
 
 #include "sampling.h"
@@ -13,16 +14,18 @@
 
 namespace recua {
 
-// The tokens at the start of the answer that the template has already put into the prompt.
-std::vector<llama_token> begun(const llama_vocab *vocab, const std::string &prompt);
+// The tokens at the start of the answer that the template has already put into the prompt. Throws
+// `cancelled`.
+std::vector<llama_token> begun(const llama_vocab *vocab, const Specials &specials,
+                               const std::string &prompt, const volatile int32_t *cancelled);
 
 // The most recently used grammars of one model, and the tree that they are walked with. Nothing is
 // compiled under its lock.
 class GrammarCache {
 public:
   // Any thread. `markers`: see Grammar. Throws GrammarError, TooMuchWork.
-  std::shared_ptr<Grammar> grammar(const llama_vocab *vocab, const std::string &text,
-                                   const std::set<llama_token> &markers);
+  std::shared_ptr<Grammar> grammar(const llama_vocab *vocab, const Specials &specials,
+                                   const std::string &text, const std::set<llama_token> &markers);
   std::shared_ptr<const Triggers> triggers(const std::vector<common_grammar_trigger> &given);
   std::shared_ptr<const PieceTree> tree(const llama_vocab *vocab);
 
@@ -54,7 +57,8 @@ class Constraint {
 public:
   // Throws if the grammar does not compile, or does not accept the answer's start in the prompt
   // (`chat_unsupported`), and `cancelled`.
-  static std::unique_ptr<Constraint> make(const llama_vocab *vocab, GrammarCache &cache,
+  static std::unique_ptr<Constraint> make(const llama_vocab *vocab, const Specials &specials,
+                                          GrammarCache &cache,
                                           const common_params_sampling &params,
                                           const volatile int32_t *cancelled);
 
@@ -78,7 +82,7 @@ private:
   };
 
   Constraint() = default;
-  void prefill(const llama_vocab *vocab, const std::string &prompt,
+  void prefill(const llama_vocab *vocab, const Specials &specials, const std::string &prompt,
                const volatile int32_t *cancelled);
   void feed(llama_token token);
   void feed_piece(llama_token token, const std::string &bytes);

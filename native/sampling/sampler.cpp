@@ -153,14 +153,15 @@ llama_token SamplerState::sample_own(float *logits, int32_t threads) {
   add_biases(logits);
   if (parts.penalties.active()) parts.penalties.apply(logits);
 
+  int64_t found;
   try {
-    int64_t found = find(logits, count, threads);
+    found = find(logits, count, threads);
     if (found < 0 && parts.constraint && give_ends_back(logits)) found = find(logits, count, threads);
-    return take(found, logits, count);
   } catch (const TooMuchWork &) {
     held.assign(logits, logits + count);
     return undecided;
   }
+  return take(found, logits, count);
 }
 
 // Throws TooMuchWork if the grammar needs more work than other sequences should wait for.
@@ -287,7 +288,7 @@ SamplerParts::SamplerParts(const std::shared_ptr<ModelState> &of, common_params_
                            const std::vector<llama_token> &history, bool draws_by_chain, bool by_chain, const volatile int32_t *cancelled) {
   const llama_vocab *vocab = of->vocab;
   if (!by_chain && !params.grammar.empty()) {
-    constraint = Constraint::make(vocab, of->grammars, params, cancelled);
+    constraint = Constraint::make(vocab, of->special_tokens(), of->grammars, params, cancelled);
     // The chain draws; the grammar stays outside of it.
     params.grammar = {};
     params.grammar_lazy = false;

@@ -8,10 +8,15 @@ namespace recua {
 
 namespace {
 
+// A template's mark as tokens.
+std::vector<llama_token> tokens_of(ModelState &model, const std::string &mark) {
+  return tokenize(model.vocab, model.special_tokens(), mark, {false, true});
+}
+
 // A trigger word that is one token of this vocabulary becomes a token trigger.
-common_grammar_trigger by_token(const llama_vocab *vocab, common_grammar_trigger trigger) {
+common_grammar_trigger by_token(ModelState &model, common_grammar_trigger trigger) {
   if (trigger.type != COMMON_GRAMMAR_TRIGGER_TYPE_WORD) return trigger;
-  const auto ids = common_tokenize(vocab, trigger.value, false, true);
+  const auto ids = tokens_of(model, trigger.value);
   if (ids.size() == 1) {
     trigger.type = COMMON_GRAMMAR_TRIGGER_TYPE_TOKEN;
     trigger.token = ids[0];
@@ -58,11 +63,11 @@ void read_numbers(const Options &options, common_params_sampling &params) {
 
 // Reads the start and end tags of thinking blocks, as tokens; leaves them empty if the format has
 // none.
-void read_tags(const llama_vocab *vocab, const common_chat_params &chat, common_params_sampling &params) {
+void read_tags(ModelState &model, const common_chat_params &chat, common_params_sampling &params) {
   if (chat.thinking_start_tag.empty() || chat.thinking_end_tags.empty()) return;
-  params.reasoning_budget_start = common_tokenize(vocab, chat.thinking_start_tag, false, true);
+  params.reasoning_budget_start = tokens_of(model, chat.thinking_start_tag);
   params.reasoning_budget_end.clear();
-  for (const auto &end : chat.thinking_end_tags) params.reasoning_budget_end.push_back(common_tokenize(vocab, end, false, true));
+  for (const auto &end : chat.thinking_end_tags) params.reasoning_budget_end.push_back(tokens_of(model, end));
   params.reasoning_budget_forced = params.reasoning_budget_end.front();
 }
 
@@ -90,7 +95,7 @@ GrammarSource::GrammarSource(const Options &options) {
 GrammarSource::GrammarSource(const AnswerShape &answer)
     : source(answer.grammar), kind(answer.grammar_kind), generation_prompt(answer.shape->params.generation_prompt), shape(answer.shape) {}
 
-void GrammarSource::apply(const llama_vocab *vocab, common_params_sampling &params, bool after_thoughts) const {
+void GrammarSource::apply(ModelState &model, common_params_sampling &params, bool after_thoughts) const {
   if (source.empty()) return;
   if (source.compare(0, 11, "%llguidance") == 0) {
     throw CodedError("invalid_grammar", "Expected a GBNF grammar, got an llguidance one.");
@@ -105,10 +110,10 @@ void GrammarSource::apply(const llama_vocab *vocab, common_params_sampling &para
   params.preserved_tokens.insert(shape->preserved_ids.begin(), shape->preserved_ids.end());
   params.grammar_lazy = chat.grammar_lazy;
   if (!chat.grammar_lazy && !after_thoughts) return;
-  for (const auto &trigger : chat.grammar_triggers) params.grammar_triggers.push_back(by_token(vocab, trigger));
+  for (const auto &trigger : chat.grammar_triggers) params.grammar_triggers.push_back(by_token(model, trigger));
   if (chat.grammar_lazy && params.grammar_triggers.empty()) throw CodedError("invalid_grammar", "Expected a trigger for the lazy grammar, got none.");
   // A grammar is suspended inside a thinking block; this sampler knows where the block is.
-  read_tags(vocab, chat, params);
+  read_tags(model, chat, params);
 }
 
 SamplerRequest::SamplerRequest(const Options &options) : grammar(options) {
@@ -149,7 +154,7 @@ SamplerParts SamplerRequest::make(const std::shared_ptr<ModelState> &model, cons
   if (params.ignore_eos) {
     for (const llama_token token : model->end_tokens()) params.logit_bias.push_back({token, -INFINITY});
   }
-  grammar.apply(model->vocab, params, after_thoughts);
+  grammar.apply(*model, params, after_thoughts);
   log::clear_errors();
   SamplerParts made;
   const char *failed = "generation_failed";
@@ -163,10 +168,10 @@ SamplerParts SamplerRequest::make(const std::shared_ptr<ModelState> &model, cons
   if (thoughts.wanted() && grammar.shape) {
     const auto &chat = grammar.shape->params;
     common_params_sampling tags;
-    read_tags(model->vocab, chat, tags);
+    read_tags(*model, chat, tags);
     if (!tags.reasoning_budget_end.empty()) {
       made.thoughts = std::make_unique<Thoughts>(model->vocab, model->special_tokens(), tags.reasoning_budget_start, tags.reasoning_budget_end,
-                                                 begun(model->vocab, chat.generation_prompt), thoughts);
+                                                 begun(model->vocab, model->special_tokens(), chat.generation_prompt, cancelled), thoughts);
     }
   }
   return made;

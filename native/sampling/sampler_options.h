@@ -23,7 +23,7 @@ struct GrammarSource {
   explicit GrammarSource(const Options &options); // JS thread
   explicit GrammarSource(const AnswerShape &answer);
   // Pool thread. Fills the grammar part of the parameters.
-  void apply(const llama_vocab *vocab, common_params_sampling &params, bool after_thoughts) const;
+  void apply(ModelState &model, common_params_sampling &params, bool after_thoughts) const;
 };
 
 // The ingredients of a sampler, except the tokens before the answer.

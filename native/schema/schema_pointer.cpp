@@ -110,19 +110,20 @@ std::string pointer_of(const common_json &schema, const std::string &pointer) {
 
 namespace {
 
-std::vector<common_json> constants(const common_json &schema) {
+std::vector<common_json> constants(const common_json &schema, Budget &budget) {
   std::vector<common_json> values;
   if (schema.contains("const")) values.push_back(schema.at("const"));
   else if (schema.contains("enum") && schema.at("enum").size() < 100) {
     for (const auto &value : schema.at("enum")) values.push_back(value);
   }
+  for (const auto &value : values) budget.step(size_of(value) / 4); // they are copied and compared
   return values;
 }
 
 bool apart(const common_json &a, const common_json &b, int depth, Budget &budget) {
   budget.step();
   if (!a.is_object() || !b.is_object()) return false;
-  const auto one = constants(a), other = constants(b);
+  const auto one = constants(a, budget), other = constants(b, budget);
   if (!one.empty() && !other.empty()) {
     budget.step(one.size() * other.size());
     return std::none_of(one.begin(), one.end(), [&](const auto &value) { return std::find(other.begin(), other.end(), value) != other.end(); });

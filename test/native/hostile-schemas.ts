@@ -42,6 +42,7 @@ export const hostileSchemas: Record<string, unknown> = {
   'many ways to many values': object({ p: { anyOf: times(345, () => ({ $ref: '#/$defs/D' })) } }, { $defs: { D: { anyOf: times(345, () => ({ $ref: '#/$defs/E' })) }, E: { enum: times(10_000, (i) => i) } } }),
   '5,000 alternatives': object({ a: { anyOf: times(5000, (i) => ({ const: i })) } }),
   'one of 5,000': object({ a: { oneOf: times(5000, (i) => object({ k: { const: i } }, { required: ['k'] })) } }),
+  'one of 600 large values': { oneOf: times(600, (i) => ({ const: [times(4_000, () => []), i] })) },
   'a long name': object({ ['n'.repeat(49_000)]: { type: 'null' } }),
   'a long name of marks': object({ ['#'.repeat(49_000)]: { type: 'null' } }, { additionalProperties: true }),
   'long names inside each other': nested(60, (inner) => object({ ['é'.repeat(400)]: inner })),

@@ -33,6 +33,8 @@ const hostile: [what: string, template: string, why: RegExp, seconds?: number][]
   ['a deep list that is printed', `${rounds('{% set ns.y = [ns.y] %}').replaceAll('100000', '5000')}{{ ns.y }}`, /prints lists within lists/, 30],
   ['a list of one list twice, again and again, that is printed', `{% set ns = namespace(y=[1]) %}{% for i in range(60) %}{% set ns.y = [ns.y, ns.y] %}{% endfor %}{{ ns.y }}`, /allowed time|more memory/],
   ['a text of a million parts that is trimmed', '{{ (" " * 1000000) | trim }}', /allowed time/],
+  ['marks that have no end', `${'<'.repeat(200_000)}{% for m in messages %}{{ m.content }}{{ m.reasoning_content }}{% endfor %}`, /allowed time/],
+  ['a text of megabytes', `{{ messages[0].content }}x${'<>'.repeat(1_000_000)}`, /prints more than 256 KiB for a short question/, 30],
 ];
 /** These end normally, but once crashed the process. */
 const sound: [what: string, template: string][] = [

@@ -1,10 +1,13 @@
 // The GBNF parser: it accepts llama.cpp's language, reports errors by line and column, and no text
 // makes it hang, overflow the stack or take unbounded memory. Texts that would do so to llama.cpp's
 // parser go only to ours.
-import t from 'tap';
+import { execFileSync } from 'node:child_process';
 import { readFileSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import t from 'tap';
 import type { NativeModel } from '#recua/addon/addon.js';
+import { root } from '../fake-backend.js';
 import { bothWays, loadRandom, tokensOf } from '../random-model.js';
 import { addon, chatPrompt, loadBuiltin } from '../setup.js';
 
@@ -97,6 +100,18 @@ t.test('no text takes long, nests deep or grows large', async (t) => {
     if (message) t.match(refused, message, name);
     else t.equal(refused, undefined, name);
   }
+});
+
+t.test('names of tokens are looked up once each, and counted', { skip: process.platform === 'win32' && 'needs c++' }, (t) => {
+  const program = join(t.testdir(), 'check');
+  const native = join(root, 'native');
+  const parser = readdirSync(join(native, 'grammar')).filter((name) => /^gbnf.*\.cpp$/.test(name)).map((name) => join(native, 'grammar', name));
+  execFileSync(process.env['CXX'] || 'c++', ['-std=c++17', '-O1', `-I${native}`, join(root, 'test', 'native', 'grammar', 'token-names.cpp'), ...parser, '-o', program],
+    { stdio: ['ignore', 'inherit', 'inherit'] });
+  const { ofOne, refused, ofMany } = JSON.parse(execFileSync(program, { encoding: 'utf8' })) as { ofOne: number; refused: boolean; ofMany: number };
+  t.equal(ofOne, 1);
+  t.ok(refused && ofMany < 21_000, `refused after ${ofMany} of 100,000 names`);
+  t.end();
 });
 
 t.test('the largest repetition counts are counted', async (t) => {

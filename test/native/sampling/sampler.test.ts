@@ -145,6 +145,27 @@ t.test('a row that has no token left fails with the reason, and the process surv
   (await model.createSampler({ temperature: 0, ignoreEos: true, grammar: 'root ::= "a"+' }, new Int32Array())).close();
 });
 
+t.test('a token that is too much work to take fails its row, and is not decided again', async (t) => {
+  // Another answer fills the grammar, so this deep one would have to be copied to a new one.
+  await context.removeSequence(0, 0, -1);
+  const [dot] = await model.tokenize('.', false, false);
+  const begun = async (generationPrompt: string) => model.createSampler({
+    temperature: 0, logitBias: [{ token: dot!, bias: 100 }], grammar: 'root ::= "[" root "]" | "{" root "}" | "."', grammarKind: 'schema', generationPrompt,
+  }, new Int32Array());
+  const sampler = await begun('['.repeat(120_000));
+  await t.rejects(begun('{'.repeat(2_000_000)), { code: 'invalid_grammar', message: /too many possible continuations/ });
+  const { tokens, failures } = await step(context, [{ sequence: 0, from: 0, tokens: prompt, sampler }]);
+  t.same([...tokens], [-2]);
+  t.match(failures, [{ row: 0, message: /too many possible continuations/ }]);
+});
+
+t.test('the beginning of an answer is read in steps proportional to its length', async (t) => {
+  // This was once quadratic, and could not be cancelled: an hour.
+  const sampler = await model.createSampler({ temperature: 0, grammar: 'root ::= (<|im_start|> "a")+', grammarKind: 'schema', generationPrompt: '<|im_start|>a'.repeat(400_000) }, new Int32Array());
+  sampler.close();
+  t.pass();
+});
+
 /** The built-in model, one of whose tokens is 60,000 spaces and letters that align the file. */
 async function writeLongToken(path: string, token: number): Promise<void> {
   const { readPairs } = await import(new URL('../../../bench/random-model.mjs', import.meta.url).href) as { readPairs(path: string): { key: string; bytes: Buffer }[] };
