@@ -1,6 +1,7 @@
 // Kubernetes objects: a Deployment that drains, a Service that finds its pods, an autoscaler on
 // waiting requests, and a pool for gateways of the Gateway API inference extension.
 import { RecuaError } from '../errors.js';
+import { afterDrainSeconds } from '../settings/stop-time.js';
 import type { Written } from './replicas.js';
 
 export interface Deployed {
@@ -18,8 +19,6 @@ const port = 8080;
 const drainSeconds = 120;
 /** Time for every balancer to notice that a pod leaves. */
 const leaveSeconds = 10;
-/** Time after the drain, for saving caches. */
-const moreSeconds = 30;
 const mostReplicas = 1000;
 const misuse = (message: string): RecuaError => new RecuaError('invalid_usage', message);
 
@@ -89,7 +88,7 @@ spec:
         prometheus.io/path: /metrics
     spec:
       # The pause, the drain, and the final writes.
-      terminationGracePeriodSeconds: ${leaveSeconds + drainSeconds + moreSeconds}
+      terminationGracePeriodSeconds: ${leaveSeconds + drainSeconds + afterDrainSeconds}
 ${isFetched ? `      initContainers:
         - name: pull
           image: ${image}

@@ -68,7 +68,7 @@ t.test('the objects select the same pods and name each other', async (t) => {
   for (const { httpGet } of [server.livenessProbe, server.readinessProbe]) t.ok(httpGet.path in document.paths);
   const [sleep, seconds] = server.lifecycle.preStop.exec.command;
   t.equal(sleep, 'sleep');
-  t.ok(pod.terminationGracePeriodSeconds > Number(seconds) + 120 + 10, 'the pause, the drain and what comes after it');
+  t.ok(pod.terminationGracePeriodSeconds > Number(seconds) + 120 + 30, 'the pause, the drain and what comes after it');
   t.strictSame(server.volumeMounts.map((one) => one.name), pod.volumes.map((one) => one.name));
   const { value: home } = server.env.find((one) => one.name === 'SERVICE_HOME')!;
   t.equal(server.volumeMounts[0]!.mountPath, home);

@@ -7,6 +7,7 @@ import { delimiter, join } from 'node:path';
 import { tmpdir } from 'node:os';
 import t, { type Test } from 'tap';
 import { plainBounds } from '#recua/cli/serve/sandbox.js';
+import { afterDrainSeconds } from '#recua/settings/stop-time.js';
 import { builtinPath } from '#recua/models/store.js';
 import { recua } from '../recua.js';
 
@@ -114,6 +115,8 @@ t.test('the system unit in docs/deployment.md is valid, and confines more', { sk
   const checked = spawnSync('systemd-analyze', ['verify', '--man=no', path], { encoding: 'utf8' });
   if (!checked.error) t.notMatch(checked.stderr, /recua\.service:\d+|Unknown|Failed to parse/);
   for (const [name, ...words] of plainBounds) t.equal(lineOf(text, name), words.join(' '));
+  const drain = Number(/--drain-timeout (\d+)/.exec(text)![1]);
+  t.equal(lineOf(text, 'TimeoutStopSec'), String(drain + afterDrainSeconds));
   t.notMatch(text, /^(MemoryDenyWriteExecute|PrivateDevices|DevicePolicy|ProtectClock)=/m);
   t.end();
 });
