@@ -35,11 +35,12 @@ export class ServerClient {
     this.#headers = first === '' ? {} : { Authorization: `Bearer ${first.trim()}` };
   }
 
-  /** Throws `server_unreachable`, also if the answer takes too long. */
-  async getJson(path: string, withinMs = answerMs): Promise<unknown> {
+  /** Throws `server_unreachable`, also if the answer takes too long. `stop` ends the waiting. */
+  async getJson(path: string, withinMs = answerMs, stop?: AbortSignal): Promise<unknown> {
     const timeout = AbortSignal.timeout(withinMs);
+    const signal = stop ? AbortSignal.any([timeout, stop]) : timeout;
     try {
-      return await this.#json('GET', path, await this.#send(path, { method: 'GET', signal: timeout }));
+      return await this.#json('GET', path, await this.#send(path, { method: 'GET', signal }), signal);
     } catch (thrown) {
       throw timeout.aborted ? unreachable(this.url, `did not answer within ${withinMs / 1000} seconds`, thrown) : thrown;
     }

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { setTimeout } from 'node:timers/promises';
 import t from 'tap';
 import type { Test } from 'tap';
 import { makeHome, until } from '../home.js';
@@ -173,4 +174,19 @@ t.test('ps --watch updates on a terminal, and Ctrl-C ends it with 0', async (t) 
     end(other);
     t.equal((await other.ended).exitCode, code);
   }
+});
+
+t.test('Ctrl-C ends ps --watch although a server does not answer', async (t) => {
+  const home = makeHome(t);
+  const server = createServer(() => undefined).listen(0, '127.0.0.1');
+  t.teardown(() => server.close().closeAllConnections());
+  await once(server, 'listening');
+  // Only Ctrl-C ends the waiting.
+  const env = { ...home.env, NODE_OPTIONS: '--import=data:text/javascript,AbortSignal.timeout=()=>new(AbortController)().signal' };
+  const pty = new Pty(['ps', '--watch', '--url', `http://127.0.0.1:${(server.address() as AddressInfo).port}`], { env });
+  t.teardown(() => pty.kill('SIGKILL'));
+  await once(server, 'request');
+  pty.type('\x03');
+  const never = setTimeout(30_000, undefined, { ref: false });
+  t.match(await Promise.race([pty.ended, never]), { exitCode: 0 });
 });
