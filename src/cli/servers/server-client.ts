@@ -117,10 +117,10 @@ function readAddress(given: string): string {
   if (path !== undefined && path !== '') return `unix:${resolve(path)}`;
   const whole = /^[a-z][a-z0-9+.-]*:\/\//i.test(given) ? given : `http://${given}`;
   const url = given !== '' && URL.canParse(whole) ? new URL(whole) : undefined;
+  if (url && url.username + url.password !== '') throw misuse('Expected an address without a user name and a password; a server takes a key: --api-key or RECUA_API_KEY.');
   if (!url || !['http:', 'https:'].includes(url.protocol) || url.search !== '' || url.hash !== '') {
     throw misuse(`Expected the address of a server, such as http://127.0.0.1:8080, got ${JSON.stringify(given)}.`);
   }
-  if (url.username !== '' || url.password !== '') throw misuse('Expected an address without a user name and a password; a server takes a key: --api-key or RECUA_API_KEY.');
   return `${url.origin}${url.pathname.replace(/\/+$/, '').replace(/\/v1$/, '')}`;
 }
 
