@@ -275,7 +275,7 @@ function nextStep(name: string): string {
 
 function pullName({ repo, revision, word, file }: RepositoryName): string {
   const at = revision === undefined ? repo : `${repo}@${revision}`;
-  return file !== undefined ? `${at} --file ${shellWord(file)}` : word !== undefined ? `${at}:${word}` : at;
+  return file !== undefined ? `${shellWord(at)} --file ${shellWord(file)}` : shellWord(word !== undefined ? `${at}:${word}` : at);
 }
 
 /** Lists the revisions in the store, if another revision was requested. */

@@ -5,6 +5,7 @@ import { lookUp, notFound, readInventory } from './lookup.js';
 import type { Inventory } from './lookup.js';
 import { nearest } from './names/nearest.js';
 import { tryRepositoryName } from './names/repository-name.js';
+import { shellWord } from './names/shell-word.js';
 import type { Places } from './places.js';
 import { findModel } from './store.js';
 
@@ -47,7 +48,7 @@ export async function nameModel(
   if (repo === undefined || file === undefined) {
     throw new RecuaError(
       'invalid_name',
-      `${path} is a file outside of the store, and an alias names a model of the store. Take it in with that name: recua import ${path} --alias ${alias}`,
+      `${path} is a file outside of the store, and an alias names a model of the store. Take it in with that name: recua import ${shellWord(path)} --alias ${alias}`,
     );
   }
   const { revision } = tryRepositoryName(source) ?? {};

@@ -1,6 +1,7 @@
 // `recua ps`: the models of running servers and what they do right now, once or live.
 import { setTimeout as wait } from 'node:timers/promises';
 import { sizeText } from '../../models/byte-size.js';
+import { shellWord } from '../../models/names/shell-word.js';
 import { RecuaError } from '../../errors.js';
 import { command } from '../command.js';
 import { misuse, on, perCall } from '../flags/flags.js';
@@ -53,7 +54,7 @@ export const ps = command({
   },
   async run({ values, operands }) {
     const { all, json } = values;
-    if (operands.length > 0) throw misuse(`Expected no argument, got ${operands.join(' ')}. For one model: recua show ${operands[0]}`);
+    if (operands.length > 0) throw misuse(`Expected no argument, got ${operands.join(' ')}. For one model: recua show ${shellWord(operands[0]!)}`);
     if (values.watch) {
       if (json) throw misuse('Expected --watch or --json, got both.');
       if (!process.stdout.isTTY) throw misuse('Expected a terminal on stdout for --watch, got none. For programs: recua ps --json');

@@ -79,7 +79,7 @@ export const pull = command({
     const request = readRequest(name, values, hub);
     if (request.word === undefined) {
       const useless = (['force', 'dryRun', 'limitRate', 'connections'] as const).find((key) => origins[key].from === 'flag');
-      if (useless) throw misuse(`Expected a file to download with ${flags[useless].names[0]}: recua pull ${name} --file <name>, or ${request.repo}:<quantization>.`);
+      if (useless) throw misuse(`Expected a file to download with ${flags[useless].names[0]}: recua pull ${shellWord(name)} --file <name>, or ${request.repo}:<quantization>.`);
     }
     const stop = watchSignals();
     try {

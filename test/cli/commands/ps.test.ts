@@ -47,7 +47,8 @@ t.test('ps without a server says so, and exits like serve status', async (t) => 
   t.strictSame(JSON.parse(stdout), { servers: [] });
   t.match(await call(home, 'ps', '--url', 'http://ann:word@127.0.0.1:1'), { code: 2, stderr: /^recua: Expected an address without a user name and a password; a server takes a key: --api-key/ });
   t.match(await call(home, 'ps', '--url', '127.0.0.1:1'), { code: 1, stdout: '', stderr: /^recua: The server http:\/\/127\.0\.0\.1:1 refuses the connection/ });
-  t.match(await call(home, 'ps', 'builtin'), { code: 2 });
+  t.match(await call(home, 'ps', 'my model'), { code: 2, stderr: /recua show 'my model'\n$/ });
+  t.match(await call(home, 'ps', '--url', 'ftp://ann:word@h'), { code: 2, stderr: /^recua: Expected an address without a user name/ });
   t.match(await call(home, 'ps', '--watch'), { code: 2, stderr: /Expected a terminal on stdout for --watch/ });
   t.match(await call(home, 'load', 'builtin'), { code: 1, stderr: /No server is running/ });
 });
