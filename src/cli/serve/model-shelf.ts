@@ -152,9 +152,11 @@ async function remove(name: string, begin?: (models: readonly string[]) => Promi
 }
 
 async function copy(source: string, name: string): Promise<void> {
-  // nameModel says why the built-in model takes no other name.
-  if (source !== 'builtin' && !await findRunnable(await sharedInventory(), source)) throw new RecuaError('model_not_found', `There is no model ${source} in the store.`, { param: 'source' });
-  await nameModel(findPlaces(), source, name, false, sharedInventory).catch((thrown: unknown) => {
+  // nameModel says why the built-in model takes no other name. It would prefer a file of the
+  // server's folder to a model that it is not given.
+  const model = source === 'builtin' ? undefined : await findRunnable(await sharedInventory(), source);
+  if (source !== 'builtin' && !model) throw new RecuaError('model_not_found', `There is no model ${source} in the store.`, { param: 'source' });
+  await nameModel(findPlaces(), source, name, false, sharedInventory, model).catch((thrown: unknown) => {
     // Its message tells of a flag of the command line.
     if (!(thrown instanceof RecuaError) || thrown.code !== 'alias_taken') throw thrown;
     throw new RecuaError('alias_taken', `The name ${name} is taken by another model. Take another name, or remove it from that model first.`, { param: 'destination', cause: thrown });
