@@ -1,10 +1,10 @@
 // What pull shows of a repository: its models, with what is cached and what fits this machine, and
 // the plan of a download. As tables for people and as JSON.
-import { totalmem } from 'node:os';
 import { sizeText } from '../models/byte-size.js';
 import type { DownloadPlan } from '../models/download/download-plan.js';
 import type { RemoteModel } from '../models/hub/gguf-files.js';
 import { memoryBytesOf } from '../models/hub/recommendation.js';
+import { machineMemory } from '../system/machine-memory.js';
 import { toJson } from './terminal/output.js';
 
 /** Where a listing comes from. */
@@ -20,14 +20,8 @@ export interface HubModel {
   storedBytes: number;
 }
 
-/** The machine's memory, or the container's limit if that is lower. */
-export function machineBytes(): number {
-  const allowed = process.constrainedMemory();
-  return allowed > 0 && allowed < totalmem() ? allowed : totalmem();
-}
-
 function fitsMemory(model: RemoteModel): boolean {
-  return memoryBytesOf(model) <= machineBytes();
+  return memoryBytesOf(model) <= machineMemory().totalBytes;
 }
 
 export async function listingText(listed: readonly HubModel[]): Promise<string> {

@@ -3,6 +3,7 @@
 import { RecuaError } from '../errors.js';
 import { isHubName, tryRepositoryName } from '../models/names/repository-name.js';
 import { shellWord } from '../models/names/shell-word.js';
+import { afterDrainSeconds } from '../settings/stop-time.js';
 import type { Written } from './replicas.js';
 
 export interface Deployed {
@@ -20,8 +21,6 @@ const port = 8080;
 const drainSeconds = 120;
 /** Time for every balancer to notice that a pod leaves. */
 const leaveSeconds = 10;
-/** Time after the drain, for saving caches. */
-const moreSeconds = 30;
 const mostReplicas = 1000;
 const misuse = (message: string): RecuaError => new RecuaError('invalid_usage', message);
 
@@ -104,7 +103,7 @@ spec:
       # Else a Service named recua would set RECUA_PORT and other variables in all pods beside it.
       enableServiceLinks: false
       # The pause, the drain, and the final writes.
-      terminationGracePeriodSeconds: ${leaveSeconds + drainSeconds + moreSeconds}
+      terminationGracePeriodSeconds: ${leaveSeconds + drainSeconds + afterDrainSeconds}
 ${isFetched(model) ? `      initContainers:
         - name: pull
           image: ${image}

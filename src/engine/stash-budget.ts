@@ -1,6 +1,6 @@
 // Memory for conversations that left their context (stashes): of one engine, and of several engines
 // that share one budget. Used by engine/loop and engine/model-pool/pool.
-import { totalmem } from 'node:os';
+import { machineMemory } from '../system/machine-memory.js';
 
 /** A model gets at least this share, however little of the models' memory it takes. */
 const leastShare = 1 / 8;
@@ -11,9 +11,7 @@ const leastShare = 1 / 8;
  */
 export function stashBudget(mib: number): number {
   if (mib >= 0) return mib * 2 ** 20;
-  const limit = process.constrainedMemory?.() ?? 0;
-  const total = totalmem();
-  return Math.min(8 * 2 ** 30, (limit > 0 && limit < total ? limit : total) / 8);
+  return Math.min(8 * 2 ** 30, machineMemory().totalBytes / 8);
 }
 
 /**

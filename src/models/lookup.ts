@@ -146,11 +146,19 @@ async function lookUpRepo({ repos, models }: Inventory, { repo: name, revision, 
   return { by: 'file', models: ofRepo.filter((model) => [model.file, ...namesOfFiles(model)].some((one) => one.toLowerCase() === word.toLowerCase())) };
 }
 
+/** What headers said, by path: clients of a server may ask for an unknown name again and again. */
+const headers = new Map<string, { sizeBytes: number; changedMs: number; quantization: string }>();
+
 /** The quantization in the file's header; '' if it cannot be read. */
 export async function headerQuantization(model: CachedModel): Promise<string> {
   const [first] = model.parts;
   if (first === undefined || first.dangling) return '';
-  return await readGguf(first.path).then((file) => quantizationOf([file]), () => '');
+  const { path, sizeBytes, changedMs } = first;
+  const known = headers.get(path);
+  if (known?.sizeBytes === sizeBytes && known.changedMs === changedMs) return known.quantization;
+  const quantization = await readGguf(path).then((file) => quantizationOf([file]), () => undefined);
+  if (quantization !== undefined) headers.set(path, { sizeBytes, changedMs, quantization });
+  return quantization ?? '';
 }
 
 /**
@@ -275,7 +283,7 @@ function nextStep(name: string): string {
 
 function pullName({ repo, revision, word, file }: RepositoryName): string {
   const at = revision === undefined ? repo : `${repo}@${revision}`;
-  return file !== undefined ? `${at} --file ${shellWord(file)}` : word !== undefined ? `${at}:${word}` : at;
+  return file !== undefined ? `${shellWord(at)} --file ${shellWord(file)}` : shellWord(word !== undefined ? `${at}:${word}` : at);
 }
 
 /** Lists the revisions in the store, if another revision was requested. */

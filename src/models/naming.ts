@@ -5,8 +5,9 @@ import { lookUp, notFound, readInventory } from './lookup.js';
 import type { Inventory } from './lookup.js';
 import { nearest } from './names/nearest.js';
 import { tryRepositoryName } from './names/repository-name.js';
+import { shellWord } from './names/shell-word.js';
 import type { Places } from './places.js';
-import { findModel } from './store.js';
+import { findModel, type StoredModel } from './store.js';
 
 export interface NamedModel {
   alias: string;
@@ -19,8 +20,8 @@ export interface NamedModel {
 }
 
 /**
- * Gives a model another name. `read` reads the store. Throws `invalid_name`, `alias_taken`, and
- * for the source what `findModel` throws.
+ * Gives a model another name. `read` reads the store; `given` is the model, if the caller has found
+ * it. Throws `invalid_name`, `alias_taken`, and for the source what `findModel` throws.
  */
 export async function nameModel(
   places: Places,
@@ -28,9 +29,10 @@ export async function nameModel(
   alias: string,
   force: boolean,
   read: (places: Places) => Promise<Inventory> = readInventory,
+  given?: StoredModel,
 ): Promise<NamedModel> {
   checkAlias(alias);
-  const { path, repo, file } = await findModel(source, { places, read }).catch(async (thrown: unknown) => {
+  const { path, repo, file } = given ?? await findModel(source, { places, read }).catch(async (thrown: unknown) => {
     const inventory = await read(places);
     const found = await lookUp(inventory, source);
     if (RecuaError.from(thrown).code !== 'model_not_found' || found.models.length > 0) throw thrown;
@@ -47,7 +49,7 @@ export async function nameModel(
   if (repo === undefined || file === undefined) {
     throw new RecuaError(
       'invalid_name',
-      `${path} is a file outside of the store, and an alias names a model of the store. Take it in with that name: recua import ${path} --alias ${alias}`,
+      `${path} is a file outside of the store, and an alias names a model of the store. Take it in with that name: recua import ${shellWord(path)} --alias ${alias}`,
     );
   }
   const { revision } = tryRepositoryName(source) ?? {};

@@ -1,6 +1,7 @@
-// How much memory this machine has. Used by commands that say what fits, and by the page.
-import { existsSync } from 'node:fs';
+// How much memory this machine has. Used by commands that say what fits, by the page, and for
+// budgets that follow from it.
 import { freemem, totalmem } from 'node:os';
+import { groupMemory } from './group-memory.js';
 
 export interface MachineMemory {
   totalBytes: number;
@@ -10,17 +11,9 @@ export interface MachineMemory {
   countsCache: boolean;
 }
 
-/** Without /proc, Node.js gives 0 for the available memory. */
-const tellsAvailable = process.platform !== 'linux' || existsSync('/proc/meminfo');
-
 /** The machine's memory, or a container's limit if that is lower. */
 export function machineMemory(): MachineMemory {
-  const limit = process.constrainedMemory?.() ?? 0;
-  // Without a limit the system reports 0 or a number beyond any memory.
-  const totalBytes = limit > 0 ? Math.min(limit, totalmem()) : totalmem();
-  return {
-    totalBytes,
-    availableBytes: Math.min(tellsAvailable ? process.availableMemory?.() ?? Infinity : Infinity, freemem(), totalBytes),
-    countsCache: process.platform !== 'darwin',
-  };
+  const { limitBytes, leftBytes } = groupMemory();
+  const totalBytes = Math.min(totalmem(), limitBytes);
+  return { totalBytes, availableBytes: Math.min(freemem(), leftBytes, totalBytes), countsCache: process.platform !== 'darwin' };
 }

@@ -75,7 +75,7 @@ t.test('the objects select the same pods and name each other', async (t) => {
   const [sleep, seconds] = server.lifecycle.preStop.exec.command;
   t.equal(sleep, 'sleep');
   t.equal(pod.enableServiceLinks, false);
-  t.ok(pod.terminationGracePeriodSeconds > Number(seconds) + 120 + 10, 'the pause, the drain and what comes after it');
+  t.ok(pod.terminationGracePeriodSeconds > Number(seconds) + 120 + 30, 'the pause, the drain and what comes after it');
   t.strictSame(server.volumeMounts.map((one) => one.name), pod.volumes.map((one) => one.name));
   const { value: home } = server.env.find((one) => one.name === 'SERVICE_HOME')!;
   t.equal(server.volumeMounts[0]!.mountPath, home);

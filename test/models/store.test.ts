@@ -99,7 +99,14 @@ t.test('findModel() reads the header if no name states the quantization', async 
   t.match(await findModel('acme/plain:f16', { folder, places }), { file: 'b-F16.gguf' }, 'what the name says counts first, though the header says Q8_0');
   await t.rejects(findModel('acme/plain:Q8_0', { folder, places }), { code: 'ambiguous_model' }, 'both headers say so');
   rmSync(join(folderOf(places.hub, 'acme/plain'), 'snapshots', commitA, 'b-F16.gguf'));
+  const path = join(folderOf(places.hub, 'acme/plain'), 'snapshots', commitA, 'a.gguf');
+  utimesSync(path, 1000, 1000);
   t.match(await findModel('acme/plain:q8_0', { folder, places }), { file: 'a.gguf' });
+  writeFileSync(path, Buffer.alloc(model('a').length));
+  utimesSync(path, 1000, 1000);
+  t.match(await findModel('acme/plain:q8_0', { folder, places }), { file: 'a.gguf' }, 'what did not change is not read again');
+  utimesSync(path, 1000, 2000);
+  await t.rejects(findModel('acme/plain:q8_0', { folder, places }), { code: 'model_not_found' });
 });
 
 t.test('a file wins over every name of the store, but not without its extension', async (t) => {

@@ -2,6 +2,7 @@
 import { misuse } from '../flags/flags.js';
 import type { Constraint } from '../../engine/protocol.js';
 import { nearest } from '../../models/names/nearest.js';
+import { shellWord } from '../../models/names/shell-word.js';
 import type { Dialogue } from './dialogue.js';
 import { findParameter, parameters, valueText, withParameter } from './parameters.js';
 import { table } from './sessions/statistics.js';
@@ -69,7 +70,7 @@ export function show(chat: Dialogue, operand: string): void {
     case 'parameters': return listParameters(chat);
     case 'system': return input.say(conversation.system === '' ? 'There is no system prompt.' : conversation.system);
     case 'template': return input.say(`The template is ${chat.template}${chat.template === 'auto' ? ', the model\'s own' : ''}.`);
-    default: throw misuse(`Expected one of ${showChoices.join(', ')} after /show, got ${JSON.stringify(operand)}. For everything about a model: recua show ${id}`);
+    default: throw misuse(`Expected one of ${showChoices.join(', ')} after /show, got ${JSON.stringify(operand)}. For everything about a model: recua show ${shellWord(id)}`);
   }
 }
 

@@ -4,6 +4,7 @@ import { isWhole, percentOf, sidecarsOf } from '../../models/cache/cached-models
 import type { CachedRepo, SnapshotFile } from '../../models/cache/hub-scan.js';
 import { readInventory } from '../../models/lookup.js';
 import type { Inventory } from '../../models/lookup.js';
+import { shellWord } from '../../models/names/shell-word.js';
 import { readModelFile } from '../../models/gguf/model-file.js';
 import { findPlaces } from '../../models/places.js';
 import { builtinPath, builtinUsedMs, listModels } from '../../models/store.js';
@@ -25,7 +26,7 @@ export const list = command({
   ],
   flags: { json: perCall(on(['--json'], 'Print JSON')) },
   async run({ values, operands }) {
-    if (operands.length > 0) throw misuse(`Expected no argument, got ${operands.join(' ')}. For one model: recua show ${operands[0]}`);
+    if (operands.length > 0) throw misuse(`Expected no argument, got ${operands.join(' ')}. For one model: recua show ${shellWord(operands[0]!)}`);
     const inventory = await readInventory(findPlaces());
     const models = await listModels(inventory);
     await print(values.json ? await asJson(inventory, models) : await asText(inventory, models));

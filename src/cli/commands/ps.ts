@@ -1,6 +1,7 @@
 // `recua ps`: the models of running servers and what they do right now, once or live.
 import { setTimeout as wait } from 'node:timers/promises';
 import { sizeText } from '../../models/byte-size.js';
+import { shellWord } from '../../models/names/shell-word.js';
 import { RecuaError } from '../../errors.js';
 import { command } from '../command.js';
 import { misuse, on, perCall } from '../flags/flags.js';
@@ -12,7 +13,7 @@ import type { ServedModel } from '../servers/served-model.js';
 import { ServerClient } from '../servers/server-client.js';
 import { print, say, toJson } from '../terminal/output.js';
 import { screenOf } from '../markdown/screen.js';
-import { aborted, stopCode, watchSignals } from '../terminal/signals.js';
+import { stopCode, watchSignals } from '../terminal/signals.js';
 
 /** The same as in `recua serve status`. */
 const stoppedCode = 3;
@@ -53,7 +54,7 @@ export const ps = command({
   },
   async run({ values, operands }) {
     const { all, json } = values;
-    if (operands.length > 0) throw misuse(`Expected no argument, got ${operands.join(' ')}. For one model: recua show ${operands[0]}`);
+    if (operands.length > 0) throw misuse(`Expected no argument, got ${operands.join(' ')}. For one model: recua show ${shellWord(operands[0]!)}`);
     if (values.watch) {
       if (json) throw misuse('Expected --watch or --json, got both.');
       if (!process.stdout.isTTY) throw misuse('Expected a terminal on stdout for --watch, got none. For programs: recua ps --json');
@@ -71,12 +72,12 @@ export const ps = command({
   },
 });
 
-async function askAll({ url, apiKey }: Given): Promise<Asked[]> {
+async function askAll({ url, apiKey }: Given, stop?: AbortSignal): Promise<Asked[]> {
   const servers = url === '' ? await runningServers() : [undefined];
   return await Promise.all(servers.map(async (server) => {
     const client = server ? new ServerClient(server) : await clientAt({ url, apiKey });
     try {
-      return { url: client.url, server, models: await modelsOf(client), problem: undefined };
+      return { url: client.url, server, models: await modelsOf(client, stop), problem: undefined };
     } catch (thrown) {
       return { url: client.url, server, models: [], problem: RecuaError.from(thrown) };
     }
@@ -89,8 +90,7 @@ async function watch(given: Given, all: boolean): Promise<number> {
   process.stdout.write('\x1b[?1049h\x1b[?25l');
   try {
     while (!stop.signal.aborted) {
-      const asked = await Promise.race([askAll(given), aborted(stop.signal)]);
-      if (!asked) break;
+      const asked = await askAll(given, stop.signal);
       const problems = asked.flatMap(({ problem }) => (problem ? [problem.message] : []));
       const text = asked.length === 0 ? `${noServer}\n` : `${await asText(asked, all)}${problems.map((problem) => `Note: ${problem}\n`).join('')}`;
       const lines = text.trimEnd().split('\n').slice(0, screenOf(process.stdout).rows - 1);

@@ -20,12 +20,13 @@ import { readRepositoryName } from '../../models/names/repository-name.js';
 import type { RepositoryName } from '../../models/names/repository-name.js';
 import { checkRevision, isRepoFile } from '../../models/names/safe-names.js';
 import { shellWord } from '../../models/names/shell-word.js';
+import { machineMemory } from '../../system/machine-memory.js';
 import { command } from '../command.js';
 import { integer, misuse, on, perCall, text } from '../flags/flags.js';
 import type { Flag, Values } from '../flags/flags.js';
 import { print, say, toJson } from '../terminal/output.js';
 import { saySetback } from '../hub-search.js';
-import { listingJson, listingText, machineBytes, planJson, planText } from '../pull-listing.js';
+import { listingJson, listingText, planJson, planText } from '../pull-listing.js';
 import type { HubModel, HubOrigin } from '../pull-listing.js';
 import { watchSignals } from '../terminal/signals.js';
 import { quoted } from '../terminal/wording.js';
@@ -78,7 +79,7 @@ export const pull = command({
     const request = readRequest(name, values, hub);
     if (request.word === undefined) {
       const useless = (['force', 'dryRun', 'limitRate', 'connections'] as const).find((key) => origins[key].from === 'flag');
-      if (useless) throw misuse(`Expected a file to download with ${flags[useless].names[0]}: recua pull ${name} --file <name>, or ${request.repo}:<quantization>.`);
+      if (useless) throw misuse(`Expected a file to download with ${flags[useless].names[0]}: recua pull ${shellWord(name)} --file <name>, or ${request.repo}:<quantization>.`);
     }
     const stop = watchSignals();
     try {
@@ -154,7 +155,7 @@ async function list(request: Request, listing: Listing, values: PullValues): Pro
   if (listed.length === 0) throw new RecuaError('repository_file_not_found', `${request.repo} has no GGUF files. Look for a repository with GGUF in its name.`);
   await print(await listingText(listed));
   const models = listed.map(({ model }) => model).filter((model) => model.kind === 'model');
-  const best = recommend(models, machineBytes());
+  const best = recommend(models, machineMemory().totalBytes);
   if (values.quiet || models.length === 0) return 0;
   say(best ? `\nFor this machine: recua pull ${nameOf(request, best, models)}` : '\nNone of them fits this machine\'s memory. Look for a smaller model or a smaller quantization.');
   return 0;

@@ -1,6 +1,7 @@
 // `recua serve <command>`: the managed server, one per user, which runs in the background. serve/
 // has a file for each command.
 import { RecuaError } from '../../errors.js';
+import { afterDrainSeconds } from '../../settings/stop-time.js';
 import { oftenServed, namedModels, serverFlags } from './api.js';
 import type { ServerValues } from './api.js';
 import type { Arguments } from '../flags/arguments.js';
@@ -26,7 +27,7 @@ const restartFlags = Object.fromEntries(
 const stopFlags = {
   force: perCall(on(['--force', '-f'], 'Kill the server at once, without waiting for running answers')),
   // Both are per call, so that a broken config file cannot keep a server from being stopped.
-  timeout: perCall(integer(['--timeout'], 'seconds', 'Wait this long for the server to exit; 0 means its --drain-timeout plus 10 seconds', { fallback: 0, min: 0, max: 86_400 })),
+  timeout: perCall(integer(['--timeout'], 'seconds', `Wait this long for the server to exit; 0 means its --drain-timeout plus ${afterDrainSeconds} seconds`, { fallback: 0, min: 0, max: 86_400 })),
 } as const;
 
 const start = command({

@@ -6,6 +6,7 @@ import { dirname, join, resolve } from 'node:path';
 import { RecuaError } from '../../errors.js';
 import { findPlaces, standardFolder } from '../../models/places.js';
 import { shellWord } from '../../models/names/shell-word.js';
+import { afterDrainSeconds } from '../../settings/stop-time.js';
 import { serverFlags } from '../commands/api.js';
 import { flagWord, misuse, quote, type Flag } from '../flags/flags.js';
 import { print, say } from '../terminal/output.js';
@@ -33,8 +34,6 @@ interface Target {
 const label = 'com.recua.server';
 /** Variables about the hub. Proxies and the hub's address may have a password before an `@`. */
 const hubVariables = ['HF_ENDPOINT', 'HF_HUB_OFFLINE', 'HUB_TOKEN', 'HF_TOKEN', ...['http_proxy', 'https_proxy', 'all_proxy', 'no_proxy'].flatMap((name) => [name, name.toUpperCase()])];
-/** Allowed for a stop beyond the time for running answers. */
-const moreSeconds = 25;
 
 function target(platform = process.platform): Target {
   if (platform === 'linux') {
@@ -87,7 +86,7 @@ export async function install(
     command: [nodePath(), mainPath, 'api', ...names, ...flags.map(([key, flag]) => flagWord(flag, whole[key as keyof typeof whole]))],
     folder,
     variables,
-    stopSeconds: values.drainSeconds + moreSeconds,
+    stopSeconds: values.drainSeconds + afterDrainSeconds,
     bounds,
   });
   if (isSystemd && !(await hasManager()))

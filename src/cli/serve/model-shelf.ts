@@ -20,8 +20,8 @@ import { nameModel } from '../../models/naming.js';
 import { findPlaces } from '../../models/places.js';
 import { storeChanged } from '../../models/served-models.js';
 import { asItIsNow, findRunnable, type StoredModel } from '../../models/store.js';
+import { machineMemory } from '../../system/machine-memory.js';
 import type { FoundRepository, GivenName, ModelShelf, OfferedModel, Pull, ShelfModel, UnfinishedModel } from '../../server/http/shelf.js';
-import { machineBytes } from '../pull-listing.js';
 
 const connections = 4;
 /** The server says in its log what is wrong with them. */
@@ -80,7 +80,7 @@ async function offers(repository: string, signal: AbortSignal): Promise<OfferedM
   const { repo, revision = 'main' } = readRepositoryName(repository, hub.endpoint);
   const commit = await hub.commitOf(repo, revision, signal);
   const models = groupModels((await hub.list(repo, commit, signal)).files).filter(({ kind, files, parts }) => kind === 'model' && files.length === parts);
-  const machine = machineBytes();
+  const machine = machineMemory().totalBytes;
   const best = recommend(models, machine);
   const times = new Map<string, number>();
   for (const { quantization } of models) times.set(quantization, (times.get(quantization) ?? 0) + 1);
@@ -112,7 +112,7 @@ async function openPull(name: string, signal: AbortSignal): Promise<Pull> {
   const { repo, revision = 'main', word, file } = readRepositoryName(name, hub.endpoint);
   const commit = await hub.commitOf(repo, revision, signal);
   const { files } = await hub.list(repo, commit, signal);
-  const wanted = word ?? file ?? recommend(groupModels(files), machineBytes())?.files[0].path;
+  const wanted = word ?? file ?? recommend(groupModels(files), machineMemory().totalBytes)?.files[0].path;
   if (wanted === undefined) throw new RecuaError('repository_file_not_found', `No model of ${repo} fits this machine. Name one: ${repo}:<quantization>`);
   const model = chooseModel(repo, files, wanted);
   const cache = findPlaces().hub;
@@ -152,9 +152,11 @@ async function remove(name: string, begin?: (models: readonly string[]) => Promi
 }
 
 async function copy(source: string, name: string): Promise<void> {
-  // nameModel says why the built-in model takes no other name.
-  if (source !== 'builtin' && !await findRunnable(await sharedInventory(), source)) throw new RecuaError('model_not_found', `There is no model ${source} in the store.`, { param: 'source' });
-  await nameModel(findPlaces(), source, name, false, sharedInventory).catch((thrown: unknown) => {
+  // nameModel says why the built-in model takes no other name. It would prefer a file of the
+  // server's folder to a model that it is not given.
+  const model = source === 'builtin' ? undefined : await findRunnable(await sharedInventory(), source);
+  if (source !== 'builtin' && !model) throw new RecuaError('model_not_found', `There is no model ${source} in the store.`, { param: 'source' });
+  await nameModel(findPlaces(), source, name, false, sharedInventory, model).catch((thrown: unknown) => {
     // Its message tells of a flag of the command line.
     if (!(thrown instanceof RecuaError) || thrown.code !== 'alias_taken') throw thrown;
     throw new RecuaError('alias_taken', `The name ${name} is taken by another model. Take another name, or remove it from that model first.`, { param: 'destination', cause: thrown });

@@ -50,13 +50,14 @@ export function fileBounds(names: readonly string[], values: ServerValues, folde
     values.slotSavePath, socket === undefined ? '' : dirname(socket), process.env['XDG_RUNTIME_DIR'] ?? '',
     ...['.nv', join('.cache', 'mesa_shader_cache'), join('.cache', 'nvidia')].map((name) => join(homeFolder(), name)),
   ];
-  const writable = [...new Set([...ownFolders(values), ...others.filter((path) => path !== '').map((path) => resolve(path)).filter((path) => existsSync(path))])];
+  const writable = [...new Set([...ownFolders(values), ...others.filter((path) => path !== '').map((path) => resolve(path))])];
   const files = [values.apiKeyFile, values.tlsCert, values.tlsKey, values.models, values.chatTemplateFile, configPath(), findPlaces().tokenFile, pathIn('NODE_EXTRA_CA_CERTS') ?? ''];
   const read = [folder, ...names.map((name) => resolve(name)).filter((path) => existsSync(path)), ...files.filter((path) => path !== '').map((path) => resolve(path))];
   const isShared = [...writable, ...read].some((path) => temporary.some((one) => `${path}${sep}`.startsWith(`${one}${sep}`)));
   return [
     ['ProtectSystem', 'strict'],
-    ['ReadWritePaths', ...writable, ...(isShared ? temporary : [])],
+    // Without the dash, the service would not start at all if one of them is gone.
+    ['ReadWritePaths', ...[...writable, ...(isShared ? temporary : [])].map((path) => `-${path}`)],
     ...(isShared ? [] : [['PrivateTmp', 'true'] as const]),
     ['ProtectKernelTunables', 'true'],
     ['ProtectControlGroups', 'true'],
@@ -73,9 +74,7 @@ export async function canSet(
   [program, main]: readonly [string, string],
 ): Promise<boolean> {
   const ask = [main, 'api', '--list-devices', '--json'];
-  // Folders that are still to be made cannot be tried.
-  const there = bounds.map(([name, ...words]): Bound => [name, ...(name === 'ReadWritePaths' ? words.filter((path) => existsSync(path)) : words)]);
-  const properties = there.map((bound) => `--property=${boundLine(bound)}`);
+  const properties = bounds.map((bound) => `--property=${boundLine(bound)}`);
   const set = Object.entries(variables).map(([name, value]) => `--setenv=${name}=${value}`);
   try {
     const options = { timeout: longestTryMs, env: { ...process.env, ...variables } };

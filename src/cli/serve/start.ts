@@ -176,7 +176,7 @@ async function join(record: ServerRecord, wanted: Wanted, places: ServePlaces, s
   const differing = (Object.entries(serverFlags) as [keyof ServerValues, Flag<unknown>][])
     .filter(([key, flag]) => key !== 'model' && key !== 'port' && wanted.given.has(key) && now.settings[settingNames(flag)[0]!] !== wanted.values[key]);
   if (differing.some(([, flag]) => flag.secret)) say('Note: the server runs with another --api-key. To change that: recua serve restart, with --api-key or RECUA_API_KEY.');
-  const words = differing.filter(([, flag]) => !flag.secret).map(([key, flag]) => flagWord(flag, wanted.values[key])).join(' ');
+  const words = differing.filter(([, flag]) => !flag.secret).map(([key, flag]) => shellWord(flagWord(flag, wanted.values[key]))).join(' ');
   if (words !== '') say(`Note: the server runs without ${words}. To change that: recua serve restart ${words}`);
   return 0;
 }
@@ -192,7 +192,7 @@ function refuseOtherAddress({ host, port, url, settings, identity, model }: Serv
   // Port 0 means any free port, which includes the current one.
   const otherPort = given.has('port') && values.port !== 0 && values.port !== port && values.port !== settings['port'];
   if (!otherHost && !otherPort) return;
-  const words = [...(otherHost ? [`--host ${values.host}`] : []), ...(otherPort ? [`--port ${values.port}`] : [])].join(' ');
+  const words = [...(otherHost ? [`--host ${shellWord(values.host)}`] : []), ...(otherPort ? [`--port ${values.port}`] : [])].join(' ');
   throw new RecuaError('server_running', `A server is already running (pid ${identity.pid}) with ${model.id}, but at ${url || `port ${port}`}. `
     + `recua serve restart ${words} moves it there, recua serve stop stops it.`);
 }

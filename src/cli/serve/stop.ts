@@ -2,6 +2,7 @@
 // process of the record, after comparing its start time right before.
 import { setTimeout as wait } from 'node:timers/promises';
 import { RecuaError } from '../../errors.js';
+import { afterDrainSeconds } from '../../settings/stop-time.js';
 import { lifeOf } from '../../system/process-identity.js';
 import { say } from '../terminal/output.js';
 import { watchSignals } from '../terminal/signals.js';
@@ -12,8 +13,6 @@ import { ended, findStatus } from './status.js';
 import type { ServerState } from './status.js';
 
 const secondMs = 1000;
-/** Beyond the drain time, for last messages and the end of the engine process. */
-const graceSeconds = 10;
 const killedMs = 10_000;
 
 export interface StopRequest {
@@ -105,7 +104,7 @@ async function signalServer(record: ServerRecord, signal: 'SIGTERM' | 'SIGKILL')
 
 function waitMs(record: ServerRecord, { timeoutSeconds }: StopRequest): number {
   const drain = record.settings['drain-timeout'];
-  return (timeoutSeconds > 0 ? timeoutSeconds : (typeof drain === 'number' ? drain : 0) + graceSeconds) * secondMs;
+  return (timeoutSeconds > 0 ? timeoutSeconds : (typeof drain === 'number' ? drain : 0) + afterDrainSeconds) * secondMs;
 }
 
 /** Prints what the server waits for, whenever that changes. */

@@ -33,8 +33,8 @@ export interface ServedModel {
   expiresMs: number | undefined;
 }
 
-export async function modelsOf(client: ServerClient): Promise<ServedModel[]> {
-  const { data } = objectOf(await client.getJson('/v1/models'));
+export async function modelsOf(client: ServerClient, stop?: AbortSignal): Promise<ServedModel[]> {
+  const { data } = objectOf(await client.getJson('/v1/models', undefined, stop));
   if (!Array.isArray(data)) throw client.foreign();
   return data.map((one) => answered(client, one));
 }

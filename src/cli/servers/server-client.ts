@@ -35,11 +35,12 @@ export class ServerClient {
     this.#headers = first === '' ? {} : { Authorization: `Bearer ${first.trim()}` };
   }
 
-  /** Throws `server_unreachable`, also if the answer takes too long. */
-  async getJson(path: string, withinMs = answerMs): Promise<unknown> {
+  /** Throws `server_unreachable`, also if the answer takes too long. `stop` ends the waiting. */
+  async getJson(path: string, withinMs = answerMs, stop?: AbortSignal): Promise<unknown> {
     const timeout = AbortSignal.timeout(withinMs);
+    const signal = stop ? AbortSignal.any([timeout, stop]) : timeout;
     try {
-      return await this.#json('GET', path, await this.#send(path, { method: 'GET', signal: timeout }));
+      return await this.#json('GET', path, await this.#send(path, { method: 'GET', signal }), signal);
     } catch (thrown) {
       throw timeout.aborted ? unreachable(this.url, `did not answer within ${withinMs / 1000} seconds`, thrown) : thrown;
     }
@@ -116,10 +117,10 @@ function readAddress(given: string): string {
   if (path !== undefined && path !== '') return `unix:${resolve(path)}`;
   const whole = /^[a-z][a-z0-9+.-]*:\/\//i.test(given) ? given : `http://${given}`;
   const url = given !== '' && URL.canParse(whole) ? new URL(whole) : undefined;
+  if (url && url.username + url.password !== '') throw misuse('Expected an address without a user name and a password; a server takes a key: --api-key or RECUA_API_KEY.');
   if (!url || !['http:', 'https:'].includes(url.protocol) || url.search !== '' || url.hash !== '') {
     throw misuse(`Expected the address of a server, such as http://127.0.0.1:8080, got ${JSON.stringify(given)}.`);
   }
-  if (url.username !== '' || url.password !== '') throw misuse('Expected an address without a user name and a password; a server takes a key: --api-key or RECUA_API_KEY.');
   return `${url.origin}${url.pathname.replace(/\/+$/, '').replace(/\/v1$/, '')}`;
 }
 

@@ -7,6 +7,7 @@ import { existsSync, readdirSync, renameSync, rmSync, statfsSync, writeFileSync 
 import { lstat, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { savingSeconds } from '../../settings/stop-time.js';
 import { createFolderSync } from '../../system/create-folder.js';
 import { ProcessFolder, removeLeftOvers as removeFolders } from '../../system/process-folder.js';
 import type { Log } from '../api.js';
@@ -27,16 +28,13 @@ export interface SleepSettings {
 /** The lasting folder, for the next server, in the user's state folder. */
 export const lastingFolder = (state: string): string => join(state, 'conversations');
 
-/** With a lasting folder, writing at the server's stop may take this long. */
-const longestWritingMs = 20_000;
-
 /** From a server's settings and the user's state folder. */
 export function sleepSettings(
   { sleepCacheBytes, cacheDiskBytes }: { sleepCacheBytes: number; cacheDiskBytes: number },
   state: string,
 ): SleepSettings {
   if (cacheDiskBytes === 0) return { limitBytes: sleepCacheBytes };
-  return { limitBytes: cacheDiskBytes, lasting: lastingFolder(state), mostMs: longestWritingMs };
+  return { limitBytes: cacheDiskBytes, lasting: lastingFolder(state), mostMs: savingSeconds * 1000 };
 }
 
 const namePrefix = 'recua-sleep-';

@@ -106,8 +106,13 @@ export class Hub {
   }
 
   static async fromEnvironment(environment: Environment = process.env, onSetback?: OnSetback): Promise<Hub> {
+    const endpoint = hubEndpoint(environment);
+    const { username, password } = new URL(endpoint);
+    if (username !== '' || password !== '') {
+      throw new RecuaError('invalid_usage', 'Expected HF_ENDPOINT without a user name and a password, which Recua does not send. An access token goes into HUB_TOKEN.');
+    }
     return new Hub({
-      endpoint: hubEndpoint(environment),
+      endpoint,
       token: await findToken(environment),
       offline: /^(1|on|yes|true)$/i.test(environment['HF_HUB_OFFLINE'] ?? ''),
       retry: retryPolicy(environment),

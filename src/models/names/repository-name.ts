@@ -30,7 +30,7 @@ const hosts = ['huggingface.co', 'www.huggingface.co', 'hf.co'];
 export function hubEndpoint(environment: Environment = process.env): string {
   const given = environment['HF_ENDPOINT'] || 'https://huggingface.co';
   if (!URL.canParse(given) || !/^https?:$/.test(new URL(given).protocol)) {
-    throw new RecuaError('invalid_usage', `Expected an address like https://huggingface.co for HF_ENDPOINT, got ${JSON.stringify(given.slice(0, 80))}.`);
+    throw new RecuaError('invalid_usage', `Expected an address like https://huggingface.co for HF_ENDPOINT, got ${JSON.stringify(given.replace(/\/\/.*@/, '//').slice(0, 80))}.`);
   }
   return given.replace(/\/+$/, '');
 }

@@ -1,9 +1,9 @@
 // Limits the memory that the bodies of all requests take together: a small compressed request may
 // hold 32 MiB of text, and a hundred of them exceed the memory of a process. Made by app; json-body
 // charges the bytes that arrive, engine/gateway/requests says when the text is gone.
-import { totalmem } from 'node:os';
 import { getHeapStatistics } from 'node:v8';
 import { RecuaError } from '../../errors.js';
+import { machineMemory } from '../../system/machine-memory.js';
 
 /**
  * Memory for a byte of JSON while its request is held: text of 16 bits a character, once parsed and
@@ -20,9 +20,7 @@ const arrivalMs = 10_000;
  * that this process may use).
  */
 export function defaultBodyMemory(): number {
-  const limit = process.constrainedMemory?.() ?? 0;
-  const total = totalmem();
-  return Math.floor(Math.min(getHeapStatistics().heap_size_limit / 4, (limit > 0 && limit < total ? limit : total) / 8));
+  return Math.floor(Math.min(getHeapStatistics().heap_size_limit / 4, machineMemory().totalBytes / 8));
 }
 
 export class BodyMemory {

@@ -50,6 +50,8 @@ t.test('a model that cannot have an alias is refused, with what to do', async (t
   const call = homeOf(folder);
   copyFileSync(builtinPath, join(folder, 'mine.gguf'));
   t.match(await call('cp', 'mine.gguf', 'x'), { code: 1, stderr: /outside of the store.*recua import \/.*\/mine\.gguf --alias x/ });
+  copyFileSync(builtinPath, join(folder, "my mother's.gguf"));
+  t.match(await call('cp', "my mother's.gguf", 'x'), { code: 1, stderr: /recua import '\/.*\/my mother'\\''s\.gguf' --alias x/ });
   await call('import', 'mine.gguf', '--alias', 'mine');
   t.match(await call('cp', 'mine', 'x'), { code: 0 }, 'an alias wins over a file of that name without .gguf');
   writeFileSync(join(folder, 'own.gguf'), model('own'));
@@ -60,6 +62,7 @@ t.test('a model that cannot have an alias is refused, with what to do', async (t
   t.match(await call('cp', 'builtin', 'x'), { code: 1, stderr: /The built-in model has the name builtin/ });
   t.match(await call('cp', 'acme/none', 'x'), { code: 1, stderr: /There is no model acme\/none.*recua list shows the models that an alias can name.* download one: recua pull acme\/none\n$/ }, 'the command is last');
   t.match(await call('alias', 'x', 'acme/none:Q8_0'), { code: 1, stderr: /adds a file of your own\. To download it: recua pull acme\/none:Q8_0\n$/ });
+  t.match(await call('alias', 'x', 'acme/none:a b'), { code: 1, stderr: /To download it: recua pull 'acme\/none:a b'\n$/ });
   t.match(await call('cp', 'acme/toy@main', 'x'), { code: 1, stderr: /without @main/ });
   t.match(await call('cp', 'acme/toy', 'a/b'), { code: 2, stderr: /Expected 1 to 64 letters/ });
   t.match(await call('cp', 'acme/toy', 'builtin'), { code: 2, stderr: /Recua uses the name builtin itself/ });

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { setTimeout } from 'node:timers/promises';
 import t from 'tap';
 import type { Test } from 'tap';
 import { makeHome, until } from '../home.js';
@@ -46,7 +47,8 @@ t.test('ps without a server says so, and exits like serve status', async (t) => 
   t.strictSame(JSON.parse(stdout), { servers: [] });
   t.match(await call(home, 'ps', '--url', 'http://ann:word@127.0.0.1:1'), { code: 2, stderr: /^recua: Expected an address without a user name and a password; a server takes a key: --api-key/ });
   t.match(await call(home, 'ps', '--url', '127.0.0.1:1'), { code: 1, stdout: '', stderr: /^recua: The server http:\/\/127\.0\.0\.1:1 refuses the connection/ });
-  t.match(await call(home, 'ps', 'builtin'), { code: 2 });
+  t.match(await call(home, 'ps', 'my model'), { code: 2, stderr: /recua show 'my model'\n$/ });
+  t.match(await call(home, 'ps', '--url', 'ftp://ann:word@h'), { code: 2, stderr: /^recua: Expected an address without a user name/ });
   t.match(await call(home, 'ps', '--watch'), { code: 2, stderr: /Expected a terminal on stdout for --watch/ });
   t.match(await call(home, 'load', 'builtin'), { code: 1, stderr: /No server is running/ });
 });
@@ -173,4 +175,19 @@ t.test('ps --watch updates on a terminal, and Ctrl-C ends it with 0', async (t) 
     end(other);
     t.equal((await other.ended).exitCode, code);
   }
+});
+
+t.test('Ctrl-C ends ps --watch although a server does not answer', async (t) => {
+  const home = makeHome(t);
+  const server = createServer(() => undefined).listen(0, '127.0.0.1');
+  t.teardown(() => server.close().closeAllConnections());
+  await once(server, 'listening');
+  // Only Ctrl-C ends the waiting.
+  const env = { ...home.env, NODE_OPTIONS: '--import=data:text/javascript,AbortSignal.timeout=()=>new(AbortController)().signal' };
+  const pty = new Pty(['ps', '--watch', '--url', `http://127.0.0.1:${(server.address() as AddressInfo).port}`], { env });
+  t.teardown(() => pty.kill('SIGKILL'));
+  await once(server, 'request');
+  pty.type('\x03');
+  const never = setTimeout(30_000, undefined, { ref: false });
+  t.match(await Promise.race([pty.ended, never]), { exitCode: 0 });
 });

@@ -37,6 +37,7 @@ t.test('serve install writes a unit that starts the server with these models and
 
   const unit = readFileSync(path, 'utf8');
   const [program, ...args] = wordsOf(/^ExecStart=(.*)$/m.exec(unit)![1]!);
+  t.match(unit, 'TimeoutStopSec=45\n', 'the drain time, and what may come after it');
   t.ok(args.includes('--parallel=2') && args.includes(`--api-key-file=${join(folder, 'keys')}`));
   const variables = variablesOf(unit);
   t.equal(variables['SERVICE_HOME'], env.SERVICE_HOME);

@@ -7,6 +7,7 @@ import { delimiter, join } from 'node:path';
 import { tmpdir } from 'node:os';
 import t, { type Test } from 'tap';
 import { plainBounds } from '#recua/cli/serve/sandbox.js';
+import { afterDrainSeconds } from '#recua/settings/stop-time.js';
 import { builtinPath } from '#recua/models/store.js';
 import { recua } from '../recua.js';
 
@@ -17,12 +18,14 @@ const needs = { skip: hasNamespaces ? false : 'needs namespaces for users' };
 
 const standIn = `
 import { spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
 const args = process.argv.slice(2);
 const command = args.slice(args.indexOf('--') + 1);
 const of = (name) => args.filter((one) => one.startsWith('--' + name + '=')).map((one) => one.slice(name.length + 3));
 const bounds = Object.fromEntries(of('property').map((one) => one.split(/=(.*)/s)));
 const words = (text) => Array.from((text ?? '').matchAll(/"((?:[^"\\\\]|\\\\.)*)"|(\\S+)/g), ([, quoted, plain]) => plain ?? quoted.replace(/\\\\(.)/g, '$1'));
-const steps = [...words(bounds.ReadWritePaths).map((path) => ['mount', '--rbind', path, path]), ...(bounds.ProtectSystem === 'strict' ? [['mount', '-o', 'remount,bind,ro', '/']] : []),
+const paths = words(bounds.ReadWritePaths).filter((path) => !path.startsWith('-') || existsSync(path.slice(1))).map((path) => path.replace(/^-/, ''));
+const steps = [...paths.map((path) => ['mount', '--rbind', path, path]), ...(bounds.ProtectSystem === 'strict' ? [['mount', '-o', 'remount,bind,ro', '/']] : []),
   ...(bounds.PrivateTmp === 'true' ? [['mount', '-t', 'tmpfs', 'none', '/tmp'], ['mount', '-t', 'tmpfs', 'none', '/var/tmp']] : [])];
 const quoted = (word) => "'" + word.replaceAll("'", "'\\\\''") + "'";
 const script = [...steps.map((step) => step.map(quoted).join(' ') + ' || exit 226'), 'exec ' + command.map(quoted).join(' ')].join('\\n');
@@ -53,12 +56,14 @@ function withManager(folder: string, text: string, answers = true): Record<strin
 const childOf = (pid: number): number | undefined => Number(readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ')[0]) || undefined;
 
 const lineOf = (unit: string, name: string): string | undefined => new RegExp(`^${name}=(.*)$`, 'm').exec(unit)?.[1]?.replaceAll('%%', '%');
+/** Where the server may write. A dash lets the service start without the folder. */
+const pathsOf = (unit: string): string[] => wordsOf(lineOf(unit, 'ReadWritePaths')!).map((word) => word.replace(/^-/, ''));
 const wordsOf = (line: string): string[] => Array.from(line.matchAll(/"([^"]*)"|(\S+)/g), ([, quoted, plain]) => plain ?? quoted!);
 
 t.test('with user namespaces, the server can write only to its own folders, and works', isTemporary ? { skip: 'needs a checkout outside /tmp' } : needs, async (t) => {
   const folder = folderOf(t);
   const env = withManager(folder, standIn);
-  mkdirSync(join(folder, 'slots'));
+  for (const name of ['slots', '.nv']) mkdirSync(join(folder, name));
   const { code, stdout, stderr } = await recua(['serve', 'install', 'builtin', '--port', '0', '--threads', '1', '--slot-save-path', join(folder, 'slots'), '--log-file', join(folder, 'logs', 'a.log'), '--cache-disk', '64', '--print'], '', { env });
   t.equal(code, 0, stderr);
   const own = [join(folder, 'home', 'hub'), join(folder, 'home', 'sessions'), join(folder, 'logs')];
@@ -66,8 +71,9 @@ t.test('with user namespaces, the server can write only to its own folders, and 
   for (const one of own) mkdirSync(one, { recursive: true });
   t.equal(lineOf(stdout, 'ProtectSystem'), 'strict');
   t.equal(lineOf(stdout, 'PrivateTmp'), 'true');
-  const writable = wordsOf(lineOf(stdout, 'ReadWritePaths')!);
-  t.strictSame(writable.sort(), [...['hub', 'recua', 'sessions'].map((name) => join(folder, 'home', name)), join(folder, 'slots'), join(folder, 'logs'), join(folder, 'run')].sort());
+  const writable = pathsOf(stdout);
+  const caches = ['.nv', '.cache/mesa_shader_cache', '.cache/nvidia'].map((name) => join(folder, name));
+  t.strictSame(writable.sort(), [...['hub', 'recua', 'sessions'].map((name) => join(folder, 'home', name)), join(folder, 'slots'), join(folder, 'logs'), join(folder, 'run'), ...caches].sort());
   t.notMatch(stdout, /MemoryDenyWriteExecute|PrivateDevices|DevicePolicy|ProtectClock/, 'V8 writes code, and GPUs are devices');
 
   const verified = join(folder, 'recua.service');
@@ -75,6 +81,7 @@ t.test('with user namespaces, the server can write only to its own folders, and 
   const checked = spawnSync('systemd-analyze', ['verify', '--user', '--man=no', verified], { encoding: 'utf8', env: { ...process.env, XDG_RUNTIME_DIR: env['XDG_RUNTIME_DIR'] } });
   if (!checked.error) t.notMatch(checked.stderr, /recua\.service:\d+|Unknown/);
 
+  rmSync(join(folder, '.nv'), { recursive: true });
   const bounds = ['ProtectSystem', 'ReadWritePaths', 'PrivateTmp'].map((name) => `--property=${name}=${lineOf(stdout, name)!}`);
   const within = (...command: string[]) => [join(folder, 'bin', 'systemd-run'), [...bounds, '--', ...command]] as const;
   t.not(spawnSync(...within('touch', join(folder, 'elsewhere'))).status, 0, 'the bounds hold');
@@ -114,6 +121,8 @@ t.test('the system unit in docs/deployment.md is valid, and confines more', { sk
   const checked = spawnSync('systemd-analyze', ['verify', '--man=no', path], { encoding: 'utf8' });
   if (!checked.error) t.notMatch(checked.stderr, /recua\.service:\d+|Unknown|Failed to parse/);
   for (const [name, ...words] of plainBounds) t.equal(lineOf(text, name), words.join(' '));
+  const drain = Number(/--drain-timeout (\d+)/.exec(text)![1]);
+  t.equal(lineOf(text, 'TimeoutStopSec'), String(drain + afterDrainSeconds));
   t.notMatch(text, /^(MemoryDenyWriteExecute|PrivateDevices|DevicePolicy|ProtectClock)=/m);
   t.end();
 });
@@ -124,7 +133,7 @@ t.test('files in the common temporary folder stay visible to the server', needs,
   const { code, stdout, stderr } = await recua(['serve', 'install', 'builtin', '--host', `unix:${join(folder, 'a.sock')}`, '--print'], '', { env });
   t.equal(code, 0, stderr);
   t.equal(lineOf(stdout, 'PrivateTmp'), undefined);
-  t.ok(['/tmp', '/var/tmp', folder].every((path) => wordsOf(lineOf(stdout, 'ReadWritePaths')!).includes(path)));
+  t.ok(['/tmp', '/var/tmp', folder].every((path) => pathsOf(stdout).includes(path)));
 });
 
 t.test('so do those that only the models file names', isTemporary ? { skip: 'needs a checkout outside /tmp' } : needs, async (t) => {

@@ -239,6 +239,11 @@ t.test('HF_ENDPOINT has to be an address', async (t) => {
     t.equal(result.code, 2);
     t.match(result.stderr, /Expected an address like https:\/\/huggingface\.co for HF_ENDPOINT/);
   }
+  for (const offline of ['', '1']) {
+    const named = await pull(hub, folder, ['owner/model'], { HF_ENDPOINT: hub.endpoint.replace('//', '//ann:geheim@'), HF_HUB_OFFLINE: offline });
+    t.match(named, { code: 2, stdout: '', stderr: /^recua: Expected HF_ENDPOINT without a user name and a password/ });
+    t.notMatch(named.stderr, 'geheim');
+  }
   const slash = await pull(hub, folder, ['owner/model'], { HF_ENDPOINT: `${hub.endpoint}//` });
   t.equal(slash.code, 0, slash.stderr);
 });

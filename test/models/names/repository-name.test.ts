@@ -66,6 +66,7 @@ t.test('HF_ENDPOINT is an address or refused', (t) => {
   t.equal(hubEndpoint({}), 'https://huggingface.co');
   t.equal(hubEndpoint({ HF_ENDPOINT: 'http://mirror.example/models//' }), 'http://mirror.example/models');
   for (const given of ['mirror.example', 'ftp://mirror.example']) t.throws(() => hubEndpoint({ HF_ENDPOINT: given }), { code: 'invalid_usage' }, given);
+  t.throws(() => hubEndpoint({ HF_ENDPOINT: 'ftp://ann:word@mirror.example' }), { message: /got "ftp:\/\/mirror\.example"\.$/ }, 'without the password');
   t.end();
 });
 

@@ -1,5 +1,5 @@
 // Ollama's pull, delete and copy with its official client, against `recua api` and a fake hub.
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { networkInterfaces } from 'node:os';
 import { connect } from 'node:net';
 import { join } from 'node:path';
@@ -28,7 +28,7 @@ interface Started {
 async function startServer(t: Test, flags: readonly string[] = []): Promise<Started> {
   const hub = await FakeHub.start(t, [{ name: 'owner/model', files: [file, small] }]);
   const folder = t.testdir();
-  const running = start(['api', '--port', '0', ...flags], { env: hub.environment(folder) });
+  const running = start(['api', '--port', '0', ...flags], { env: hub.environment(folder), cwd: folder });
   t.teardown(async () => {
     running.child.kill('SIGTERM');
     await running.ended;
@@ -56,6 +56,9 @@ t.test('a model is pulled with its progress, shown, copied, used and deleted', a
   const info = shown.model_info as unknown as Record<string, unknown>;
   t.equal(info['tokenizer.ggml.tokens'], null, 'long lists are left out');
   t.equal(typeof info[`${String(info['general.architecture'])}.attention.head_count`], 'number');
+  // Requests name models of the store, also where the server's folder has such a file.
+  mkdirSync(join(folder, 'owner'));
+  writeFileSync(join(folder, name), '');
   await client.copy({ source: name, destination: 'mine' });
   const answer = await client.chat({ model: 'mine:latest', messages: [{ role: 'user', content: 'hi' }], options: { num_predict: 2 } });
   t.match(answer, { model: 'owner/model', done: true });
