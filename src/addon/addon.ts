@@ -164,9 +164,10 @@ export interface NativeContext {
   unstashSequence(id: number, sequence: number, length: number): Promise<boolean>;
   /**
    * Copies the part of a sequence's KV that cannot be truncated (sliding windows, recurrent states)
-   * into a stash, which only `rollBackSequence` accepts. `id` is 0 if there was nothing to copy.
+   * into a stash, which only `rollBackSequence` accepts. `id` is 0 if there was nothing to copy, or
+   * more than `mostBytes`.
    */
-  checkpointSequence(sequence: number): Promise<{ id: number; sizeBytes: number }>;
+  checkpointSequence(sequence: number, mostBytes?: number): Promise<{ id: number; sizeBytes: number }>;
   /**
    * Truncates a sequence that continued from a checkpoint, or holds the stash of such a sequence,
    * to the `length` tokens it had then. Resolves false if that fails; the sequence is then

@@ -467,10 +467,11 @@ class FakeContext implements NativeContext {
     });
   }
 
-  checkpointSequence(sequence: number): Promise<{ id: number; sizeBytes: number }> {
+  checkpointSequence(sequence: number, mostBytes = Infinity): Promise<{ id: number; sizeBytes: number }> {
     return this.#queue(() => {
       const row = this.#row(sequence);
       if (row.length === 0) return { id: 0, sizeBytes: 0 };
+      if (checkpointBytes > mostBytes) return { id: 0, sizeBytes: checkpointBytes };
       this.#stashes.set(++this.#lastStash, row.map((cell) => ({ ...cell })));
       this.owner.stats.stashedTokens += row.length;
       this.owner.stats.checkpoints++;

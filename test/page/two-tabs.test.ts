@@ -336,6 +336,42 @@ t.test('without locks, too, only one tab writes an answer', { skip: missing('chr
   t.strictSame(complaints, []);
 });
 
+t.test('without locks, too, two clicks continue an answer once', { skip: missing('chromium') }, async (t) => {
+  const { url, engine } = await startApp(t);
+  const { page, complaints } = await openPage(t, 'chromium', 'about:blank');
+  await page.addInitScript(withoutLocks);
+  await page.goto(url);
+  engine.script = async function* (_request, signal) {
+    yield { content: 'Half of it' };
+    await new Promise((resolve) => signal.addEventListener('abort', resolve));
+  };
+  await say(page, 'first');
+  await page.locator('article.answer .prose').getByText('Half of it').waitFor();
+  await page.getByRole('button', { name: 'Stop' }).click();
+  const goOn = page.getByRole('button', { name: 'Continue this answer' });
+  await goOn.waitFor();
+  engine.script = async function* () {
+    yield { content: ' and the rest.' };
+  };
+  // What the second click waits for comes after the answer's end.
+  await goOn.evaluate(async (button: HTMLElement) => {
+    button.click();
+    const { setTimeout } = window;
+    const late: (() => void)[] = [];
+    Object.assign(window, { late, setTimeout: (then: () => void) => late.push(then) });
+    button.click();
+    await new Promise((resolve) => setTimeout(resolve));
+    Object.assign(window, { setTimeout });
+  });
+  await page.locator('article.answer .prose').getByText('Half of it and the rest.').waitFor();
+  await goOn.waitFor();
+  await page.evaluate('for (const then of window.late) then()');
+  // It would ask other tabs for a second.
+  await page.waitForTimeout(2_000);
+  t.equal(engine.requests.length, 2);
+  t.strictSame(complaints, []);
+});
+
 for (const state of ['saved', 'not saved']) t.test(`an answer that two tabs write all the same stays as the first one ended it, and the other is ${state}`, { skip: missing('chromium') }, async (t) => {
   const { engine, page, other, complaints, finish } = await twoWindows(t);
   await say(page, 'second');

@@ -59,7 +59,7 @@ async function isHeldByOther(id) {
 }
 
 /** Resolves when nobody holds the lock of an answer. @param {string} id @returns {Promise<void>} */
-export async function unlocked(id) {
+async function unlocked(id) {
   if (navigator.locks) await navigator.locks.request(`answer-${id}`, () => undefined);
   else while (await isHeldByOther(id));
 }
@@ -69,7 +69,7 @@ export async function unlocked(id) {
  * or undefined if it is taken.
  * @param {string} id @returns {Promise<(() => void) | undefined>}
  */
-export async function tryHold(id) {
+async function tryHold(id) {
   if (!navigator.locks) {
     if (here.has(id)) return undefined;
     const { release } = kept(id);
@@ -103,6 +103,25 @@ export async function learn(ids) {
   if (ids.length === 0 || !navigator.locks) return;
   const { held = [] } = await navigator.locks.query();
   for (const id of ids) if (!here.has(id) && held.some(({ name }) => name === `answer-${id}`)) elsewhere.add(id);
+}
+
+/**
+ * Takes the lock of an answer, also after this tab has held it to the end. Returns a function that
+ * releases it, or undefined if it is taken.
+ * @param {string} id @param {() => boolean} isOver whether the answer's end is only being saved here
+ */
+export async function holdOnce(id, isOver) {
+  awaited.add(id);
+  try {
+    let release = await tryHold(id);
+    while (!release && here.has(id) && isOver()) {
+      await unlocked(id);
+      release = await tryHold(id);
+    }
+    return release;
+  } finally {
+    awaited.delete(id);
+  }
 }
 
 /**

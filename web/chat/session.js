@@ -9,7 +9,7 @@ import { watchTabs } from './database.js';
 import { Drafts } from './drafts.js';
 import { KeptChats } from './kept-chats.js';
 import { OpenChat } from './open-chat.js';
-import { holdNext, isAwaited, isHeldHere, tryHold, unlocked } from './one-tab.js';
+import { holdNext, holdOnce, isAwaited, isHeldHere } from './one-tab.js';
 import { RunningAnswers } from './running-answers.js';
 import { savedChats } from './saved-chats.js';
 import { ServerFiles } from './server-files.js';
@@ -315,11 +315,10 @@ class Session extends Emitter {
 
   /** Continues an answer, unless another tab is writing it. @param {Message} message */
   async goOn(message) {
-    if (this.#isRefused()) return;
-    const release = await tryHold(message.id);
+    // This may be a second click, before the button is drawn again.
+    if (this.#isRefused() || isAwaited(message.id)) return;
+    const release = await holdOnce(message.id, () => Boolean(message.finish));
     if (release) this.#continue(message, release);
-    // This tab still saves its end; or this is a second click, before the button is drawn again.
-    else if (isHeldHere(message.id) && message.finish) await unlocked(message.id).then(() => this.goOn(message));
     else if (!isHeldHere(message.id)) notify('Another tab is writing this answer.');
   }
 

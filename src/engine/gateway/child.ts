@@ -24,6 +24,12 @@ export function couldNotStart({ message, code }: NodeJS.ErrnoException): string 
   return `could not start: ${code ?? message}${code === 'ENOENT' ? ', as while Recua is being installed' : ''}`;
 }
 
+/**
+ * Lines that a process prints when it crashes. Other lines may quote a request, which is private to
+ * its client (llama.cpp's grammar parser prints a grammar that it refuses), so they are not logged.
+ */
+export const crashWords = /GGML_|\bggml[-_]|^llama_|CUDA|^libgomp:|terminate called|what\(\):|Assertion|\.(?:c|h|cc|cpp|cu|cuh|m|mjs|js):\d+|^\s+at |FATAL|out of memory|Segmentation/;
+
 /** Pipes are sockets, which have both methods; their declared type is a stream. */
 interface Holdable {
   ref?(): void;

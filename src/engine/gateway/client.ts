@@ -7,7 +7,8 @@ import { rivalsOf } from '../give-way.js';
 import { ProofGate } from '../proof/gate.js';
 import { TokenRate } from './activity.js';
 import { EngineRequests, type PendingRequest } from './requests.js';
-import { Child, couldNotStart } from './child.js';
+import { Child, couldNotStart, crashWords } from './child.js';
+import type { CrashRecord } from './crash-record.js';
 import { engineEntry, entryPath, wantedOf, type Wanted } from './spare-process.js';
 import { Restarts, type Ending, type RestartPolicy } from './restarts.js';
 import { Suspects } from './suspects.js';
@@ -23,6 +24,8 @@ export interface ClientSettings extends EngineSettings {
   /** The file to fork. Tests pass one with a fake addon. */
   entry?: string | URL;
   restart?: Partial<RestartPolicy>;
+  /** Of the model's engines before this one. */
+  record?: CrashRecord;
   /** The options for a load after a crash, if the model's file may be at another path then. */
   optionsNow?: () => Promise<EngineOptions>;
   /** When to end an engine process that makes no progress. */
@@ -38,11 +41,6 @@ const loadPatience = 10;
 const killAfterMs = 2_000;
 /** Lines of output quoted in the log when the process dies. */
 const lastLines = 5;
-/**
- * Lines that a process prints when it crashes. Other lines may quote a request, which is private to
- * its client (llama.cpp's grammar parser prints a grammar that it refuses), so they are not logged.
- */
-const crashWords = /GGML_|\bggml[-_]|^llama_|CUDA|^libgomp:|terminate called|what\(\):|Assertion|\.(?:c|h|cc|cpp|cu|cuh|m|mjs|js):\d+|^\s+at |FATAL|out of memory|Segmentation/;
 
 /** Starts the engine process and returns at once; `ready()` and `state` show the progress. */
 export function startEngine(options: EngineOptions, settings: ClientSettings = {}): EngineRequests {
@@ -76,7 +74,7 @@ class EngineClient extends EngineRequests {
   readonly #readyWaiters: { resolve(model: ModelDescription): void; reject(error: RecuaError): void }[] = [];
   #closing: Promise<void> | undefined;
   #whenGone: (() => void) | undefined;
-  readonly #suspects = new Suspects();
+  readonly #suspects: Suspects;
   crashes = 0;
 
   constructor(options: EngineOptions, settings: ClientSettings) {
@@ -87,7 +85,8 @@ class EngineClient extends EngineRequests {
     this.#logLevel = settings.log ? settings.logLevel ?? 'debug' : 'error';
     this.#told = settings.onState ?? (() => {});
     this.#entry = entryPath(settings.entry ?? engineEntry);
-    this.#restarts = new Restarts(settings.restart);
+    this.#suspects = new Suspects(settings.record);
+    this.#restarts = new Restarts(settings.restart, settings.record);
     this.#watchPolicy = settings.watch ?? defaultWatch;
     this.#wanted = wantedOf(options, settings);
     this.#proof = settings.entry === undefined ? new ProofGate(options, this.#log) : undefined;
@@ -365,8 +364,8 @@ class EngineClient extends EngineRequests {
     const { size } = this.requests;
     if (size > 0) this.#log('warn', `${size === 1 ? '1 request goes' : `${size} requests go`} on in the next engine process`);
 
-    const blamed = guilty.length > 0 ? { deathsBefore: stuck ? 0 : guilty[0]!.deaths - 1 } : {};
-    const { delayMs, error: failure } = this.#restarts.after({ ending, how, stuck: stuck !== undefined, output, ...blamed });
+    const deathsBefore = guilty[0] && guilty[0].deaths - 1;
+    const { delayMs, error: failure } = this.#restarts.after({ ending, how, stuck: stuck !== undefined, deathsBefore, output });
     if (failure) return this.#giveUp(failure, delayMs);
     if (!this.#everReady && delayMs === 0) return this.#spawn();
     this.#restartIn(delayMs);

@@ -47,6 +47,8 @@ export class PendingRequest {
   begun = false;
   /** Processes in a row that died while they worked on it, without progress in between. */
   deaths = 0;
+  /** One of them made no progress, and was ended for that. */
+  wasStuck = false;
   /** Tokens of its answer when the last of them died. */
   lengthAtDeath = 0;
   /** The record of a generating request. */

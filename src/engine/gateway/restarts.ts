@@ -1,6 +1,7 @@
 // When the next engine process starts after one has ended: at once, after a pause, or not for a
 // longer while. Used by engine/gateway/client.
 import { RecuaError } from '../../errors.js';
+import { CrashRecord } from './crash-record.js';
 
 /** When to restart a dead engine process. */
 export interface RestartPolicy {
@@ -40,7 +41,7 @@ export interface End {
   /** It made no progress, and was ended for that. */
   stuck: boolean;
   /** A request was to blame, for this death and that many before. */
-  deathsBefore?: number;
+  deathsBefore?: number | undefined;
   /** Its last output, as a part of a sentence. */
   output: string;
 }
@@ -53,26 +54,20 @@ export interface Next {
 
 export class Restarts {
   readonly #policy: RestartPolicy;
-  /**
-   * When processes died, and when they ended otherwise or by a request that is refused from then
-   * on, within the window.
-   */
-  #deaths: number[] = [];
-  #otherEnds: number[] = [];
+  readonly #record: CrashRecord;
   #isLoading = true;
   #wasEverReady = false;
   /** In a row while loading. A large model's load takes longer than the crashes' window. */
   #loadDeaths = 0;
   #loadEnds = 0;
-  /** Requests in a row that were to blame. */
-  #blamed = 0;
   /** Loads in a row that failed with an error. */
   #refusals = 0;
   /** Since when no process could be started. */
   #noneSinceMs: number | undefined;
 
-  constructor(policy: Partial<RestartPolicy> = {}) {
+  constructor(policy: Partial<RestartPolicy> = {}, record = new CrashRecord()) {
     this.#policy = { ...defaultPolicy, ...policy };
+    this.#record = record;
   }
 
   get holdOffMs(): number {
@@ -82,7 +77,7 @@ export class Restarts {
   /** A process has loaded the model. */
   loaded(): void {
     // A shortage is over.
-    if (this.#noneSinceMs !== undefined) this.#otherEnds = [];
+    if (this.#noneSinceMs !== undefined) this.#record.otherEnds = [];
     this.#noneSinceMs = undefined;
     this.#isLoading = false;
     this.#wasEverReady = true;
@@ -91,7 +86,7 @@ export class Restarts {
 
   /** A process has done all of a request. */
   survived(): void {
-    this.#blamed = 0;
+    this.#record.blamed = 0;
   }
 
   /**
@@ -110,13 +105,13 @@ export class Restarts {
     const nowMs = performance.now();
     const { windowMs } = this.#policy;
     const isRecent = (atMs: number): boolean => nowMs - atMs < windowMs;
-    this.#deaths = this.#deaths.filter(isRecent);
-    this.#otherEnds = this.#otherEnds.filter(isRecent);
+    const deaths = this.#record.deaths = this.#record.deaths.filter(isRecent);
+    const otherEnds = this.#record.otherEnds = this.#record.otherEnds.filter(isRecent);
     if (end.deathsBefore !== undefined) {
-      this.#blamed++;
-      const from = Math.max(0, this.#deaths.length - end.deathsBefore);
-      this.#otherEnds.push(nowMs, ...this.#deaths.splice(from));
-    } else (end.ending === 'died' ? this.#deaths : this.#otherEnds).push(nowMs);
+      this.#record.blamed++;
+      const from = Math.max(0, deaths.length - end.deathsBefore);
+      otherEnds.push(nowMs, ...deaths.splice(from));
+    } else (end.ending === 'died' ? deaths : otherEnds).push(nowMs);
     const wasLoading = this.#isLoading;
     this.#isLoading = true;
     if (wasLoading && end.ending !== 'unstarted') this.#loadEnds++;
@@ -127,11 +122,12 @@ export class Restarts {
     if (end.stuck && wasLoading) return this.#failed('model_stuck', noLoad);
     if (end.ending === 'died') {
       const { crashes } = this.#policy;
+      const { blamed } = this.#record;
       const last = `(last by ${end.how})`;
       if (this.#loadDeaths >= crashes) return this.#failed('model_crashed', `The engine process died ${this.#loadDeaths} times in a row while loading ${last}`);
       // That many are not all guilty: this machine cannot do the work.
-      if (this.#blamed >= 2 * crashes) return this.#failed('model_crashed', `The engine process died of ${this.#blamed} different requests in a row, and did none in between ${last}`);
-      if (this.#deaths.length >= crashes) return this.#failed('model_crashed', `The engine process died ${this.#deaths.length} times within ${seconds(windowMs)} ${last}`);
+      if (blamed >= 2 * crashes) return this.#failed('model_crashed', `The engine process died of ${blamed} different requests in a row, and did none in between ${last}`);
+      if (deaths.length >= crashes) return this.#failed('model_crashed', `The engine process died ${deaths.length} times within ${seconds(windowMs)} ${last}`);
     }
     return { delayMs: this.#pauseMs() };
   }
@@ -155,7 +151,8 @@ export class Restarts {
 
   #pauseMs(): number {
     const { delayMs, mostDelayMs } = this.#policy;
-    return Math.min(delayMs * 2 ** (this.#deaths.length + this.#otherEnds.length - 1), mostDelayMs);
+    const { deaths, otherEnds } = this.#record;
+    return Math.min(delayMs * 2 ** (deaths.length + otherEnds.length - 1), mostDelayMs);
   }
 
   #failed(code: 'model_crashed' | 'model_stuck' | 'too_many_open_files', text: string, delayMs = this.#policy.holdOffMs): Next {

@@ -5,6 +5,7 @@
 // it fails at the first crash, and the next equal one is a suspect at the second. Used by
 // engine/gateway/client.
 import { RecuaError } from '../../errors.js';
+import { CrashRecord } from './crash-record.js';
 import type { PendingRequest } from './pending-request.js';
 import type { Part } from './watch.js';
 
@@ -21,16 +22,17 @@ export class Suspects {
   #waiting: PendingRequest[] = [];
   /** The suspect that the process works on alone. */
   onTrial: PendingRequest | undefined;
-  /** End of the refusal (performance.now()), by request fingerprint. */
-  readonly #refused = new Map<string, number>();
-  /** The same for requests that failed at a crash, and may be guilty. */
-  readonly #doubted = new Map<string, number>();
+  readonly #record: CrashRecord;
+
+  constructor(record = new CrashRecord()) {
+    this.#record = record;
+  }
 
   /**
    * Called after the process with these requests died, before those that cannot continue fail.
-   * `stuck`: the part that made no progress, if that was why the process was ended; such
-   * an end is no coincidence, and counts as two crashes. `clean`: it ended by itself, and nobody is
-   * to blame. Returns the guilty requests.
+   * `stuck`: the part that made no progress, if that was why the process was ended; such an end is
+   * no coincidence, and makes a suspect at once. `clean`: it ended by itself, and nobody is to
+   * blame. Returns the guilty requests.
    */
   judge(requests: Iterable<PendingRequest>, clean: boolean, stuck?: Part): PendingRequest[] {
     const all = [...requests];
@@ -38,27 +40,28 @@ export class Suspects {
     const worked: PendingRequest[] = [];
     for (const call of all) {
       // Requests that wait for their first step are innocent.
-      const works = !clean && call.sent && ((call.begun && stuck !== 'pool') || (!call.accepted && stuck !== 'compute'));
+      const works = !clean && call.sent && (call === tried || (call.begun && stuck !== 'pool') || (!call.accepted && stuck !== 'compute'));
       if (works) {
         worked.push(call);
-        if (!call.survives) remember(this.#doubted, call);
-        call.deaths += stuck ? 2 : 1;
+        if (!call.survives) remember(this.#record.doubted, call);
+        call.deaths++;
+        call.wasStuck ||= stuck !== undefined;
         call.lengthAtDeath = call.soFar?.length ?? 0;
       }
       call.sent = call.accepted = call.begun = false;
       call.resume();
     }
     this.onTrial = undefined;
-    this.#waiting = all.filter((call) => call.deaths >= 2 && call.survives);
+    this.#waiting = all.filter((call) => isSuspect(call) && call.survives);
     if (clean) return [];
     if (tried) return this.#blame(tried);
     const [only, ...others] = worked;
-    return only && others.length === 0 && only.deaths >= 2 ? this.#blame(only) : [];
+    return only && others.length === 0 && isSuspect(only) ? this.#blame(only) : [];
   }
 
   #blame(call: PendingRequest): PendingRequest[] {
     this.#waiting = this.#waiting.filter((other) => other !== call);
-    remember(this.#refused, call);
+    remember(this.#record.refused, call);
     return [call];
   }
 
@@ -74,24 +77,30 @@ export class Suspects {
     if (call.deaths === 0 || (call.soFar?.length ?? 0) < call.lengthAtDeath + clearingTokens) return false;
     this.acquit(call);
     call.deaths = 0;
+    call.wasStuck = false;
     return call === this.onTrial;
   }
 
   /** The process has done all of this request. */
   acquit(call: PendingRequest): void {
-    if (call.deaths > 0) this.#doubted.delete(call.fingerprint);
+    if (call.deaths > 0) this.#record.doubted.delete(call.fingerprint);
   }
 
   /** The error for a new request, if an equal one has killed processes before. */
   refusal(call: PendingRequest): RecuaError | undefined {
-    for (const all of [this.#refused, this.#doubted]) forget(all);
+    const { refused, doubted } = this.#record;
+    for (const all of [refused, doubted]) forget(all);
     // A fingerprint is expensive for a long request.
-    if (this.#refused.size + this.#doubted.size === 0) return undefined;
+    if (refused.size + doubted.size === 0) return undefined;
     const key = call.fingerprint;
-    if (this.#doubted.has(key)) call.deaths = 1;
-    if (!this.#refused.has(key)) return undefined;
+    if (doubted.has(key)) call.deaths = 1;
+    if (!refused.has(key)) return undefined;
     return new RecuaError('request_set_aside', 'The engine process died twice while it worked on a request like this one, so such requests are refused for ten minutes.');
   }
+}
+
+function isSuspect({ deaths, wasStuck }: PendingRequest): boolean {
+  return deaths >= 2 || wasStuck;
 }
 
 /** The oldest come first. */

@@ -28,8 +28,11 @@ export type LeaseEvent =
   | { kind: 'failed'; model: string; error: PlainError }
   /** Its file changed during the load and was planned again; its requests wait for another load. */
   | { kind: 'outdated'; model: string }
-  /** The process died while it served, and is not restarted. */
-  | { kind: 'died'; model: string; error: PlainError }
+  /**
+   * The process died while it served, and is not restarted; nor is another load tried for that long
+   * if nothing has changed.
+   */
+  | { kind: 'died'; model: string; error: PlainError; pauseMs?: number }
   /** The process that `unload` was to end is gone. */
   | { kind: 'ended'; model: string }
   | { kind: 'unload'; model: string }

@@ -123,7 +123,7 @@ export class Leases {
         if (entry.phase === 'loading') this.#unload(entry, nowMs);
         return;
       case 'died':
-        if (entry.phase === 'ready') this.#broken(entry, event.error, nowMs);
+        if (entry.phase === 'ready') this.#broken(entry, event.error, nowMs, event.pauseMs);
         return;
       case 'ended':
         if (entry.phase !== 'unloading') return;
@@ -191,9 +191,9 @@ export class Leases {
   }
 
   /** Notes a failure: refuses the waiting requests and unloads the process. */
-  #broken(entry: ModelEntry, error: PlainError, nowMs: number): void {
+  #broken(entry: ModelEntry, error: PlainError, nowMs: number, leastPauseMs = 0): void {
     const times = (entry.failure?.times ?? 0) + 1;
-    const pauseMs = Math.min(this.#policy.mostRetryMs, this.#policy.retryMs * 2 ** (times - 1));
+    const pauseMs = Math.max(leastPauseMs, Math.min(this.#policy.mostRetryMs, this.#policy.retryMs * 2 ** (times - 1)));
     entry.failure = { error, fingerprint: entry.plan.fingerprint, times, retryAtMs: nowMs + pauseMs, unloads: this.#unloads };
     entry.leases.clear();
     this.#refuseAll(entry, { kind: 'failed', error });

@@ -48,9 +48,9 @@ export class Admission {
       if (sequence.checkpointAt === 0 || sequence.evaluated < sequence.checkpointAt) continue;
       const isThere = sequence.state === 'prefill' && sequence.evaluated === sequence.checkpointAt;
       sequence.checkpointAt = 0;
-      // Without memory for it there is no checkpoint, which costs only time.
+      // Without room for it there is no checkpoint, which costs only time.
       const { id, sizeBytes } = isThere
-        ? await this.#context.checkpointSequence(sequence.slot).catch(() => ({ id: 0, sizeBytes: 0 }))
+        ? await this.#context.checkpointSequence(sequence.slot, this.#cache.checkpointBytes).catch(() => ({ id: 0, sizeBytes: 0 }))
         : { id: 0, sizeBytes: 0 };
       if (id > 0) this.#cache.addCheckpoint(sequence, id, sizeBytes);
       await this.#discardCheckpoints();

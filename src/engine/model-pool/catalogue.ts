@@ -32,7 +32,7 @@ export interface LoadPlan {
   readonly needBytes: number;
   /** Expected memory of devices, by device name. */
   readonly deviceBytes?: Readonly<Record<string, number>>;
-  /** Changes with the file: then a failed load is retried. */
+  /** Changes with the file and its template: then a failed load is retried. */
   readonly fingerprint: string;
   /**
    * How long it stays loaded after its last request, unless that request says otherwise; Infinity:

@@ -10,6 +10,7 @@ import type { EngineOptions, ModelDescription } from '../protocol.js';
 import type { SleepCache } from '../sleep/sleep-cache.js';
 import type { CatalogueModel, LoadPlan } from './catalogue.js';
 import { startEngine, type ClientSettings } from '../gateway/client.js';
+import { CrashRecord } from '../gateway/crash-record.js';
 import type { LentEngine } from './lent-engine.js';
 import { residentBytes } from './memory-use.js';
 import type { EngineRequests } from '../gateway/requests.js';
@@ -76,6 +77,8 @@ export class ServedModel {
   #outdated = 0;
   /** Crashes of previous engines. */
   #crashesBefore = 0;
+  /** Of this file with these settings. */
+  #record = new CrashRecord();
 
   constructor(model: CatalogueModel, settings: ServedModelSettings) {
     this.model = model;
@@ -134,6 +137,7 @@ export class ServedModel {
       log('warn', `${id}: its file or its settings changed since it was loaded last; loading the current ones`);
       sleep?.drop(key);
       this.#known = undefined;
+      this.#record = new CrashRecord();
     }
     this.#fingerprint = fingerprint;
     this.#loadedSeconds = this.model.createdSeconds;
@@ -143,6 +147,7 @@ export class ServedModel {
     this.fileChange = undefined;
     const engine = startEngine(optionsOf(plan), {
       ...engines,
+      record: this.#record,
       optionsNow: async () => optionsOf(await planNow(this.model).catch(() => plan)),
       log: (level, text) => log(level, `${this.id}: ${text}`),
       ...(logLevel ? { logLevel } : {}),
@@ -281,7 +286,7 @@ export class ServedModel {
       if (fingerprint !== (this.#loadedFile ??= fingerprint)) this.loadedPlan = this.fileChange = this.#fingerprint = undefined;
     } else if (state.state === 'failed') {
       // If it was never ready, the rejection of ready() reports the failure, and this is ignored.
-      this.#settings.tell({ kind: 'died', model: this.key, error: state.error.toPlain() });
+      this.#settings.tell({ kind: 'died', model: this.key, error: state.error.toPlain(), pauseMs: (state.retryAtMs ?? 0) - Date.now() });
     }
   }
 

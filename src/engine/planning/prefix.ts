@@ -54,7 +54,8 @@ export class PrefixCache {
   readonly #slots: Slot[];
   readonly memory: Memory;
   readonly pool: StashPool;
-  readonly #checkpointBytes: number;
+  /** For all checkpoints together. */
+  readonly checkpointBytes: number;
   readonly #costs: StepCosts;
   /** Checkpoints that nobody needs any more. The caller takes them from here and frees them. */
   readonly dropped: Checkpoint[] = [];
@@ -63,8 +64,8 @@ export class PrefixCache {
 
   constructor(slots: number, memory: Memory, stashBytes: number, costs = new StepCosts()) {
     this.#costs = costs;
-    this.#checkpointBytes = memory.partial ? 0 : stashBytes * checkpointShare;
-    this.pool = new StashPool(stashBytes - this.#checkpointBytes);
+    this.checkpointBytes = memory.partial ? 0 : stashBytes * checkpointShare;
+    this.pool = new StashPool(stashBytes - this.checkpointBytes);
     this.#slots = Array.from({ length: slots }, () => ({ owner: undefined, tokens: none, salt: '', kept: 0, usedAt: 0, checkpoints: [] }));
     this.memory = memory;
     this.freeSlots = slots;
@@ -222,7 +223,7 @@ export class PrefixCache {
     const kept = placement.source === placement.slot ? placement.reused : 0;
     if (!placement.keep && this.#matters(placement.held, kept) && !this.#paysStash(placement.held, kept)) this.#costs.stashes.leftOut();
     sequence.join(placement.slot, placement.reused);
-    if (this.#checkpointBytes > 0 && !sequence.isScored)
+    if (this.checkpointBytes > 0 && !sequence.isScored)
       sequence.checkpointAt = nextCheckpoint(sequence.promptLength, placement.reused, slot.checkpoints);
     slot.owner = sequence;
     slot.tokens = sequence.tokens;
@@ -260,7 +261,7 @@ export class PrefixCache {
     const slot = this.#slots[sequence.slot]!;
     slot.checkpoints = [...slot.checkpoints, { id, length: sequence.evaluated, sizeBytes }];
     const all = (): Holder[] => [...this.pool.entries, ...this.#slots.toSorted((a, b) => a.usedAt - b.usedAt)];
-    const excess = (): Checkpoint | undefined => superfluous(slot.checkpoints) ?? beyond(all(), this.#checkpointBytes);
+    const excess = (): Checkpoint | undefined => superfluous(slot.checkpoints) ?? beyond(all(), this.checkpointBytes);
     for (let one = excess(); one; one = excess()) this.#drop(one);
   }
 

@@ -52,6 +52,9 @@ function lacking(families: readonly string[], beside = false): string[] {
   return known ? families.filter((family) => !known.proved.includes(family)) : [];
 }
 
+/** A library that was too slow for its test gets another after this time. */
+const lateMs = 24 * 3_600_000;
+
 let last: Promise<unknown> = Promise.resolve();
 
 /**
@@ -74,6 +77,7 @@ export async function proveNow(families: readonly string[], settings: ProveSetti
   if (isProofOff() || !known) return { refused: {}, chosen: undefined };
   let refused: Record<string, string> = anew ? {} : { ...known.refused };
   let proved: readonly string[] = anew ? [] : known.proved;
+  let untilMs = anew ? undefined : known.untilMs;
   let wasLate = false;
   for (;;) {
     const wanted = families.filter((family) => !proved.includes(family));
@@ -87,7 +91,7 @@ export async function proveNow(families: readonly string[], settings: ProveSetti
       return { refused, chosen: undefined };
     }
     if (result.kind === 'proved') {
-      if (!remember({ key: known.key, proved: [...proved, ...wanted], refused }, beside)) log('debug', 'the check of the CPU library could not be noted; the next load repeats it');
+      if (!remember({ key: known.key, proved: [...proved, ...wanted], refused, untilMs }, beside)) log('debug', 'the check of the CPU library could not be noted; the next load repeats it');
       log('debug', `${basename(result.chosen.library)} passed its test: ${wanted.length} families of kernels, ${Math.round(performance.now() - startMs)} ms`);
       return { refused, chosen: result.chosen };
     }
@@ -104,9 +108,10 @@ export async function proveNow(families: readonly string[], settings: ProveSetti
       return { refused, chosen: result.chosen, broken: result };
     }
     refused = { ...refused, [name]: result.reason };
+    if (result.late) untilMs = Date.now() + lateMs;
     // The next library has not proved anything yet.
     if (result.blamed.kernel === undefined) proved = [];
-    remember({ key: known.key, proved, refused }, beside);
+    remember({ key: known.key, proved, refused, untilMs }, beside);
   }
 }
 

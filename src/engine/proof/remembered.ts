@@ -21,6 +21,8 @@ export interface Proof {
   refused: Refused;
   /** When, in milliseconds since 1970. */
   timeMs: number;
+  /** From then on, all is proved anew: a library was too slow, but so the machine may have been. */
+  untilMs?: number | undefined;
 }
 
 const fileName = 'cpu-proof.json';
@@ -35,7 +37,7 @@ export function remembered(beside = false): Proof | undefined {
   const known = files(place)
     .slice(beside ? 1 : 0)
     .flatMap(readEntries)
-    .filter((entry) => entry.key === key)
+    .filter((entry) => entry.key === key && Date.now() < (entry.untilMs ?? Infinity))
     .sort((a, b) => b.timeMs - a.timeMs);
   const [newest = { key, proved: [], refused: {}, timeMs: 0 }] = known;
   // Entries with other refused libraries are about another library than the one in use.
@@ -163,7 +165,7 @@ function readEntries(path: string): Proof[] {
 
 function isProof(value: unknown): value is Proof {
   if (typeof value !== 'object' || value === null) return false;
-  const { key, proved, refused, timeMs } = value as Record<string, unknown>;
-  return typeof key === 'string' && typeof timeMs === 'number' && Array.isArray(proved) && proved.every((one) => typeof one === 'string')
+  const { key, proved, refused, timeMs, untilMs = 0 } = value as Record<string, unknown>;
+  return typeof key === 'string' && typeof timeMs === 'number' && typeof untilMs === 'number' && Array.isArray(proved) && proved.every((one) => typeof one === 'string')
     && typeof refused === 'object' && refused !== null && Object.values(refused).every((one) => typeof one === 'string');
 }

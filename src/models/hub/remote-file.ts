@@ -36,7 +36,7 @@ export interface RemoteFileOptions {
   commit: string;
   file: HubFile;
   /** Called with the reason and the pause before each retry. */
-  onSetback?: OnSetback;
+  onSetback?: OnSetback | undefined;
 }
 
 export class RemoteFile {

@@ -37,7 +37,7 @@ export async function openRemoteModel(
     async open(path) {
       const file = files.find((one) => one.path === path);
       if (!file) throw new RecuaError('repository_file_not_found', `${repo} has no file ${path}. See what it has: recua pull ${repo}`);
-      return new RemoteSource(`${repo}/${path}`, new RemoteFile({ hub, repo, commit, file }));
+      return new RemoteSource(`${repo}/${path}`, new RemoteFile({ hub, repo, commit, file, onSetback }));
     },
   };
 }

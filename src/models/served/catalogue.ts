@@ -6,7 +6,7 @@ import { RecuaError } from '../../errors.js';
 import type { RequestDefaults } from '../../request/sampling-fields.js';
 import { makeConfig, type Config } from '../../settings/config.js';
 import { readFilledFile } from '../../system/given-file.js';
-import { changeOf, checkedFiles, readModelFile, withoutFolders } from '../gguf/model-file.js';
+import { changeOf, checkedFiles, fingerprintOf, readModelFile, withoutFolders } from '../gguf/model-file.js';
 import { engineOptions } from '../needs/engine-options.js';
 import type { ServedModels } from '../served-models.js';
 import { asItIsNow, markUsed, type StoredModel } from '../store.js';
@@ -54,7 +54,7 @@ export function makeCatalogue({ models, config, settings, devices, again }: Cata
       return {
         options: engineOptions(stored.path, ownConfig, file),
         ...foreseePlacement(file, ownConfig, devices),
-        fingerprint: JSON.stringify(checkedFiles(file)),
+        fingerprint: `${fingerprintOf(checkedFiles(file))} ${ownConfig.chatTemplate}`,
         keepAliveMs: keepAliveMs < 0 ? Infinity : keepAliveMs,
         pinned: own?.pinned ?? false,
         group: own?.group,

@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap';
-import { appendFileSync, copyFileSync, promises, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { appendFileSync, chmodSync, copyFileSync, linkSync, promises, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
 import type { RecuaError } from '#recua/errors.js';
@@ -33,6 +33,9 @@ t.test('only the operands are served, they are loaded at once, and the first is 
   const plan = await catalogue.plan(await catalogue.find('copy'));
   t.match(plan, { options: { modelPath: path, contextSize: 512, parallel: 2, checked: [{ path }] }, keepAliveMs: 600_000, pinned: false });
   t.ok(plan.needBytes > 1_000_000);
+  chmodSync(path, 0o600);
+  linkSync(path, join(t.testdirName, 'link.gguf'));
+  t.equal((await catalogue.plan(await catalogue.find('copy'))).fingerprint, plan.fingerprint, 'the same bytes');
   appendFileSync(path, '\0');
   t.not((await catalogue.plan(await catalogue.find('copy'))).fingerprint, plan.fingerprint, 'another file, another print');
   writeFileSync(path, '<html>');
@@ -116,10 +119,14 @@ t.test('a template of the models file is read before each load', async (t) => {
   await t.rejects(plan(), { code: 'file_unreadable', message: /^own cannot be loaded: own\.jinja cannot be read/ });
   writeFileSync(template, '');
   await t.rejects(plan(), { code: 'file_unreadable', message: 'own cannot be loaded: own.jinja is empty.' }, 'the model\'s own template does not replace it');
-  for (const text of ['{{ messages }}', '{{ bos_token }}']) {
+  const prints = new Set<string>();
+  for (const text of ['{{ messages }}', '{{ bos_token }}', '{{ messages }}']) {
     writeFileSync(template, text);
-    t.match(await plan(), { options: { chatTemplate: text } });
+    const { options, fingerprint } = await plan();
+    t.equal(options.chatTemplate, text);
+    prints.add(fingerprint);
   }
+  t.equal(prints.size, 2, 'if one did not load, another is tried at once');
 });
 
 t.test('a model of the models file that cannot be used is failed, and the others are served', async (t) => {

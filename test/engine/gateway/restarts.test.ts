@@ -1,5 +1,6 @@
 import t, { type Test } from 'tap';
 import { RecuaError } from '#recua/errors.js';
+import { CrashRecord } from '#recua/engine/gateway/crash-record.js';
 import { Restarts, type Ending } from '#recua/engine/gateway/restarts.js';
 
 /** Ends processes at a clock that the test sets. */
@@ -82,6 +83,22 @@ t.test('ten requests in a row that are to blame stop it for a minute, unless one
   t.match(blame(), failed, 'nor can it do the next');
   restarts.survived();
   t.equal(blame().error, undefined);
+  t.end();
+});
+
+t.test('the next engine of a model counts on where the last one ended', (t) => {
+  const record = new CrashRecord();
+  const next = () => {
+    const restarts = new Restarts({}, record);
+    restarts.loaded();
+    return restarts;
+  };
+  const end = { ending: 'died', how: 'signal SIGSEGV', stuck: false, output: '' } as const;
+  for (let times = 1; times < 5; times++) t.equal(next().after(end).error, undefined);
+  t.match(next().after(end), { delayMs: 60_000, error: { code: 'model_crashed', message: /died 5 times within 60 s/ } });
+  t.equal(new Restarts({}, record).after(end).error, undefined, 'its first load is tried twice, as always');
+  for (let times = 0; times < 9; times++) next().after({ ...end, deathsBefore: 9 });
+  t.match(next().after({ ...end, deathsBefore: 0 }), { error: { message: /died of 10 different requests in a row/ } });
   t.end();
 });
 

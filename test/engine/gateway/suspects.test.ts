@@ -5,7 +5,7 @@ import type { PendingRequest } from '#recua/engine/gateway/pending-request.js';
 
 /** A request that was sent to a process and not yet heard of. */
 function sent(survives = true, fingerprint = 'Hello'): PendingRequest {
-  return { type: 'chat', fingerprint, survives, sent: true, accepted: false, begun: false, deaths: 0, resume: () => undefined } as unknown as PendingRequest;
+  return { type: 'chat', fingerprint, survives, sent: true, accepted: false, begun: false, deaths: 0, wasStuck: false, resume: () => undefined } as unknown as PendingRequest;
 }
 
 t.test('a request that was sent to two processes that died is guilty', (t) => {
@@ -15,6 +15,22 @@ t.test('a request that was sent to two processes that died is guilty', (t) => {
   call.sent = true;
   t.strictSame(suspects.judge([call], false), [call]);
   t.match(suspects.refusal(sent()), { code: 'request_set_aside' });
+  t.end();
+});
+
+t.test('a process that got stuck is one death, and makes suspects at once', (t) => {
+  const suspects = new Suspects();
+  const [call, other] = [sent(), sent(true, 'beside')];
+  t.strictSame(suspects.judge([call, other], false, 'process'), [], 'one of the two');
+  const tried = suspects.next(() => true)!;
+  tried.sent = true;
+  t.strictSame(suspects.judge([call, other], false), [tried]);
+  t.equal(tried.deaths, 2);
+  t.equal(suspects.next(() => true), call === tried ? other : call);
+  t.strictSame(suspects.judge([Object.assign(sent(), { deaths: 1 })], false, 'compute'), [], 'it waits for its first step');
+  const alone = sent(true, 'alone');
+  t.strictSame(suspects.judge([alone], false, 'pool'), [alone]);
+  t.equal(alone.deaths, 1);
   t.end();
 });
 

@@ -6,7 +6,7 @@ import { startPool, type PoolSettings } from '#recua/engine/model-pool/pool.js';
 import type { Catalogue, CatalogueModel, LoadPlan } from '#recua/engine/model-pool/catalogue.js';
 import type { Lease, PoolModel } from '#recua/engine/pool-api.js';
 import { RecuaError } from '#recua/errors.js';
-import type { FakeOptions } from '../fake-addon.js';
+import { marks, type FakeOptions } from '../fake-addon.js';
 import { builtinPath } from '#recua/models/store.js';
 import { stashBudget } from '#recua/engine/stash-budget.js';
 import { completion, options, say } from '../requests.js';
@@ -187,13 +187,13 @@ t.test('after a crash, a model is described as it was loaded then', async (t) =>
 });
 
 t.test('a model that crashes for good leaves and fails for a while, and a changed file is tried again', async (t) => {
-  const { pool, models } = open(t, { a: {} }, { engines: { entry, restart: { delayMs: 1, crashes: 1 } } });
+  const { pool, models } = open(t, { a: {} }, { engines: { entry, restart: { delayMs: 1, crashes: 1 } }, policy: { retryMs: 0 } });
   const lease = await pool.lease('a');
   const running = lease.engine.complete(completion('~', { maxTokens: 1900 }));
   await running[Symbol.asyncIterator]().next();
   process.kill(lease.engine.pid!, 'SIGKILL');
   t.match(await failure(running.finished), { code: 'model_crashed' });
-  t.match(await failure(pool.lease('a')), { code: 'model_crashed' });
+  t.match(await failure(pool.lease('a')), { code: 'model_crashed' }, 'its process would pause for longer than a load');
   t.match(await pool.find('a'), { state: { state: 'failed', error: { code: 'model_crashed' } }, pid: undefined });
   lease.release();
   await wait(600);
@@ -205,6 +205,28 @@ t.test('a model that crashes for good leaves and fails for a while, and a change
   const again = await pool.lease('a');
   t.equal(await complete(again, 'again'), 'again');
   t.match(await pool.find('a'), { loads: 2, crashes: 1 }, 'counted beyond the life of an engine');
+});
+
+t.test('a request that kills a model is remembered while another model has its place', async (t) => {
+  const { pool, models } = open(t, { a: {}, b: {} });
+  const kill = async () => {
+    const lease = await pool.lease('a');
+    const { code } = await failure(lease.engine.complete(completion(marks.kill)).finished);
+    lease.release();
+    return code;
+  };
+  const swap = async () => {
+    (await pool.lease('b')).release();
+    t.match(await pool.find('a'), { state: { state: 'unloaded' } });
+  };
+  t.equal(await kill(), 'model_crashed');
+  const { crashes } = await pool.find('a');
+  await swap();
+  t.equal(await kill(), 'request_set_aside');
+  t.match(await pool.find('a'), { crashes });
+  await swap();
+  models.a!.fingerprint = '2';
+  t.equal(await kill(), 'model_crashed', 'another file may do it');
 });
 
 t.test('a model whose file cannot be used any more has failed, until it can', async (t) => {

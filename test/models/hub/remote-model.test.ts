@@ -51,6 +51,21 @@ t.test('a header costs few bytes of a large file, even if the host supports no r
   await source.close();
 });
 
+t.test('who waits for a host of bytes that fails is told why', async (t) => {
+  const hub = await FakeHub.start(t, [{ name: 'owner/model', files: [{ path: 'm.gguf', bytes: builtin }] }]);
+  let busy = 2;
+  hub.onBytes = ({ response }) => busy-- > 0 && Boolean(response.writeHead(503).end());
+  const setbacks: string[] = [];
+  const model = await openRemoteModel('owner/model', { ...hub.environment(t.testdir()), RECUA_TEST_DELAY_MS: '1' }, (what) => setbacks.push(what));
+  const source = await model.open(model.file);
+  const target = Buffer.alloc(1000);
+  t.equal(await source.read(target, 5), 1000);
+  t.ok(target.equals(builtin.subarray(5, 1005)));
+  t.match(setbacks, [/503/, /503/]);
+  t.equal(setbacks.length, 2);
+  await source.close();
+});
+
 t.test('a name that does not match one model is refused with the choices', async (t) => {
   const hub = await FakeHub.start(t, [
     { name: 'owner/model', files: [{ path: 'm-Q8_0.gguf', bytes: builtin }, { path: 'm-Q4_0.gguf', bytes: builtin }] },
