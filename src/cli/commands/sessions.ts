@@ -55,8 +55,8 @@ const list = command({
     if (values.json) await print(toJson({ sessions: rows }));
     else if (rows.length === 0) say('There are no saved chats.');
     else {
-      const widest = Math.max(...rows.map(({ name }) => name.length));
-      await printTame(rows.map((row, at) => `${row.name.padEnd(widest)}  ${localTime(row.updated_at)}  ${about[at]}\n`).join(''));
+      const { rows: inColumns } = await import('../terminal/rows.js');
+      await printTame(inColumns([['NAME', 'CHANGED', 'CHAT'], ...rows.map((row, at) => [row.name, localTime(row.updated_at), about[at]!])]));
     }
     return 0;
   },

@@ -288,6 +288,8 @@ async function sayModels(pool: ModelPool): Promise<void> {
   const ids = (await pool.list().catch(() => [])).filter(({ state }) => state.state !== 'failed').map(({ id }) => id);
   const others = ids.length - mostNames;
   if (ids.length > 0) say(`Models: ${ids.slice(0, mostNames).join(', ')}${others > 0 ? ` and ${others} more (recua ps --all)` : ''}`);
+  const usual = await pool.find(undefined).catch(() => undefined);
+  if (usual) say(`Default: ${usual.id}`);
 }
 
 /** The file's own name still finds a model with an alias. */

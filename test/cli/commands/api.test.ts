@@ -316,11 +316,12 @@ t.test('api serves the models of a file although one of them is damaged', async 
 });
 
 t.test('api serves the other models of a file although the one to load at the start does not load', async (t) => {
-  const folder = t.testdir({ 'models.json': JSON.stringify({ models: { hollow: { model: 'hollow.gguf', pinned: true }, good: { model: 'builtin' } } }) });
+  const folder = t.testdir({ 'models.json': JSON.stringify({ default: 'good', models: { hollow: { model: 'hollow.gguf', pinned: true }, good: { model: 'builtin' } } }) });
   writeFileSync(join(folder, 'hollow.gguf'), gguf(sound));
   const running = start(['api', '--models', join(folder, 'models.json'), ...small]);
   const url = await served(running);
   await running.saw(/Warning: hollow is not loaded: /);
+  await running.saw(/^Default: good$/m);
   t.same(await (await fetch(`${url}/health/ready`)).json(), { status: 'ready' });
   running.child.kill('SIGINT');
   t.match(await running.ended, { code: 0 });

@@ -15,8 +15,8 @@ t.test('times are those of the place', async (t) => {
   const home = t.testdir({ sessions: { 'one.json': session('First?') } });
   utimesSync(join(home, 'sessions', 'one.json'), 1_769_850_000, 1_769_850_000);
   const run = (TZ: string, ...args: string[]) => recua(['sessions', ...args], '', { env: { SERVICE_HOME: home, TZ } });
-  t.match(await run('UTC', 'list'), { stdout: /^one +2026-01-31 09:00 / });
-  t.match(await run('America/New_York', 'list'), { stdout: /^one +2026-01-31 04:00 / });
+  t.match(await run('UTC', 'list'), { stdout: /^one +2026-01-31 09:00 /m });
+  t.match(await run('America/New_York', 'list'), { stdout: /^one +2026-01-31 04:00 /m });
   const { created_at: created } = JSON.parse(session('First?')) as { created_at: string };
   t.match(await run('UTC', 'show', 'one'), { stdout: new RegExp(`^Begun +${created.slice(0, 16).replace('T', ' ')}$`, 'm') });
 });
@@ -25,7 +25,7 @@ t.test('sessions lists, shows, exports and removes saved chats', async (t) => {
   const home = t.testdir({ sessions: { 'one.json': session('First?'), 'my two.json': session('Second?'), 'one.kv': 'x', 'bad.json': '{', 'newer.json': session('Third?').replace('"recua_session": 1', '"recua_session": 2'), 'dir.json': {} } });
   const run = (...args: string[]) => recua(['sessions', ...args], '', { env: { SERVICE_HOME: home }, cwd: home });
   const list = await run('list');
-  t.match(list, { code: 0, stderr: '', stdout: /^one +\d{4}-\d\d-\d\d \d\d:\d\d +1 exchange with builtin$/m });
+  t.match(list, { code: 0, stderr: '', stdout: /^NAME +CHANGED +CHAT\n[^]*^one +\d{4}-\d\d-\d\d \d\d:\d\d +1 exchange with builtin$/m });
   t.match(list.stdout, /^bad +.* damaged$/m);
   t.match(list.stdout, /^newer +.* newer format$/m);
   t.match(JSON.parse((await run('ls', '--json')).stdout).sessions.find(({ name }: { name: string }) => name === 'one'), { name: 'one', path: join(home, 'sessions', 'one.json'), model: 'builtin', exchanges: 1 });
