@@ -72,7 +72,7 @@ export class OpenChat {
 
   /** Whether another tab writes what is shown. Its end may come before the lock is free. */
   get isWrittenElsewhere() {
-    return this.path.some(({ id, finish }) => !finish && isHeldElsewhere(id));
+    return this.path.some(({ id, finish, error }) => !finish && !error && isHeldElsewhere(id));
   }
 
   /** All versions of a message, itself included. @param {Message} message */
