@@ -8,6 +8,8 @@ import { byId, childrenOf, newId, pathOf } from './tree.js';
 
 /** An answer that was cut longer ago continues only when the user asks. */
 const resumeWithinMs = 3_600_000;
+/** A database that hangs is not waited for longer. */
+const mostRemoveMs = 5_000;
 
 export class OpenChat {
   /** @param {Conversation} conversation @param {Message[]} messages */
@@ -107,7 +109,7 @@ export class OpenChat {
    */
   async takeBack(messages, removed) {
     this.isTakingBack = true;
-    await removed.catch(() => undefined);
+    await Promise.race([removed.catch(() => undefined), new Promise((resolve) => setTimeout(resolve, mostRemoveMs))]);
     this.isTakingBack = false;
     for (const { id } of messages) this.messages.delete(id);
     this.arrange();
