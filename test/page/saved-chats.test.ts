@@ -269,7 +269,9 @@ t.test('two tabs that read a file at the same time make one copy', { skip: missi
     await other.bringToFront();
     await say(other, 'third');
     await other.locator('article.user').getByText('second').waitFor();
-    // If it is sent, its answer has to be there before the reload.
+    // It is answered, or back in the box: this tab may not have seen the second, or half of it.
+    await comesTrue(other, `document.querySelectorAll('article.answer .numbers').length === 3
+      || (document.querySelector('.composer textarea').value === 'third' && document.querySelectorAll('article.user').length === 2)`);
     await until(() => file().messages.at(-1)!.role === 'assistant');
     await other.reload();
     await other.locator('article.user').getByText('second').waitFor();
