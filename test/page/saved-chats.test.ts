@@ -703,6 +703,47 @@ t.test('a message whose write lost only its reply is sent once', { skip: missing
   t.strictSame(complaints.filter((text) => !text.includes('net::ERR_FAILED')), []);
 });
 
+t.test('a write that never ends keeps the chat from other tabs for a while only', { skip: missing('chromium') }, async (t) => {
+  const { url } = await start(t);
+  await saveOn(t, url, 'cusco');
+  const { page, complaints } = await openPage(t, 'chromium', 'about:blank');
+  await page.addInitScript('{ const { timeout } = AbortSignal; AbortSignal.timeout = (ms) => timeout.call(AbortSignal, ms === 60_000 ? 1_000 : ms); }');
+  await page.goto(url);
+  await listed(page).getByText('cusco').click();
+  await page.locator('article.answer').getByText('Hello').waitFor();
+  const { promise: hangs, resolve: hang } = deferred();
+  await page.route('**/sessions/cusco', async (route) => (route.request().method() === 'PUT' ? hang() : await route.continue()));
+  const other = await page.context().newPage();
+  await other.goto(page.url());
+  await other.locator('article.answer').getByText('Hello').waitFor();
+  await say(page, 'And Lima?');
+  await hangs;
+  await other.bringToFront();
+  await Promise.all([other.waitForEvent('download'), act(listed(other), 'Export as JSON')]);
+  await page.getByText('Not sent: Cannot reach the server.').waitFor();
+  t.strictSame(complaints, []);
+});
+
+t.test('why a message is not sent is told although the database hangs', { skip: missing('chromium') }, async (t) => {
+  const { url } = await start(t);
+  await saveOn(t, url, 'cusco');
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  await listed(page).getByText('cusco').click();
+  await page.locator('article.answer').getByText('Hello').waitFor();
+  await page.route('**/sessions/cusco', (route) => route.fulfill({ status: 500, json: { error: { message: 'The disk is full.', code: 'disk_full' } } }));
+  await page.evaluate(`new Promise((resolve) => { indexedDB.open('recua').onsuccess = ({ target }) => {
+    const store = target.result.transaction('messages', 'readwrite').objectStore('messages');
+    const keep = () => { resolve(); store.get('').onsuccess = keep; };
+    keep();
+  }; })`);
+  await say(page, 'And Lima?');
+  await page.getByText('Not sent: The disk is full.').waitFor();
+  await page.getByRole('button', { name: 'Stop' }).waitFor({ state: 'detached' });
+  t.equal(await page.getByRole('textbox', { name: 'Message' }).inputValue(), 'And Lima?');
+  t.equal(await page.locator('article.user').count(), 1);
+  t.strictSame(complaints, []);
+});
+
 t.test('a message that is stopped while it goes to the server is not answered', { skip: missing('chromium') }, async (t) => {
   const { url, engine, file } = await start(t);
   await saveOn(t, url, 'cusco');

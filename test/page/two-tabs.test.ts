@@ -4,12 +4,17 @@ import { RecuaError } from '#recua/errors.js';
 import { startApp, until } from '../server/app-under-test.js';
 import { echo } from '../server/fake-engine.js';
 import { deferred } from '../deferred.js';
-import { act, closeBrowsers, lastAnswer, missing, openPage, say, turnTo } from './browsers.js';
+import { act, closeBrowsers, comesTrue, lastAnswer, missing, openPage, say, turnTo } from './browsers.js';
 import type { Locator, Page } from 'playwright-core';
 
 t.teardown(closeBrowsers);
 
 const listed = (page: Page, title: string): Locator => page.getByRole('navigation', { name: 'Chats' }).getByRole('listitem').filter({ hasText: title });
+
+/** Browsers offer no locks to a page that came over plain HTTP from another machine. */
+const withoutLocks = 'Object.defineProperty(Navigator.prototype, "locks", { value: undefined })';
+/** The page does not wait for what a tab may have left that long ago. */
+const hoursLater = '{ const { now } = Date; Date.now = () => now() + 7_200_000; }';
 
 async function actOn(page: Page, title: string, action: string): Promise<void> {
   await page.bringToFront();
@@ -132,6 +137,59 @@ t.test('a tab in which a chat was just opened adds nothing to half an answer', {
   t.strictSame(complaints, []);
 });
 
+t.test('nor does one that cannot know yet, without locks', { skip: missing('chromium') }, async (t) => {
+  const { engine, page, other, complaints, finish } = await twoWindows(t);
+  await page.context().addInitScript(withoutLocks);
+  for (const tab of [page, other]) await tab.reload();
+  await say(page, 'second');
+  await page.locator('article.answer .prose').getByText('The first half').waitFor();
+  // The reply of the tab that writes takes long.
+  await other.addInitScript('{ const { setTimeout } = window; window.setTimeout = (work, ms) => setTimeout(work, ms === 1000 ? 5000 : ms); }');
+  await other.reload();
+  await other.locator('article.answer .prose').getByText('The first half').waitFor();
+  await say(other, 'third');
+  await other.getByText('Another tab is writing this answer.').waitFor();
+  t.equal(await other.locator('article.user').count(), 2);
+  finish();
+  await other.locator('article.answer .prose').getByText('The first half and the second.').waitFor();
+  t.equal(engine.requests.length, 2);
+  t.strictSame(complaints, []);
+});
+
+for (const end of ['has failed', 'was left hours ago']) t.test(`a chat that was exported while another tab wrote its answer goes on after that ${end}`, { skip: missing('chromium') }, async (t) => {
+  const { url, engine } = await startApp(t);
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  const { promise: failed, resolve: fail } = deferred();
+  t.teardown(fail);
+  engine.script = async function* () {
+    yield { content: 'The first half' };
+    await failed;
+    throw new RecuaError('model_crashed', 'It crashed.');
+  };
+  await say(page, 'first');
+  await page.locator('article.answer .prose').getByText('The first half').waitFor();
+  const other = await page.context().newPage();
+  await other.goto(url);
+  await Promise.all([other.waitForEvent('download'), actOn(other, 'first', 'Export as JSON')]);
+  if (end === 'has failed') {
+    fail();
+    await page.getByRole('alert').getByText('It crashed.').waitFor();
+  } else {
+    await page.goto('about:blank');
+    await other.evaluate(hoursLater);
+  }
+  await comesTrue(other, 'navigator.locks.query().then(({ held }) => held.length === 0)');
+  await listed(other, 'first').getByRole('link').click();
+  await other.locator('article.answer').waitFor();
+  engine.script = async function* () {
+    await new Promise(setImmediate);
+    yield { content: 'Fine.' };
+  };
+  await say(other, 'second');
+  await other.locator('article.answer .prose').getByText('Fine.').waitFor();
+  t.strictSame(complaints, []);
+});
+
 t.test('a message is sent as soon as the answer of another tab is whole', { skip: missing('chromium') }, async (t) => {
   const { page, other, complaints, finish } = await twoWindows(t);
   // It is slow to give back its lock.
@@ -249,11 +307,10 @@ t.test('a message that one tab takes back loses nothing of another', { skip: mis
   engine.script = echo;
   await say(other, 'second');
   await lastAnswer(other);
-  // Without locks, as over plain HTTP from another machine, it cannot know who writes an answer.
-  await other.addInitScript('Object.defineProperty(Navigator.prototype, "locks", { value: undefined })');
   await other.reload();
   await other.locator('article.answer').nth(1).waitFor();
   t.strictSame(await shown(other), ['first', 'second']);
+  await other.evaluate(hoursLater);
 
   const refuseAgain = refuseLater();
   await turnTo(page);
@@ -297,9 +354,6 @@ t.test('an answer that fails in one tab shows its error in the other', { skip: m
   t.strictSame(complaints, []);
 });
 
-/** Browsers offer no locks to a page that came over plain HTTP from another machine. */
-const withoutLocks = 'Object.defineProperty(Navigator.prototype, "locks", { value: undefined })';
-
 t.test('without locks, too, only one tab writes an answer', { skip: missing('chromium') }, async (t) => {
   const { engine, page, other, complaints, finish } = await twoWindows(t);
   await page.context().addInitScript(withoutLocks);
@@ -313,9 +367,8 @@ t.test('without locks, too, only one tab writes an answer', { skip: missing('chr
   t.equal(await other.locator('article.user').count(), 2);
   await other.reload();
   await other.locator('article.answer .prose').getByText('The first half').waitFor();
-  // Nothing happens while it asks.
-  do await other.getByRole('button', { name: 'Continue this answer' }).click();
-  while (!await told.waitFor({ timeout: 500 }).then(() => true, () => false));
+  await other.getByRole('button', { name: 'Continue this answer' }).click();
+  await told.waitFor();
   finish();
   await other.locator('article.answer .prose').getByText('The first half and the second.').waitFor();
   t.equal(engine.requests.length, 2);

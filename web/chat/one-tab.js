@@ -100,9 +100,12 @@ export const isAwaited = (id) => awaited.has(id);
 
 /** Learns which of these answers another tab writes, if the browser tells. @param {string[]} ids */
 export async function learn(ids) {
-  if (ids.length === 0 || !navigator.locks) return;
+  if (!navigator.locks) return;
   const { held = [] } = await navigator.locks.query();
-  for (const id of ids) if (!here.has(id) && held.some(({ name }) => name === `answer-${id}`)) elsewhere.add(id);
+  const isHeld = (/** @type {string} */ id) => held.some(({ name }) => name === `answer-${id}`);
+  for (const id of ids) if (!here.has(id) && isHeld(id)) elsewhere.add(id);
+  // Of a chat that was read in passing.
+  for (const id of elsewhere) if (!awaited.has(id) && !isHeld(id)) elsewhere.delete(id);
 }
 
 /**
@@ -132,6 +135,8 @@ export async function holdOnce(id, isOver) {
  */
 export async function holdNext(id, isWanted) {
   awaited.add(id);
+  // Without locks the reply takes a while.
+  if (!navigator.locks) elsewhere.add(id);
   try {
     for (;;) {
       const release = await tryHold(id);

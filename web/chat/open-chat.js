@@ -8,6 +8,8 @@ import { byId, childrenOf, newId, pathOf } from './tree.js';
 
 /** An answer that was cut longer ago continues only when the user asks. */
 const resumeWithinMs = 3_600_000;
+/** A database that hangs is not waited for longer. */
+const mostRemoveMs = 5_000;
 
 export class OpenChat {
   /** @param {Conversation} conversation @param {Message[]} messages */
@@ -72,7 +74,7 @@ export class OpenChat {
 
   /** Whether another tab writes what is shown. Its end may come before the lock is free. */
   get isWrittenElsewhere() {
-    return this.path.some(({ id, finish }) => !finish && isHeldElsewhere(id));
+    return this.path.some(({ id, finish, error }) => !finish && !error && isHeldElsewhere(id));
   }
 
   /** All versions of a message, itself included. @param {Message} message */
@@ -107,7 +109,7 @@ export class OpenChat {
    */
   async takeBack(messages, removed) {
     this.isTakingBack = true;
-    await removed.catch(() => undefined);
+    await Promise.race([removed.catch(() => undefined), new Promise((resolve) => setTimeout(resolve, mostRemoveMs))]);
     this.isTakingBack = false;
     for (const { id } of messages) this.messages.delete(id);
     this.arrange();

@@ -10,6 +10,12 @@ import { fileNameOf, merged, sessionOf } from './saved-mapping.js';
 /** @typedef {import('./tree.js').Message} Message */
 /** @typedef {{ name: string, etag: string, open: boolean, session: Record<string, any> }} Answered */
 
+/**
+ * For a write and its reply. Other tabs wait for it: see ServerFiles. A new file has no limit, as
+ * it would come twice.
+ */
+const mostWriteMs = 60_000;
+
 /** @param {Message} message */
 const hasTools = ({ role, toolCalls = [] }) => role === 'tool' || toolCalls.length > 0;
 
@@ -93,7 +99,7 @@ class SavedChats extends Emitter {
     const name = fileNameOf(title, new Set(this.list.map((one) => one.name)));
     /** @type {Answered} */
     const answered = saved
-      ? await json(pathOf(saved.name), { method: 'PUT', body: { session: made.session }, headers: unchanged(saved) })
+      ? await json(pathOf(saved.name), { method: 'PUT', body: { session: made.session }, headers: unchanged(saved), mostMs: mostWriteMs })
       : await json('sessions', { body: { session: made.session, ...(name === '' ? {} : { name }) } });
     conversation.saved = remembered(answered, conversation.model);
     made.written.forEach((message, at) => { message.saved = answered.session['messages'][at]; });
@@ -105,7 +111,7 @@ class SavedChats extends Emitter {
   async rename(conversation, name) {
     const { saved } = conversation;
     if (!saved) return;
-    const answered = await json(pathOf(saved.name), { method: 'PUT', body: { name }, headers: unchanged(saved) });
+    const answered = await json(pathOf(saved.name), { method: 'PUT', body: { name }, headers: unchanged(saved), mostMs: mostWriteMs });
     conversation.saved = remembered(answered, saved.model);
     void this.refresh();
   }
@@ -113,7 +119,7 @@ class SavedChats extends Emitter {
   /** Deletes the file, if it is still there. @param {Conversation} conversation */
   async remove({ saved }) {
     if (!saved) return;
-    await json(pathOf(saved.name), { method: 'DELETE', headers: unchanged(saved) }).catch((thrown) => {
+    await json(pathOf(saved.name), { method: 'DELETE', headers: unchanged(saved), mostMs: mostWriteMs }).catch((thrown) => {
       if (!(thrown instanceof ServerError) || thrown.code !== 'session_not_found') throw thrown;
     });
     void this.refresh();

@@ -151,12 +151,14 @@ class EngineClient extends EngineRequests {
   }
 
   protected override survived(call: PendingRequest): void {
-    this.#restarts.survived();
+    if (call.evaluates) this.#restarts.survived();
     this.#suspects.acquit(call);
   }
 
   protected override progressed(call: PendingRequest): void {
-    if (this.#suspects.isCleared(call)) this.#sendAll();
+    if (!this.#suspects.isCleared(call)) return;
+    this.#restarts.survived();
+    if (call === this.#suspects.onTrial) this.#sendAll();
   }
 
   /** Sends all unsent requests; during a trial, only the suspect. */
@@ -379,10 +381,7 @@ class EngineClient extends EngineRequests {
     const stopped = new RecuaError('shutting_down', 'The engine is stopping.');
     for (const { reject } of this.#readyWaiters.splice(0)) reject(stopped);
     const child = this.#child;
-    if (!child) {
-      this.failAll(stopped);
-      return;
-    }
+    if (!child) return this.failAll(stopped);
     const gone = new Promise<void>((resolve) => (this.#whenGone = resolve));
     // close() waits for the process's end, even when no timer is left.
     child.hold(true);

@@ -10,6 +10,7 @@ import type { EngineRequests } from './requests.js';
 
 /** Longer texts (in characters) are dropped once an engine process has begun to work on them. */
 const mostKept = 4 * 2 ** 20;
+const evaluating: ReadonlySet<RequestMessage['type']> = new Set(['chat', 'complete', 'embed', 'rerank']);
 
 /** An engine as one request of a pool has it: see engine/model-pool/lent-engine. */
 export interface Lent {
@@ -123,6 +124,11 @@ export class PendingRequest {
   get fingerprint(): string {
     // The message is there until `dropLong` has asked for this.
     return (this.#fingerprint ??= fingerprintOf(this.#message!));
+  }
+
+  /** Whether it makes the engine evaluate something. */
+  get evaluates(): boolean {
+    return evaluating.has(this.type);
   }
 
   /** Its text is kept, so it can be sent again. */

@@ -21,8 +21,6 @@ import type {
   SavedState,
 } from '../protocol.js';
 
-const evaluating: ReadonlySet<RequestMessage['type']> = new Set(['chat', 'complete', 'embed', 'rerank']);
-
 export abstract class EngineRequests implements Engine {
   /** In order of arrival. */
   protected readonly requests = new Map<number, PendingRequest>();
@@ -48,9 +46,8 @@ export abstract class EngineRequests implements Engine {
   /** A call was added or settled. */
   protected changed(): void {}
 
-  /** How many requests make the engine evaluate something. */
   protected get working(): number {
-    return [...this.requests.values()].filter(({ type }) => evaluating.has(type)).length;
+    return [...this.requests.values()].filter(({ evaluates }) => evaluates).length;
   }
 
   chat(request: ChatRequest, signal?: AbortSignal, released?: Released, lent?: Lent): Answer {

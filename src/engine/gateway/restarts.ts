@@ -84,7 +84,7 @@ export class Restarts {
     this.#loadDeaths = this.#loadEnds = this.#refusals = 0;
   }
 
-  /** A process has done all of a request. */
+  /** A process has evaluated all of a request, or much of it. */
   survived(): void {
     this.#record.blamed = 0;
   }
@@ -122,9 +122,9 @@ export class Restarts {
     if (end.stuck && wasLoading) return this.#failed('model_stuck', noLoad);
     if (end.ending === 'died') {
       const { crashes } = this.#policy;
-      const { blamed } = this.#record;
       const last = `(last by ${end.how})`;
       if (this.#loadDeaths >= crashes) return this.#failed('model_crashed', `The engine process died ${this.#loadDeaths} times in a row while loading ${last}`);
+      const blamed = end.deathsBefore === undefined ? 0 : this.#record.blamed;
       // That many are not all guilty: this machine cannot do the work.
       if (blamed >= 2 * crashes) return this.#failed('model_crashed', `The engine process died of ${blamed} different requests in a row, and did none in between ${last}`);
       if (deaths.length >= crashes) return this.#failed('model_crashed', `The engine process died ${deaths.length} times within ${seconds(windowMs)} ${last}`);

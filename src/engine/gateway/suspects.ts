@@ -72,13 +72,13 @@ export class Suspects {
     return (this.onTrial = this.#waiting.shift());
   }
 
-  /** Called when an answer has more tokens; returns whether that ends its trial. */
+  /** Called when an answer has more tokens; returns whether they clear it, just now. */
   isCleared(call: PendingRequest): boolean {
     if (call.deaths === 0 || (call.soFar?.length ?? 0) < call.lengthAtDeath + clearingTokens) return false;
     this.acquit(call);
     call.deaths = 0;
     call.wasStuck = false;
-    return call === this.onTrial;
+    return true;
   }
 
   /** The process has done all of this request. */

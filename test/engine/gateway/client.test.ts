@@ -349,6 +349,25 @@ t.test('many requests that kill the engine, each another, take the model from no
   t.equal(await read(engine.complete(completion('x', { constraint: say('fine') }))), 'fine');
 });
 
+t.test('nor from an answer that goes on beside them', async (t) => {
+  const { engine } = start(t, { stepMs: 1 }, {}, { restart: { crashes: 2, windowMs: 1, holdOffMs: 60_000 } });
+  await engine.ready();
+  const answer = engine.complete(completion(marks.endless, { maxTokens: 1900 }));
+  await begun(answer);
+  for (let i = 0; i < 4; i++) t.equal(await code(engine.complete(completion(`${marks.kill}${i}`)).finished), 'model_crashed');
+  t.match(await answer.finished, { finishReason: 'length' });
+});
+
+t.test('an engine that dies of all work is held off, whatever text it tokenizes in between', async (t) => {
+  const { engine } = start(t, {}, {}, { restart: { crashes: 2, windowMs: 60_000, holdOffMs: 60_000 } });
+  await engine.ready();
+  for (let i = 0; i < 4; i++) {
+    t.equal((await engine.tokenize('text', false, true)).length, 4);
+    t.equal(await code(engine.complete(completion(`${marks.kill}${i}`)).finished), 'model_crashed');
+  }
+  t.match(engine.state, { state: 'failed', error: { code: 'model_crashed', message: /died of 4 different requests in a row/ } });
+});
+
 t.test('pauses after crashes do not get longer when the clock is set back', async (t) => {
   const real = [Date.now, performance.now.bind(performance)] as const;
   const aheadMs = [0, 0];

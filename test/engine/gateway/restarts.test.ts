@@ -68,7 +68,7 @@ t.test('deaths for which a request is to blame only make the pause longer', (t) 
 });
 
 t.test('ten requests in a row that are to blame stop it for a minute, unless one is done in between', (t) => {
-  const { restarts, pass } = start(t);
+  const { restarts, after, pass } = start(t);
   const blame = () => {
     pass(60_000);
     const next = restarts.after({ ending: 'died', how: 'signal SIGILL', stuck: false, deathsBefore: 1, output: '' });
@@ -80,6 +80,9 @@ t.test('ten requests in a row that are to blame stop it for a minute, unless one
   restarts.survived();
   for (let times = 1; times < 10; times++) t.equal(blame().error, undefined);
   t.match(blame(), failed);
+  pass(60_000);
+  t.equal(after('died').error, undefined, 'no request is to blame');
+  restarts.loaded();
   t.match(blame(), failed, 'nor can it do the next');
   restarts.survived();
   t.equal(blame().error, undefined);

@@ -87,7 +87,8 @@ t.test('so does one whose answer goes on', (t) => {
   t.strictSame(suspects.judge([sent(false), sent(true, 'beside')], false), []);
   const next = Object.assign(sent(), { lengthAtDeath: 0, soFar: { length: 64 } });
   t.equal(suspects.refusal(next), undefined);
-  suspects.isCleared(next as unknown as PendingRequest);
+  const isCleared = (): boolean => suspects.isCleared(next as unknown as PendingRequest);
+  t.strictSame([isCleared(), isCleared()], [true, false], 'once');
   const last = sent();
   t.equal(suspects.refusal(last), undefined);
   t.strictSame(suspects.judge([last], false), [], 'its first death');

@@ -88,7 +88,7 @@ t.test('a stream tells the first answers while other prompts wait for a place', 
 t.test('prompts that have a place are checked before a stream opens, others when they get one', async (t) => {
   const { url } = await start(t, 0);
   const long = 'Too long. '.repeat(1_000);
-  const ask = (prompt: string[], stream: boolean): Promise<Response> => post(`${url}/v1/completions`, { prompt, stream, max_tokens: 6 });
+  const ask = (prompt: string[], stream: boolean): Promise<Response> => post(`${url}/v1/completions`, { prompt, stream, max_tokens: 600, ignore_eos: true });
   for (const stream of [false, true]) {
     const refused = await ask(['Once', long, 'A'], stream);
     t.equal(refused.status, 400);
