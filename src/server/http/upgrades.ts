@@ -102,7 +102,7 @@ export class Upgrades {
       }
       route.sockets.handleUpgrade(req, socket, head, (opened) => {
         this.#openers.set(opened, who);
-        chargeMessages(opened, socket, route.memory);
+        chargeMessages(opened, socket, route.memory, who);
         route.traffic.watch({
           socket: req.socket,
           once: (event, listener) => opened.once(event, listener),
@@ -148,7 +148,7 @@ export class Upgrades {
 }
 
 /** Charges the bytes of each message until it is complete; then its receiver holds it. */
-function chargeMessages(socket: WebSocket, raw: Duplex, memory: BodyMemory): void {
+function chargeMessages(socket: WebSocket, raw: Duplex, memory: BodyMemory, who: string): void {
   let share: BodyShare | undefined;
   const refuse = (error: RecuaError): void => socket.close(tryLater, error.code);
   const release = (): void => {
@@ -159,7 +159,7 @@ function chargeMessages(socket: WebSocket, raw: Duplex, memory: BodyMemory): voi
   raw.prependListener('data', (chunk: Buffer) => {
     if (socket.readyState !== socket.OPEN) return;
     if (!share) {
-      share = memory.open();
+      share = memory.open(who);
       share.onRefusal = refuse;
     }
     try {

@@ -144,7 +144,7 @@ t.test('a body whose connection ends because of the bytes after it is not waited
   const server = createServer((req, res) => void (async () => {
     // As after any asynchronous lookup.
     await wait(20);
-    came.push(await readBody(req as Request, res as unknown as Reply, 1_000, new BodyMemory(10_000).open()).then((body) => `read ${body.toString()}`, ({ code }) => code));
+    came.push(await readBody(req as Request, res as unknown as Reply, 1_000, new BodyMemory(10_000).open('ann')).then((body) => `read ${body.toString()}`, ({ code }) => code));
   })());
   t.teardown(() => server.close());
   server.listen(0, '127.0.0.1');
