@@ -58,6 +58,10 @@ const mostSockets = 64;
 const mostSocketsOfOne = 16;
 /** Of a ping or pong from a client. */
 const controlHeaderBytes = 6;
+/** What a client may still send to a socket that closes: its own close frame, and some pongs. */
+const mostClosingBytes = 1_024;
+/** How long a client that sends more may take to read why its socket closes. */
+const closingMs = 1_000;
 /** Bytes buffered in a socket before the next message waits. */
 const highWaterBytes = 65_536;
 /** WebSocket close code: try again later. */
@@ -103,6 +107,7 @@ export class Upgrades {
       route.sockets.handleUpgrade(req, socket, head, (opened) => {
         this.#openers.set(opened, who);
         chargeMessages(opened, socket, route.memory, who);
+        stopReadingClosed(opened, socket);
         route.traffic.watch({
           socket: req.socket,
           once: (event, listener) => opened.once(event, listener),
@@ -174,6 +179,23 @@ function chargeMessages(socket: WebSocket, raw: Duplex, memory: BodyMemory, who:
     if (share && share.bytes <= 0) release();
   };
   socket.on('message', release).on('close', release).on('ping', refund).on('pong', refund);
+}
+
+/**
+ * A socket that closes would go on collecting a message, which nothing charges, until its client
+ * answers the close frame.
+ */
+function stopReadingClosed(socket: WebSocket, raw: Duplex): void {
+  let bytes = 0;
+  let timer: NodeJS.Timeout | undefined;
+  raw.prependListener('data', (chunk: Buffer) => {
+    if (socket.readyState === socket.OPEN) return;
+    bytes += chunk.length;
+    if (bytes <= mostClosingBytes) return;
+    socket.pause();
+    timer ??= setTimeout(() => socket.terminate(), closingMs);
+  });
+  socket.once('close', () => clearTimeout(timer));
 }
 
 /** Charges what the socket buffers, and what waits for that, as an unread reply. */
