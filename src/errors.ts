@@ -52,7 +52,7 @@ export const errorTable = {
   rate_limit_exceeded: { status: 429, type: 'unavailable_error', meaning: 'The API key has reached its limit: requests in a minute or at once, or tokens in a day; `Retry-After` says when to retry.' },
   queue_timeout: { status: 429, type: 'unavailable_error', meaning: 'The request waited in the queue longer than `--queue-timeout`; `Retry-After` says when to retry.' },
   queue_full: { status: 429, type: 'unavailable_error', meaning: 'Too many requests are waiting; `Retry-After` says when to retry.' },
-  body_memory_full: { status: 503, type: 'unavailable_error', meaning: 'The bodies of other requests, or replies that clients have not read, use all the memory reserved for them; `Retry-After` says when to retry.' },
+  body_memory_full: { status: 503, type: 'unavailable_error', meaning: 'The bodies of other requests, or replies that clients have not read, use all the memory reserved for them, or the part of it that one client may have; `Retry-After` says when to retry.' },
   cancelled: { status: 499, type: 'invalid_request_error', meaning: 'The client disconnected or aborted before the answer was complete.' },
   model_loading: { status: 503, type: 'unavailable_error', meaning: 'The model is still loading; `Retry-After` says when to retry.' },
   shutting_down: { status: 503, type: 'unavailable_error', meaning: 'The server is stopping and accepts no new work.' },

@@ -161,8 +161,8 @@ export function createApp(options: AppOptions): Express {
     mostMessageBytes: Math.min(config.bodyLimitBytes, memory.largestBody),
     mayOpen: (headers) => (visitors.refusal(headers) === undefined ? letIn(keys, headers) : undefined),
   };
-  const body = [refuseWhileDraining(traffic), ...jsonBody(config.bodyLimitBytes, memory)];
-  const anyBody = [refuseWhileDraining(traffic), ...jsonBody(config.bodyLimitBytes, memory, (req) => !isBrowser(req.headers))];
+  const body = [refuseWhileDraining(traffic), ...jsonBody(config.bodyLimitBytes, memory, clientOf)];
+  const anyBody = [refuseWhileDraining(traffic), ...jsonBody(config.bodyLimitBytes, memory, clientOf, (req) => !isBrowser(req.headers))];
   const known: string[] = [];
   for (const { before, takesAnyType, routes } of routesOf(gateway, metrics.route)) {
     for (const one of routes) {

@@ -9,7 +9,7 @@ import { isDamage } from '../kept/damaged-files.js';
 import { keepingError } from '../kept/kept-folder.js';
 import { everyone } from '../kept/owner.js';
 import { isOver, type BatchRecord } from './batch-store.js';
-import { anyModelIs } from './requests.js';
+import { modelsOfOthers } from './requests.js';
 import { BatchWork, type Places } from './work.js';
 
 /** Most waiting batches; more are refused. */
@@ -42,6 +42,8 @@ interface Waiting {
   isFound?: true;
   /** It is another server's, so it takes no place here. */
   isOthers?: boolean;
+  /** The models of its file, which never changes, once this server had none of them. */
+  models?: ReadonlySet<string | undefined> | undefined;
 }
 
 export class BatchQueue {
@@ -321,7 +323,7 @@ export class BatchQueue {
     try {
       const record = await store.get(id);
       await store.heedCancelMark(record);
-      entry.isOthers = entry.isFound === true && await this.#isOfStranger(record);
+      entry.isOthers = entry.isFound === true && await this.#isOfStranger(record, entry);
       if (entry.isOthers) {
         this.#addLater(entry, Date.now() + this.#times.strangerMs);
         await lock.release();
@@ -339,7 +341,7 @@ export class BatchQueue {
    * Here all its requests would fail, while another server may have its key and its models. Once
    * its time is over, any server may end it.
    */
-  async #isOfStranger({ by, batch }: BatchRecord): Promise<boolean> {
+  async #isOfStranger({ by, batch }: BatchRecord, entry: Waiting): Promise<boolean> {
     if (isOver(batch) || batch.status === 'cancelling' || Date.now() >= batch.expires_at * 1_000) return false;
     const { store, gateway: { hasKey, pool, config } } = this.#places;
     if (by !== undefined && !hasKey(by)) {
@@ -347,8 +349,13 @@ export class BatchQueue {
       return true;
     }
     const has = async (model: string | undefined): Promise<boolean> => await pool.find(model).then(() => true, () => false);
+    if (entry.models) {
+      for (const model of entry.models) if (await has(model)) return false;
+      return true;
+    }
     // A file that cannot be read is told of by the work.
-    return !await anyModelIs(has, await store.inputOf(batch.id), batch.endpoint, config.bodyLimitBytes).catch(() => true);
+    entry.models = await modelsOfOthers(has, await store.inputOf(batch.id), batch.endpoint, config.bodyLimitBytes).catch(() => undefined);
+    return entry.models !== undefined;
   }
 
   /** Once, since the batches are looked at again and again. */

@@ -13,6 +13,10 @@ const mostRequests = 50_000;
 const mostLines = 2 * mostRequests;
 const mostProblems = 100;
 const mostIdLength = 512;
+/** OpenAI allows one in a batch; looking for a name that no model has takes long. */
+const mostModels = 20;
+/** No name is longer, and no path. */
+const mostModelLength = 4_096;
 
 export const endpoints = ['/v1/chat/completions', '/v1/completions', '/v1/embeddings', '/v1/responses'] as const;
 
@@ -71,13 +75,16 @@ export async function checkRequests(
   return { requests, problems };
 }
 
-/** Whether `has` finds the model of any of the requests; also if none can be read. */
-export async function anyModelIs(
+/**
+ * The models of all requests, if `has` finds none of them; undefined if it finds one, if none can
+ * be read, or if they are too many to look for.
+ */
+export async function modelsOfOthers(
   has: (model: string | undefined) => Promise<boolean>,
   path: string,
   endpoint: string,
   mostBytes: number,
-): Promise<boolean> {
+): Promise<ReadonlySet<string | undefined> | undefined> {
   const tried = new Set<string | undefined>();
   for await (const { bytes } of linesOf(path, mostBytes)) {
     let model: unknown;
@@ -87,11 +94,11 @@ export async function anyModelIs(
       continue; // checkRequests() says what is wrong
     }
     const name = typeof model === 'string' ? model : undefined;
-    if (tried.has(name)) continue;
+    if (tried.has(name) || (name?.length ?? 0) > mostModelLength) continue;
     tried.add(name);
-    if (await has(name)) return true;
+    if (tried.size > mostModels || await has(name)) return undefined;
   }
-  return tried.size === 0;
+  return tried.size === 0 ? undefined : tried;
 }
 
 /** The text of a request's body. */

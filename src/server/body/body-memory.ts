@@ -14,6 +14,10 @@ export const bytesPerByte = 4;
  * When memory is full, a body that has been arriving for longer than this gives way to a new one.
  */
 const arrivalMs = 10_000;
+/**
+ * Part of the memory that one client may have besides its largest body, so that others find room.
+ */
+const shareOfClient = 0.5;
 
 /**
  * A quarter of V8's heap limit, but at most an eighth of the machine's memory (or of the memory
@@ -28,6 +32,7 @@ export class BodyMemory {
   readonly #arrivalMs: number;
   /** Oldest first. */
   readonly #arriving = new Set<BodyShare>();
+  readonly #ofClient = new Map<string, { shares: Set<BodyShare>; bytes: number }>();
   #usedBytes = 0;
 
   constructor(sizeBytes: number, patienceMs = arrivalMs) {
@@ -44,10 +49,13 @@ export class BodyMemory {
     return this.#usedBytes;
   }
 
-  /** Opens the share of a body that begins to arrive. */
-  open(): BodyShare {
-    const share = new BodyShare(this);
+  /** Opens the share of a body that begins to arrive. `client`: its key's name, or its address. */
+  open(client: string): BodyShare {
+    const share = new BodyShare(this, client);
     this.#arriving.add(share);
+    const own = this.#ofClient.get(client) ?? { shares: new Set(), bytes: 0 };
+    own.shares.add(share);
+    this.#ofClient.set(client, own);
     return share;
   }
 
@@ -57,16 +65,42 @@ export class BodyMemory {
       const message = `The request body takes more memory than there is for all bodies together, which is ${this.sizeBytes} bytes.`;
       throw new RecuaError('body_too_large', message);
     }
-    // Slow bodies must not hold the memory forever.
-    const nowMs = performance.now();
-    for (const other of this.#arriving) {
-      if (this.#usedBytes + bytes <= this.sizeBytes || nowMs - other.startMs < this.#arrivalMs) break;
-      if (other !== share) other.refuse(tooSlow());
+    const isOver = (): boolean => this.#isMuch(share, bytes);
+    this.#endSlow(share, isOver, ({ client }) => client === share.client);
+    if (isOver()) {
+      throw new RecuaError('body_memory_full', 'The bodies of other requests with the same API key or from the same address use up half of the memory for bodies; try again in a moment.');
     }
-    if (this.#usedBytes + bytes > this.sizeBytes) {
+    const isFull = (): boolean => this.#usedBytes + bytes > this.sizeBytes;
+    this.#endSlow(share, isFull, () => true);
+    if (isFull()) {
       throw new RecuaError('body_memory_full', 'The bodies of other requests use up all the memory for bodies; try again in a moment.');
     }
+    this.#count(share, bytes);
+  }
+
+  #count({ client }: BodyShare, bytes: number): void {
     this.#usedBytes += bytes;
+    this.#ofClient.get(client)!.bytes += bytes;
+  }
+
+  /** Slow bodies must not hold the memory forever. */
+  #endSlow(share: BodyShare, lacksRoom: () => boolean, counts: (other: BodyShare) => boolean): void {
+    const nowMs = performance.now();
+    for (const other of this.#arriving) {
+      if (nowMs - other.startMs < this.#arrivalMs) break;
+      if (other === share || !counts(other)) continue;
+      if (!lacksRoom()) break;
+      other.refuse(tooSlow());
+    }
+  }
+
+  /** Whether these bytes more would be too much for the client of `share`. */
+  #isMuch(share: BodyShare, bytes: number): boolean {
+    const { shares, bytes: before } = this.#ofClient.get(share.client)!;
+    const over = before + bytes - this.sizeBytes * shareOfClient;
+    if (over <= 0 || share.bytes + bytes >= over) return false;
+    for (const one of shares) if (one.bytes >= over) return false;
+    return true;
   }
 
   arrived(share: BodyShare): void {
@@ -78,14 +112,18 @@ export class BodyMemory {
     for (const share of this.#arriving) share.refuse(error);
   }
 
-  giveBack({ bytes }: BodyShare): void {
-    this.#usedBytes -= bytes;
+  giveBack(share: BodyShare): void {
+    this.#count(share, -share.bytes);
+    const { shares } = this.#ofClient.get(share.client)!;
+    shares.delete(share);
+    if (shares.size === 0) this.#ofClient.delete(share.client);
   }
 }
 
 /** The memory of one body. */
 export class BodyShare {
   readonly startMs = performance.now();
+  readonly client: string;
   readonly #memory: BodyMemory;
   /** Called if the body is refused while it arrives. */
   onRefusal: (error: RecuaError) => void = () => undefined;
@@ -93,8 +131,9 @@ export class BodyShare {
   #lent = false;
   #over = false;
 
-  constructor(memory: BodyMemory) {
+  constructor(memory: BodyMemory, client: string) {
     this.#memory = memory;
+    this.client = client;
   }
 
   get bytes(): number {

@@ -79,10 +79,11 @@ export async function readBody(req: Request, res: Response, limitBytes: number, 
 function collect(req: IncomingMessage, source: Readable, declared: number, limitBytes: number, share: BodyShare): Promise<Buffer> {
   let buffer = Buffer.allocUnsafeSlow(Math.min(firstBytes, declared || firstBytes));
   let length = 0;
+  let arrivedBytes = 0;
   return new Promise<Buffer>((resolve, reject) => {
     const settle = (error?: RecuaError): void => {
       source.off('data', take).off('end', end);
-      req.off('close', gone);
+      req.off('data', count).off('close', gone);
       if (error) {
         // The request may live on until the client has stopped sending.
         buffer = Buffer.alloc(0);
@@ -103,6 +104,11 @@ function collect(req: IncomingMessage, source: Readable, declared: number, limit
       }
       length += chunk.copy(buffer, length);
     };
+    // Empty compressed blocks need not ever become text.
+    const count = (chunk: Buffer): void => {
+      arrivedBytes += chunk.length;
+      if (arrivedBytes > limitBytes) settle(tooLarge(limitBytes));
+    };
     const end = (): void => settle();
     const gone = (): void => {
       // All bytes may have arrived even though the socket closed before they were read.
@@ -114,7 +120,7 @@ function collect(req: IncomingMessage, source: Readable, declared: number, limit
     };
     // Never removed: another error may follow the one that ended it.
     source.on('error', broken);
-    if (source !== req) req.on('error', gone);
+    if (source !== req) req.on('error', gone).on('data', count);
     source.on('data', take).once('end', end);
     req.once('close', gone);
     share.onRefusal = settle;

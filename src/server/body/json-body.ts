@@ -52,11 +52,16 @@ export function takeBody(req: Request): unknown {
 }
 
 /** `takesAnyType`: whether this request's body may lack the JSON media type. */
-export function jsonBody(limitBytes: number, memory: BodyMemory, takesAnyType: (req: Request) => boolean = () => false): RequestHandler[] {
+export function jsonBody(
+  limitBytes: number,
+  memory: BodyMemory,
+  clientOf: (res: Response) => string,
+  takesAnyType: (req: Request) => boolean = () => false,
+): RequestHandler[] {
   const most = Math.min(limitBytes, memory.largestBody);
   const typed: RequestHandler = (req, res, next) => (takesAnyType(req) ? next() : requireJson(req, res, next));
   return [typed, async (req: Request, res: Response, next: NextFunction) => {
-    const share = memory.open();
+    const share = memory.open(clientOf(res));
     notesOf(res)['body'] = share;
     res.once('close', () => share.release());
     try {

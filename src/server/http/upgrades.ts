@@ -58,6 +58,10 @@ const mostSockets = 64;
 const mostSocketsOfOne = 16;
 /** Of a ping or pong from a client. */
 const controlHeaderBytes = 6;
+/** What a client may still send to a socket that closes: its own close frame, and some pongs. */
+const mostClosingBytes = 1_024;
+/** How long a client that sends more may take to read why its socket closes. */
+const closingMs = 1_000;
 /** Bytes buffered in a socket before the next message waits. */
 const highWaterBytes = 65_536;
 /** WebSocket close code: try again later. */
@@ -102,7 +106,8 @@ export class Upgrades {
       }
       route.sockets.handleUpgrade(req, socket, head, (opened) => {
         this.#openers.set(opened, who);
-        chargeMessages(opened, socket, route.memory);
+        chargeMessages(opened, socket, route.memory, who);
+        stopReadingClosed(opened, socket);
         route.traffic.watch({
           socket: req.socket,
           once: (event, listener) => opened.once(event, listener),
@@ -148,7 +153,7 @@ export class Upgrades {
 }
 
 /** Charges the bytes of each message until it is complete; then its receiver holds it. */
-function chargeMessages(socket: WebSocket, raw: Duplex, memory: BodyMemory): void {
+function chargeMessages(socket: WebSocket, raw: Duplex, memory: BodyMemory, who: string): void {
   let share: BodyShare | undefined;
   const refuse = (error: RecuaError): void => socket.close(tryLater, error.code);
   const release = (): void => {
@@ -159,7 +164,7 @@ function chargeMessages(socket: WebSocket, raw: Duplex, memory: BodyMemory): voi
   raw.prependListener('data', (chunk: Buffer) => {
     if (socket.readyState !== socket.OPEN) return;
     if (!share) {
-      share = memory.open();
+      share = memory.open(who);
       share.onRefusal = refuse;
     }
     try {
@@ -174,6 +179,23 @@ function chargeMessages(socket: WebSocket, raw: Duplex, memory: BodyMemory): voi
     if (share && share.bytes <= 0) release();
   };
   socket.on('message', release).on('close', release).on('ping', refund).on('pong', refund);
+}
+
+/**
+ * A socket that closes would go on collecting a message, which nothing charges, until its client
+ * answers the close frame.
+ */
+function stopReadingClosed(socket: WebSocket, raw: Duplex): void {
+  let bytes = 0;
+  let timer: NodeJS.Timeout | undefined;
+  raw.prependListener('data', (chunk: Buffer) => {
+    if (socket.readyState === socket.OPEN) return;
+    bytes += chunk.length;
+    if (bytes <= mostClosingBytes) return;
+    socket.pause();
+    timer ??= setTimeout(() => socket.terminate(), closingMs);
+  });
+  socket.once('close', () => clearTimeout(timer));
 }
 
 /** Charges what the socket buffers, and what waits for that, as an unread reply. */

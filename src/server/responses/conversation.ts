@@ -129,6 +129,11 @@ export class Conversation {
     this.#last = undefined;
   }
 
+  /** Once it closes, nobody gets what is answered. */
+  get #isOpen(): boolean {
+    return this.#socket.readyState === this.#socket.OPEN;
+  }
+
   #waitingLetters(): number {
     return this.#waiting.reduce((sum, one) => sum + one.length, 0);
   }
@@ -142,6 +147,7 @@ export class Conversation {
   }
 
   #take(data: RawData, isBinary: boolean): void {
+    if (!this.#isOpen) return;
     if (isBinary) return this.#socket.close(noText, 'Expected text.');
     if (!this.#opener.mayGoOn()) return this.#socket.close(tooMuch, keyRemoved);
     const text = (data as Buffer).toString('utf8');
@@ -161,7 +167,8 @@ export class Conversation {
   }
 
   async #answerAll(): Promise<void> {
-    for (let text = this.#waiting.shift(); text !== undefined && !this.#gone.signal.aborted; text = this.#waiting.shift()) {
+    while (this.#waiting.length > 0 && this.#isOpen) {
+      const text = this.#waiting.shift()!;
       this.#held.remove(text.length, this.#opener.who);
       await this.#answer(text);
     }

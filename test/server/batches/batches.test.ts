@@ -990,3 +990,18 @@ t.test('a server leaves a batch alone whose models only another server has', asy
   const again = await start(t, keepIn);
   t.match((await ended(again.client, id)).request_counts, { completed: 1, failed: 1 }, 'one of its models is here');
 });
+
+t.test('a batch of more different models than anybody looks for runs where it is', async (t) => {
+  const keepIn = ownFolder(t);
+  const one = await start(t, keepIn);
+  one.app.engine.script = hang;
+  await create(one, [line('x', { model: 'owner/model' })]);
+  await until(() => one.app.engine.running.size === 1);
+  const lines = (count: number): object[] => Array.from({ length: count }, (_, i) => ({ ...line('x', { model: `nobody/${i}` }), custom_id: String(i) }));
+  const few = await create(one, lines(20));
+  const many = await create(one, lines(21));
+  await one.app.close(0);
+  const again = await start(t, keepIn);
+  t.match((await ended(again.client, many.id)).request_counts, { completed: 0, failed: 21 });
+  t.equal((await again.client.batches.retrieve(few.id)).status, 'validating', 'another server may have one of its models');
+});

@@ -12,7 +12,7 @@ const chatOf = (length: number) => ({ messages: [{ role: 'user', content: 'x'.re
 
 t.test('bodies never hold more memory than there is, and release all of it', (t) => {
   const memory = new BodyMemory(1_000);
-  const [one, two] = [memory.open(), memory.open()];
+  const [one, two] = [memory.open('ann'), memory.open('bob')];
   one.add(600);
   t.throws(() => two.add(500), { code: 'body_memory_full' });
   two.add(400);
@@ -34,7 +34,7 @@ t.test('bodies never hold more memory than there is, and release all of it', (t)
 t.test('when memory is full, trickling bodies give way, the oldest first', (t) => {
   const memory = new BodyMemory(1_000, 0);
   const ended: string[] = [];
-  const [old, young, whole, last] = [memory.open(), memory.open(), memory.open(), memory.open()];
+  const [old, young, whole, last] = [memory.open('ann'), memory.open('bob'), memory.open('cat'), memory.open('dan')];
   old.onRefusal = (error) => ended.push(`old ${error.code}`);
   young.onRefusal = () => ended.push('young');
   whole.onRefusal = () => ended.push('whole');
@@ -49,9 +49,58 @@ t.test('when memory is full, trickling bodies give way, the oldest first', (t) =
   t.same(ended, ['old request_timeout', 'young']);
   t.throws(() => last.add(200), { code: 'body_memory_full' }, 'one that is here stays');
   const patient = new BodyMemory(1_000, 1e9);
-  patient.open().add(1_000);
-  t.throws(() => patient.open().add(1), { code: 'body_memory_full' });
+  patient.open('ann').add(1_000);
+  t.throws(() => patient.open('bob').add(1), { code: 'body_memory_full' });
   t.end();
+});
+
+t.test('one client has half of the memory besides its largest body, and its slow bodies give way first', (t) => {
+  const memory = new BodyMemory(1_000, 1e9);
+  const mine = [200, 200, 300].map((bytes) => {
+    const one = memory.open('ann');
+    one.add(bytes);
+    return one;
+  });
+  const more = memory.open('ann');
+  more.add(100);
+  t.throws(() => more.add(1), { code: 'body_memory_full', message: /same API key or from the same address/ });
+  mine[2]!.add(50);
+  memory.open('bob').add(150);
+  t.throws(() => memory.open('bob').add(1), { code: 'body_memory_full', message: /^The bodies of other requests use/ });
+  mine[2]!.release();
+  more.add(350);
+  t.equal(memory.usedBytes, 1_000, 'its largest body may be as large as there is room');
+  const strict = new BodyMemory(1_000, 0);
+  const ended: string[] = [];
+  for (const [name, client, bytes] of [['other', 'bob', 100], ['old', 'ann', 300], ['young', 'ann', 400]] as const) {
+    const one = strict.open(client);
+    one.onRefusal = ({ code }) => ended.push(`${name} ${code}`);
+    one.add(bytes);
+  }
+  strict.open('ann').add(201);
+  t.same(ended, ['old request_timeout'], 'not those of others');
+  t.end();
+});
+
+t.test('requests of one key that wait leave room for the bodies of another', async (t) => {
+  const apiKeyFile = JSON.stringify({ keys: [{ name: 'ann', key: 'a' }, { name: 'bob', key: 'b' }] });
+  const { url, engine } = await startApp(t, { bodyMemoryBytes: 100_000, apiKeyFile });
+  engine.acceptAfter = new Promise(() => undefined);
+  const leaving = new AbortController();
+  const ask = (key: string, length: number) => post(url + path, chatOf(length), { authorization: `Bearer ${key}` }, leaving.signal);
+  const refused: number[] = [];
+  const asked = Array.from({ length: 8 }, async () => {
+    const { status } = await ask('a', 5_000);
+    refused.push(status);
+  });
+  await until(() => engine.requests.length + refused.length === 8);
+  t.same([...new Set(refused)], [503]);
+  t.equal((await ask('a', 5_000)).status, 503);
+  const others = engine.requests.length;
+  const answer = ask('b', 5_000);
+  await until(() => engine.requests.length === others + 1);
+  leaving.abort();
+  await Promise.allSettled([...asked, answer]);
 });
 
 t.test('requests that wait for the engine hold memory, and others get 503 with Retry-After until it is free', async (t) => {

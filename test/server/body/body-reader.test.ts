@@ -128,6 +128,19 @@ t.test('each compression is decoded, and a bomb of each is a 413', async (t) => 
   }
 });
 
+t.test('compressed bytes that never become text count against the limit', async (t) => {
+  const { port } = await startApp(t, { bodyLimitBytes: 100_000 });
+  const { socket, seen } = client(port);
+  socket.write(head('Content-Encoding: gzip\r\nTransfer-Encoding: chunked'));
+  const chunk = (bytes: Buffer): Buffer => Buffer.concat([Buffer.from(`${bytes.length.toString(16)}\r\n`), bytes, Buffer.from('\r\n')]);
+  socket.write(chunk(gzipSync('').subarray(0, 10)));
+  // Stored blocks without bytes, none of them the last.
+  socket.write(chunk(Buffer.from('000000ffff'.repeat(20_001), 'hex')));
+  await until(() => seen.text.includes('body_too_large'));
+  t.match(seen.text, /^HTTP\/1.1 413 [^]*Connection: close/i);
+  socket.destroy();
+});
+
 t.test('a refused short body does not block the next request', async (t) => {
   const { port } = await startApp(t);
   const { socket, seen } = client(port);
@@ -144,7 +157,7 @@ t.test('a body whose connection ends because of the bytes after it is not waited
   const server = createServer((req, res) => void (async () => {
     // As after any asynchronous lookup.
     await wait(20);
-    came.push(await readBody(req as Request, res as unknown as Reply, 1_000, new BodyMemory(10_000).open()).then((body) => `read ${body.toString()}`, ({ code }) => code));
+    came.push(await readBody(req as Request, res as unknown as Reply, 1_000, new BodyMemory(10_000).open('ann')).then((body) => `read ${body.toString()}`, ({ code }) => code));
   })());
   t.teardown(() => server.close());
   server.listen(0, '127.0.0.1');

@@ -10,6 +10,8 @@ import { hello, post, startApp, until } from '../app-under-test.js';
 import { echo, hang, messagesOf } from '../fake-engine.js';
 import { deferred } from '../../deferred.js';
 
+const mib = 2 ** 20;
+
 interface Event {
   type: string;
   status?: number;
@@ -283,6 +285,43 @@ t.test('an unfinished message counts as memory of a body', async (t) => {
   while ((await used()) !== 0);
 });
 
+t.test('a socket that closes for want of memory reads no more, and ends', async (t) => {
+  const app = await startApp(t, { bodyMemoryBytes: mib });
+  app.engine.acceptAfter = new Promise(() => undefined);
+  const leaving = new AbortController();
+  const held = post(`${app.url}/v1/chat/completions`, { messages: [{ role: 'user', content: 'x'.repeat(200_000) }] }, {}, leaving.signal);
+  await until(() => app.engine.requests.length === 1);
+  const { port } = new URL(app.url);
+  const socket = connect(Number(port), '127.0.0.1').on('error', () => undefined);
+  let told = Buffer.alloc(0);
+  let isClosed = false;
+  socket.on('data', (data: Buffer) => (told = Buffer.concat([told, data]))).on('close', () => (isClosed = true));
+  socket.write('GET /v1/responses HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n');
+  await until(() => told.includes('101 Switching'));
+  // A text of 200,000 bytes with an empty mask.
+  socket.write(Buffer.concat([Buffer.from('81ff0000000000030d4000000000', 'hex'), Buffer.alloc(100_000, 'x')]));
+  await until(() => told.includes('body_memory_full'));
+  t.ok(told.includes(Buffer.from([1_013 >> 8, 1_013 & 255])));
+  let isTaken = false;
+  socket.write(Buffer.alloc(64 * mib, 'x'), () => (isTaken = !socket.destroyed));
+  await until(() => isClosed);
+  t.notOk(isTaken, 'what comes after the close is not read');
+  leaving.abort();
+  await held.catch(() => undefined);
+});
+
+t.test('a message to a socket that closes is not answered', async (t) => {
+  const app = await startApp(t);
+  const { socket } = await open(t, app.url);
+  const closed = once(socket, 'close') as Promise<[number]>;
+  socket.send(Buffer.from('{}'), { binary: true });
+  socket.send(JSON.stringify(create('Hi')));
+  t.equal((await closed)[0], 1003);
+  const { ask } = await open(t, app.url);
+  t.equal((await ask(create('Ho'))).at(-1)!.type, 'response.completed');
+  t.equal(app.engine.requests.length, 1);
+});
+
 t.test('messages of one client leave room for those of others', async (t) => {
   const app = await startApp(t, { bodyLimitBytes: 32 * 2 ** 20, apiKeyFile: JSON.stringify({ keys: [{ name: 'ann', key: 'a' }, { name: 'bob', key: 'b' }] }) });
   app.engine.script = hang;
@@ -309,8 +348,6 @@ t.test('messages of one client leave room for those of others', async (t) => {
   other.on('message', (data: Buffer) => told.push(data.toString()));
   await until(() => told.some((one) => one.includes('response.completed')));
 });
-
-const mib = 2 ** 20;
 
 t.test('what a client leaves unread counts as unread replies', async (t) => {
   const app = await startApp(t, { bodyMemoryBytes: 100 * mib });
