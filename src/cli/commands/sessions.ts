@@ -56,7 +56,7 @@ const list = command({
     else if (rows.length === 0) say('There are no saved chats.');
     else {
       const { rows: inColumns } = await import('../terminal/rows.js');
-      await printTame(inColumns([['NAME', 'CHANGED', 'CHAT'], ...rows.map((row, at) => [row.name, localTime(row.updated_at), about[at]!])]));
+      await print(inColumns([['NAME', 'CHANGED', 'CHAT'], ...rows.map((row, at) => [row.name, localTime(row.updated_at), about[at]!])]));
     }
     return 0;
   },

@@ -203,7 +203,7 @@ class RegexReader {
     this.#at += all.length;
     // Infinity would mean no limit.
     const read = (count: string): number => Math.min(Number(count), Number.MAX_SAFE_INTEGER);
-    return [read(low!), comma === undefined ? read(low!) : high === '' ? Infinity : read(high!)];
+    return [read(low!), comma === undefined ? read(low!) : high === '' ? Infinity : read(high)];
   }
 
   #escaped(at: number): Tree {
