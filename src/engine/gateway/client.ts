@@ -264,7 +264,7 @@ class EngineClient extends EngineRequests {
 
   #becomeReady(model: ModelDescription): void {
     const isOther = this.#everReady && model.fingerprint !== this.#fingerprint;
-    if (isOther) for (const call of this.requests.values()) call.startOver();
+    if (isOther) this.#suspects.startOver(this.requests.values());
     if (this.#everReady) this.#log(isOther ? 'warn' : 'info', `the engine process runs again${isOther ? ', with a file of the model that has changed; all answers begin anew' : ''}`);
     this.#fingerprint = model.fingerprint;
     this.#everReady = true;

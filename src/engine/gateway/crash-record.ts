@@ -15,4 +15,13 @@ export class CrashRecord {
   otherEnds: number[] = [];
   /** Requests in a row that were to blame. */
   blamed = 0;
+
+  /** Another file of the model may not die of the same. */
+  forget(): void {
+    this.refused.clear();
+    this.doubted.clear();
+    this.deaths = [];
+    this.otherEnds = [];
+    this.blamed = 0;
+  }
 }

@@ -117,6 +117,8 @@ export class PendingRequest {
   /** Undoes `resume`: the next engine process has another model, and begins the answer anew. */
   startOver(): void {
     this.soFar?.startOver();
+    this.deaths = this.lengthAtDeath = 0;
+    this.wasStuck = false;
     if (this.#message && 'begun' in this.#message) this.#message.begun = undefined;
   }
 

@@ -111,7 +111,9 @@ export class Restarts {
       this.#record.blamed++;
       const from = Math.max(0, deaths.length - end.deathsBefore);
       otherEnds.push(nowMs, ...deaths.splice(from));
-    } else (end.ending === 'died' ? deaths : otherEnds).push(nowMs);
+    } else if (end.ending !== 'died') otherEnds.push(nowMs);
+    // A first load is tried only twice. Its deaths count for no engine that serves later.
+    else if (this.#wasEverReady) deaths.push(nowMs);
     const wasLoading = this.#isLoading;
     this.#isLoading = true;
     if (wasLoading && end.ending !== 'unstarted') this.#loadEnds++;

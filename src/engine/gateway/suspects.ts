@@ -72,6 +72,14 @@ export class Suspects {
     return (this.onTrial = this.#waiting.shift());
   }
 
+  /** The process has another file of the model, which may not kill it. */
+  startOver(requests: Iterable<PendingRequest>): void {
+    this.#record.forget();
+    this.#waiting = [];
+    this.onTrial = undefined;
+    for (const call of requests) call.startOver();
+  }
+
   /** Called when an answer has more tokens; returns whether they clear it, just now. */
   isCleared(call: PendingRequest): boolean {
     if (call.deaths === 0 || (call.soFar?.length ?? 0) < call.lengthAtDeath + clearingTokens) return false;
@@ -95,7 +103,7 @@ export class Suspects {
     const key = call.fingerprint;
     if (doubted.has(key)) call.deaths = 1;
     if (!refused.has(key)) return undefined;
-    return new RecuaError('request_set_aside', 'The engine process died twice while it worked on a request like this one, so such requests are refused for ten minutes.');
+    return new RecuaError('request_set_aside', 'The engine process died or got stuck while it worked on a request like this one, so such requests are refused for ten minutes.');
   }
 }
 

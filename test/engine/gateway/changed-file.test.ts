@@ -5,6 +5,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { startEngine, type ClientSettings } from '#recua/engine/gateway/client.js';
 import { builtinPath } from '#recua/models/store.js';
+import { marks } from '../fake-addon.js';
 import { completion, options, say } from '../requests.js';
 import { idsOf, unpack } from '#recua/engine/packed-tokens.js';
 
@@ -37,6 +38,22 @@ t.test('after a crash, no tokens of the file that was loaded go to the one that 
   renameSync(`${modelPath}.new`, modelPath);
   await kill();
   t.ok(log.includes('the engine process runs again, with a file of the model that has changed; all answers begin anew'));
+});
+
+t.test('what killed the process is tried again with another file', async (t) => {
+  const { engine, modelPath, log } = await startOnCopy(t, { entry: new URL('../fake-main.js', import.meta.url) });
+  const killer = async (): Promise<unknown> => {
+    const { finished } = engine.complete(completion(`x${marks.kill}`));
+    return await finished.then(() => 'none', ({ code }: { code: string }) => code);
+  };
+  t.equal(await killer(), 'model_crashed');
+  t.equal(await killer(), 'request_set_aside');
+  copyFileSync(modelPath, `${modelPath}.new`);
+  renameSync(`${modelPath}.new`, modelPath);
+  while (engine.pid === undefined) await wait(5);
+  process.kill(engine.pid, 'SIGKILL');
+  while (!log.some((line) => line.includes('with a file of the model that has changed'))) await wait(5);
+  t.equal(await killer(), 'model_crashed');
 });
 
 t.test('after a crash, an answer that the changed file ends sooner fails', async (t) => {

@@ -105,6 +105,20 @@ t.test('the next engine of a model counts on where the last one ended', (t) => {
   t.end();
 });
 
+t.test('deaths of a first load do not count for the engine that serves later', (t) => {
+  const record = new CrashRecord();
+  const end = { ending: 'died', how: 'signal SIGKILL', stuck: false, output: '' } as const;
+  for (let loads = 0; loads < 3; loads++) {
+    const first = new Restarts({}, record);
+    t.equal(first.after(end).error, undefined);
+    t.match(first.after(end), { error: { code: 'model_unusable' } });
+  }
+  const restarts = new Restarts({}, record);
+  restarts.loaded();
+  t.strictSame(restarts.after(end), { delayMs: 100 });
+  t.end();
+});
+
 t.test('a shortage is no death, and its end shortens the pause again', (t) => {
   const { restarts, after, pass, shortage } = start(t);
   t.equal(after('died').delayMs, 100);

@@ -52,6 +52,24 @@ t.test('a suspect is not to blame for a process that never had it', (t) => {
   t.end();
 });
 
+t.test('another file of the model may not die of the same', (t) => {
+  const suspects = new Suspects();
+  const call = Object.assign(sent(), { startOver: () => undefined });
+  for (const guilty of [[], [call]]) {
+    call.sent = true;
+    t.strictSame(suspects.judge([call], false), guilty);
+  }
+  const doubted = sent(false, 'long');
+  suspects.judge([doubted], false);
+  suspects.startOver([call]);
+  t.equal(suspects.refusal(sent()), undefined);
+  const next = sent(true, 'long');
+  suspects.refusal(next);
+  t.equal(next.deaths, 0);
+  t.equal(suspects.next(() => true), undefined);
+  t.end();
+});
+
 t.test('of requests that cannot continue, the next equal one is a suspect', (t) => {
   const suspects = new Suspects();
   const beside = sent(true, 'beside');
