@@ -41,7 +41,7 @@ function cannotBuildCuda() {
   const told = capture(optionValue('CMAKE_CUDA_COMPILER') ?? process.env.CUDACXX ?? 'nvcc', ['--version']);
   if (told === undefined) return 'there is no nvcc: install the CUDA toolkit, or set CUDACXX to its nvcc';
   const [, version = '?'] = /release (\d+\.\d+)/.exec(told) ?? [];
-  if (!/^12\.(?:[89]|\d\d)/.test(version)) return `nvcc is of CUDA ${version}, and the package promises to work with drivers and cuBLAS of CUDA 12: set CUDACXX to an nvcc of CUDA 12, 12.8 or later`;
+  if (!/^12\.(?:[89]|\d\d)/.test(version)) return `nvcc is of CUDA ${version}, and the package promises to work with drivers and cuBLAS of CUDA 12: set CUDACXX to an nvcc of CUDA 12 (12.8 or later)`;
   return undefined;
 }
 

@@ -206,8 +206,9 @@ export const serverSettings = {
     flag: {
       names: ['--body-memory'], value: 'MiB', key: 'bodyMemoryMib', unit: mebibyte,
       help: 'Hold request bodies in at most this much memory; a body counts as four times its '
-        + 'size, because its text is held twice, as 16-bit characters; 0 means a quarter of V8\'s '
-        + 'heap limit, at most an eighth of the machine\'s memory',
+        + 'size, because its text is held twice, as 16-bit characters; one client may have half of '
+        + 'it besides its largest body; 0 means a quarter of V8\'s heap limit, at most an eighth of '
+        + 'the machine\'s memory',
     },
   },
   /** Folder for `POST /slots/:id?action=save`. Default: none, which disables the route. */

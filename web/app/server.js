@@ -14,6 +14,9 @@ export class ServerError extends Error {
   }
 }
 
+/** A slow connection sends this much. */
+const slowBytesPerMs = 20;
+
 /**
  * When a server that has not begun to answer a GET counts as unreachable. Until then the request
  * holds one of the few connections that a browser makes.
@@ -59,7 +62,8 @@ async function askedKey(why) {
 /**
  * @param {string} path
  * @param {{ method?: string, body?: unknown, headers?: Record<string, string>, signal?: AbortSignal, mostMs?: number, quietly?: boolean }} [options]
- *   `mostMs`: for the whole reply; `quietly`: do not ask the user for a key
+ *   `mostMs`: for the whole reply, besides the time that a slow connection takes to send the body;
+ *   `quietly`: do not ask the user for a key
  * @returns {Promise<Response>} whose status is ok
  */
 export async function request(path, options = {}) {
@@ -85,18 +89,19 @@ export async function request(path, options = {}) {
  */
 async function requestWith(key, path, { method, body, headers, signal, mostMs }) {
   let response;
+  const sent = body === undefined ? undefined : JSON.stringify(body);
   const silent = new AbortController();
   const timer = method === undefined && body === undefined ? setTimeout(() => silent.abort(), mostSilentMs) : undefined;
   try {
     response = await fetch(addressOf(path), {
       method: method ?? (body === undefined ? 'GET' : 'POST'),
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      ...(sent === undefined ? {} : { body: sent }),
       headers: {
         ...(key === null ? {} : { Authorization: `Bearer ${key}` }),
         ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
         ...headers,
       },
-      signal: AbortSignal.any([silent.signal, ...(signal ? [signal] : []), ...(mostMs === undefined ? [] : [AbortSignal.timeout(mostMs)])]),
+      signal: AbortSignal.any([silent.signal, ...(signal ? [signal] : []), ...(mostMs === undefined ? [] : [AbortSignal.timeout(mostMs + (sent ?? '').length / slowBytesPerMs)])]),
     });
   } catch (cause) {
     if (signal?.aborted) throw cause;

@@ -123,7 +123,7 @@ function Row({ model, machine, given, isOwn }) {
       ${status.running ? html` <span class="dim state-detail">${status.running} running, ${speed(status.tokens_per_second ?? 0)}</span>` : ''}
       ${status.reason && html`<p class="error">${status.reason.message}</p>`}</td>
     <${Cell} label="size" text=${size ? bytes(size) : ''} />
-    <td class=${`align-right ${memory ? '' : 'empty'}`} data-label="memory">${memory && status.value !== 'sleeping' ? bytes(memory) : '–'}${Math.max(memory ?? 0, size) > machine.memory ? html` <span class="tag bad">does not fit</span>` : ''}</td>
+    <td class=${`align-right ${memory ? '' : 'empty'}`} data-label="memory">${memory && status.value !== 'sleeping' ? bytes(memory) : '–'}${Math.max(memory ?? 0, size) > machine.memory ? html` <span class="tag bad" title="Larger than the main memory of the server's machine">does not fit</span>` : ''}</td>
     <${Cell} label="parameters" text=${meta ? rounded(meta['n_params']) : details?.['parameter_size']} />
     <${Cell} label="quantization" text=${meta?.['ftype'] ?? details?.['quantization_level']} />
     <${Cell} label="context" text=${context === undefined ? '' : count(context)} />

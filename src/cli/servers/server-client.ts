@@ -4,6 +4,7 @@ import type { RequestInit, Response } from 'node-fetch';
 import { resolve } from 'node:path';
 import { Readable } from 'node:stream';
 import { RecuaError } from '../../errors.js';
+import { withoutUser } from '../../models/names/safe-names.js';
 import { readError } from '../../server/openai/asking.js';
 import { socketPath } from '../../settings/address.js';
 import { misuse } from '../flags/flags.js';
@@ -119,7 +120,7 @@ function readAddress(given: string): string {
   const url = given !== '' && URL.canParse(whole) ? new URL(whole) : undefined;
   if (url && url.username + url.password !== '') throw misuse('Expected an address without a user name and a password; a server takes a key: --api-key or RECUA_API_KEY.');
   if (!url || !['http:', 'https:'].includes(url.protocol) || url.search !== '' || url.hash !== '') {
-    throw misuse(`Expected the address of a server, such as http://127.0.0.1:8080, got ${JSON.stringify(given)}.`);
+    throw misuse(`Expected the address of a server, such as http://127.0.0.1:8080, got ${JSON.stringify(withoutUser(given))}.`);
   }
   return `${url.origin}${url.pathname.replace(/\/+$/, '').replace(/\/v1$/, '')}`;
 }

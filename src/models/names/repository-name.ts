@@ -3,7 +3,7 @@
 // lookup.ts for the store.
 import { RecuaError } from '../../errors.js';
 import { isGgufFile } from './model-names.js';
-import { checkRepo, checkRepoFile, checkRevision } from './safe-names.js';
+import { checkRepo, checkRepoFile, checkRevision, withoutUser } from './safe-names.js';
 
 export interface RepositoryName {
   repo: string;
@@ -30,7 +30,7 @@ const hosts = ['huggingface.co', 'www.huggingface.co', 'hf.co'];
 export function hubEndpoint(environment: Environment = process.env): string {
   const given = environment['HF_ENDPOINT'] || 'https://huggingface.co';
   if (!URL.canParse(given) || !/^https?:$/.test(new URL(given).protocol)) {
-    throw new RecuaError('invalid_usage', `Expected an address like https://huggingface.co for HF_ENDPOINT, got ${JSON.stringify(given.replace(/\/\/.*@/, '//').slice(0, 80))}.`);
+    throw new RecuaError('invalid_usage', `Expected an address like https://huggingface.co for HF_ENDPOINT, got ${JSON.stringify(withoutUser(given).slice(0, 80))}.`);
   }
   return given.replace(/\/+$/, '');
 }
@@ -115,5 +115,7 @@ function check(name: RepositoryName): RepositoryName {
 }
 
 function refuse(given: string, why: string): RecuaError {
-  return new RecuaError('invalid_name', `Expected a repository like owner/repo, owner/repo:Q4_K_M or the address of its page, got ${JSON.stringify(given.slice(0, 120))}: ${why}.`);
+  // Without a scheme, @ stands before a revision.
+  const shown = /^\s*https?:/i.test(given) ? withoutUser(given) : given;
+  return new RecuaError('invalid_name', `Expected a repository like owner/repo, owner/repo:Q4_K_M or the address of its page, got ${JSON.stringify(shown.slice(0, 120))}: ${why}.`);
 }

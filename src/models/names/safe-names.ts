@@ -19,6 +19,9 @@ const forbidden = /[\\:*?"<>|]/u;
 /** Control characters, text direction overrides and lone surrogates. */
 const control = /[\p{Cc}\p{Cs}\u2028\u2029\u202a-\u202e\u2066-\u2069]/u;
 
+/** An address as messages show it: without a user's name and password, even if it is malformed. */
+export const withoutUser = (address: string): string => address.replace(/^([a-z][a-z\d+.-]*:\/\/)?[^]*@/i, '$1');
+
 function refuse(what: string, given: string, why: string, expected: string): RecuaError {
   return new RecuaError('invalid_name', `Expected ${expected} for ${what}, got ${quote(given)}: ${why}.`);
 }

@@ -155,7 +155,12 @@ export class Upgrades {
 /** Charges the bytes of each message until it is complete; then its receiver holds it. */
 function chargeMessages(socket: WebSocket, raw: Duplex, memory: BodyMemory, who: string): void {
   let share: BodyShare | undefined;
-  const refuse = (error: RecuaError): void => socket.close(tryLater, error.code);
+  const refuse = (error: RecuaError): void => {
+    socket.close(tryLater, error.code);
+    // Until it ends it keeps the message so far, which counts no more.
+    const timer = setTimeout(() => socket.terminate(), closingMs);
+    socket.once('close', () => clearTimeout(timer));
+  };
   const release = (): void => {
     share?.release();
     share = undefined;

@@ -69,6 +69,7 @@ export function readUnload(body: Fields): string {
 
 function entryOf(model: PoolModel): object {
   const { id, aliases, createdSeconds, state, known, fileBytes } = model;
+  const size = fileBytes || (known?.sizeBytes ?? 0);
   return {
     id,
     object: 'model',
@@ -77,7 +78,7 @@ function entryOf(model: PoolModel): object {
     aliases,
     status: { ...statusOf(state), ...(state.state === 'unloaded' || state.state === 'failed' ? {} : activity(model)) },
     ...residence(model),
-    ...(fileBytes ? { file_bytes: fileBytes } : {}),
+    ...(size > 0 ? { file_bytes: size } : {}),
     ...(known === undefined ? {} : details(known)),
   };
 }

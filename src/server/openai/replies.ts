@@ -127,7 +127,7 @@ export const model = named('Model', object({
     'running?': told(integer, 'Running requests.'), 'waiting?': told(integer, 'Queued requests.'),
     'tokens_per_second?': told(number, 'Over the last seconds.'),
   }), 'State of the model. While it is `sleeping`, its conversations are on disk.'),
-  'file_bytes?': told(integer, 'Size of its files. Unknown if the server has none, and of files in parts until the model is loaded.'),
+  'file_bytes?': told(integer, 'Size of its files, if it is known; that of a model in several files may be known only once it is loaded.'),
   memory_bytes: told(integer, 'Memory it uses, or used when it was loaded last; before that an estimate, and 0 until a request names it.'),
   requests: told(integer, 'Requests that use the model now, or wait for it to be loaded (`/health` has the total since the start).'),
   pinned: told(boolean, 'The model is never unloaded to make room, as that of a single-model server.'), 'fixed?': told(boolean, 'Requests cannot unload the model: a single-model server keeps it loaded. It is then `pinned`, too.'),

@@ -45,6 +45,7 @@ t.test('ps without a server says so, and exits like serve status', async (t) => 
   const { code, stdout } = await call(home, 'ps', '--json');
   t.equal(code, 3);
   t.strictSame(JSON.parse(stdout), { servers: [] });
+  t.match(await call(home, 'ps', '--url', 'http://ann:wo/rd@127.0.0.1:1'), { code: 2, stderr: /got "http:\/\/127\.0\.0\.1:1"/ });
   t.match(await call(home, 'ps', '--url', 'http://ann:word@127.0.0.1:1'), { code: 2, stderr: /^recua: Expected an address without a user name and a password; a server takes a key: --api-key/ });
   t.match(await call(home, 'ps', '--url', '127.0.0.1:1'), { code: 1, stdout: '', stderr: /^recua: The server http:\/\/127\.0\.0\.1:1 refuses the connection/ });
   t.match(await call(home, 'ps', 'my model'), { code: 2, stderr: /recua show 'my model'\n$/ });

@@ -67,6 +67,8 @@ t.test('HF_ENDPOINT is an address or refused', (t) => {
   t.equal(hubEndpoint({ HF_ENDPOINT: 'http://mirror.example/models//' }), 'http://mirror.example/models');
   for (const given of ['mirror.example', 'ftp://mirror.example']) t.throws(() => hubEndpoint({ HF_ENDPOINT: given }), { code: 'invalid_usage' }, given);
   t.throws(() => hubEndpoint({ HF_ENDPOINT: 'ftp://ann:word@mirror.example' }), { message: /got "ftp:\/\/mirror\.example"\.$/ }, 'without the password');
+  t.throws(() => hubEndpoint({ HF_ENDPOINT: 'ann:word@mirror.example' }), { message: /got "mirror\.example"\.$/ });
+  t.throws(() => readRepositoryName('https://ann:word@other.example/o/r'), { message: /got "https:\/\/other\.example\/o\/r": / });
   t.end();
 });
 

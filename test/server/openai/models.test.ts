@@ -11,7 +11,7 @@ t.test('GET /v1/models lists the model with its effective context', async (t) =>
   t.same(list.data, [{
     id: served.id, object: 'model', created: served.createdSeconds, owned_by: 'recua', aliases: ['small'],
     status: { value: 'loaded', running: 2, waiting: 1, tokens_per_second: 12.3 },
-    memory_bytes: description.sizeBytes, requests: 0, pinned: true, expires_at: null, fixed: true,
+    file_bytes: description.sizeBytes, memory_bytes: description.sizeBytes, requests: 0, pinned: true, expires_at: null, fixed: true,
     max_model_len: description.contextSize, context_length: description.contextSize, context_window: description.contextSize,
     capabilities: ['completion', 'embedding', 'tools'],
     meta: { vocab_type: 2, n_vocab: 100, n_ctx: 1024, n_ctx_train: 4096, n_embd: 8, n_params: 1000, size: 4000, ftype: 'F32', devices: [], device_memory_bytes: 0, n_gpu_layers: 0, n_layers: 3, description: 'fake 1K F32', fingerprint: 'f1' },

@@ -77,7 +77,7 @@ async function withStandIns(balancer: Balancer, cluster: Cluster, folder: string
   const { authorities } = cluster;
   const isSecure = cluster.replicas.some(({ secure }) => secure);
   if (isSecure && !(isAbsolute(authorities) && await access(authorities, constants.R_OK).then(() => true, () => false))) {
-    lacks.push(`read ${authorities}`);
+    lacks.push(isAbsolute(authorities) ? `read ${authorities}` : `find ${authorities}, a path of the balancer's own folder`);
     present.authorities = join(folder, 'authorities.pem');
     await writeFile(present.authorities, rootCertificates[0]!);
   }
@@ -93,7 +93,7 @@ async function unknownAmong(hosts: readonly string[]): Promise<string[]> {
 /** An address on which this machine cannot listen, and why; a port in use does not count. */
 async function unheardOf({ host, port }: Cluster['listen']): Promise<string | undefined> {
   for (const one of host === '' ? ['0.0.0.0', '::'] : [host]) {
-    const server = createServer();
+    const server = createServer((socket) => socket.destroy());
     try {
       server.listen({ host: one, port, ipv6Only: isIP(one) === 6 });
       await once(server, 'listening');
