@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs';
 import { text } from 'node:stream/consumers';
 import type { Page } from 'playwright-core';
 import { startReal } from '../server/real-app.js';
-import { startApp, until } from '../server/app-under-test.js';
+import { post, startApp, until } from '../server/app-under-test.js';
 import { closeBrowsers, lastAnswer, missing, openPage, say } from './browsers.js';
 
 t.teardown(closeBrowsers);
@@ -23,7 +23,10 @@ t.test('Now shows running models and recent requests', { skip: missing('chromium
   await page.locator('.figures').filter({ hasText: /Requests so far\s*[1-9]/ }).waitFor();
   await page.locator('.curve polyline').nth(4).waitFor({ state: 'attached' });
   t.equal(await page.locator('.curve polyline').count(), 5);
+  for (const label of ['First token', 'Cached']) await page.getByRole('img', { name: `${label}: now –` }).waitFor();
+  await (await post(`${url}/v1/chat/completions`, { messages: [{ role: 'user', content: 'Hello again' }], max_tokens: 4 })).text();
   await page.getByRole('img', { name: /^First token: now [1-9]/ }).waitFor();
+  await page.getByRole('img', { name: /^Cached: now \d+ %/ }).waitFor();
   await page.getByRole('region', { name: 'Active models' }).getByRole('img', { name: /0 of 2 busy/ }).waitFor();
   t.strictSame(complaints, []);
 });

@@ -40,7 +40,7 @@ for (const kind of ['haproxy', 'nginx']) {
     const forms: [string[], RegExp, RegExp][] = [
       [['--replicas', two, '--listen', 'balancer.invalid:8000'], /listen on balancer\.invalid:8000 \([\w ]+\)/, /(bind|listen) balancer\.invalid:8000/],
       [secure, /read \/no\/such\/authorities\.pem/, /\/no\/such\/authorities\.pem/],
-      [[...secure.slice(0, 3), 'authorities.pem'], /read authorities\.pem/, / authorities\.pem/],
+      [[...secure.slice(0, 3), 'authorities.pem'], /find authorities\.pem, a path of the balancer's own folder/, / authorities\.pem/],
     ];
     for (const [form, lack, kept] of forms) {
       const { code, stdout, stderr } = await config(kind, ...form);
