@@ -66,6 +66,8 @@ public:
   bool active() const;
   // True if the grammar covers the whole answer, which has not begun: the model is still thinking.
   bool rests() const { return !lazy && thinking(); }
+  // Memory of the compiled grammar, without what using it adds.
+  size_t bytes() const { return grammar->rules()->bytes(); }
   // Whether the grammar allows the answer to end here.
   bool may_end() const;
   bool allows(llama_token token, Effort &work) const;

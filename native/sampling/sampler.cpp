@@ -351,7 +351,8 @@ Napi::Value Model::limit_grammars(const Napi::CallbackInfo &info) {
 Napi::Function Sampler::define(Napi::Env env) {
   return DefineClass(env, "Sampler", {InstanceMethod("close", &Sampler::close), InstanceMethod("decide", &Sampler::decide),
                                    InstanceMethod("logprobs", &Sampler::logprobs), InstanceMethod("endThinking", &Sampler::end_thinking),
-                                   InstanceMethod("draws", &Sampler::draws), InstanceMethod("resume", &Sampler::resume)});
+                                   InstanceMethod("draws", &Sampler::draws), InstanceMethod("resume", &Sampler::resume),
+                                   InstanceMethod("grammarBytes", &Sampler::grammar_bytes)});
 }
 
 Sampler::Sampler(const Napi::CallbackInfo &info)
@@ -376,6 +377,11 @@ Napi::Value Sampler::logprobs(const Napi::CallbackInfo &info) {
 
 Napi::Value Sampler::end_thinking(const Napi::CallbackInfo &info) {
   return Napi::Boolean::New(info.Env(), state->end_thinking());
+}
+
+Napi::Value Sampler::grammar_bytes(const Napi::CallbackInfo &info) {
+  const auto &constraint = state->parts.constraint;
+  return Napi::Number::New(info.Env(), constraint ? static_cast<double>(constraint->bytes()) : 0);
 }
 
 Napi::Value Sampler::draws(const Napi::CallbackInfo &info) {

@@ -100,5 +100,7 @@ export interface NativeSampler {
    * draws.
    */
   resume(tokens: Int32Array, draws: number): Promise<void>;
+  /** Memory of the compiled grammar, which equal grammars share; 0 without one. */
+  grammarBytes(): number;
   close(): void;
 }

@@ -188,6 +188,10 @@ class FakeSampler implements NativeSampler {
     return this.#count;
   }
 
+  grammarBytes(): number {
+    return 0;
+  }
+
   async resume(tokens: Int32Array, draws: number): Promise<void> {
     if (tokens.length !== draws) this.owner.violations.push('a sampler was resumed behind other draws');
     this.#count = draws;

@@ -51,6 +51,8 @@ const mostContinuingMs = 1_000;
 
 /** Prepared requests of a priority, with large samplers, that may wait for a sequence. */
 const mostWaitingLarge = 2;
+/** A sampler with a larger grammar is large: a short text may become many megabytes. */
+const largeGrammarBytes = 2 ** 20;
 
 export class Intake {
   readonly #addon: NativeAddon;
@@ -205,21 +207,32 @@ export class Intake {
     this.#arrivals.came();
     let leave: (() => void) | undefined;
     try {
-      if (hasLargeSampler(request)) {
-        const end = await this.#largeSamplersOf(priority).enter(client, whenGone);
-        if (!this.#active.has(id)) return end();
-        this.#active.whenEnded(id, end);
+      let prepared: PreparedPrompt | undefined;
+      for (let isLarge = hasLargeSampler(request); !prepared;) {
+        if (isLarge) {
+          const end = await this.#largeSamplersOf(priority).enter(client, whenGone);
+          if (!this.#active.has(id)) return end();
+          this.#active.whenEnded(id, end);
+        }
+        leave = takesLong(request) ? await this.#poolShare.enter(client, whenGone) : undefined;
+        await this.#hooks.opened;
+        if (!this.#active.has(id)) return;
+        const made = await prepare({
+          model,
+          contextSize: context.contextSize,
+          cancelled,
+          guesses: this.#guesses,
+          ...(begun ? { earlierPrompt: begun.prompt } : {}),
+        });
+        if (isLarge || made.sampler.grammarBytes() <= largeGrammarBytes) prepared = made;
+        else {
+          // It is made again when the request has a place.
+          discard(made);
+          leave?.();
+          leave = undefined;
+          isLarge = true;
+        }
       }
-      leave = takesLong(request) ? await this.#poolShare.enter(client, whenGone) : undefined;
-      await this.#hooks.opened;
-      if (!this.#active.has(id)) return;
-      const prepared = await prepare({
-        model,
-        contextSize: context.contextSize,
-        cancelled,
-        guesses: this.#guesses,
-        ...(begun ? { earlierPrompt: begun.prompt } : {}),
-      });
       if (begun && begun.tokens.length > 0) {
         await prepared.sampler.resume(begun.tokens, begun.draws).catch((thrown: unknown) => {
           discard(prepared);

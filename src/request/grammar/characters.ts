@@ -95,12 +95,13 @@ export function anyCase(set: Characters, spend: (steps: number) => void): Charac
 }
 
 const known = new Map<string, Characters>();
-const mostKnown = 64;
+/** More than there are names of properties: finding one again and again would stop all others. */
+const mostKnown = 4_096;
 const plane = 0x10000;
 
 /**
  * The characters with a Unicode property, by JavaScript's name for it; undefined if there is none.
- * The first use of a property scans all of Unicode, which takes a few milliseconds.
+ * The first use of a property scans all of Unicode, which takes some milliseconds.
  */
 export function property(name: string): Characters | undefined {
   const before = known.get(name);

@@ -237,18 +237,19 @@ t.test('grammars, schemas and tools that compile slowly delay no other request',
   t.strictSame(open.addon.violations, []);
 });
 
-t.test('large samplers are made only for requests that run or are next', async (t) => {
+/** An engine with one sequence, and how many samplers were made, and lived at once. */
+async function openCounting(grammarBytes = 0) {
   const open = await openEngine({}, { parallel: 1 });
   const { model } = open.loaded;
   const createSampler = model.createSampler.bind(model);
   const living = new Set<number>();
-  let most = 0;
-  let made = 0;
+  const count = { most: 0, made: 0 };
   model.createSampler = async (options, prompt) => {
     const sampler = await createSampler(options, prompt);
-    const id = made++;
+    const id = count.made++;
     living.add(id);
-    most = Math.max(most, living.size);
+    count.most = Math.max(count.most, living.size);
+    sampler.grammarBytes = () => grammarBytes;
     const close = sampler.close.bind(sampler);
     sampler.close = () => {
       living.delete(id);
@@ -256,13 +257,29 @@ t.test('large samplers are made only for requests that run or are next', async (
     };
     return sampler;
   };
+  return { open, count };
+}
+
+t.test('large samplers are made only for requests that run or are next', async (t) => {
+  const { open, count } = await openCounting();
   const dry = { sampling: { ...sampling, dryMultiplier: 1 }, maxTokens: 3 };
   const all = Array.from({ length: 10 }, (_, at) => open.complete(completion(`prompt ${at}`, dry)));
   const plain = open.complete(completion('another', { maxTokens: 3 }));
   open.engine.cancel(all[8]!.id);
   const ends = await Promise.all([...all, plain].map(async ({ done }) => (await done).end.kind));
   t.strictSame(ends, ['done', 'done', 'done', 'done', 'done', 'done', 'done', 'done', 'error', 'done', 'done']);
-  t.equal(made, 10, 'none for the one that left');
-  t.ok(most <= 4, `${most} of 10 at once: one runs, two wait, and one without DRY`);
+  t.equal(count.made, 10, 'none for the one that left');
+  t.ok(count.most <= 4, `${count.most} of 10 at once: one runs, two wait, and one without DRY`);
   await open.engine.close();
+});
+
+t.test('a grammar that becomes large is kept only for requests that run or are next', async (t) => {
+  const { open, count } = await openCounting(2 ** 21);
+  const all = Array.from({ length: 10 }, (_, at) => open.complete(completion(`prompt ${at}`, { constraint: say('well') })));
+  const ends = await Promise.all(all.map(async ({ done }) => (await done).end.kind));
+  t.strictSame(ends, all.map(() => 'done'));
+  t.equal(count.made, 20, 'each is made to learn its size, and again when it is needed');
+  t.ok(count.most <= 5, `${count.most} of 10 at once: one runs, two wait, and two are made`);
+  await open.engine.close();
+  t.match(open.addon.stats, { openSamplers: 0, openParsers: 0 });
 });

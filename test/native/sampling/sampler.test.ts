@@ -30,6 +30,22 @@ t.test('plain greedy equals the greedy of the whole chain', async (t) => {
   t.equal(await sampled({ temperature: 0, topK: 40, topP: 0.9, minP: 0.05 }), plain);
 });
 
+t.test('a sampler tells the memory of its grammar, and equal ones tell the same', async (t) => {
+  const bytes = async (grammar: string): Promise<number> => {
+    const sampler = await model.createSampler({ temperature: 0, grammar }, new Int32Array());
+    const size = sampler.grammarBytes();
+    sampler.close();
+    return size;
+  };
+  const small = await bytes('root ::= "yes" | "no"');
+  t.ok(small > 0 && small < 2 ** 16, `${small}`);
+  // 1 kB of text.
+  const large = `root ::= ${'("ab"){4000} '.repeat(80)}`;
+  t.ok(await bytes(large) > 2 ** 20);
+  t.equal(await bytes(large), await bytes(large));
+  t.equal(await bytes(''), 0);
+});
+
 t.test('the same seed repeats, another seed differs', async (t) => {
   const hot = { temperature: 5, topK: 200 };
   const first = await sampled({ ...hot, seed: 7 });
