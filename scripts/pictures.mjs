@@ -46,7 +46,7 @@ def work(animals: int, load_kg: float, km_per_day: float) -> float:
     """Kilogram-kilometers that a pack train moves in a day."""
     return animals * load_kg * km_per_day
 
-print(work(40, 30, 20))  # 24000.0
+print(work(40, 30, 20))  # 24000
 \`\`\`
 
 1. Llamas eat what grows beside the road.

@@ -119,7 +119,7 @@ function Later({ view }) {
     later[view]?.().then((shown) => {
       loaded.set(view, shown);
       draw(1);
-    }, () => setError('The server does not respond. Reload the page.'));
+    }, () => setError('The server does not respond. Start it again if it has stopped, then reload the page.'));
   }, []);
   const View = loaded.get(view);
   return View ? html`<${View} />` : html`<section class="panel">${error && html`<p class="error" role="alert">${error}</p>`}</section>`;
