@@ -353,7 +353,6 @@ private:
   Napi::Value logprobs(const Napi::CallbackInfo &info);
   Napi::Value end_thinking(const Napi::CallbackInfo &info);
   Napi::Value draws(const Napi::CallbackInfo &info);
-  Napi::Value grammar_bytes(const Napi::CallbackInfo &info);
   Napi::Value resume(const Napi::CallbackInfo &info);
   Napi::Value close(const Napi::CallbackInfo &info);
 };

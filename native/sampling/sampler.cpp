@@ -351,13 +351,13 @@ Napi::Value Model::limit_grammars(const Napi::CallbackInfo &info) {
 Napi::Function Sampler::define(Napi::Env env) {
   return DefineClass(env, "Sampler", {InstanceMethod("close", &Sampler::close), InstanceMethod("decide", &Sampler::decide),
                                    InstanceMethod("logprobs", &Sampler::logprobs), InstanceMethod("endThinking", &Sampler::end_thinking),
-                                   InstanceMethod("draws", &Sampler::draws), InstanceMethod("resume", &Sampler::resume),
-                                   InstanceMethod("grammarBytes", &Sampler::grammar_bytes)});
+                                   InstanceMethod("draws", &Sampler::draws), InstanceMethod("resume", &Sampler::resume)});
 }
 
 Sampler::Sampler(const Napi::CallbackInfo &info)
     : Napi::ObjectWrap<Sampler>(info), state(*info[0].As<Napi::External<std::shared_ptr<SamplerState>>>().Data()) {
   info.This().As<Napi::Object>().Set("seed", state->seed);
+  info.This().As<Napi::Object>().Set("grammarBytes", static_cast<double>(state->parts.constraint ? state->parts.constraint->bytes() : 0));
 }
 
 Napi::Value Sampler::decide(const Napi::CallbackInfo &info) {
@@ -367,8 +367,7 @@ Napi::Value Sampler::decide(const Napi::CallbackInfo &info) {
 }
 
 Napi::Value Sampler::logprobs(const Napi::CallbackInfo &info) {
-  Logprobs::Noted noted;
-  if (state->parts.logprobs) noted = state->parts.logprobs->take();
+  const auto noted = state->parts.logprobs ? state->parts.logprobs->take() : Logprobs::Noted();
   auto result = Napi::Object::New(info.Env());
   result.Set("tokens", make_array(info.Env(), noted.tokens));
   result.Set("values", make_array(info.Env(), noted.values));
@@ -377,11 +376,6 @@ Napi::Value Sampler::logprobs(const Napi::CallbackInfo &info) {
 
 Napi::Value Sampler::end_thinking(const Napi::CallbackInfo &info) {
   return Napi::Boolean::New(info.Env(), state->end_thinking());
-}
-
-Napi::Value Sampler::grammar_bytes(const Napi::CallbackInfo &info) {
-  const auto &constraint = state->parts.constraint;
-  return Napi::Number::New(info.Env(), constraint ? static_cast<double>(constraint->bytes()) : 0);
 }
 
 Napi::Value Sampler::draws(const Napi::CallbackInfo &info) {

@@ -101,6 +101,6 @@ export interface NativeSampler {
    */
   resume(tokens: Int32Array, draws: number): Promise<void>;
   /** Memory of the compiled grammar, which equal grammars share; 0 without one. */
-  grammarBytes(): number;
+  readonly grammarBytes: number;
   close(): void;
 }

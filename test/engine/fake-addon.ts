@@ -138,6 +138,7 @@ interface Cell { token: number; hash: number; endless: boolean }
 class FakeSampler implements NativeSampler {
   readonly seed: number;
   closed = false;
+  readonly grammarBytes: number = 0;
   #count = 0;
   /** In a grammar `slow:text`, every third token is left to decide(). */
   readonly #slow: boolean;
@@ -186,10 +187,6 @@ class FakeSampler implements NativeSampler {
 
   draws(): number {
     return this.#count;
-  }
-
-  grammarBytes(): number {
-    return 0;
   }
 
   async resume(tokens: Int32Array, draws: number): Promise<void> {

@@ -224,7 +224,7 @@ export class Intake {
           guesses: this.#guesses,
           ...(begun ? { earlierPrompt: begun.prompt } : {}),
         });
-        if (isLarge || made.sampler.grammarBytes() <= largeGrammarBytes) prepared = made;
+        if (isLarge || made.sampler.grammarBytes <= largeGrammarBytes) prepared = made;
         else {
           // It is made again when the request has a place.
           discard(made);

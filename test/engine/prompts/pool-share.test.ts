@@ -249,7 +249,7 @@ async function openCounting(grammarBytes = 0) {
     const id = count.made++;
     living.add(id);
     count.most = Math.max(count.most, living.size);
-    sampler.grammarBytes = () => grammarBytes;
+    Object.assign(sampler, { grammarBytes });
     const close = sampler.close.bind(sampler);
     sampler.close = () => {
       living.delete(id);

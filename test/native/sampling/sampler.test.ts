@@ -33,7 +33,7 @@ t.test('plain greedy equals the greedy of the whole chain', async (t) => {
 t.test('a sampler tells the memory of its grammar, and equal ones tell the same', async (t) => {
   const bytes = async (grammar: string): Promise<number> => {
     const sampler = await model.createSampler({ temperature: 0, grammar }, new Int32Array());
-    const size = sampler.grammarBytes();
+    const size = sampler.grammarBytes;
     sampler.close();
     return size;
   };
