@@ -79,7 +79,8 @@ function readAround(body: Fields, { defaults, model }: ChatContext, prompts: Pic
   };
   const settings = { sampling, maxTokens, stop, stream, probs: tells.logprobs ?? 0, grammar: constraint.kind === 'grammar' ? constraint.grammar : '' };
   const responseFields = (body.array('response_fields', maxFields) ?? []).map((name, index) => checkName(name, `response_fields[${index}]`, 100));
-  if (responseFields.length === 0 || responseFields.some((name) => /^(prompt|generation_settings)(\/|$)/.test(name))) boundEchoes(texts, settings, count);
+  // In a stream, they have no effect.
+  if (stream || responseFields.length === 0 || responseFields.some((name) => /^(prompt|generation_settings)(\/|$)/.test(name))) boundEchoes(texts, settings, count);
   return {
     prompts: prompts.map((prompt) => times<CompletionRequest>({ ...prompt, ...common }, count)),
     stream,
@@ -101,7 +102,7 @@ function boundEchoes(texts: NativeBody['texts'], { grammar, stop, sampling }: Na
   const characters = count * (own + texts.length * common);
   if (characters <= mostEchoed) return;
   throw new RecuaError('invalid_value',
-    `Expected at most ${mostEchoed} characters of prompts and settings, which each answer repeats, got ${characters} in all; ask for fewer answers, or only for their content: "response_fields": ["content"].`,
+    `Expected at most ${mostEchoed} characters of prompts and settings, which each answer repeats, got ${characters} in all; ask for fewer answers, or, without stream, only for their content: "response_fields": ["content"].`,
     { param: 'n' });
 }
 

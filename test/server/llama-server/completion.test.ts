@@ -116,5 +116,6 @@ t.test('a request asks for a bounded number of answers, which repeat a bounded t
   t.equal((await post(`${url}/completion`, { ...asked, response_fields: ['content'] })).status, 200);
   process.off('warning', note);
   t.strictSame(warnings, [], 'of too many listeners');
+  t.equal((await post(`${url}/completion`, { ...asked, response_fields: ['content'], stream: true })).status, 400, 'a stream repeats them all the same');
   t.equal((await post(`${url}/completion`, { ...asked, n: 2 })).status, 200);
 });
