@@ -28,6 +28,22 @@ async function rename(page: Page, title: string, to: string): Promise<void> {
   await listed(page, to).waitFor();
 }
 
+/** A tab whose answer stops in the middle, until `fail` ends it with an error. */
+async function failingAnswer(t: Test) {
+  const { url, engine } = await startApp(t);
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  const { promise: failed, resolve: fail } = deferred();
+  t.teardown(fail);
+  engine.script = async function* () {
+    yield { content: 'The first half' };
+    await failed;
+    throw new RecuaError('model_crashed', 'It crashed.');
+  };
+  await say(page, 'first');
+  await page.locator('article.answer .prose').getByText('The first half').waitFor();
+  return { url, engine, page, complaints, fail };
+}
+
 /** Two tabs of one chat. The next answer stops in the middle until `finish` is called. */
 async function twoWindows(t: Test) {
   const { url, engine } = await startApp(t);
@@ -157,17 +173,7 @@ t.test('nor does one that cannot know yet, without locks', { skip: missing('chro
 });
 
 for (const end of ['has failed', 'was left hours ago']) t.test(`a chat that was exported while another tab wrote its answer goes on after that ${end}`, { skip: missing('chromium') }, async (t) => {
-  const { url, engine } = await startApp(t);
-  const { page, complaints } = await openPage(t, 'chromium', url);
-  const { promise: failed, resolve: fail } = deferred();
-  t.teardown(fail);
-  engine.script = async function* () {
-    yield { content: 'The first half' };
-    await failed;
-    throw new RecuaError('model_crashed', 'It crashed.');
-  };
-  await say(page, 'first');
-  await page.locator('article.answer .prose').getByText('The first half').waitFor();
+  const { url, engine, page, complaints, fail } = await failingAnswer(t);
   const other = await page.context().newPage();
   await other.goto(url);
   await Promise.all([other.waitForEvent('download'), actOn(other, 'first', 'Export as JSON')]);
@@ -331,16 +337,7 @@ t.test('a message that one tab takes back loses nothing of another', { skip: mis
 });
 
 t.test('an answer that fails in one tab shows its error in the other', { skip: missing('chromium') }, async (t) => {
-  const { url, engine } = await startApp(t);
-  const { page, complaints } = await openPage(t, 'chromium', url);
-  const { promise: failed, resolve: fail } = deferred();
-  engine.script = async function* () {
-    yield { content: 'The first half' };
-    await failed;
-    throw new RecuaError('model_crashed', 'It crashed.');
-  };
-  await say(page, 'first');
-  await page.locator('article.answer .prose').getByText('The first half').waitFor();
+  const { page, complaints, fail } = await failingAnswer(t);
   const other = await page.context().newPage();
   await other.goto(page.url());
   // The tab that writes saves every two seconds.

@@ -158,8 +158,7 @@ function chargeMessages(socket: WebSocket, raw: Duplex, memory: BodyMemory, who:
   const refuse = (error: RecuaError): void => {
     socket.close(tryLater, error.code);
     // Until it ends it keeps the message so far, which counts no more.
-    const timer = setTimeout(() => socket.terminate(), closingMs);
-    socket.once('close', () => clearTimeout(timer));
+    endSoon(socket);
   };
   const release = (): void => {
     share?.release();
@@ -192,14 +191,18 @@ function chargeMessages(socket: WebSocket, raw: Duplex, memory: BodyMemory, who:
  */
 function stopReadingClosed(socket: WebSocket, raw: Duplex): void {
   let bytes = 0;
-  let timer: NodeJS.Timeout | undefined;
   raw.prependListener('data', (chunk: Buffer) => {
     if (socket.readyState === socket.OPEN) return;
     bytes += chunk.length;
-    if (bytes <= mostClosingBytes) return;
+    if (bytes <= mostClosingBytes || socket.isPaused) return;
     socket.pause();
-    timer ??= setTimeout(() => socket.terminate(), closingMs);
+    endSoon(socket);
   });
+}
+
+/** Gives the client of a socket that closes a moment to read why. */
+function endSoon(socket: WebSocket): void {
+  const timer = setTimeout(() => socket.terminate(), closingMs);
   socket.once('close', () => clearTimeout(timer));
 }
 
